@@ -1,0 +1,35 @@
+# `make install` builds .venv once; every other target reuses it.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install demo test check bench studies docs clean
+
+install: .venv/.installed
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+demo: install  ## Vnait, its rivals and two baselines on 200 real review sentences
+	$(BIN)/vnait compare --out runs/demo
+
+test: install
+	$(BIN)/pytest -n 2
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: install  ## ratios measured side by side
+	$(BIN)/python benchmarks/run.py
+
+docs: install  ## every example in README and docs/ runs, every link resolves
+	$(BIN)/pytest tests/test_docs.py
+
+studies: install
+	@echo "No study has landed yet; see CHANGELOG.md."
+
+clean:
+	rm -rf .venv runs

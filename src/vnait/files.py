@@ -1,0 +1,49 @@
+"""Files and folders that appear whole or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from vnait.errors import InputError
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; it takes `path`'s place when the block ends well, and vanishes when not."""
+    target = Path(path)
+    with _beside(target, folder=False) as draft:
+        yield draft
+        os.replace(draft, target)
+
+
+@contextmanager
+def whole_folder(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; it replaces `path` when the block ends well, and vanishes when not."""
+    target = Path(path)
+    with _beside(target, folder=True) as draft:
+        yield draft
+        # A rename can't replace a folder that has files, so the old one steps aside first.
+        aside = draft.with_name(draft.name + ".old")
+        if target.exists():
+            os.replace(target, aside)
+        os.replace(draft, target)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def _beside(target: Path, *, folder: bool) -> Iterator[Path]:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise InputError(f"can't write {target}: {error.strerror}. Choose another place.") from error
+    try:
+        yield draft if folder else draft / target.name
+    except OSError as error:
+        raise InputError(f"{target} was not written: {error.strerror or error}. Nothing was changed there.") from error
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(draft)
