@@ -1,0 +1,130 @@
+"""A standard Transformer encoder. It knows an `Injection`, and no method."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vnait.injection import Injection
+
+X = Float[Tensor, "B T D"]
+Keep = Bool[Tensor, "B T"]
+
+
+class Encoder(nn.Module):
+    """Pre-norm Transformer encoder blocks and a last norm: (B, T, D) -> (B, T, D).
+
+    >>> encoder = Encoder(dim=8, num_heads=2, intermediate=16, num_layers=1, dropout=0.0)
+    >>> encoder(torch.ones(1, 3, 8), Injection(), torch.ones(1, 3, dtype=torch.bool)).shape
+    torch.Size([1, 3, 8])
+    """
+
+    def __init__(self, *, dim: int, num_heads: int, intermediate: int, num_layers: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(
+            Block(dim=dim, num_heads=num_heads, intermediate=intermediate, dropout=dropout) for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, x: X, injection: Injection, keep: Keep) -> X:
+        return self.trace(x, injection, keep)[-1]
+
+    def trace(self, x: X, injection: Injection, keep: Keep) -> list[X]:
+        """The input and the output of every block, the last one normed."""
+        states = [self.dropout(x)]
+        for block in self.blocks:
+            states.append(block(states[-1], injection, keep))
+        return [*states[:-1], self.norm(states[-1])]
+
+    def weights(self, x: X, injection: Injection, keep: Keep) -> list[Float[Tensor, "B H T T"]]:
+        """The attention weights of every block, bias, rotation and scale included."""
+        states = self.trace(x, injection, keep)
+        return [
+            cast(Block, block).weights(state, injection, keep)
+            for block, state in zip(self.blocks, states, strict=False)
+        ]
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + feedforward(norm(x))."""
+
+    def __init__(self, *, dim: int, num_heads: int, intermediate: int, dropout: float) -> None:
+        super().__init__()
+        self.norm_attention = nn.LayerNorm(dim)
+        self.attention = Attention(dim=dim, num_heads=num_heads, dropout=dropout)
+        self.norm_feedforward = nn.LayerNorm(dim)
+        self.feedforward = nn.Sequential(nn.Linear(dim, intermediate), nn.GELU(), nn.Linear(intermediate, dim))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: X, injection: Injection, keep: Keep) -> X:
+        x = x + self.dropout(self.attention(self.norm_attention(x), injection, keep))
+        return x + self.dropout(self.feedforward(self.norm_feedforward(x)))
+
+    def weights(self, x: X, injection: Injection, keep: Keep) -> Float[Tensor, "B H T T"]:
+        """The attention weights on this block's input."""
+        return self.attention.weights(self.norm_attention(x), injection, keep)
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention: softmax(scale * turn(q) . turn(k) / sqrt(K) + bias) v over the real tokens."""
+
+    def __init__(self, *, dim: int, num_heads: int, dropout: float) -> None:
+        super().__init__()
+        if dim % num_heads:
+            raise ValueError(
+                f"a width of {dim} can't be shared among {num_heads} heads; take a number that divides it."
+            )
+        self.num_heads, self.dropout = num_heads, dropout
+        self.query, self.key, self.value, self.out = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, x: X, injection: Injection, keep: Keep) -> X:
+        query, key = self.queries_and_keys(x, injection)
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(
+            query, key, self.heads(self.value(x)), attn_mask=_mask(injection, keep, query.dtype), dropout_p=dropout
+        )
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+    def weights(self, x: X, injection: Injection, keep: Keep) -> Float[Tensor, "B H T T"]:
+        """What `forward` averages the values with."""
+        query, key = self.queries_and_keys(x, injection)
+        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        if injection.bias is not None:
+            scores = scores + injection.bias.to(scores.dtype)
+        return scores.masked_fill(~keep[:, None, None, :], -torch.inf).softmax(-1)
+
+    def queries_and_keys(self, x: X, injection: Injection) -> tuple[Tensor, Tensor]:
+        """q and k (B, H, T, K), turned and scaled."""
+        query, key = self.heads(self.query(x)), self.heads(self.key(x))
+        if injection.turn is not None:
+            query, key = turned(query, injection.turn), turned(key, injection.turn)
+        if injection.scale is not None:
+            query = query * injection.scale.to(query.dtype)[:, None, None, None]
+        return query, key
+
+    def heads(self, x: X) -> Float[Tensor, "B H T K"]:
+        """(B, T, D) -> (B, H, T, K)."""
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+def turned(x: Float[Tensor, "B H T K"], turn: Float[Tensor, "B T K_half"]) -> Float[Tensor, "B H T K"]:
+    """x with the pair (x_k, x_{k+K/2}) rotated by the angle turn_k: the "half" layout of Llama and GPT-NeoX.
+
+    >>> turned(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([[[torch.pi]]])).round()
+    tensor([[[[-1., -0.]]]])
+    """
+    cos, sin = turn.cos().to(x.dtype)[:, None], turn.sin().to(x.dtype)[:, None]
+    one, other = x.chunk(2, -1)
+    return torch.cat([one * cos - other * sin, other * cos + one * sin], -1)
+
+
+def _mask(injection: Injection, keep: Keep, dtype: torch.dtype) -> Tensor:
+    visible = keep[:, None, None, :]
+    if injection.bias is None:
+        return visible
+    return injection.bias.to(dtype).masked_fill(~visible, -torch.inf)

@@ -1,0 +1,421 @@
+"""Where each token is: coordinates, (B, T, C) real numbers, from a mask and, for some, from the semantic vectors.
+
+Every part is called `coordinates(vectors, mask)` with `vectors` (B, T, D) or None and `mask` (B, T), True = real token, and says
+
+    causal        a token's coordinate never depends on what follows it
+    per_sentence  two sentences with the same mask may get different coordinates
+
+Whatever the part, padding gets the coordinate of the nearest real token, without gradient, and changes no real token's coordinate.
+Axis 0 is the main coordinate. Sums run in float32, in float64 where float32 can't keep neighbours apart, whatever the model's dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+SPAN = 100.0
+UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
+MIN_GAP = 0.01  # the floor under a gap, as a fraction of the uniform gap
+
+Vectors = Float[Tensor, "B T D"] | None
+Mask = Bool[Tensor, "B T"]
+Line = Float[Tensor, "B T"]
+At = Float[Tensor, "B T C"]
+
+
+class Index(nn.Module):
+    """Integer position, 0 ... n-1, counted over real tokens. Shape (B, T, 1).
+
+    >>> Index()(None, torch.tensor([[False, True, True]]))[0, :, 0]
+    tensor([0., 0., 1.])
+    """
+
+    causal = True
+    per_sentence = False
+
+    def forward(self, vectors: Vectors, mask: Mask) -> At:
+        _check_mask(mask)
+        return _nearest_real(_rank(mask).float(), mask)[..., None]
+
+
+class Span(nn.Module):
+    """Vnait's coordinates: S_i = 100 R_i / R_n with R_i = g_1 + ... + g_i and g_k = softplus(z_k). Shape (B, T, 1).
+
+    source          where z comes from: "uniform", "free", "warp", "content", or a module (vectors, mask) -> z
+    normalization   "span": S_n = 100, in (0, 100]. "sum": S_1 + ... + S_n = 100. "none": R itself, with a uniform gap of 1
+    bounds          "hard": as above. "soft": offset + scale * S, both learned, from 0 and 1 (not with "none")
+    min_gap         floor under a gap, a fraction of the uniform gap, in [0, 1); 0 is the papers' literal formula
+
+    For every finite z, and min_gap > 0: strictly increasing, first above 0, last exactly 100 (span, hard), finite gradients.
+    Source: the Vnait papers, sections 3.2 and 3.3; SPEC of this project, section 2.
+
+    >>> Span(source="uniform")(None, torch.ones(1, 4, dtype=torch.bool))[0, :, 0]
+    tensor([ 25.,  50.,  75., 100.])
+    """
+
+    def __init__(
+        self,
+        *,
+        source: str | nn.Module = "warp",
+        dim: int | None = None,
+        max_length: int | None = None,
+        knots: int = 16,
+        before: int = 1,
+        after: int = 1,
+        normalization: Literal["span", "sum", "none"] = "span",
+        bounds: Literal["hard", "soft"] = "hard",
+        min_gap: float = MIN_GAP,
+    ) -> None:
+        super().__init__()
+        _one_of("normalization", normalization, ("span", "sum", "none"))
+        _one_of("bounds", bounds, ("hard", "soft"))
+        if bounds == "soft" and normalization == "none":
+            raise ValueError('bounds="soft" needs a normalized coordinate: take normalization "span" or "sum".')
+        self.source = _source(source, dim=dim, max_length=max_length, knots=knots, before=before, after=after)
+        self.normalization = normalization
+        self.min_gap = _checked_min_gap(min_gap)
+        self.bounds = SoftBounds() if bounds == "soft" else None
+
+    @property
+    def causal(self) -> bool:
+        """Only without normalization, and with a source that looks back."""
+        return self.normalization == "none" and bool(self.source.causal)
+
+    @property
+    def per_sentence(self) -> bool:
+        """Whether the gaps come from the sentence's words."""
+        return bool(self.source.per_sentence)
+
+    def forward(self, vectors: Vectors, mask: Mask) -> At:
+        return self.locate(self.gaps(vectors, mask), mask)
+
+    def gaps(self, vectors: Vectors, mask: Mask) -> Line:
+        """log softplus(z): the gaps before any floor or normalization, as logarithms, so that none underflows."""
+        _check_mask(mask)
+        z = self.source(vectors, mask)
+        _check_finite(z, self.source)
+        return _log_softplus(z.to(_precision(vectors, mask, self.min_gap)))
+
+    def locate(self, log_gaps: Line, mask: Mask) -> At:
+        """S (or R) from the logarithms of the gaps."""
+        if self.normalization == "none":
+            return _nearest_real(_running(log_gaps, mask, self.min_gap), mask)[..., None]
+        line = _fraction(log_gaps, mask, self.min_gap)
+        if self.normalization == "sum":
+            line = line / line.masked_fill(~mask, 0).sum(-1, keepdim=True)
+        line = SPAN * line
+        if self.bounds is not None:
+            line = self.bounds(line)
+        return _nearest_real(line, mask)[..., None]
+
+    def extra_repr(self) -> str:
+        return f"normalization={self.normalization!r}, min_gap={self.min_gap}"
+
+
+class Running(Span):
+    """The running coordinate R_i = g_1 + ... + g_i, with a uniform gap of 1 and no normalization. Shape (B, T, 1).
+
+    Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content" (which then looks back only).
+    It has no upper bound: neighbours stay apart while R_n / min_gap is below 2^52. Source: SPEC of this project, section 3.
+
+    >>> Running()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0]
+    tensor([1., 2., 3.], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        *,
+        source: str | nn.Module = "uniform",
+        dim: int | None = None,
+        max_length: int | None = None,
+        before: int = 1,
+        min_gap: float = MIN_GAP,
+    ) -> None:
+        super().__init__(
+            source=source,
+            dim=dim,
+            max_length=max_length,
+            before=before,
+            after=0,
+            normalization="none",
+            min_gap=min_gap,
+        )
+
+
+class Ends(nn.Module):
+    """A span with the distances from either end beside it: (S_i, R_i - R_1, R_n - R_i). Shape (B, T, 3).
+
+    The distances are in gaps of the same source (for "uniform" they are i - 1 and n - i), so they are unbounded: encode them by
+    `Anchors`. Source: RECIPE of this project.
+
+    >>> Ends(Span(source="uniform"))(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 1:].int().tolist()
+    [[0, 2], [1, 1], [2, 0]]
+    """
+
+    causal = False
+
+    def __init__(self, span: Span) -> None:
+        super().__init__()
+        self.span = span
+
+    @property
+    def per_sentence(self) -> bool:
+        """As the span."""
+        return self.span.per_sentence
+
+    def forward(self, vectors: Vectors, mask: Mask) -> At:
+        log_gaps = self.span.gaps(vectors, mask)
+        running = _nearest_real(_running(log_gaps, mask, self.span.min_gap), mask)
+        span = self.span.locate(log_gaps, mask)
+        from_start = running - running.amin(-1, keepdim=True)
+        from_end = running.amax(-1, keepdim=True) - running
+        return torch.cat([span, from_start[..., None].to(span.dtype), from_end[..., None].to(span.dtype)], -1)
+
+
+class Jitter(nn.Module):
+    """In training, one number a sentence, uniform in (-shift, shift), is added to all its coordinates on axis 0.
+
+    `shift` is in the coordinate's own unit (hundredths of the text, for a span). In evaluation it changes nothing.
+    Source: RECIPE of this project; the global shift of CAPE (arXiv 2106.03143).
+
+    >>> Jitter(Span(source="uniform"), shift=6).eval()(None, torch.ones(1, 2, dtype=torch.bool))[0, :, 0]
+    tensor([ 50., 100.])
+    """
+
+    def __init__(self, coordinates: nn.Module, *, shift: float = 6.0) -> None:
+        super().__init__()
+        self.coordinates = coordinates
+        self.shift = shift
+
+    @property
+    def causal(self) -> bool:
+        """As the coordinates: a shift of all tokens tells none of them what follows."""
+        return bool(self.coordinates.causal)
+
+    @property
+    def per_sentence(self) -> bool:
+        """In training every sentence draws its own number."""
+        return self.training or bool(self.coordinates.per_sentence)
+
+    def forward(self, vectors: Vectors, mask: Mask) -> At:
+        at: Tensor = self.coordinates(vectors, mask)
+        if not self.training:
+            return at
+        shift = torch.empty(len(at), 1, 1, dtype=at.dtype, device=at.device).uniform_(-self.shift, self.shift)
+        return torch.cat([at[..., :1] + shift, at[..., 1:]], -1)
+
+    def extra_repr(self) -> str:
+        return f"shift={self.shift}"
+
+
+# Sources of z: (vectors, mask) -> (B, T), the papers' unconstrained parameters. All start at softplus(z) = 1.
+
+
+class Uniform(nn.Module):
+    """z constant: S_i = 100 i / n. Learns nothing."""
+
+    causal = True
+    per_sentence = False
+
+    def forward(self, vectors: Vectors, mask: Mask) -> Line:
+        return torch.full(mask.shape, UNIT_Z, device=mask.device)
+
+
+class Free(nn.Module):
+    """One learned z a position, the papers' z in R^n: a table of `max_length` scalars."""
+
+    causal = True
+    per_sentence = False
+
+    def __init__(self, *, max_length: int) -> None:
+        super().__init__()
+        self.z = nn.Parameter(torch.empty(max_length))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform gaps."""
+        nn.init.constant_(self.z, UNIT_Z)
+
+    def forward(self, vectors: Vectors, mask: Mask) -> Line:
+        rank = _rank(mask)
+        if not torch.compiler.is_compiling() and rank.numel() and int(rank.max()) >= len(self.z):
+            raise ValueError(
+                f'a text of {int(rank.max()) + 1} tokens is longer than max_length={len(self.z)} of the source "free"; '
+                'cut it, or take the source "warp", which has no longest length.'
+            )
+        return self.z[rank]
+
+
+class Warp(nn.Module):
+    """A learned curve over the fraction of the text, (i - 1/2) / n: K knots on [0, 1], linear between them. Any length."""
+
+    causal = False
+    per_sentence = False
+
+    def __init__(self, *, knots: int = 16) -> None:
+        super().__init__()
+        if knots < 2:
+            raise ValueError(f"knots={knots}; a curve needs at least 2.")
+        self.z = nn.Parameter(torch.empty(knots))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform gaps."""
+        nn.init.constant_(self.z, UNIT_Z)
+
+    def forward(self, vectors: Vectors, mask: Mask) -> Line:
+        fraction = (_rank(mask) + 0.5) / mask.sum(-1, keepdim=True).clamp(min=1)
+        place = fraction * (len(self.z) - 1)
+        left = place.floor().long().clamp(0, len(self.z) - 2)
+        return torch.lerp(self.z[left], self.z[left + 1], (place - left).to(self.z.dtype))
+
+
+class Content(nn.Module):
+    """z_i = MLP(e_{i-before} ... e_{i+after}): which tokens deserve more room. Any length; starts at uniform gaps."""
+
+    per_sentence = True
+
+    def __init__(self, *, dim: int, before: int = 1, after: int = 1, hidden: int = 32) -> None:
+        super().__init__()
+        self.before, self.after = before, after
+        self.look = nn.Conv1d(dim, hidden, before + 1 + after)
+        self.tell = ZeroLinear(hidden, 1)
+
+    @property
+    def causal(self) -> bool:
+        """Where it looks back only."""
+        return self.after == 0
+
+    def forward(self, vectors: Vectors, mask: Mask) -> Line:
+        if vectors is None:
+            raise ValueError('the source "content" needs the semantic vectors: call coordinates(vectors, mask).')
+        seen = F.pad((vectors * mask[..., None]).transpose(1, 2), (self.before, self.after))
+        return UNIT_Z + self.tell(F.gelu(self.look(seen)).transpose(1, 2))[..., 0]
+
+
+class ZeroLinear(nn.Linear):
+    """A linear map that starts at zero. A class of its own, so that whoever resets the weights leaf by leaf keeps the zero."""
+
+    def reset_parameters(self) -> None:
+        """Zero."""
+        nn.init.zeros_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+
+def _source(
+    source: str | nn.Module, *, dim: int | None, max_length: int | None, knots: int, before: int, after: int
+) -> nn.Module:
+    if isinstance(source, nn.Module):
+        return source
+    _one_of("source", source, ("uniform", "free", "warp", "content"))
+    if source == "free":
+        return Free(max_length=_needed("max_length", max_length, source))
+    if source == "content":
+        return Content(dim=_needed("dim", dim, source), before=before, after=after)
+    return Uniform() if source == "uniform" else Warp(knots=knots)
+
+
+def _rank(mask: Mask) -> Tensor:
+    """Each real token's number among the real ones, from 0."""
+    return (mask.long().cumsum(-1) - 1).clamp(min=0)
+
+
+def _nearest_real(line: Tensor, mask: Mask) -> Tensor:
+    length = mask.shape[-1]
+    place = torch.arange(length, device=mask.device).expand_as(mask)
+    before = torch.where(mask, place, -length).cummax(-1).values
+    after = torch.where(mask, place, 2 * length).flip(-1).cummin(-1).values.flip(-1)
+    nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
+    return torch.where(mask, line, line.detach().gather(-1, nearest))
+
+
+def _precision(vectors: Vectors, mask: Mask, min_gap: float) -> torch.dtype:
+    """float32 while the smallest gap is 16 roundings or more, float64 past that (about 5,000 tokens at the default floor)."""
+    if vectors is not None and vectors.dtype == torch.float64:
+        return torch.float64
+    wide = (min_gap or MIN_GAP) / max(mask.shape[-1], 1) >= 16 * torch.finfo(torch.float32).eps
+    return torch.float32 if wide else torch.float64
+
+
+def _log_softplus(z: Line) -> Line:
+    """log(softplus(z)), also where softplus(z) is 0 in floating point: there it is z - exp(z) / 2."""
+    low = z < -15
+    return torch.where(
+        low, z - z.clamp(max=0).exp() / 2, torch.logaddexp(z.masked_fill(low, 0), torch.zeros_like(z)).log()
+    )
+
+
+def _fraction(log_gaps: Line, mask: Mask, min_gap: float) -> Line:
+    """R_i / R_n with a floor under the gaps: in (0, 1], exactly 1 at the last real token."""
+    share = log_gaps.masked_fill(~mask, -torch.inf).softmax(-1)
+    uniform = mask.to(share.dtype) / mask.sum(-1, keepdim=True)
+    with torch.autocast(mask.device.type, enabled=False):
+        running = ((1 - min_gap) * share + min_gap * uniform).cumsum(-1)
+    return running / running[..., -1:]
+
+
+def _running(log_gaps: Line, mask: Mask, min_gap: float) -> Line:
+    """R_i with a floor under the gaps; in float64, for it has no upper bound."""
+    gaps = (1 - min_gap) * log_gaps.double().exp() + min_gap
+    return gaps.masked_fill(~mask, 0).cumsum(-1)
+
+
+class SoftBounds(nn.Module):
+    """offset + scale * S, from exactly S; scale stays positive, so order is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offset = nn.Parameter(torch.empty(()))
+        self.log_scale = nn.Parameter(torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """The hard bounds."""
+        nn.init.zeros_(self.offset)
+        nn.init.zeros_(self.log_scale)
+
+    def forward(self, line: Line) -> Line:
+        return self.offset.to(line.dtype) + self.log_scale.to(line.dtype).exp() * line
+
+
+def _check_mask(mask: Mask) -> None:
+    if torch.compiler.is_compiling():
+        return
+    empty = (~mask.any(-1)).nonzero()
+    if mask.shape[-1] == 0 or len(empty):
+        row = 0 if mask.shape[-1] == 0 else int(empty[0])
+        raise ValueError(
+            f"row {row} of the batch has no real token; a text needs at least one. Drop empty texts first."
+        )
+
+
+def _check_finite(z: Line, source: nn.Module) -> None:
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(z).all()):
+        raise ValueError(
+            f"the coordinate source {type(source).__name__.lower()} gave NaN or infinity; "
+            "look at its parameters and at the vectors it reads (a diverged training, or vectors that are not finite)."
+        )
+
+
+def _checked_min_gap(min_gap: float) -> float:
+    if not 0 <= min_gap < 1:
+        raise ValueError(f"min_gap={min_gap}; it is a fraction of the uniform gap and must be in [0, 1).")
+    return min_gap
+
+
+def _one_of(name: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise ValueError(f"{name}={given!r} is not known; take one of {', '.join(known)}.")
+
+
+def _needed(name: str, value: int | None, source: str) -> int:
+    if value is None:
+        raise ValueError(f'the source "{source}" needs {name}=...')
+    return value

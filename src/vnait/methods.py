@@ -1,0 +1,205 @@
+"""Every positional method by name: coordinates (where) x encoding (how it is told) x inputs (where it joins the words)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from vnait.coordinates import Ends, Index, Jitter, Span, SoftBounds
+from vnait.encodings import Anchors, Fourier, Silent, Sinusoid, Spatial, Table
+from vnait.injection import Injection, LogLength
+from vnait.inputs import Add, Fusion, LiteralFusion, Local, boundary, smoothness
+
+logger = logging.getLogger("vnait")
+
+
+class Told(NamedTuple):
+    """What the backbone gets, and the coordinates behind it."""
+
+    x: Float[Tensor, "B T D"]
+    injection: Injection
+    at: Float[Tensor, "B T C"]
+
+
+class Method(nn.Module):
+    """A positional method: e -> where -> how -> x. The one place where position enters a model.
+
+    coordinates (vectors, mask) -> (B, T, C);  encoding (at) -> Injection;  inputs (vectors, added) -> (B, T, D);
+    scale (mask) -> Injection, or None to leave the attention scores as they are.
+
+    >>> method = Method(coordinates=Index(), encoding=Sinusoid(dim=4))
+    >>> method(torch.zeros(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).x.shape
+    torch.Size([1, 3, 4])
+    """
+
+    def __init__(
+        self,
+        *,
+        coordinates: nn.Module,
+        encoding: nn.Module,
+        inputs: nn.Module | None = None,
+        scale: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.coordinates = coordinates
+        self.encoding = encoding
+        self.inputs = Add() if inputs is None else inputs
+        self.scale = scale
+
+    @property
+    def causal(self) -> bool:
+        """No token is told anything about what follows it."""
+        return bool(self.coordinates.causal) and bool(self.inputs.causal) and self.scale is None
+
+    def forward(self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Told:
+        vectors = vectors * mask[..., None]  # so that no window ever reads padding
+        at, injection = self.tell(vectors, mask)
+        added = None if injection.added is None else injection.added.to(vectors.dtype)
+        if self.scale is not None:
+            injection = injection + self.scale(mask)
+        return Told(self.inputs(vectors, added), injection, at)
+
+    def tell(self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> tuple[Tensor, Injection]:
+        """Coordinates and injection; once a distinct mask where they depend on nothing else, not once a sentence."""
+        if self.coordinates.per_sentence or torch.compiler.is_compiling():
+            at = self.coordinates(vectors, mask)
+            return at, self.encoding(at)
+        masks, row = mask.unique(dim=0, return_inverse=True)
+        at = self.coordinates(vectors.new_empty(*masks.shape, 0), masks)  # only the dtype counts: no word is read
+        return at[row], self.encoding(at).rows(row)
+
+    def penalty(
+        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], *, smooth: float, bound: float
+    ) -> Float[Tensor, ""]:
+        """gamma1 smoothness + gamma2 boundary of the learned coordinates, free of jitter; 0 where nothing is learned."""
+        learned = any(parameter.requires_grad for parameter in self.coordinates.parameters())
+        if not learned or (smooth == 0 and bound == 0):
+            return vectors.new_zeros(())
+        plain = self.coordinates.coordinates if isinstance(self.coordinates, Jitter) else self.coordinates
+        at = plain(vectors, mask)
+        loss = smooth * smoothness(at, mask)
+        if any(isinstance(part, SoftBounds) for part in plain.modules()):
+            return loss + bound * boundary(at, mask)
+        if bound:
+            _say_no_boundary()
+        return loss
+
+
+@lru_cache(maxsize=1)
+def _say_no_boundary() -> None:
+    logger.info("hard bounds keep every coordinate in (0, 100], so the boundary penalty is 0 and is not computed.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What a method must know of the model it is built into."""
+
+    dim: int
+    num_heads: int = 4
+    max_length: int = 512
+    mean_length: float = 24.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A line of `METHODS`: how a method is made at a size, its formula and where it comes from."""
+
+    make: Callable[[Size], Method]
+    formula: str
+    source: str
+
+
+def _vnait(size: Size, source: str) -> Method:
+    features = [Fourier(pairs=16), Anchors()]
+    return Method(
+        coordinates=Jitter(Ends(Span(source=source)), shift=6.0),
+        encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
+        inputs=Local(Fusion(dim=size.dim, hidden=16), dim=size.dim, width=9, start=0.1),
+        scale=LogLength(mean_length=size.mean_length),
+    )
+
+
+METHODS: dict[str, Recipe] = {
+    "none": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Silent()),
+        formula="x = e",
+        source="control: a bag of words",
+    ),
+    "sinusoidal": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Sinusoid(dim=size.dim)),
+        formula="x = e + [sin(i w_k), cos(i w_k)], w_k = 10000^(-2k/d)",
+        source="arXiv 1706.03762, section 3.5",
+    ),
+    "learned": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Table(dim=size.dim, max_length=size.max_length)),
+        formula="x = e + P[i]",
+        source="BERT, arXiv 1810.04805",
+    ),
+    "vnait": Recipe(
+        make=lambda size: _vnait(size, "warp"),
+        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e), s = MLP(Fourier(S), ends), S = 100 R_i/R_n; scores * log n/log n0",
+        source="Vnait papers + SPEC section 5",
+    ),
+    "vnait-uniform": Recipe(
+        make=lambda size: _vnait(size, "uniform"),
+        formula="vnait with S_i = 100 i/n, nothing learned in S",
+        source="control: frozen uniform S",
+    ),
+    "vnait-paper": Recipe(
+        make=lambda size: Method(
+            coordinates=Span(source="free", max_length=size.max_length, min_gap=0),
+            encoding=Spatial(dim=size.dim, features="scalar", hidden=(2 * size.dim,)),
+            inputs=LiteralFusion(dim=size.dim, hidden=2 * size.dim),
+        ),
+        formula="x = e + s + MLP([e; s; e-s; cos]), s = MLP(S), S = 100 R_i/R_n, R = cumsum(softplus(z))",
+        source="Vnait papers, sections 3.3 to 3.7, literally",
+    ),
+}
+
+
+def build(
+    method: str | Method, *, dim: int, num_heads: int = 4, max_length: int = 512, mean_length: float = 24.0
+) -> Method:
+    """The positional method `method` for a model of width `dim`: a name in `METHODS`, or a `Method` of your own parts, as it is.
+
+    >>> build("sinusoidal", dim=8)(torch.zeros(1, 2, 8), torch.ones(1, 2, dtype=torch.bool)).at[0, :, 0]
+    tensor([0., 1.])
+    """
+    if isinstance(method, Method):
+        return method
+    if method not in METHODS:
+        raise ValueError(
+            f"method {method!r} is not known; take one of {', '.join(METHODS)}, or register it in vnait.METHODS."
+        )
+    return METHODS[method].make(Size(dim=dim, num_heads=num_heads, max_length=max_length, mean_length=mean_length))
+
+
+def parameters(module: nn.Module) -> int:
+    """The number of learned scalars in a module."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def catalogue(*, dim: int = 768, max_length: int = 512) -> list[dict[str, str | int | bool]]:
+    """`METHODS` as rows: name, formula, parameters (at this width and length), learned, causal, source; read off the built modules."""
+    rows: list[dict[str, str | int | bool]] = []
+    for name, recipe in METHODS.items():
+        method = build(name, dim=dim, max_length=max_length)
+        count = parameters(method)
+        rows.append(
+            {
+                "name": name,
+                "formula": recipe.formula,
+                "parameters": count,
+                "learned": count > 0,
+                "causal": method.causal,
+                "source": recipe.source,
+            }
+        )
+    return rows

@@ -1,0 +1,106 @@
+"""The two kinds of file that gensim itself reads: its own KeyedVectors, and fastText."""
+
+import logging
+import struct
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+
+from vnait.errors import InputError
+from vnait.vectors.layout import FASTTEXT_MAGIC, Layout
+from vnait.vectors.streams import records
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No log lines from gensim: its warnings (too few jobs, no n-grams) are about its inside, not about the reader's data."""
+    logger = logging.getLogger("gensim")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def keyed(layout: Layout) -> Any:
+    """gensim's KeyedVectors in the file, mapped rather than read where they lie in a file of their own."""
+    from gensim.models import KeyedVectors
+
+    try:
+        with quiet():
+            model = KeyedVectors.load(str(layout.path), mmap="r")
+    except Exception as error:  # a damaged pickle raises anything at all
+        raise InputError(
+            f"{layout.path} can't be read as gensim's own file ({error}); save it again, with the .npy files beside it."
+        ) from error
+    vectors = getattr(model, "wv", model)
+    if not isinstance(vectors, KeyedVectors):
+        raise InputError(f"{layout.path} holds a {type(model).__name__}; give gensim KeyedVectors or Word2Vec.")
+    return vectors
+
+
+def fasttext(layout: Layout) -> Any:
+    """gensim's KeyedVectors with subwords from a fastText model, checked first: gensim never returns from a cut vocabulary."""
+    scan(layout.path)
+    from gensim.models.fasttext import load_facebook_vectors
+
+    try:
+        with quiet():
+            return load_facebook_vectors(str(layout.path))
+    except (AssertionError, ValueError) as error:
+        raise _damaged(layout.path, "its sizes disagree") from error
+
+
+def pick(vectors: Any, wanted: Collection[str] | None) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
+    """The words and rows that are `wanted` (all known ones where None) of gensim's `vectors`.
+
+    In the table's order; subwords know every word, so with them in the order asked.
+    """
+    if wanted is None:
+        return list(vectors.index_to_key), np.array(vectors.vectors, dtype=np.float32)
+    if getattr(vectors, "bucket", 0):
+        return _compose(vectors, list(dict.fromkeys(wanted)))
+    index = sorted(vectors.key_to_index[word] for word in set(wanted) if word in vectors.key_to_index)
+    return [vectors.index_to_key[row] for row in index], np.asarray(vectors.vectors[index], dtype=np.float32)
+
+
+def _compose(vectors: Any, words: list[str]) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
+    table = np.empty((len(words), vectors.vector_size), dtype=np.float32)
+    with quiet():
+        for row, word in enumerate(words):
+            table[row] = vectors.get_vector(word)
+    return words, table
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a fastText model says of itself: D, the number of its words, and the first of them."""
+
+    dim: int
+    count: int
+    first: list[str]
+
+
+def scan(path: Path) -> Scan:
+    """Walk through a fastText model without its numbers; an InputError unless it is whole, unsupervised and not quantised.
+
+    Layout: [magic, version] 12 settings, a double; sizes; words; pruned n-grams; the matrix (fastText's args.cc, dictionary.cc).
+    """
+    with path.open("rb") as file:
+        new = file.read(4) == FASTTEXT_MAGIC
+        file.seek(8 if new else 0)
+        try:
+            dim, *_ = struct.unpack("<12id", file.read(56))
+            count, _, labels, _, pruned = struct.unpack("<3i2q" if new else "<3iq4x", file.read(28 if new else 24)) + (
+                () if new else (0,)
+            )
+        except struct.error as error:
+            raise _damaged(path, "it ends before its words") from error
+    raise NotImplementedError

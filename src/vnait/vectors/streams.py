@@ -1,0 +1,152 @@
+"""Word2vec and GloVe files, read row by row: no more of a file is held than a chunk and the rows to keep."""
+
+import zlib
+from collections.abc import Collection, Generator, Iterable, Iterator
+
+import numpy as np
+from jaxtyping import Float32
+
+from vnait.errors import InputError
+from vnait.vectors.layout import BINARY, ByteFile, Layout, are_numbers, opened
+
+Row = tuple[bytes, bytes]  # a word and its values, neither decoded: most rows are only passed by
+
+_CHUNK = 1 << 20
+_LONGEST_WORD = 1 << 16
+_DEFLATE = 1032  # gzip never packs tighter than 1032 to 1
+
+
+def collect(layout: Layout, wanted: Collection[str] | None) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
+    """The words and rows of the file that are `wanted` (all where None), in the file's order; the first of equal words wins.
+
+    The whole file is read even if the last wanted row comes early, so damage is found wherever it is.
+    """
+    keys = None if wanted is None else frozenset(word.encode("utf-8", "surrogatepass") for word in wanted)
+    table = np.empty((_most(layout, keys), layout.dim), dtype=np.float32)
+    words: list[str] = []
+    for number, (word, payload) in _firsts(rows(layout), keys):
+        table[len(words)] = _values(layout, number, payload)
+        # word2vec.c cuts long words anywhere, so some are no UTF-8; the escape keeps them distinct and printable.
+        words.append(word.decode("utf-8", "backslashreplace"))
+    table.resize((len(words), layout.dim), refcheck=False)  # in place: a slice would hold on to the unused rows
+    return words, table
+
+
+def rows(layout: Layout) -> Iterator[Row]:
+    """Every row of the file; an InputError says how far a damaged one can be read."""
+    done = 0
+    with opened(layout.path) as file:
+        file.seek(layout.skip)
+        try:
+            for row in _binary(file, layout) if layout.format == BINARY else _text(file, layout):
+                yield row
+                done += 1
+        except (EOFError, zlib.error) as error:
+            promised = "" if layout.count is None else f" of the {layout.count:,} its first line promises"
+            raise InputError(
+                f"{layout.path} is cut or damaged: {done:,} vectors{promised} can be read ({error}); get the file again."
+            ) from error
+
+
+def records(file: ByteFile, mark: bytes, width: int, count: int) -> Generator[Row, None, bytes]:
+    """The next `count` records of a name, the byte `mark`, and `width` bytes; returns what was read beyond them.
+
+    EOFError says why there are fewer. Newlines before a name don't belong to it: some writers end each record with one.
+    """
+    held, done = b"", 0
+    while done < count:
+        if len(held) > width + _LONGEST_WORD:
+            raise EOFError("no word ends where one should")
+        if not (fresh := file.read1(_CHUNK)):
+            raise EOFError("the file ends there")
+        held, at = held + fresh, 0
+        while done < count:
+            space = held.find(mark, at)
+            end = space + 1 + width
+            if space < 0 or end > len(held):
+                break
+            yield held[at:space].lstrip(b"\n"), held[space + 1 : end]
+            at, done = end, done + 1
+        held = held[at:]
+    return held
+
+
+def _binary(file: ByteFile, layout: Layout) -> Iterator[Row]:
+    assert layout.count is not None, "a binary file has a header"
+    rest = yield from records(file, b" ", 4 * layout.dim, layout.count)
+    if (rest + file.read1(_CHUNK)).strip(b"\n"):
+        raise _lies(layout)
+
+
+def _text(file: ByteFile, layout: Layout) -> Iterator[Row]:
+    number = first = _first_line(layout)
+    for raw in file:
+        line = raw.rstrip()
+        if not line:
+            break
+        if number - first == layout.count:
+            raise _lies(layout)
+        spaces = line.count(b" ")
+        if spaces < layout.dim and layout.count and not raw.endswith(b"\n"):
+            raise EOFError(f"line {number} is cut")
+        word, _, values = line.partition(b" ") if spaces == layout.dim else _spaced(line, layout, number)
+        yield word, values
+        number += 1
+    if any(line.strip() for line in file):
+        raise InputError(f"{layout.path}: line {number} is empty; every line is a word and its {layout.dim} numbers.")
+    if layout.count and number - first < layout.count:
+        raise EOFError("the file ends there")
+
+
+def _spaced(line: bytes, layout: Layout, number: int) -> tuple[bytes, bytes, bytes]:
+    # GloVe 840B has words with spaces (". . ."); a row that is too wide has numbers there instead.
+    parts = line.split(b" ")
+    split = len(parts) - layout.dim
+    if split < 1 or are_numbers(parts[1:split]):
+        raise InputError(
+            f"{layout.path}: line {number} has {len(parts) - 1} numbers where {layout.dim} are expected; "
+            "mend that line or get the file again."
+        )
+    return b" ".join(parts[:split]), b" ", b" ".join(parts[split:])
+
+
+def _firsts(stream: Iterable[Row], keys: frozenset[bytes] | None) -> Iterator[tuple[int, Row]]:
+    seen: set[bytes] = set()
+    for number, row in enumerate(stream):
+        if (keys is None or row[0] in keys) and row[0] not in seen:
+            seen.add(row[0])
+            yield number, row
+
+
+def _values(layout: Layout, number: int, payload: bytes) -> Float32[np.ndarray, " D"]:
+    if layout.format == BINARY:
+        return np.frombuffer(payload, dtype="<f4")
+    parts = payload.split(b" ")
+    try:
+        with np.errstate(over="ignore"):  # 1e99 becomes infinity, which Vectors refuses by the word's name
+            return np.array([float(part) for part in parts]).astype(np.float32)
+    except ValueError as error:
+        bad = next(part for part in parts if not are_numbers([part])).decode("utf-8", "backslashreplace")
+        raise InputError(
+            f"{layout.path}: line {number + _first_line(layout)} has {bad!r} where a number is expected; mend that line."
+        ) from error
+
+
+def _most(layout: Layout, keys: frozenset[bytes] | None) -> int:
+    # What the header promises is believed only as far as the file's size allows, for it sizes the table.
+    size = layout.path.stat().st_size * (_DEFLATE if layout.packed else 1)
+    possible = size // max(1, (4 if layout.format == BINARY else 2) * layout.dim)
+    if keys is not None:
+        return min(possible, len(keys))
+    return min(possible, sum(1 for _ in rows(layout)) if layout.count is None else layout.count)
+
+
+def _first_line(layout: Layout) -> int:
+    return 1 if layout.count is None else 2
+
+
+def _lies(layout: Layout) -> InputError:
+    return InputError(
+        f"{layout.path} goes on after the {layout.count:,} vectors of width {layout.dim} that its first line promises; "
+        "correct that line or get the file again."
+    )
