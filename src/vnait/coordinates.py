@@ -100,7 +100,9 @@ class Span(nn.Module):
         _check_mask(mask)
         z = self.source(vectors, mask)
         _check_finite(z, self.source)
-        return _log_softplus(z.to(_precision(vectors, mask, self.min_gap)))
+        # Unnormalized sums are float64 anyway, and a prefix must not depend on how long the text is.
+        exact = self.normalization == "none"
+        return _log_softplus(z.to(torch.float64 if exact else _precision(vectors, mask, self.min_gap)))
 
     def locate(self, log_gaps: Line, mask: Mask) -> At:
         """S (or R) from the logarithms of the gaps."""
@@ -171,11 +173,12 @@ class Ends(nn.Module):
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
         log_gaps = self.span.gaps(vectors, mask)
-        running = _nearest_real(_running(log_gaps, mask, self.span.min_gap), mask)
         span = self.span.locate(log_gaps, mask)
-        from_start = running - running.amin(-1, keepdim=True)
-        from_end = running.amax(-1, keepdim=True) - running
-        return torch.cat([span, from_start[..., None].to(span.dtype), from_end[..., None].to(span.dtype)], -1)
+        running = _running(log_gaps, mask, self.span.min_gap)
+        # Padding is left out of the smallest and filled in last: where it ties with R_1 it would take a share of the gradient.
+        first = running.masked_fill(~mask, torch.inf).amin(-1, keepdim=True)
+        ends = running - first, running[..., -1:] - running
+        return torch.cat([span, *(_nearest_real(end, mask)[..., None].to(span.dtype) for end in ends)], -1)
 
 
 class Jitter(nn.Module):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float
@@ -114,9 +115,9 @@ class Spatial(nn.Module):
             raise ValueError("hidden=() leaves one linear layer; a spatial MLP needs at least two layers.")
         parts = _features(features)
         self.features = nn.ModuleList(parts)
-        widths = [sum(int(part.size) for part in parts), *hidden]
+        widths = [sum(cast(int, part.size) for part in parts), *hidden]
         act = _activation(activation)
-        layers = [layer for pair in zip(widths[:-1], widths[1:], strict=True) for layer in (nn.Linear(*pair), act())]
+        layers = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), act())]
         self.mlp = nn.Sequential(*layers, nn.Linear(widths[-1], dim))
         self.direct = None if start is None else _Direct(widths[0], dim, start=start)
 

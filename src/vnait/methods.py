@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnait.coordinates import Ends, Index, Jitter, Span, SoftBounds
+from vnait.coordinates import Ends, Index, Jitter, SoftBounds, Span
 from vnait.encodings import Anchors, Fourier, Silent, Sinusoid, Spatial, Table
 from vnait.injection import Injection, LogLength
 from vnait.inputs import Add, Fusion, LiteralFusion, Local, boundary, smoothness
@@ -203,3 +203,20 @@ def catalogue(*, dim: int = 768, max_length: int = 512) -> list[dict[str, str | 
             }
         )
     return rows
+
+
+def sizes(*, dim: int = 768) -> list[dict[str, str | int | float]]:
+    """The parameter arithmetic of SPEC section 7, counted on real modules: name, parameters, ratio to a table of 512 rows."""
+    spatial = {hidden: Spatial(dim=dim, features="scalar", hidden=(hidden,)) for hidden in (64, 2 * dim)}
+    counted: dict[str, list[nn.Module]] = {
+        "learned table, 512 rows": [Table(dim=dim, max_length=512)],
+        "learned table, 1024 rows": [Table(dim=dim, max_length=1024)],
+        "the papers' sizes (hidden 2d)": [spatial[2 * dim], LiteralFusion(dim=dim, hidden=2 * dim)],
+        "what the papers count (one d-2d-d MLP)": [nn.Linear(dim, 2 * dim), nn.Linear(2 * dim, dim)],
+        "compact, bottleneck 16": [spatial[64], Fusion(dim=dim, hidden=16)],
+        "compact, bottleneck 64": [spatial[64], Fusion(dim=dim, hidden=64)],
+        "vnait, the default": [build("vnait", dim=dim)],
+    }
+    table = parameters(counted["learned table, 512 rows"][0])
+    counts = {name: sum(map(parameters, modules)) for name, modules in counted.items()}
+    return [{"name": name, "parameters": count, "against_table_512": count / table} for name, count in counts.items()]

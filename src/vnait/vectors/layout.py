@@ -18,7 +18,7 @@ FASTTEXT_MAGIC = struct.pack("<i", 793712314)
 
 ByteFile = io.BufferedReader | gzip.GzipFile
 
-_HEAD = 1 << 20  # enough for the first line of a text table 50,000 wide
+_HEAD = 1 << 18  # enough for the first line of a text table 50,000 wide
 _LOOK = 1 << 16  # where bytes that no text has are looked for
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r"))
 _HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,15})\s*")
@@ -132,7 +132,8 @@ def _word2vec(path: Path, packed: bool, head: bytes) -> Layout | None:
 
 
 def _is_text(rest: bytes, dim: int) -> bool:
-    if are_numbers(rest.partition(b"\n")[0].split(b" ")[1:][-dim:]):
+    values = rest.partition(b"\n")[0].rstrip().split(b" ")[1:]
+    if len(values) == dim and are_numbers(values):
         return True
     # A first row that is text but wrong still deserves the error that names its line.
     return _is_clean(rest[:_LOOK])

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,8 @@ def keyed(layout: Layout) -> Any:
             model = KeyedVectors.load(str(layout.path), mmap="r")
     except Exception as error:  # a damaged pickle raises anything at all
         raise InputError(
-            f"{layout.path} can't be read as gensim's own file ({error}); save it again, with the .npy files beside it."
+            f"{layout.path} can't be read as gensim's own file ({error}); "
+            "save it again with a current gensim, and keep its .npy files beside it."
         ) from error
     vectors = getattr(model, "wv", model)
     if not isinstance(vectors, KeyedVectors):
@@ -89,18 +90,49 @@ class Scan:
 
 
 def scan(path: Path) -> Scan:
-    """Walk through a fastText model without its numbers; an InputError unless it is whole, unsupervised and not quantised.
+    """Walk past the words of a fastText model; an InputError unless it is whole, unsupervised and not quantised.
 
-    Layout: [magic, version] 12 settings, a double; sizes; words; pruned n-grams; the matrix (fastText's args.cc, dictionary.cc).
+    Layout (args.cc and dictionary.cc of fastText): [magic, version,] 12 settings, a double; sizes; words; the matrix.
     """
     with path.open("rb") as file:
         new = file.read(4) == FASTTEXT_MAGIC
         file.seek(8 if new else 0)
         try:
-            dim, *_ = struct.unpack("<12id", file.read(56))
-            count, _, labels, _, pruned = struct.unpack("<3i2q" if new else "<3iq4x", file.read(28 if new else 24)) + (
-                () if new else (0,)
-            )
-        except struct.error as error:
-            raise _damaged(path, "it ends before its words") from error
-    raise NotImplementedError
+            return _scan(path, file, new)
+        except (EOFError, struct.error) as error:
+            raise _damaged(path, "the file ends early") from error
+
+
+def _scan(path: Path, file: BufferedReader, new: bool) -> Scan:
+    dim = _unpack(file, "<12id")[0]
+    count, _, labels, _ = _unpack(file, "<3iq")
+    pruned = max(0, _unpack(file, "<q")[0]) if new else 0
+    if labels:
+        raise InputError(f"{path} is a fastText classifier; give a model trained with skipgram or cbow.")
+    first: list[str] = []
+    start, used = file.tell(), 0
+    for word, _ in records(file, b"\0", 9, count):
+        used += len(word) + 10
+        if len(first) < 5:
+            first.append(word.decode("utf-8", "backslashreplace"))
+    file.seek(start + used + 8 * pruned)
+    _check_matrix(path, file, new, dim)
+    return Scan(dim, count, first)
+
+
+def _check_matrix(path: Path, file: BufferedReader, new: bool, dim: int) -> None:
+    if new and _unpack(file, "<?")[0]:
+        raise InputError(f"{path} is a quantised fastText model (.ftz), which gensim can't read; give the full .bin.")
+    rows, width = _unpack(file, "<2q")
+    if width != dim:
+        raise _damaged(path, f"its matrix is {width} wide where its settings say {dim}")
+    if file.tell() + 4 * rows * width > path.stat().st_size:
+        raise _damaged(path, f"its matrix of {rows:,} rows is cut")
+
+
+def _unpack(file: BufferedReader, form: str) -> tuple[Any, ...]:
+    return struct.unpack(form, file.read(struct.calcsize(form)))
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(f"{path} is a damaged fastText model: {why}; get the file again.")

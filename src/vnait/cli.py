@@ -1,0 +1,410 @@
+"""The command line. Results go to standard output, everything else to standard error; 0 done, 1 a failed run, 2 wrong use."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from vnait import terminal
+from vnait.errors import InputError
+
+if TYPE_CHECKING:
+    from vnait.record import Record
+    from vnait.text import Table
+    from vnait.train import Run, Status
+
+app = typer.Typer(
+    name="vnait",
+    help="Where is each token, and how should a Transformer be told? Compare positional methods on your own labelled text.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+vectors_app = typer.Typer(help="Semantic vectors: train, inspect and convert them.", no_args_is_help=True)
+app.add_typer(vectors_app, name="vectors")
+
+aside = Console(stderr=True)
+
+DEFAULT_DATA = "builtin:polarity"
+
+Data = Annotated[str, typer.Argument(help="A CSV, TSV, JSONL or Parquet file, hf:NAME, or builtin:polarity.")]
+Text = Annotated[str, typer.Option("--text", help="The column of texts.")]
+Label = Annotated[str, typer.Option("--label", help="The column of labels.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar and no notes.")]
+VectorFile = Annotated[
+    str | None, typer.Option("--vectors", help="A file of semantic vectors. Without: Word2Vec on the texts themselves.")
+]
+Tokenization = Annotated[str, typer.Option("--tokens", help="words, characters (for DNA and the like) or jieba.")]
+Steps = Annotated[int | None, typer.Option("--steps", help="Optimizer steps at most.")]
+MaxLength = Annotated[int, typer.Option("--max-length", help="Longer texts are cut to so many tokens.")]
+LearningRate = Annotated[float, typer.Option("--learning-rate")]
+
+
+@app.command("compare")
+def compare_command(
+    data: Data = DEFAULT_DATA,
+    *,
+    text: Text = "text",
+    label: Label = "label",
+    test: Annotated[
+        str | None, typer.Option("--test", help="A file of test rows. Without: 30 % held out by each seed.")
+    ] = None,
+    methods: Annotated[str, typer.Option("--methods", help="Names from `vnait list`, with commas.")] = "",
+    shots: Annotated[str, typer.Option("--shots", help="Rows a class to learn from, with commas, or all.")] = "all",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 5,
+    out: Annotated[Path | None, typer.Option("--out", help="Where records and the winner go.")] = None,
+    reference: Annotated[
+        str | None, typer.Option("--reference", help="The method that others are paired with.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one a core.")] = None,
+    backend: Annotated[str, typer.Option("--backend", help="local or ray.")] = "local",
+    vectors: VectorFile = None,
+    tokens: Tokenization = "words",
+    steps: Steps = None,
+    max_length: MaxLength = 512,
+    learning_rate: LearningRate = 1e-3,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare positional methods and two baselines on labelled text, and keep the best model."""
+    _notes(quiet)
+    from vnait.comparison import DEFAULT_METHODS, compare
+
+    table = _read(data, text, label)
+    folder = out or Path("runs") / table.name
+    run = _run(steps=steps, max_length=max_length, learning_rate=learning_rate)
+    with _bar(quiet, "comparing") as move:
+        found = compare(
+            table,
+            methods=tuple(filter(None, methods.split(","))) or DEFAULT_METHODS,
+            shots=_shots(shots),
+            seeds=seeds,
+            test=None if test is None else _read(test, text, label),
+            out=folder,
+            vectors=vectors,
+            tokenization=tokens,
+            run=run,
+            reference=reference,
+            jobs=jobs,
+            backend=backend,
+            watch=lambda done, total, record: move(done, total, _cell_note(record)),
+        )
+    if as_json:
+        _print_json(
+            {
+                "rows": found.rows,
+                "paired": found.paired,
+                "best": found.best,
+                "records": str(found.path),
+                "model": str(folder / "model"),
+            }
+        )
+        return
+    terminal.show_comparison(found, table)
+    print(f"\nbest on validation: {found.best}   model: {folder / 'model'}   records: {found.path}")
+
+
+@app.command("train")
+def train_command(
+    data: Data,
+    *,
+    out: Annotated[Path, typer.Option("--out", help="The model's folder.")],
+    method: Annotated[str, typer.Option("--method", help="A name from `vnait list`.")] = "vnait",
+    text: Text = "text",
+    label: Label = "label",
+    test: Annotated[str | None, typer.Option("--test", help="A file of test rows.")] = None,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    vectors: VectorFile = None,
+    tune_vectors: Annotated[bool, typer.Option("--tune-vectors", help="Train the semantic vectors too.")] = False,
+    tokens: Tokenization = "words",
+    steps: Steps = None,
+    max_length: MaxLength = 512,
+    learning_rate: LearningRate = 1e-3,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train one classifier. A training that was killed goes on where it was."""
+    _notes(quiet)
+    from vnait import lexicon
+    from vnait.predict import check_replaceable
+    from vnait.train import fit
+
+    check_replaceable(out)
+    run = _run(steps=steps, max_length=max_length, learning_rate=learning_rate)
+    run = replace(run, method=method, seed=seed, tune_vectors=tune_vectors)
+    table = _read(data, text, label)
+    tests = None if test is None else _read(test, text, label)
+    words = (
+        lexicon.learn(table.texts, tokenization=tokens, seed=seed)
+        if vectors is None
+        else lexicon.look_up(table.texts, vectors, tokenization=tokens)
+    )
+    checkpoints = out.with_name(out.name + ".checkpoints")
+    with _bar(quiet, f"training {method}") as move:
+        fitted = fit(run, table, words, test=tests, checkpoints=checkpoints, watch=lambda status: _moved(move, status))
+    fitted.save(out)
+    assert fitted.record is not None
+    if as_json:
+        _print_json({"model": str(out), "record": asdict(fitted.record)})
+        return
+    terminal.show_scores(fitted.record)
+    print(f"model: {out}")
+
+
+@app.command("predict")
+def predict_command(
+    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    data: Annotated[str, typer.Argument(help="A file with a column of texts, or - for lines of standard input.")],
+    *,
+    text: Text = "text",
+    out: Annotated[Path | None, typer.Option("--out", help="A CSV file. Without: standard output.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add a label and the probability of each class to every text, in the order given."""
+    _notes(quiet)
+    from vnait.files import whole_file
+    from vnait.predict import load
+    from vnait.text import report_unknown
+
+    fitted = load(model)
+    given = _lines(sys.stdin) if data == "-" else _read(data, text, None).texts
+    report_unknown(fitted.tokenizer, fitted.tokenizer(given)["input_ids"])
+    probabilities = fitted.probabilities(given)
+    rows = [
+        {"text": words, "label": fitted.classes[int(row.argmax())]}
+        | {f"probability_{name}": round(float(value), 6) for name, value in zip(fitted.classes, row, strict=True)}
+        for words, row in zip(given, probabilities, strict=True)
+    ]
+    if as_json:
+        _print_json({"rows": rows})
+    elif out is None:
+        _write_csv(sys.stdout, rows)
+    else:
+        with whole_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+            _write_csv(file, rows)
+        print(f"{len(rows)} rows: {out}")
+
+
+@app.command("explain")
+def explain_command(
+    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    text: Annotated[str, typer.Argument(help="One text.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show each token's coordinate and gap, and the one positional method that is active."""
+    _notes(quiet=True)
+    from vnait.explanation import explain
+    from vnait.predict import load
+
+    if not text.strip():
+        raise InputError("the text is empty; give some words to explain.")
+    explanation = explain(load(model), text)
+    if as_json:
+        _print_json(asdict(explanation))
+    else:
+        terminal.show_explanation(explanation)
+
+
+@app.command("list")
+def list_command(
+    *,
+    dim: Annotated[int, typer.Option("--dim", min=1, help="Width of the model.")] = 768,
+    max_length: Annotated[int, typer.Option("--max-length", min=1, help="Longest text.")] = 512,
+    as_json: AsJson = False,
+) -> None:
+    """List every method: formula, learned parameters, whether a decoder may use it, source."""
+    from vnait.methods import catalogue
+
+    rows = catalogue(dim=dim, max_length=max_length)
+    if as_json:
+        _print_json({"rows": rows, "dim": dim, "max_length": max_length})
+    else:
+        terminal.show_catalogue(rows, dim=dim, max_length=max_length)
+
+
+@app.command("params")
+def params_command(
+    *,
+    dim: Annotated[int, typer.Option("--dim", min=1, help="Width of the model.")] = 768,
+    as_json: AsJson = False,
+) -> None:
+    """Count the parameters of tables and of Vnait at several sizes, on the real modules."""
+    from vnait.methods import sizes
+
+    rows = sizes(dim=dim)
+    if as_json:
+        _print_json({"rows": rows, "dim": dim})
+    else:
+        terminal.show_sizes(rows, dim=dim)
+
+
+@vectors_app.command("train")
+def vectors_train_command(
+    data: Data,
+    *,
+    out: Annotated[Path, typer.Option("--out", help="A .bin, .txt, .vec or .kv file.")],
+    text: Text = "text",
+    dim: Annotated[int, typer.Option("--dim", min=1, help="Width of the vectors.")] = 96,
+    epochs: Annotated[int, typer.Option("--epochs", min=1)] = 20,
+    min_count: Annotated[int, typer.Option("--min-count", min=1, help="Rarer words are left out.")] = 2,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    tokens: Tokenization = "words",
+    as_json: AsJson = False,
+) -> None:
+    """Train Word2Vec on a column of texts."""
+    _notes(quiet=False)
+    from vnait import text as texts
+    from vnait import vectors
+
+    table = _read(data, text, None)
+    sentences = texts.words(table.texts, tokens)
+    learned = vectors.train(sentences, dim=dim, epochs=epochs, min_count=min_count, seed=seed)
+    vectors.save(learned, out)
+    _facts({"words": len(learned.words), "dim": learned.dim, "texts": len(table), "file": str(out)}, as_json)
+
+
+@vectors_app.command("info")
+def vectors_info_command(
+    path: Annotated[str, typer.Argument(help="A vector file.")], *, as_json: AsJson = False
+) -> None:
+    """Say what is in a vector file."""
+    from vnait import vectors
+
+    _facts(vectors.info(path), as_json)
+
+
+@vectors_app.command("convert")
+def vectors_convert_command(
+    source: Annotated[str, typer.Argument(help="A vector file of any known format.")],
+    target: Annotated[str, typer.Argument(help="A .bin, .txt, .vec or .kv file.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Write a vector file in another format."""
+    from vnait import vectors
+
+    _facts(vectors.convert(source, target), as_json)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    try:
+        app(args=arguments, standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except InputError as error:
+        sys.exit(_said(error, 2))
+    except BrokenPipeError:
+        sys.stderr.close()  # a reader such as `head` has seen enough
+        sys.exit(0)
+    except OSError as error:
+        sys.exit(_said(error, 2))
+    except (FloatingPointError, MemoryError) as error:
+        sys.exit(_said(error, 1))
+    except KeyboardInterrupt:
+        sys.exit(_said("stopped; what was finished is kept, and the same command goes on from there.", 130))
+
+
+def _said(error: object, code: int) -> int:
+    print(f"vnait: {' '.join(str(error).split())}", file=sys.stderr)
+    return code
+
+
+def _notes(quiet: bool) -> None:
+    """What the library has to say goes to standard error, a line each."""
+    logger = logging.getLogger("vnait")
+    logger.handlers[:] = [logging.StreamHandler()]
+    logger.handlers[0].setFormatter(logging.Formatter("vnait: %(message)s"))
+    logger.setLevel(logging.ERROR if quiet else logging.INFO)
+    logger.propagate = False
+
+
+def _read(source: str, text: str, label: str | None) -> Table:
+    from vnait.text import read
+
+    return read(source, text=text, label=label)
+
+
+def _run(*, steps: int | None, max_length: int, learning_rate: float) -> Run:
+    from vnait.train import Run
+
+    return Run(steps=steps, max_length=max_length, learning_rate=learning_rate)
+
+
+def _shots(given: str) -> tuple[int | str, ...]:
+    parts = [part.strip() for part in given.split(",") if part.strip()]
+    wrong = next((part for part in parts if part != "all" and not part.isdigit()), None)
+    if wrong is not None:
+        raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows a class nor all.")
+    return tuple(part if part == "all" else int(part) for part in parts)
+
+
+def _lines(file: Any) -> list[str]:
+    try:
+        lines = [line.rstrip("\r\n") for line in file]
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"standard input is not UTF-8 ({error.reason} at byte {error.start}); convert it first."
+        ) from error
+    if not any(line.strip() for line in lines):
+        raise InputError("standard input has no text; give one text a line.")
+    return lines
+
+
+def _write_csv(file: Any, rows: list[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    print(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def _facts(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        _print_json(facts)
+    else:
+        for name, value in facts.items():
+            print(f"{name:10} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+
+
+@contextmanager
+def _bar(quiet: bool, title: str) -> Iterator[Any]:
+    """A progress bar on standard error, where that is a terminal: call it with (done, total, note)."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=aside, disable=quiet or not aside.is_terminal, transient=True) as progress:
+        task = progress.add_task(title, total=None, note="")
+        yield lambda done, total, note: progress.update(task, completed=done, total=total, note=note)
+
+
+def _moved(move: Any, status: Status) -> None:
+    move(status.step, status.steps, f"loss {status.loss:.3f}")
+
+
+def _cell_note(record: Record | None) -> str:
+    return "" if record is None else f"{record.method} {record.metrics['accuracy']:.3f}"

@@ -1,0 +1,186 @@
+"""A text classifier with scikit-learn's contract."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from vnait import lexicon as lexicons
+from vnait import predict
+from vnait.errors import InputError
+from vnait.explanation import Explanation, explain
+from vnait.text import Table
+from vnait.train import Run, fit
+
+NOTES = "estimator.json"  # parameters and the classes' own types, beside the model's files
+
+
+class TextClassifier(ClassifierMixin, BaseEstimator):
+    """Texts and labels in, a trained Transformer classifier out.
+
+    method          a name in `vnait.METHODS`
+    vectors         a file of semantic vectors; None: Word2Vec is trained on the texts themselves
+    tokenization    "words", "characters" or "jieba"
+    steps           optimizer steps at most; None: 200, or three times through the rows if that is more
+    validation      share of the rows held out for early stopping
+    random_state    the same number gives the same model
+
+    X is a sequence of strings; labels may be strings, numbers or booleans. Pickling goes through the model's own files.
+
+    >>> clf = TextClassifier(method="none", steps=4).fit(["good film"] * 8 + ["bad plot"] * 8, ["pos"] * 8 + ["neg"] * 8)
+    >>> clf.classes_.tolist(), clf.predict_proba(["good film"]).shape
+    (['neg', 'pos'], (1, 2))
+    """
+
+    def __init__(
+        self,
+        method: str = "vnait",
+        *,
+        vectors: str | None = None,
+        tokenization: str = "words",
+        steps: int | None = None,
+        batch_size: int = 32,
+        learning_rate: float = 1e-3,
+        dropout: float = 0.2,
+        num_layers: int = 2,
+        max_length: int = 512,
+        tune_vectors: bool = False,
+        validation: float = 0.2,
+        random_state: int = 0,
+    ) -> None:
+        self.method = method
+        self.vectors = vectors
+        self.tokenization = tokenization
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.dropout = dropout
+        self.num_layers = num_layers
+        self.max_length = max_length
+        self.tune_vectors = tune_vectors
+        self.validation = validation
+        self.random_state = random_state
+
+    def fit(self, X: Sequence[str], y: Sequence[Any]) -> Self:
+        """Train on texts X (n,) and labels y (n,)."""
+        given = _texts(X)
+        labels = np.asarray(y)
+        if labels.ndim != 1 or len(labels) != len(given):
+            raise InputError(f"y has shape {labels.shape} for {len(given)} texts; give one label a text.")
+        _check_labels(labels)
+        self.classes_ = np.unique(labels)
+        table = Table(texts=given, labels=[str(label) for label in labels.tolist()], name="X", dropped=0)
+        self.fitted_ = fit(self._run(), table, self._lexicon(given))
+        return self
+
+    def predict_proba(self, X: Sequence[str]) -> NDArray[np.float64]:
+        """P(class | text), (n, classes), in the order of `classes_`."""
+        check_is_fitted(self)
+        columns = [self.fitted_.classes.index(str(label)) for label in self.classes_.tolist()]
+        return self.fitted_.probabilities(_texts(X))[:, columns]
+
+    def predict(self, X: Sequence[str]) -> NDArray[Any]:
+        """The most probable label of each text, (n,)."""
+        answer: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        return answer
+
+    def explain(self, text: str) -> Explanation:
+        """What the model sees of one text."""
+        check_is_fitted(self)
+        return explain(self.fitted_, text)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model folder; `vnait predict` and `from_pretrained` read it too."""
+        check_is_fitted(self)
+        notes = {"parameters": self.get_params(), "classes": self.classes_.tolist()}
+        self.fitted_.save(folder, extras={NOTES: json.dumps(notes, ensure_ascii=False)})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """A saved classifier, this class's or one of `vnait train`."""
+        fitted = predict.load(folder)
+        notes = _notes(Path(folder) / NOTES)
+        estimator = cls(**notes.get("parameters", {"method": fitted.model.config.method}))
+        estimator.classes_ = np.asarray(notes.get("classes", fitted.classes))
+        estimator.fitted_ = fitted
+        return estimator
+
+    def _run(self) -> Run:
+        return Run(
+            method=self.method,
+            seed=self.random_state,
+            steps=self.steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            dropout=self.dropout,
+            num_layers=self.num_layers,
+            max_length=self.max_length,
+            tune_vectors=self.tune_vectors,
+            validation=self.validation,
+        )
+
+    def _lexicon(self, given: list[str]) -> lexicons.Lexicon:
+        if self.vectors is not None:
+            return lexicons.look_up(given, self.vectors, tokenization=self.tokenization)
+        return lexicons.learn(given, tokenization=self.tokenization, seed=self.random_state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not hasattr(self, "fitted_"):
+            return dict(super().__getstate__())
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(Path(folder) / "model")
+            files = {path.name: path.read_bytes() for path in (Path(folder) / "model").iterdir()}
+        return {"files": files}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "files" not in state:
+            super().__setstate__(state)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in state["files"].items():
+                (Path(folder) / name).write_bytes(content)
+            self.__dict__.update(vars(type(self).load(folder)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        tags.no_validation = True
+        return tags
+
+
+def _texts(X: Sequence[str]) -> list[str]:
+    if isinstance(X, str):
+        raise InputError("X is one string; give a list of texts.")
+    given = [str(text) if isinstance(text, np.str_) else text for text in X]
+    wrong = next((row for row, text in enumerate(given) if not isinstance(text, str)), None)
+    if wrong is not None:
+        raise InputError(f"X[{wrong}] is {type(given[wrong]).__name__}, not a string; give one string a text.")
+    if not given:
+        raise InputError("X is empty; give at least one text.")
+    return given
+
+
+def _check_labels(labels: NDArray[Any]) -> None:
+    missing = [row for row, label in enumerate(labels.tolist()) if label is None or label != label]
+    if missing:
+        raise InputError(
+            f"y has no label at row {missing[0]} ({len(missing)} in all); label these texts or leave them out."
+        )
+
+
+def _notes(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}.") from error

@@ -1,0 +1,115 @@
+"""A trained classifier: text in, labels and probabilities out; saved as a folder, and read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from vnait import text as texts
+from vnait.errors import InputError
+from vnait.files import whole_folder
+from vnait.model import VnaitForSequenceClassification, load_classifier
+from vnait.record import Record
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fitted:
+    """A trained classifier with what it needs to read text and name its answers."""
+
+    model: VnaitForSequenceClassification
+    tokenizer: Any
+    record: Record | None = None
+
+    @property
+    def classes(self) -> list[str]:
+        """The labels, in the order of the probabilities."""
+        return [self.model.config.id2label[index] for index in range(self.model.config.num_labels)]
+
+    def probabilities(self, given: Sequence[str]) -> NDArray[np.float64]:
+        """P(class | text), (texts, classes). An empty text is answered as one unknown word."""
+        ids = texts.encode(self.tokenizer, given, max_length=self.model.config.max_length)
+        return torch.softmax(logits_of(self.model, ids).double(), -1).numpy()
+
+    def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
+        """Write the model folder: weights, settings, tokenizer, record, extra files. It appears whole or not at all."""
+        check_replaceable(folder)
+        record = {} if self.record is None else {"record.json": self.record.line() + "\n"}
+        with whole_folder(folder) as draft, _no_bars():
+            self.model.save_pretrained(draft)
+            self.tokenizer.save_pretrained(draft)
+            for name, content in {**record, **(extras or {})}.items():
+                (draft / name).write_text(content, encoding="utf-8")
+
+
+def load(folder: str | Path) -> Fitted:
+    """The classifier saved in a folder; an `InputError` says what is wrong with the folder."""
+    folder = Path(folder)
+    with _no_bars():
+        model = load_classifier(folder)
+        tokenizer = _tokenizer(folder)
+    if len(tokenizer) != model.config.vocab_size:
+        raise InputError(f"{folder} is damaged: {len(tokenizer)} words, but vectors for {model.config.vocab_size}.")
+    return Fitted(model=model, tokenizer=tokenizer, record=_record(folder / "record.json"))
+
+
+@torch.no_grad()
+def logits_of(model: VnaitForSequenceClassification, ids: Sequence[Sequence[int]], batch_size: int = 64) -> Tensor:
+    """Logits (texts, classes), in the order given; batched by length."""
+    model.eval()
+    order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
+    logits = torch.empty(len(ids), model.config.num_labels)
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        batch = texts.collate([ids[row] for row in rows], pad_id=model.config.pad_token_id)
+        logits[rows] = model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.float().cpu()
+    return logits
+
+
+def check_replaceable(folder: str | Path) -> None:
+    """Refuse to save a model over a folder that holds anything but an older model."""
+    path = Path(folder)
+    if path.is_file():
+        raise InputError(f"{path} is a file; a model is saved as a folder. Choose another name.")
+    if path.is_dir() and any(path.iterdir()) and not (path / "config.json").is_file():
+        raise InputError(
+            f"{path} is a folder with other files in it, which saving a model would replace; choose a new name."
+        )
+
+
+def _tokenizer(folder: Path) -> Any:
+    if not (folder / "tokenizer.json").is_file():
+        raise InputError(f"{folder} is damaged: it has no tokenizer.json.")
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:
+        raise InputError(f"{folder} is damaged: its tokenizer.json can't be read ({error}).") from error
+
+
+def _record(path: Path) -> Record | None:
+    try:
+        return Record(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} is damaged: {error}. Delete it; the model works without it.") from error
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """No progress bars of transformers' own: ours are enough, and these files are small."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,120 @@
+"""Results as text on standard output: tables and bars that also read well without colour, at 80 columns, and in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import fill, indent
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as Grid
+
+if TYPE_CHECKING:
+    from vnait.comparison import Comparison
+    from vnait.explanation import Explanation
+    from vnait.record import Record
+    from vnait.text import Table
+
+BAR = 24  # cells of the longest bar
+
+
+def show_comparison(comparison: Comparison, data: Table) -> None:
+    """A table for each number of shots, then what it allows one to say."""
+    classes = len(set(data.labels or []))
+    print(f"{data.name}: {len(data)} rows, {classes} classes, {len(comparison.plan.seeds)} seeds")
+    for shots in comparison.plan.shots:
+        print()
+        _print(_comparison_grid(comparison, shots))
+    print()
+    for sentence in comparison.sentences():
+        _print(sentence)
+    print(
+        "Intervals: 95 % bootstrap over seeds; differences are paired by seed; none is corrected for several comparisons."
+    )
+
+
+def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
+    where = "all labels" if shots == "all" else f"{shots} labels a class"
+    grid = _grid(where, "accuracy", f"minus {comparison.reference}, points", "parameters", "seconds", left=1)
+    paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
+    rows = [row for row in comparison.rows if row["shots"] == shots]
+    for row in sorted(rows, key=lambda row: -row["mean"]):
+        other = paired.get(row["method"])
+        grid.add_row(
+            row["method"],
+            _with_bounds(row["mean"], row["ci_low"], row["ci_high"], 1, "{:.3f}"),
+            ""
+            if other is None
+            else _with_bounds(other["difference"], other["ci_low"], other["ci_high"], 100, "{:+.1f}"),
+            f"{row['parameters']:,}",
+            f"{row['seconds']:.1f}",
+        )
+    return grid
+
+
+def _with_bounds(mean: float, low: float | None, high: float | None, times: float, form: str) -> str:
+    middle = form.format(times * mean)
+    return (
+        middle if low is None or high is None else f"{middle} [{form.format(times * low)}, {form.format(times * high)}]"
+    )
+
+
+def show_scores(record: Record) -> None:
+    """One training's scores."""
+    for name, value in sorted(record.metrics.items()):
+        print(f"{name:22} {value:.3f}")
+    print(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")
+
+
+def show_explanation(explanation: Explanation) -> None:
+    """Each token with its coordinate and its gap as a bar; then the active method."""
+    print(f"{explanation.label}  (probability {explanation.probability:.3f})\n")
+    width = max(cell_len(token) for token in [*explanation.tokens, "token"])
+    print(f"{'token':{width}}  coordinate     gap")
+    unit = max([gap for gap in explanation.gaps if gap > 0], default=1.0)
+    for token, known, place, gap in zip(
+        explanation.tokens, explanation.known, explanation.coordinates, explanation.gaps, strict=True
+    ):
+        bar = "#" * round(BAR * max(gap, 0.0) / unit)
+        mark = "" if known else "  (unknown word)"
+        print(f"{token}{' ' * (width - cell_len(token))}  {place:10.2f}  {gap:6.2f}  {bar}{mark}".rstrip())
+    print(f"\nmethod      {explanation.method}: {explanation.formula}")
+    for place in explanation.enters:
+        print(f"enters      {place}")
+    print(f"parameters  {explanation.parameters:,}")
+
+
+def show_catalogue(rows: Sequence[dict[str, Any]], *, dim: int, max_length: int) -> None:
+    """The methods; formula and source on lines of their own, so that nothing is cut at 80 columns."""
+    print(f"{'method':14} {'parameters':>10}  learned  causal   (width {dim}, longest text {max_length})")
+    for row in rows:
+        learned, causal = ("yes" if row[name] else "no" for name in ("learned", "causal"))
+        print(f"\n{row['name']:14} {row['parameters']:>10,}  {learned:7}  {causal}")
+        for line in (row["formula"], row["source"]):
+            print(indent(fill(line, Console().width - 4), "    "))
+
+
+def show_sizes(rows: Sequence[dict[str, Any]], *, dim: int) -> None:
+    """Parameters beside a table of 512 rows."""
+    grid = _grid(f"width {dim}", "parameters", "beside 512 rows", left=1)
+    for row in rows:
+        grid.add_row(row["name"], f"{row['parameters']:,}", _beside(row["parameters"] / rows[0]["parameters"]))
+    _print(grid)
+
+
+def _beside(ratio: float) -> str:
+    if ratio == 1:
+        return "the same"
+    return f"{ratio:.1f} times more" if ratio > 1 else f"{1 / ratio:.1f} times fewer"
+
+
+def _grid(*titles: str, left: int) -> Grid:
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for number, title in enumerate(titles):
+        grid.add_column(title, justify="left" if number < left else "right", no_wrap=number == 0)
+    return grid
+
+
+def _print(what: Any) -> None:
+    Console(highlight=False, soft_wrap=False, markup=False).print(what)

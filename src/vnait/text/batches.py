@@ -1,0 +1,71 @@
+"""Rows of ids into batches: rows of like length together, so that little is spent on padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from vnait.errors import InputError
+
+# Rows are sorted inside chunks of this many batches: wide enough for little padding, narrow enough to keep epochs different.
+CHUNK = 50
+
+
+def batches(lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int) -> list[list[int]]:
+    """The row numbers 0 ... N-1 in batches of at most `batch_size`, each row once, rows of like length together.
+
+    Rows are shuffled, sorted by length inside chunks of 50 batches, cut, and the batches are shuffled. The result depends on
+    the arguments alone, so a resumed run sees the batches it would have seen.
+
+    >>> batches([9, 1, 8, 2], batch_size=2, seed=0, epoch=0)
+    [[2, 0], [1, 3]]
+    """
+    if batch_size < 1:
+        raise InputError(f"batch_size is {batch_size}; expected at least 1.")
+    random = generator(seed=seed, epoch=epoch)
+    order = random.permutation(len(lengths)).tolist()
+    chunks = [order[start : start + CHUNK * batch_size] for start in range(0, len(order), CHUNK * batch_size)]
+    ordered = [row for chunk in chunks for row in sorted(chunk, key=lambda row: lengths[row])]
+    cut = [ordered[start : start + batch_size] for start in range(0, len(ordered), batch_size)]
+    return [cut[index] for index in random.permutation(len(cut))]
+
+
+def collate(ids: Sequence[Sequence[int]], *, pad_id: int, side: str = "right") -> dict[str, Int64[Tensor, "B T"]]:
+    """`input_ids` and `attention_mask` (B, T), both long; T is the longest row, the mask is 1 on real tokens.
+
+    side  where the padding goes, "right" or "left". InputError where a row has no ids: there is nothing to attend to.
+
+    >>> collate([[5, 6], [7]], pad_id=0)["input_ids"].tolist(), collate([[5, 6], [7]], pad_id=0, side="left")["input_ids"].tolist()
+    ([[5, 6], [7, 0]], [[5, 6], [0, 7]])
+    """
+    if side not in ("left", "right"):
+        raise InputError(f"side is {side!r}; expected 'left' or 'right'.")
+    empty = [row for row, line in enumerate(ids, 1) if not len(line)]
+    if empty or not ids:
+        raise InputError(
+            f"a batch needs at least one id a row; {f'row {empty[0]} has none' if ids else 'it has no rows'}."
+        )
+    width = max(map(len, ids))
+    padded = torch.full((len(ids), width), pad_id)
+    mask = torch.zeros_like(padded)
+    for row, line in enumerate(ids):
+        start = 0 if side == "right" else width - len(line)
+        padded[row, start : start + len(line)] = torch.tensor(line)
+        mask[row, start : start + len(line)] = 1
+    return {"input_ids": padded, "attention_mask": mask}
+
+
+def generator(**numbers: int) -> np.random.Generator:
+    """A random generator that is a function of the named numbers, none of them negative.
+
+    >>> generator(seed=0, epoch=1).permutation(4).tolist() == generator(seed=0, epoch=1).permutation(4).tolist()
+    True
+    """
+    for name, number in numbers.items():
+        if number < 0:
+            raise InputError(f"{name} is {number}; expected 0 or more.")
+    return np.random.default_rng(list(numbers.values()))

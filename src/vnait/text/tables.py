@@ -1,0 +1,298 @@
+"""Texts and their labels, from CSV, TSV, JSONL, Parquet, the Hugging Face hub, or a sample that needs no download."""
+
+from __future__ import annotations
+
+import codecs
+import datetime
+import gzip
+import hashlib
+import io
+import json
+import logging
+import math
+import numbers
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from vnait.errors import InputError
+
+log = logging.getLogger("vnait")
+
+# A column is decoded when it is asked for: the others may be large, or of a kind that is no text.
+Columns = dict[str, Callable[[], Iterable[object]]]
+
+# JSON can spell half an emoji ("\ud83d"), which no tokenizer and no UTF-8 file takes.
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Texts, and their labels where there are any, row by row; `dropped` rows of the source had no text.
+
+    >>> table = Table(texts=["good", "bad", "fine"], labels=["1", "0", "1"], name="three.csv", dropped=0)
+    >>> len(table), table.select([2, 0]).texts
+    (3, ['fine', 'good'])
+    """
+
+    texts: list[str]
+    labels: list[str] | None
+    name: str
+    dropped: int
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that tell one data set from another: the start of the SHA-256 of texts and labels."""
+        # JSON marks where a cell ends; joined by a separator, two cells could read like one.
+        return hashlib.sha256(json.dumps([self.texts, self.labels]).encode()).hexdigest()[:16]
+
+    def select(self, indices: Iterable[int]) -> Table:
+        """The rows `indices`, in that order."""
+        rows = list(indices)
+        labels = None if self.labels is None else [self.labels[row] for row in rows]
+        return replace(self, texts=[self.texts[row] for row in rows], labels=labels)
+
+
+def read(
+    source: str | os.PathLike[str], *, text: str = "text", label: str | None = "label", split: str = "train"
+) -> Table:
+    """The columns `text` and `label` of `source` as a `Table` of strings; rows without text are dropped and reported.
+
+    source   a CSV, TSV, JSONL or Parquet file; `hf:NAME` or `hf:NAME:CONFIG`, a data set (or local folder) that `datasets`
+             can load; `builtin:polarity`, 200 review sentences labelled pos or neg
+    label    None where there are no labels, as in prediction
+    split    which part of an `hf:` data set
+
+    Cells stay as they were written ("1", "NA" and "null" are labels like any other); numbers and booleans of Parquet become
+    strings (1 is "1", 1.0 is "1.0"). Rows are counted from 1, the header not among them. InputError where the source can't
+    be read, lacks a column, holds no text, or a row has no label.
+
+    >>> table = read("builtin:polarity")
+    >>> len(table), table.labels[0], table.texts[0]
+    (200, 'neg', 'simplistic , silly and tedious .')
+    """
+    source = os.fspath(source)
+    columns = _columns(source, split)
+    texts = _strings(columns, text, source)
+    labels = None if label is None else _strings(columns, label, source)
+    return _table(source, texts, labels)
+
+
+def _columns(source: str, split: str) -> Columns:
+    if source.startswith("hf:"):
+        return _hub(source, split)
+    if split != "train":
+        raise InputError(f"split={split!r} chooses a part of an hf: data set, and {source} is none; leave split out.")
+    return _builtin(source) if source.startswith("builtin:") else _file(Path(source))
+
+
+def _strings(columns: Columns, name: str, source: str) -> list[str]:
+    if name not in columns:
+        there = ", ".join(map(repr, columns))
+        raise InputError(
+            f"{source} has no column {name!r}; its columns are {there}. Say which holds the text, which the label."
+        )
+    return [_string(cell, f"{source}, row {row}, column {name!r}") for row, cell in enumerate(columns[name](), 1)]
+
+
+def _string(cell: object, where: str) -> str:
+    """The cell as a string, "" where it is missing."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return ""
+    if not isinstance(cell, (str, numbers.Number, datetime.date)):
+        raise InputError(f"{where} holds a value of type {type(cell).__name__}; expected text or a number.")
+    written = str(cell)
+    if _HALF.search(written):
+        raise InputError(f"{where} holds half a character (a lone surrogate); write it again from the original text.")
+    return written
+
+
+def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
+    if not texts:
+        raise InputError(f"{source} holds no rows below its header; expected at least one text.")
+    kept = [row for row, text in enumerate(texts) if text.strip()]
+    blank = [row for row, text in enumerate(texts) if not text.strip()]
+    if not kept:
+        raise InputError(
+            f"{source} holds no text: all {len(blank)} rows are empty in the text column. Name another column."
+        )
+    if blank:
+        log.warning(
+            "%s: dropped %d of %d rows, whose text is empty: %s.", source, len(blank), len(texts), _named(blank)
+        )
+    unlabelled = [] if labels is None else [row for row in kept if not labels[row].strip()]
+    if unlabelled:
+        raise InputError(
+            f"{source} has {len(unlabelled)} of {len(texts)} rows without a label: {_named(unlabelled)}. "
+            "Label or remove them; for texts without labels, use label=None."
+        )
+    whole = Table(texts=texts, labels=labels, name=source, dropped=len(blank))
+    return whole.select(kept) if blank else whole
+
+
+def _named(rows: Sequence[int]) -> str:
+    """The first three rows, counted from 1, and how many more there are.
+
+    >>> _named([4]), _named([0, 1, 2, 3])
+    ('row 5', 'rows 1, 2, 3 and 1 more')
+    """
+    first = ", ".join(str(row + 1) for row in rows[:3])
+    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+    return f"row{'s' if len(rows) > 1 else ''} {first}{more}"
+
+
+def _file(path: Path) -> Columns:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give a file in it, or hf:{path} to have `datasets` read the folder.")
+    if not path.exists():
+        raise InputError(f"there is no file {path}; give the path of a table, hf:NAME, or builtin:polarity.")
+    extension = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
+    if extension not in _READERS:
+        known = ", ".join(_READERS)
+        raise InputError(
+            f"{path} ends in {extension or 'no extension'}; expected one of {known}. Rename or convert it."
+        )
+    return _READERS[extension](path)
+
+
+def _delimited(path: Path, *, separator: str) -> Columns:
+    import pandas as pd
+
+    # With header=None the first line alone says how many fields there are. pandas would otherwise take a first row of three
+    # fields under a header of two (an unquoted comma in the text) as an index and move every cell by one column.
+    try:
+        frame = pd.read_csv(
+            io.StringIO(_decoded(path)), sep=separator, header=None, dtype=str, keep_default_na=False, na_filter=False
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError(
+            f"{path} is malformed: {_reason(error)}. A field that holds a separator, a quote or a newline needs quotes "
+            'around it, and a quote in it is written "".'
+        ) from error
+    return {name: frame[column].iloc[1:].tolist for column, name in enumerate(frame.iloc[0].tolist())}
+
+
+def _json_lines(path: Path) -> Columns:
+    # Not str.splitlines: inside a JSON string U+2028 and its like are ordinary characters.
+    lines = enumerate(_decoded(path).split("\n"), 1)
+    rows = [_json_object(line, f"{path}, line {number}") for number, line in lines if line.strip()]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: partial(_field, rows, name) for name in names}
+
+
+def _json_object(line: str, where: str) -> dict[str, object]:
+    try:
+        # Numbers as they were written: 1.10 stays "1.10".
+        row = json.loads(line, parse_float=str, parse_int=str)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is no JSON: {_reason(error)}. Expected one JSON object a line.") from error
+    if not isinstance(row, dict):
+        raise InputError(f"{where} holds a JSON {type(row).__name__}; expected one JSON object a line.")
+    return row
+
+
+def _field(rows: list[dict[str, object]], name: str) -> list[object]:
+    return [row.get(name) for row in rows]
+
+
+def _parquet(path: Path) -> Columns:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        # Not read_table, which adds columns it reads off folder names such as label=3/.
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} can't be read as Parquet: {_reason(error)}. Write the file again.") from error
+    return {name: column.to_pylist for name, column in zip(table.column_names, table.columns, strict=True)}
+
+
+def _decoded(path: Path) -> str:
+    raw = _bytes(path).removeprefix(codecs.BOM_UTF8)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        line = len((raw[: error.start] + b"x").splitlines())
+        wrong = f"line {line} holds the byte 0x{raw[error.start]:02x}"
+        raise InputError(
+            f"{path} is not UTF-8: {wrong}. Open it in its own encoding and save it again as UTF-8."
+        ) from error
+    if not text.strip():
+        raise InputError(f"{path} is empty; expected a table with a text column.")
+    return text
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        raw = path.read_bytes()
+        return gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} can't be read: {_reason(error)}. Check the file and its permissions.") from error
+
+
+def _hub(source: str, split: str) -> Columns:
+    import datasets
+
+    name, _, config = source.removeprefix("hf:").partition(":")
+    try:
+        data = datasets.load_dataset(name, config or None, split=split)
+    # The hub's stack raises a dozen unrelated types (httpx, fsspec, pyarrow, datasets); for a person all are one sentence.
+    except Exception as error:
+        raise InputError(
+            f"{source} (split {split!r}) could not be loaded: {_reason(error)}. "
+            "Check the name, the split and the network, or give a local file."
+        ) from error
+    return {column: partial(_hub_cells, data, column) for column in data.column_names}
+
+
+def _hub_cells(data: object, column: str) -> list[object]:
+    """The cells of one column; a class is told by its name, and is missing where it is -1 as in unlabelled test splits."""
+    from datasets import ClassLabel
+
+    cells: list[object] = list(data[column])  # type: ignore[index]
+    feature = data.features[column]  # type: ignore[attr-defined]
+    if not isinstance(feature, ClassLabel):
+        return cells
+    return [None if cell in (None, -1) else feature.int2str(cell) for cell in cells]
+
+
+def _builtin(source: str) -> Columns:
+    if source != "builtin:polarity":
+        raise InputError(f"there is no {source}; the one built-in data set is builtin:polarity.")
+    from gensim.test.utils import datapath
+
+    # A line is "__label__pos some sentence . "; the file is older than UTF-8's victory.
+    written = Path(datapath("pang_lee_polarity.cor")).read_text(encoding="cp1252")
+    rows = [line.split(" ", 1) for line in written.split("\n") if line]
+    labels = [label.removeprefix("__label__") for label, _ in rows]
+    texts = [text.strip() for _, text in rows]
+    return {"text": texts.copy, "label": labels.copy}
+
+
+def _reason(error: BaseException) -> str:
+    """What a library's error says, on one line, to stand inside a sentence of ours."""
+    return (
+        " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ").rstrip(".")
+        or type(error).__name__
+    )
+
+
+_READERS: dict[str, Callable[[Path], Columns]] = {
+    ".csv": partial(_delimited, separator=","),
+    ".csv.gz": partial(_delimited, separator=","),
+    ".tsv": partial(_delimited, separator="\t"),
+    ".tsv.gz": partial(_delimited, separator="\t"),
+    ".jsonl": _json_lines,
+    ".jsonl.gz": _json_lines,
+    ".json": _json_lines,
+    ".json.gz": _json_lines,
+    ".parquet": _parquet,
+}

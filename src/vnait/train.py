@@ -1,0 +1,384 @@
+"""A `Run` in, a trained classifier and its `Record` out."""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from torch import Tensor
+from transformers import get_linear_schedule_with_warmup
+
+from vnait import record as records
+from vnait import text as texts
+from vnait.errors import InputError
+from vnait.lexicon import Lexicon
+from vnait.methods import METHODS, parameters
+from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
+from vnait.predict import Fitted, logits_of
+from vnait.record import Record
+from vnait.text import Table
+
+logger = logging.getLogger("vnait")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The settings of one training.
+
+    steps        optimizer steps at most; None: 200, or three times through the rows if that is more
+    validation   share of the rows held out for early stopping, stratified
+    patience     evaluations (one every `eval_every` steps) without a better validation loss before it stops
+    num_heads    None: the first of 4, 6, 5, 3, 2, 1 that splits the width into heads of even width
+    """
+
+    method: str = "vnait"
+    seed: int = 0
+    steps: int | None = None
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    warmup: float = 0.1
+    dropout: float = 0.2
+    num_layers: int = 2
+    num_heads: int | None = None
+    max_length: int = 512
+    tune_vectors: bool = False
+    smoothness: float = 0.1
+    boundary: float = 0.1
+    validation: float = 0.2
+    eval_every: int = 25
+    patience: int = 4
+
+    def __post_init__(self) -> None:
+        if problems := list(self._problems()):
+            raise InputError("; ".join(problems) + ".")
+
+    def _problems(self) -> Iterator[str]:
+        if self.method not in METHODS:
+            yield f"method {self.method!r} is not known: take one of {', '.join(METHODS)}"
+        for name in ("batch_size", "num_layers", "max_length", "eval_every", "patience"):
+            if getattr(self, name) < 1:
+                yield f"{name} is {getattr(self, name)}: it must be 1 or more"
+        if self.steps is not None and self.steps < 1:
+            yield f"steps is {self.steps}: it must be 1 or more"
+        if not self.learning_rate > 0:
+            yield f"learning_rate is {self.learning_rate}: it must be above 0"
+        for name in ("validation", "dropout", "warmup"):
+            if not 0 <= getattr(self, name) < 1:
+                yield f"{name} is {getattr(self, name)}: it must be in [0, 1)"
+
+    def total_steps(self, rows: int) -> int:
+        """The optimizer steps for this many training rows."""
+        return self.steps or max(200, 3 * -(-rows // self.batch_size))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """How far a training is, for a progress bar."""
+
+    step: int
+    steps: int
+    loss: float
+
+
+def fit(
+    run: Run,
+    table: Table,
+    lexicon: Lexicon,
+    *,
+    test: Table | None = None,
+    checkpoints: str | Path | None = None,
+    watch: Callable[[Status], None] = lambda status: None,
+) -> Fitted:
+    """Train one classifier on labelled texts. The same run gives the same weights, whatever ran before.
+
+    With `checkpoints`, a folder, a run that was killed goes on from its last evaluation and ends as if it had not been.
+    """
+    key = records.key_of(asdict(run), table.fingerprint, test.fingerprint if test else None, lexicon.source)
+    task = _Task.of(run, table, lexicon)
+    training = _Training(run, task, lexicon, _Checkpoints(checkpoints, key))
+    training.go(watch)
+    model = training.best_model()
+    record = Record.now(
+        key=key,
+        method=run.method,
+        seed=run.seed,
+        run=asdict(run),
+        data=_facts(table, test, lexicon),
+        metrics={**_validation_metrics(model, task), **({} if test is None else metrics_on(model, task, test))},
+        parameters=parameters(model),
+        seconds=training.progress.seconds,
+    )
+    training.checkpoints.remove()
+    return Fitted(model=model, tokenizer=lexicon.tokenizer, record=record)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """The labelled texts as ids, split into training and validation rows."""
+
+    tokenizer: Any
+    classes: list[str]
+    ids: list[list[int]]
+    labels: list[int]
+    train: list[int]
+    valid: list[int]
+    max_length: int
+
+    @classmethod
+    def of(cls, run: Run, table: Table, lexicon: Lexicon) -> _Task:
+        if table.labels is None:
+            raise InputError(f"{table.name} was read without labels; training needs them.")
+        classes = sorted(set(table.labels))
+        number = {name: index for index, name in enumerate(classes)}
+        if len(classes) < 2:
+            raise InputError(f"{table.name} has one class only ({classes[0]}); a classifier needs two or more.")
+        rows = (list(range(len(table))), list[int]())
+        if run.validation:
+            rows = texts.split(table.labels, holdout=run.validation, seed=run.seed)
+        return cls(
+            tokenizer=lexicon.tokenizer,
+            classes=classes,
+            ids=texts.encode(lexicon.tokenizer, table.texts, max_length=run.max_length),
+            labels=[number[label] for label in table.labels],
+            train=rows[0],
+            valid=rows[1],
+            max_length=run.max_length,
+        )
+
+    def batch(self, rows: Sequence[int]) -> dict[str, Tensor]:
+        """The rows as tensors."""
+        batch = texts.collate([self.ids[row] for row in rows], pad_id=self.tokenizer.pad_token_id)
+        return {**batch, "labels": torch.tensor([self.labels[row] for row in rows])}
+
+
+@dataclass(kw_only=True)
+class _Progress:
+    """What a checkpoint must remember besides weights, optimizer, schedule and random states."""
+
+    step: int = 0
+    seconds: float = 0.0
+    best_loss: float = float("inf")
+    best: dict[str, Tensor] = field(default_factory=dict)
+    worse: int = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+
+class _Training:
+    """One training loop on accelerate."""
+
+    def __init__(self, run: Run, task: _Task, lexicon: Lexicon, checkpoints: _Checkpoints) -> None:
+        self.run, self.task, self.checkpoints = run, task, checkpoints
+        self.steps = run.total_steps(len(task.train))
+        _seed_everything(run.seed)
+        model = new_model(run, task.classes, lexicon, [len(task.ids[row]) for row in task.train])
+        optimizer = torch.optim.AdamW(_decayed(model, run.weight_decay), lr=run.learning_rate)
+        schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
+        self.accelerator = Accelerator(step_scheduler_with_optimizer=False)
+        self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
+        self.progress = _Progress()
+        self.accelerator.register_for_checkpointing(self.progress)
+
+    def go(self, watch: Callable[[Status], None]) -> None:
+        """Train to the last step, or until the validation loss has not improved for `patience` evaluations."""
+        self.checkpoints.resume(self.accelerator)
+        started = time.perf_counter() - self.progress.seconds
+        for rows in self._batches():
+            loss = self._step(rows)
+            self.progress.seconds = time.perf_counter() - started
+            watch(Status(step=self.progress.step, steps=self.steps, loss=loss))
+            if self.progress.step % self.run.eval_every == 0 or self.progress.step == self.steps:
+                self._evaluate()
+                self.checkpoints.save(self.accelerator, self.progress.step)
+            if self.progress.step == self.steps or self.progress.worse >= self.run.patience:
+                return
+
+    def best_model(self) -> VnaitForSequenceClassification:
+        """The model at its best validation loss, or as it ended where nothing was held out."""
+        model: VnaitForSequenceClassification = self.accelerator.unwrap_model(self.model)
+        if self.progress.best:
+            model.load_state_dict(self.progress.best)
+        return model.cpu().eval()
+
+    def _batches(self) -> Iterator[list[int]]:
+        """The batches still to come: a function of seed and step alone, so a resumed run meets the same ones."""
+        lengths = [len(self.task.ids[row]) for row in self.task.train]
+        each = -(-len(lengths) // self.run.batch_size)
+        epoch, done = divmod(self.progress.step, each)
+        if self.progress.step >= self.steps or self.progress.worse >= self.run.patience:
+            return
+        while True:
+            plan = texts.batches(lengths, batch_size=self.run.batch_size, seed=self.run.seed, epoch=epoch)
+            for batch in plan[done:]:
+                yield [self.task.train[index] for index in batch]
+            epoch, done = epoch + 1, 0
+
+    def _step(self, rows: list[int]) -> float:
+        self.model.train()
+        # Each process takes its share of the batch, so the result of a step does not hang on how many there are.
+        share = rows[self.accelerator.process_index :: self.accelerator.num_processes] or rows[:1]
+        batch = {name: tensor.to(self.accelerator.device) for name, tensor in self.task.batch(share).items()}
+        loss = self.model(**batch).loss
+        if not torch.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss of {self.run.method} became {loss.item()} at step {self.progress.step}; "
+                f"lower learning_rate (now {self.run.learning_rate})."
+            )
+        self.accelerator.backward(loss)
+        self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.schedule.step()
+        self.optimizer.zero_grad()
+        self.progress.step += 1
+        return float(loss.detach())
+
+    def _evaluate(self) -> None:
+        if not self.task.valid:
+            return
+        model = self.accelerator.unwrap_model(self.model)
+        logits = logits_of(model, [self.task.ids[row] for row in self.task.valid])
+        loss = torch.nn.functional.cross_entropy(
+            logits, torch.tensor([self.task.labels[row] for row in self.task.valid])
+        )
+        if float(loss) < self.progress.best_loss:
+            self.progress.best_loss, self.progress.worse = float(loss), 0
+            self.progress.best = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+        else:
+            self.progress.worse += 1
+
+
+class _Checkpoints:
+    """The last state of a training on the disk, if a folder was given."""
+
+    def __init__(self, folder: str | Path | None, key: str) -> None:
+        self.folder = None if folder is None else Path(folder) / key
+
+    def save(self, accelerator: Accelerator, step: int) -> None:
+        """Write the state; a state that a kill left unfinished is never taken for one."""
+        if self.folder is None:
+            return
+        draft = self.folder / "draft"
+        shutil.rmtree(draft, ignore_errors=True)
+        accelerator.save_state(str(draft))
+        if accelerator.is_main_process:
+            draft.rename(self.folder / f"step-{step:08d}")
+            for old in self._states()[:-1]:
+                shutil.rmtree(old)
+
+    def resume(self, accelerator: Accelerator) -> None:
+        """Load the last state, if there is one."""
+        if states := self._states():
+            accelerator.load_state(str(states[-1]))
+            logger.info("going on from step %d", int(states[-1].name.removeprefix("step-")))
+
+    def remove(self) -> None:
+        """Delete what a finished training no longer needs."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            if self.folder.parent.is_dir() and not any(self.folder.parent.iterdir()):
+                self.folder.parent.rmdir()
+
+    def _states(self) -> list[Path]:
+        return [] if self.folder is None else sorted(self.folder.glob("step-*"))
+
+
+def new_model(
+    run: Run, classes: Sequence[str], lexicon: Lexicon, lengths: Sequence[int]
+) -> VnaitForSequenceClassification:
+    """An untrained classifier; what two methods share starts equal."""
+    width = lexicon.dim
+    config = VnaitConfig(
+        method=run.method,
+        vocab_size=len(lexicon.table),
+        hidden_size=width,
+        num_hidden_layers=run.num_layers,
+        num_attention_heads=run.num_heads
+        or next(heads for heads in (4, 6, 5, 3, 2, 1) if width % (2 * heads) == 0 or heads == 1),
+        dropout=run.dropout,
+        max_length=run.max_length,
+        mean_length=float(np.mean(lengths)),
+        tune_vectors=run.tune_vectors,
+        smoothness=run.smoothness,
+        boundary=run.boundary,
+        pad_token_id=lexicon.tokenizer.pad_token_id,
+        id2label=dict(enumerate(classes)),
+        label2id={name: index for index, name in enumerate(classes)},
+    )
+    model = VnaitForSequenceClassification(config)
+    seed_weights(model, run.seed)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.copy_(torch.from_numpy(lexicon.table))
+    return model
+
+
+def scores(truth: Sequence[int], answer: Sequence[int]) -> dict[str, float]:
+    """accuracy and macro_f1 in [0, 1], mcc in [-1, 1].
+
+    >>> scores([0, 0, 1, 1], [0, 0, 1, 0])["accuracy"]
+    0.75
+    """
+    return {
+        "accuracy": float(accuracy_score(truth, answer)),
+        "macro_f1": float(f1_score(truth, answer, average="macro", zero_division=0)),
+        "mcc": float(matthews_corrcoef(truth, answer)),
+    }
+
+
+def metrics_on(model: VnaitForSequenceClassification, task: _Task, test: Table) -> dict[str, float]:
+    """The scores on rows the training never saw. A label that training never saw counts as wrong."""
+    number = {name: index for index, name in enumerate(task.classes)}
+    truth = [number.get(label, -1) for label in test.labels or []]
+    ids = texts.encode(task.tokenizer, test.texts, max_length=task.max_length)
+    return scores(truth, logits_of(model, ids).argmax(-1).tolist())
+
+
+def _validation_metrics(model: VnaitForSequenceClassification, task: _Task) -> dict[str, float]:
+    if not task.valid:
+        return {}
+    answer = logits_of(model, [task.ids[row] for row in task.valid]).argmax(-1).tolist()
+    found = scores([task.labels[row] for row in task.valid], answer)
+    return {f"validation_{name}": value for name, value in found.items()}
+
+
+def _facts(table: Table, test: Table | None, lexicon: Lexicon) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "name": table.name,
+        "fingerprint": table.fingerprint,
+        "rows": len(table),
+        "classes": sorted(set(table.labels or [])),
+        "vectors": lexicon.source,
+        "vocabulary": len(lexicon.table),
+    }
+    if test is not None:
+        facts.update(test_fingerprint=test.fingerprint, test_rows=len(test))
+    return facts
+
+
+def _seed_everything(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def _decayed(model: torch.nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Matrices decay; biases, norms and coordinates do not."""
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [
+        {"params": [parameter for parameter in learned if parameter.ndim >= 2], "weight_decay": weight_decay},
+        {"params": [parameter for parameter in learned if parameter.ndim < 2], "weight_decay": 0.0},
+    ]

@@ -1,0 +1,97 @@
+"""Vectors to a file, which appears whole or not at all."""
+
+import gzip
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from vnait.errors import InputError
+from vnait.files import whole_file
+from vnait.vectors.reading import info, load
+from vnait.vectors.table import Vectors
+
+
+def save(vectors: Vectors, path: str | Path) -> None:
+    """Write `vectors` to `path`, in the format of its ending; what was there stays until the new file is whole.
+
+    .bin word2vec binary; .txt and .vec word2vec text, nine digits a number, enough to give every float32 back; either also with
+    .gz; .kv gensim's KeyedVectors in one file. An InputError for another ending, or for a word that the format can't hold.
+
+    >>> import numpy as np, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(Vectors(["film"], np.array([[0.1, 2]], dtype=np.float32), "by hand"), Path(folder, "v.vec"))
+    ...     print(Path(folder, "v.vec").read_text())
+    1 2
+    film 0.100000001 2
+    <BLANKLINE>
+    """
+    target = Path(path)
+    packed = target.suffix == ".gz"
+    kind = target.with_suffix("").suffix if packed else target.suffix
+    if kind == ".kv" and not packed:
+        with whole_file(target) as draft:
+            _write_keyed(vectors, draft)
+    elif kind in _WRITERS:
+        _check_words(vectors, target)
+        with whole_file(target) as draft, _created(draft, packed) as file:
+            _WRITERS[kind](vectors, file)
+    else:
+        raise InputError(f"{target} has no ending known here; end it with .bin, .txt or .vec (each also .gz), or .kv.")
+
+
+def convert(source: str | Path, target: str | Path) -> dict[str, Any]:
+    """Write all vectors of the file `source` to `target` in the format of its ending, and return the `info` of that.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "glove.txt").write_text("film 0.5 1\\nplot 2 3\\n")
+    ...     convert(Path(folder, "glove.txt"), Path(folder, "v.bin"))["format"]
+    'word2vec binary'
+    """
+    save(load(source), target)
+    return info(target)
+
+
+def _write_binary(vectors: Vectors, file: BinaryIO) -> None:
+    file.write(f"{len(vectors.words)} {vectors.dim}\n".encode())
+    for word, row in zip(vectors.words, vectors.table, strict=True):
+        file.write(word.encode() + b" " + row.astype("<f4").tobytes())
+
+
+def _write_text(vectors: Vectors, file: BinaryIO) -> None:
+    file.write(f"{len(vectors.words)} {vectors.dim}\n".encode())
+    line = " ".join(["%s"] + ["%.9g"] * vectors.dim) + "\n"
+    for word, row in zip(vectors.words, vectors.table, strict=True):
+        file.write((line % (word, *row.tolist())).encode())
+
+
+def _write_keyed(vectors: Vectors, draft: Path) -> None:
+    from gensim.models import KeyedVectors
+
+    keyed = KeyedVectors(vector_size=vectors.dim)
+    keyed.add_vectors(vectors.words, vectors.table)
+    # gensim would put a large table into a second file, which could not appear together with the first.
+    keyed.save(str(draft), sep_limit=sys.maxsize)
+
+
+def _created(draft: Path, packed: bool) -> BinaryIO:
+    # Level 1: numbers hardly pack tighter, only slower. No time inside, so the same vectors give the same bytes.
+    return gzip.GzipFile(draft, "wb", compresslevel=1, mtime=0) if packed else draft.open("wb")  # type: ignore[return-value]
+
+
+def _check_words(vectors: Vectors, target: Path) -> None:
+    for word in vectors.words:
+        if not word or any(mark in word for mark in " \t\n\r\v\f"):
+            raise InputError(
+                f"{target}: the word {word!r} is empty or has white space, which only .kv can hold; save as .kv."
+            )
+        if any("\ud800" <= mark <= "\udfff" for mark in word):
+            raise InputError(f"{target}: the word {word!r} is no valid Unicode (a lone surrogate); leave it out.")
+
+
+_WRITERS: dict[str, Callable[[Vectors, BinaryIO], None]] = {
+    ".bin": _write_binary,
+    ".txt": _write_text,
+    ".vec": _write_text,
+}

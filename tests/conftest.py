@@ -1,0 +1,59 @@
+"""The tests' common ground: shapes checked at run time, one thread, examples that are the same on every run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
+
+# Before anything imports vnait: every annotation with a shape is checked at every call. Not in vnait.model: there, transformers makes
+# a dataclass of the configuration, and the check reads its __init__ before it has its arguments.
+TYPED = ("injection", "coordinates", "encodings", "inputs", "methods", "backbone")
+CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
+install_import_hook([f"vnait.{name}" for name in TYPED], CHECK)
+
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+settings.register_profile(
+    "vnait", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("vnait")
+
+EXAMPLES = pytest.StashKey[list[int]]()
+REPORTED = "coordinate_examples"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[EXAMPLES] = [0]
+
+
+@pytest.fixture(scope="session")
+def counted(request: pytest.FixtureRequest) -> Callable[[], None]:
+    """Called once an example by the property tests of the coordinates; the sum stands in the run's summary."""
+    count = request.config.stash[EXAMPLES]
+
+    def one_more() -> None:
+        count[0] += 1
+
+    return one_more
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:  # a worker of pytest-xdist hands its count to the controller
+        output[REPORTED] = session.config.stash[EXAMPLES][0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    node.config.stash[EXAMPLES][0] += getattr(node, "workeroutput", {}).get(REPORTED, 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if count := config.stash[EXAMPLES][0]:
+        terminalreporter.write_line(f"coordinates: {count:,} Hypothesis examples ran")

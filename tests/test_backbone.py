@@ -1,0 +1,260 @@
+"""The encoder: against PyTorch's own with copied weights, and the laws of bias, turn and scale on the whole encoder."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from vnait.backbone import Attention, Block, Encoder, turned
+from vnait.injection import Injection
+
+DIM, HEADS, TOKENS = 16, 4, 7
+
+
+def encoder(num_layers: int = 2, dropout: float = 0.0) -> Encoder:
+    torch.manual_seed(0)
+    built = Encoder(dim=DIM, num_heads=HEADS, intermediate=24, num_layers=num_layers, dropout=dropout)
+    for parameter in built.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return built.eval()
+
+
+def inputs() -> tuple[Tensor, Tensor]:
+    torch.manual_seed(1)
+    keep = torch.ones(3, TOKENS, dtype=torch.bool)
+    keep[1, 4:] = False
+    keep[2, :2] = False
+    return torch.randn(3, TOKENS, DIM), keep
+
+
+def angles() -> Tensor:
+    return torch.rand(3, TOKENS, DIM // HEADS // 2, generator=torch.Generator().manual_seed(2)) * 6
+
+
+def torchs_own(ours: Encoder) -> nn.ModuleList:
+    """PyTorch's pre-norm layers with the same weights."""
+    layers = nn.ModuleList()
+    for block in ours.blocks:
+        layer = nn.TransformerEncoderLayer(
+            DIM, HEADS, dim_feedforward=24, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        attention = block.attention
+        weights = {
+            "self_attn.in_proj_weight": torch.cat([p.weight for p in (attention.query, attention.key, attention.value)]),
+            "self_attn.in_proj_bias": torch.cat([p.bias for p in (attention.query, attention.key, attention.value)]),
+        }
+        pairs = {
+            "self_attn.out_proj": attention.out,
+            "linear1": block.feedforward[0],
+            "linear2": block.feedforward[2],
+            "norm1": block.norm_attention,
+            "norm2": block.norm_feedforward,
+        }
+        for name, part in pairs.items():
+            weights |= {f"{name}.weight": part.weight, f"{name}.bias": part.bias}
+        layer.load_state_dict(weights)
+        layers.append(layer.train())  # in training: in evaluation PyTorch takes another path through the same numbers
+    return layers
+
+
+def everything(x: Tensor) -> Injection:
+    """All three ways into the scores at once."""
+    torch.manual_seed(3)
+    return Injection(
+        turn=angles(), bias=torch.randn(len(x), HEADS, TOKENS, TOKENS), scale=torch.tensor([0.5, 1.0, 2.0])
+    )
+
+
+def test_pytorchs_encoder() -> None:
+    ours, (x, keep) = encoder(), inputs()
+    expected = x
+    for layer in torchs_own(ours):
+        expected = layer(expected, src_key_padding_mask=~keep)
+    expected = ours.norm(expected)
+    torch.testing.assert_close(ours(x, Injection(), keep)[keep], expected[keep], rtol=1e-4, atol=1e-5)
+
+
+def test_pytorchs_encoder_with_a_bias() -> None:
+    """PyTorch takes a score bias as a float mask (B * H, T, T)."""
+    ours, (x, _) = encoder(), inputs()
+    bias = torch.randn(3, HEADS, TOKENS, TOKENS)
+    expected = x
+    for layer in torchs_own(ours):
+        expected = layer(expected, src_mask=bias.flatten(0, 1))
+    keep = torch.ones(3, TOKENS, dtype=torch.bool)
+    torch.testing.assert_close(ours(x, Injection(bias=bias), keep), ours.norm(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_trace_holds_every_state() -> None:
+    ours, (x, keep) = encoder(num_layers=3), inputs()
+    states = ours.trace(x, Injection(), keep)
+    assert len(states) == 4
+    assert torch.equal(states[0], x)
+    state = x
+    for number, block in enumerate(ours.blocks, start=1):
+        state = block(state, Injection(), keep)
+        torch.testing.assert_close(states[number], ours.norm(state) if number == 3 else state)
+    assert torch.equal(ours(x, Injection(), keep), states[-1])
+
+
+def test_dropout_is_on_in_training_alone() -> None:
+    ours, (x, keep) = encoder(dropout=0.5), inputs()
+    assert torch.equal(ours(x, Injection(), keep), ours(x, Injection(), keep))
+    ours.train()
+    assert not torch.allclose(ours(x, Injection(), keep), ours(x, Injection(), keep))
+    attention = Attention(dim=DIM, num_heads=HEADS, dropout=0.5)
+    assert not torch.allclose(attention(x, Injection(), keep), attention(x, Injection(), keep))
+
+
+# --- The weights ----------------------------------------------------------------------------------------------------------------
+
+
+def by_hand(attention: Attention, x: Tensor, injection: Injection, keep: Tensor) -> Tensor:
+    """softmax(scale * Re(q conj(k)) / sqrt(K) + bias), with rotations as complex numbers."""
+
+    def heads(part: nn.Linear) -> Tensor:
+        return part(x).view(*x.shape[:2], HEADS, -1).permute(0, 2, 1, 3)
+
+    half = DIM // HEADS // 2
+    query, key = (torch.complex(*heads(part).split(half, -1)) for part in (attention.query, attention.key))
+    if injection.turn is not None:
+        spin = torch.polar(torch.ones_like(injection.turn), injection.turn)[:, None]
+        query, key = query * spin, key * spin
+    scores = torch.einsum("bhqk,bhpk->bhqp", query, key.conj()).real / math.sqrt(2 * half)
+    if injection.scale is not None:
+        scores = scores * injection.scale[:, None, None, None]
+    if injection.bias is not None:
+        scores = scores + injection.bias
+    return scores.masked_fill(~keep[:, None, None, :], -math.inf).softmax(-1)
+
+
+@pytest.mark.parametrize("told", ["nothing", "turn", "bias", "scale", "everything"])
+def test_weights(told: str) -> None:
+    """They sum to 1 over the real tokens, are the formula's, and are what `forward` averages the values with."""
+    ours, (x, keep) = encoder(), inputs()
+    full = everything(x)
+    injection = {"nothing": Injection(), "everything": full}.get(told) or Injection(**{told: getattr(full, told)})
+    states = ours.trace(x, injection, keep)
+    all_weights = ours.weights(x, injection, keep)
+    assert len(all_weights) == 2
+    for number, (block, weights) in enumerate(zip(ours.blocks, all_weights, strict=True)):
+        normed = block.norm_attention(states[number])
+        torch.testing.assert_close(weights.sum(-1), torch.ones(3, HEADS, TOKENS))
+        assert not weights[~keep[:, None, None, :].expand_as(weights)].any()
+        torch.testing.assert_close(weights, by_hand(block.attention, normed, injection, keep), rtol=1e-4, atol=1e-6)
+        values = block.attention.value(normed).view(3, TOKENS, HEADS, -1).transpose(1, 2)
+        mixed = block.attention.out((weights @ values).transpose(1, 2).reshape(3, TOKENS, DIM))
+        torch.testing.assert_close(block.attention(normed, injection, keep), mixed, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(block.weights(states[number], injection, keep), weights)
+
+
+# --- Laws on the whole encoder ---------------------------------------------------------------------------------------------------
+
+
+def test_a_key_with_a_bias_of_minus_infinity_is_unseen() -> None:
+    ours, (x, _) = encoder(), inputs()
+    keep = torch.ones(3, TOKENS, dtype=torch.bool)
+    bias = torch.zeros(3, HEADS, TOKENS, TOKENS)
+    bias[..., 5] = -math.inf
+    seen = torch.arange(TOKENS) != 5
+    told = Injection(bias=bias)
+    assert not torch.cat(ours.weights(x, told, keep))[..., 5].any()
+    without = ours(x[:, seen], Injection(), keep[:, seen])
+    torch.testing.assert_close(ours(x, told, keep)[:, seen], without, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(ours(x, Injection(), keep)[:, seen], without, atol=1e-2)
+
+
+def test_a_causal_bias_hides_what_follows() -> None:
+    """The bias is (query, key): a transposed one would hide what precedes."""
+    ours, (x, _) = encoder(), inputs()
+    keep = torch.ones(3, TOKENS, dtype=torch.bool)
+    later = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
+    told = Injection(bias=torch.zeros(3, HEADS, TOKENS, TOKENS).masked_fill(later, -math.inf))
+    prefix = Injection(bias=told.bias[..., :3, :3])
+    torch.testing.assert_close(ours(x, told, keep)[:, :3], ours(x[:, :3], prefix, keep[:, :3]), rtol=1e-4, atol=1e-5)
+
+
+def test_a_constant_bias_says_nothing() -> None:
+    ours, (x, keep) = encoder(), inputs()
+    told = Injection(bias=torch.full((3, HEADS, TOKENS, TOKENS), 2.5))
+    torch.testing.assert_close(ours(x, told, keep), ours(x, Injection(), keep), rtol=1e-4, atol=1e-5)
+
+
+def test_turning_all_tokens_alike_says_nothing() -> None:
+    """Rotations are relative. A model that turns only its queries passes every test of the part, and fails this one."""
+    ours, (x, keep) = encoder(), inputs()
+    alike = torch.tensor([0.3, 2.0]).expand(3, TOKENS, 2)
+    plain = ours(x, Injection(), keep)
+    torch.testing.assert_close(ours(x, Injection(turn=alike), keep), plain, rtol=1e-4, atol=1e-5)
+    told = ours(x, Injection(turn=angles()), keep)
+    torch.testing.assert_close(ours(x, Injection(turn=angles() + alike), keep), told, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(told[keep], plain[keep], atol=1e-2)
+
+
+def test_turns_tell_order() -> None:
+    """Without them the encoder is blind to order; with them it is not."""
+    ours, (x, _) = encoder(), inputs()
+    keep = torch.ones(3, TOKENS, dtype=torch.bool)
+    order = torch.randperm(TOKENS, generator=torch.Generator().manual_seed(5))
+    blind = ours(x[:, order], Injection(), keep)
+    torch.testing.assert_close(blind, ours(x, Injection(), keep)[:, order], rtol=1e-4, atol=1e-5)
+    told = Injection(turn=angles())
+    assert not torch.allclose(ours(x[:, order], told, keep), ours(x, told, keep)[:, order], atol=1e-2)
+
+
+def test_a_scale_of_zero_looks_at_all_alike() -> None:
+    ours, (x, keep) = encoder(), inputs()
+    for weights in ours.weights(x, Injection(scale=torch.zeros(3)), keep):
+        expected = (keep / keep.sum(-1, keepdim=True))[:, None, None, :].expand_as(weights)
+        torch.testing.assert_close(weights, expected)
+
+
+def test_a_scale_of_one_changes_nothing_and_a_large_one_looks_at_the_best() -> None:
+    ours, (x, keep) = encoder(), inputs()
+    plain = ours(x, Injection(), keep)
+    torch.testing.assert_close(ours(x, Injection(scale=torch.ones(3)), keep), plain)
+    sharp = ours.weights(x, Injection(scale=torch.full((3,), 1e4)), keep)[0]
+    best = ours.weights(x, Injection(), keep)[0].argmax(-1)
+    assert torch.equal(sharp.argmax(-1), best)
+    assert sharp.amax(-1).min() > 0.99
+
+
+def test_padding_changes_nothing() -> None:
+    ours, (x, keep) = encoder(), inputs()
+    wild = torch.where(keep[..., None], x, 1e3)
+    told = everything(x)
+    torch.testing.assert_close(ours(wild, told, keep)[keep], ours(x, told, keep)[keep], rtol=1e-4, atol=1e-5)
+
+
+def test_half_precision_turns_by_exact_angles() -> None:
+    far = torch.full((1, 1, 1), 1e4)
+    one = turned(torch.tensor([[[[1.0, 0.0]]]]).bfloat16(), far)
+    expected = torch.tensor([math.cos(1e4), math.sin(1e4)])
+    torch.testing.assert_close(one.float().flatten(), expected, rtol=0, atol=4e-3)
+
+
+def test_gradients_reach_every_parameter_and_the_injection() -> None:
+    ours, (x, keep) = encoder(), inputs()
+    told = everything(x)
+    leaves = [slot.requires_grad_() for slot in (told.turn, told.bias, told.scale)]
+    (ours(x, told, keep) * torch.randn_like(x))[keep].sum().backward()
+    for name, parameter in ours.named_parameters():
+        assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
+    assert all(leaf.grad.abs().max() > 0 for leaf in leaves)
+
+
+def test_heads_share_the_width() -> None:
+    with pytest.raises(ValueError, match="a width of 10 can't be shared among 4 heads"):
+        Encoder(dim=10, num_heads=4, intermediate=8, num_layers=1, dropout=0.0)
+
+
+def test_a_block_is_two_residual_steps() -> None:
+    ours, (x, keep) = encoder(), inputs()
+    block = ours.blocks[0]
+    assert isinstance(block, Block)
+    middle = x + block.attention(block.norm_attention(x), Injection(), keep)
+    expected = middle + block.feedforward(block.norm_feedforward(middle))
+    torch.testing.assert_close(block(x, Injection(), keep), expected)

@@ -1,0 +1,266 @@
+"""The input layer: folded equals literal, and every formula against a loop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vnait.coordinates import Span
+from vnait.inputs import Add, Fusion, LiteralFusion, Local, boundary, cosine, smoothness
+
+SIZES = {"batch": st.integers(1, 3), "length": st.integers(1, 5), "dim": st.integers(1, 9), "hidden": st.integers(1, 7)}
+TOLERANCES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
+
+
+def close(one: Tensor, other: Tensor, tolerance: float) -> None:
+    """Equal, relative to the largest number."""
+    assert (one - other).abs().max() <= tolerance * max(1.0, other.abs().max().item())
+
+
+def literal_by_hand(literal: LiteralFusion, e: Tensor, s: Tensor) -> Tensor:
+    """Sections 3.6 and 3.7 of the papers, token by token."""
+    x = torch.empty_like(e)
+    for row, place in ((row, place) for row in range(e.shape[0]) for place in range(e.shape[1])):
+        one, other = e[row, place], s[row, place]
+        norms = one.norm() * other.norm()
+        rho = one @ other / norms if norms > 0 else torch.zeros((), dtype=e.dtype)
+        relation = torch.cat([one, other, one - other, rho * torch.ones_like(one)])
+        hidden = F.gelu(literal.inner.weight @ relation + literal.inner.bias)
+        x[row, place] = one + other + literal.out.weight @ hidden + literal.out.bias
+    return x
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
+@settings(max_examples=40)
+@given(**SIZES)
+def test_folded_is_literal(
+    dtype: torch.dtype, tolerance: float, batch: int, length: int, dim: int, hidden: int
+) -> None:
+    """Values, and gradients with respect to e and s."""
+    torch.manual_seed(batch + 10 * length + 100 * dim + 1000 * hidden)
+    literal = LiteralFusion(dim=dim, hidden=hidden).to(dtype)
+    e, s, weights = torch.randn(3, batch, length, dim, dtype=dtype)
+    parts = [literal, Fusion.from_literal(literal), Fusion.from_literal(literal).to_literal()]
+    results = []
+    for part in parts:
+        inputs = e.clone().requires_grad_(), s.clone().requires_grad_()
+        x = part(*inputs)
+        results.append((x.detach(), *torch.autograd.grad((x * weights).sum(), inputs)))
+    close(results[0][0], literal_by_hand(literal, e, s).detach(), tolerance)
+    for result in results[1:]:
+        for one, other in zip(result, results[0], strict=True):
+            close(one, other, tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
+@settings(max_examples=30)
+@given(**SIZES)
+def test_to_literal(dtype: torch.dtype, tolerance: float, batch: int, length: int, dim: int, hidden: int) -> None:
+    torch.manual_seed(batch + 10 * length + 100 * dim + 1000 * hidden)
+    fusion = Fusion(dim=dim, hidden=hidden).to(dtype)
+    nn.init.normal_(fusion.out.weight)
+    nn.init.normal_(fusion.out.bias)
+    e, s = torch.randn(2, batch, length, dim, dtype=dtype)
+    literal = fusion.to_literal()
+    close(literal_by_hand(literal, e, s).detach(), fusion(e, s).detach(), tolerance)
+    close(literal(e, s), fusion(e, s), tolerance)
+    again = Fusion.from_literal(literal)
+    for one, other in zip(again.parameters(), fusion.parameters(), strict=True):
+        close(one, other, tolerance)
+
+
+def test_folding_halves_the_first_layer() -> None:
+    dim, hidden = 768, 1536
+    fusion, literal = Fusion(dim=dim, hidden=hidden), LiteralFusion(dim=dim, hidden=hidden)
+    first = sum(p.numel() for part in (fusion.semantic, fusion.spatial, fusion.similarity) for p in part.parameters())
+    assert first == 2 * dim * hidden + hidden + hidden  # and the bias
+    assert sum(p.numel() for p in literal.inner.parameters()) == 4 * dim * hidden + hidden
+
+
+def test_fusion_starts_as_a_sum_and_learns() -> None:
+    fusion = Fusion(dim=4, hidden=3)
+    e, s = torch.randn(2, 2, 3, 4)
+    assert torch.equal(fusion(e, s), e + s)
+    fusion(e, s).square().sum().backward()
+    assert fusion.out.weight.grad.abs().max() > 0
+
+
+def test_add() -> None:
+    e, s = torch.randn(2, 2, 3, 4)
+    assert torch.equal(Add()(e, s), e + s)
+    assert torch.equal(Add()(e, None), e)
+
+
+@pytest.mark.parametrize("part", [Fusion(dim=2), LiteralFusion(dim=2, hidden=2), Local(Fusion(dim=2), dim=2)])
+def test_a_fusion_needs_something_added(part: nn.Module) -> None:
+    with pytest.raises(ValueError, match=r"the encoding added no s; take an encoding that adds, or inputs=Add\(\)"):
+        part(torch.zeros(1, 2, 2), None)
+
+
+# --- The cosine ----------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(dim=st.integers(1, 8), seed=st.integers(0, 10_000), scale=st.sampled_from([1e-3, 1.0, 1e3]))
+def test_cosine(dim: int, seed: int, scale: float) -> None:
+    torch.manual_seed(seed)
+    one, other = scale * torch.randn(2, 2, 3, dim)
+    rho = cosine(one, other)
+    torch.testing.assert_close(rho, F.cosine_similarity(one, other, dim=-1), rtol=1e-5, atol=1e-6)
+    assert (rho.abs() <= 1 + 1e-6).all()
+
+
+def test_cosine_at_zero_vectors() -> None:
+    one = torch.tensor([[[0.0, 0.0], [0.0, 0.0], [1.0, 2.0], [1.0, 2.0]]]).requires_grad_()
+    other = torch.tensor([[[0.0, 0.0], [3.0, 4.0], [0.0, 0.0], [2.0, 4.0]]]).requires_grad_()
+    rho = cosine(one, other)
+    torch.testing.assert_close(rho, torch.tensor([[0.0, 0.0, 0.0, 1.0]]))
+    rho.sum().backward()
+    assert torch.isfinite(one.grad).all()
+    assert torch.isfinite(other.grad).all()
+    assert not one.grad[0, :3].any()
+
+
+def test_the_gradient_of_the_cosine() -> None:
+    torch.manual_seed(0)
+    pair = torch.randn(2, 1, 3, 4, dtype=torch.float64)
+    assert torch.autograd.gradcheck(cosine, (pair[0].requires_grad_(), pair[1].requires_grad_()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", [1e-4, 1.0, 300.0, 6e4])
+def test_cosine_in_half_precision(dtype: torch.dtype, size: float) -> None:
+    """Squares of 300 overflow float16, and those of 1e-4 vanish in it."""
+    torch.manual_seed(0)
+    one, other = (size * (torch.rand(2, 1, 20, 16) * 2 - 1)).to(dtype)
+    expected = F.cosine_similarity(one.double(), other.double(), dim=-1)
+    one.requires_grad_()
+    rho = cosine(one, other)
+    torch.testing.assert_close(rho.double(), expected, rtol=1e-5, atol=1e-5)
+    rho.sum().backward()
+    assert torch.isfinite(one.grad).all()
+    with torch.autocast("cpu", dtype=dtype):
+        torch.testing.assert_close(cosine(one, other).double(), expected, rtol=1e-5, atol=1e-5)
+
+
+# --- The local window ----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(length=st.integers(1, 9), dim=st.integers(1, 4), reach=st.integers(0, 4), seed=st.integers(0, 99))
+def test_local_is_a_loop_over_taps(length: int, dim: int, reach: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    e, s = torch.randn(2, 2, length, dim)
+    local = Local(Add(), dim=dim, width=2 * reach + 1)
+    nn.init.normal_(local.taps)
+    expected = e + s
+    for i in range(length):
+        for j in range(-reach, reach + 1):
+            if 0 <= i + j < length:
+                expected[:, i] += local.taps[:, 0, reach + j].detach() * e[:, i + j]
+    torch.testing.assert_close(local(e, s).detach(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_local_starts_at_its_scale() -> None:
+    torch.manual_seed(0)
+    assert Local(Add(), dim=400, start=0.1).taps.std().item() == pytest.approx(0.1, rel=0.05)
+
+
+@pytest.mark.parametrize("width", [0, 4, -1])
+def test_local_has_an_odd_width(width: int) -> None:
+    with pytest.raises(ValueError, match=f"width={width}; .* an odd number of taps"):
+        Local(Add(), dim=2, width=width)
+
+
+# --- The regularizers ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Coordinates of sentences padded on either side; padding repeats the nearest real token."""
+
+    lines: list[list[float]]
+    at: Tensor
+    mask: Tensor
+
+
+@st.composite
+def ragged(draw: st.DrawFn, low: float = -30, high: float = 140) -> Ragged:
+    lines = draw(
+        st.lists(
+            st.lists(st.floats(low, high, width=32), min_size=1, max_size=7, unique=True).map(sorted),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    before = [draw(st.integers(0, 3)) for _ in lines]
+    width = max(len(line) + pad for line, pad in zip(lines, before, strict=True)) + draw(st.integers(0, 3))
+    at, mask = torch.empty(len(lines), width), torch.zeros(len(lines), width, dtype=torch.bool)
+    for row, (line, pad) in enumerate(zip(lines, before, strict=True)):
+        after = width - pad - len(line)
+        at[row] = torch.tensor([line[0]] * pad + line + [line[-1]] * after)
+        mask[row, pad : pad + len(line)] = True
+    return Ragged(lines, at[..., None], mask)
+
+
+def huber(x: float) -> float:
+    return x * x / 2 if abs(x) <= 1 else abs(x) - 0.5
+
+
+@settings(max_examples=80)
+@given(batch=ragged())
+def test_smoothness(batch: Ragged) -> None:
+    total = 0.0
+    for line in batch.lines:
+        n = len(line)
+        total += sum(huber(line[i + 1] - line[i] - 100 / n) for i in range(n - 1))
+    found = smoothness(batch.at, batch.mask).item()
+    assert found == pytest.approx(total / len(batch.lines), rel=1e-4, abs=1e-3)
+
+
+@settings(max_examples=80)
+@given(batch=ragged())
+def test_boundary(batch: Ragged) -> None:
+    total = sum(max(0.0, -line[0]) ** 2 + max(0.0, line[-1] - 100) ** 2 for line in batch.lines)
+    assert boundary(batch.at, batch.mask).item() == pytest.approx(total / len(batch.lines), rel=1e-4, abs=1e-4)
+
+
+@settings(max_examples=40)
+@given(batch=ragged())
+def test_padding_takes_no_share_of_the_regularizers_gradients(batch: Ragged) -> None:
+    """Each real token's gradient is the one it has alone."""
+    at = batch.at.clone().requires_grad_()
+    (smoothness(at, batch.mask) + boundary(at, batch.mask)).backward()
+    assert not at.grad[~batch.mask].any()
+    for row, line in enumerate(batch.lines):
+        alone = torch.tensor(line)[None, :, None].requires_grad_()
+        real = torch.ones(1, len(line), dtype=torch.bool)
+        ((smoothness(alone, real) + boundary(alone, real)) / len(batch.lines)).backward()
+        torch.testing.assert_close(at.grad[row, batch.mask[row]], alone.grad[0], rtol=1e-4, atol=1e-4)
+
+
+def test_uniform_coordinates_are_smooth() -> None:
+    mask = torch.arange(9) < torch.tensor([[9], [4], [1]])
+    at = Span(source="uniform")(None, mask)
+    assert smoothness(at, mask).item() == pytest.approx(0, abs=1e-9)
+    assert boundary(at, mask) == 0
+
+
+def test_one_token_is_smooth() -> None:
+    assert smoothness(torch.tensor([[[100.0]]]), torch.ones(1, 1, dtype=torch.bool)) == 0
+
+
+def test_boundary_is_alive_beyond_the_range() -> None:
+    at = torch.tensor([[[-3.0], [50.0], [104.0]]]).requires_grad_()
+    loss = boundary(at, torch.ones(1, 3, dtype=torch.bool))
+    loss.backward()
+    assert loss.item() == 25
+    assert at.grad.flatten().tolist() == [-6, 0, 8]
+    assert math.isclose(loss.item(), 9 + 16)

@@ -1,0 +1,472 @@
+"""Reading tables: every format, every refusal, and cells that stay as they were written."""
+
+import gzip
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import datasets
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vnait.errors import InputError
+from vnait.text import Table, read
+
+ODD = [
+    "我爱北京，天安门。",
+    "東京タワーは高い",
+    "ภาษาไทยที่นี่",
+    "👩‍👩‍👧 ok 👍🏽",
+    "السَّلام عليكم",
+    "cafe\u0301 naïve",
+    'she said "no", twice',
+    "two\nlines",
+    "two\r\nlines",
+    "tab\there",
+    " spaces kept ",
+    "\u2028 separators \x85",
+    "#no comment \\n",
+]
+CELLS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+
+
+def written(folder: Path, name: str, content: str | bytes) -> str:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def refused(source, **options) -> str:
+    with pytest.raises(InputError) as error:
+        read(source, **options)
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+# The table itself
+
+
+def table(texts, labels=None) -> Table:
+    return Table(texts=texts, labels=labels, name="t", dropped=0)
+
+
+def test_fingerprint_is_sixteen_hexadecimal_digits_of_the_content_alone():
+    one = Table(texts=["a", "b"], labels=["x", "y"], name="one", dropped=0)
+    other = Table(texts=["a", "b"], labels=["x", "y"], name="other", dropped=3)
+    assert one.fingerprint == other.fingerprint
+    assert len(one.fingerprint) == 16 and int(one.fingerprint, 16)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        table(["a", "b"]),
+        table(["ab", ""], ["x", "y"]),
+        table(["a", "b", "x"], ["y"]),
+        table(["b", "a"], ["x", "y"]),
+        table(["a", "b"], ["y", "x"]),
+        table(["a\nb"], ["x", "y"]),
+        table(['a", "b'], ["x", "y"]),
+        table(["a", "b"], []),
+    ],
+)
+def test_fingerprint_tells_differently_cut_cells_apart(other):
+    assert other.fingerprint != table(["a", "b"], ["x", "y"]).fingerprint
+
+
+def test_select_keeps_order_and_everything_else():
+    whole = Table(texts=["a", "b", "c"], labels=["1", "2", "3"], name="n", dropped=4)
+    assert whole.select(iter([2, 0, 2])) == Table(texts=["c", "a", "c"], labels=["3", "1", "3"], name="n", dropped=4)
+    assert table(["a", "b"]).select([1]) == table(["b"])
+    assert len(whole) == 3 and len(whole.select([])) == 0
+
+
+# Formats
+
+
+def frame(texts, labels) -> pd.DataFrame:
+    return pd.DataFrame({"id": range(len(texts)), "text": texts, "label": labels})
+
+
+def as_csv(path, texts, labels):
+    frame(texts, labels).to_csv(path, index=False)
+
+
+def as_tsv(path, texts, labels):
+    frame(texts, labels).to_csv(path, index=False, sep="\t")
+
+
+def as_json(path, texts, labels):
+    content = "\n".join(
+        json.dumps({"text": a, "label": b}, ensure_ascii=False) for a, b in zip(texts, labels, strict=True)
+    )
+    packed = gzip.compress(content.encode()) if path.name.endswith(".gz") else content.encode()
+    path.write_bytes(packed)
+
+
+def as_parquet(path, texts, labels):
+    frame(texts, labels).to_parquet(path)
+
+
+WRITERS = {
+    "csv": as_csv,
+    "csv.gz": as_csv,
+    "tsv": as_tsv,
+    "tsv.gz": as_tsv,
+    "jsonl": as_json,
+    "jsonl.gz": as_json,
+    "json": as_json,
+    "json.gz": as_json,
+    "parquet": as_parquet,
+}
+
+
+@pytest.mark.parametrize("extension", WRITERS)
+def test_every_format_gives_the_cells_as_written(tmp_path, extension):
+    path = tmp_path / f"data.{extension}"
+    labels = ["1", "0", "NA", "None", "null", "nan", "True", "1.0", "", "好", " x ", "N/A", "-"][: len(ODD)]
+    labels[8] = "007"
+    WRITERS[extension](path, ODD, labels)
+    assert read(str(path)) == Table(texts=ODD, labels=labels, name=str(path), dropped=0)
+
+
+@pytest.mark.parametrize("extension", ["csv", "tsv", "jsonl", "parquet"])
+@settings(max_examples=25, deadline=None)
+@given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=4))
+def test_no_cell_changes_on_its_way_through_a_file(tmp_path_factory, extension, rows):
+    texts, labels = ([f"{cell}." for cell in column] for column in zip(*rows, strict=True))
+    path = tmp_path_factory.mktemp("cells") / f"data.{extension}"
+    WRITERS[extension](path, texts, labels)
+    got = read(path)
+    assert (got.texts, got.labels) == (texts, labels)
+
+
+def test_extensions_in_capitals_and_paths_as_objects(tmp_path):
+    path = tmp_path / "DATA.v2.CSV"
+    path.write_text("text,label\na,b\n")
+    assert read(path).texts == ["a"] and read(path).name == str(path)
+
+
+def test_crlf_and_quoted_newlines(tmp_path):
+    source = written(tmp_path, "d.csv", 'text,label\r\n"one\r\ntwo ""three""",x\r\nplain,y\r\n')
+    assert read(source).texts == ['one\r\ntwo "three"', "plain"]
+    assert read(source).labels == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("d.csv", "text,label\na,b\n"), ("d.tsv", "text\tlabel\na\tb\n"), ("d.jsonl", '{"text":"a","label":"b"}')],
+)
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path, name, content):
+    assert read(written(tmp_path, name, b"\xef\xbb\xbf" + content.encode())).labels == ["b"]
+
+
+def test_columns_are_chosen_by_name(tmp_path):
+    source = written(tmp_path, "d.csv", "id,review text,stars\n1,fine,5\n")
+    chosen = read(source, text="review text", label="stars")
+    assert (chosen.texts, chosen.labels) == (["fine"], ["5"])
+    assert read(source, text="id", label="id").labels == ["1"]
+
+
+@pytest.mark.parametrize("extension", WRITERS)
+def test_no_labels_wanted(tmp_path, extension):
+    path = tmp_path / f"data.{extension}"
+    WRITERS[extension](path, ["a"], [""])
+    assert read(path, label=None).labels is None
+
+
+def test_json_numbers_stay_as_written_and_booleans_become_strings(tmp_path):
+    lines = [
+        '{"text": 1, "label": 1.0}',
+        '{"text": 1.10, "label": true}',
+        "",
+        '{"label": 12345678901234567890, "text": "a\u2028b"}',
+    ]
+    got = read(written(tmp_path, "d.jsonl", "\r\n".join(lines)))
+    assert got.texts == ["1", "1.10", "a\u2028b"]
+    assert got.labels == ["1.0", "True", "12345678901234567890"]
+
+
+def test_parquet_numbers_booleans_and_categories_become_strings(tmp_path):
+    columns = {
+        "whole": pa.array([1, None]),
+        "real": [1.0, 2.5],
+        "truth": [True, False],
+        "class": pa.array(["x", "y"]).dictionary_encode(),
+        "a.b": ["p", "q"],
+    }
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table(columns), path)
+    assert read(path, text="real", label="truth").texts == ["1.0", "2.5"]
+    assert read(path, text="real", label="truth").labels == ["True", "False"]
+    assert read(path, text="a.b", label="class").labels == ["x", "y"]
+    assert read(path, text="whole", label=None).texts == ["1"]  # and not "1.0", though a cell is missing
+
+
+def test_parquet_columns_are_its_own_not_those_of_its_folders(tmp_path):
+    (tmp_path / "label=3").mkdir()
+    path = tmp_path / "label=3" / "d.parquet"
+    pq.write_table(pa.table({"text": ["a"], "label": ["b"]}), path)
+    assert read(path).labels == ["b"]
+
+
+def test_polarity_needs_no_download():
+    polarity = read("builtin:polarity")
+    assert len(polarity) == 200 and polarity.dropped == 0 and polarity.name == "builtin:polarity"
+    assert {label: polarity.labels.count(label) for label in set(polarity.labels)} == {"neg": 100, "pos": 100}
+    assert not any("__label__" in text or text != text.strip() for text in polarity.texts)
+    assert any("é" in text for text in polarity.texts)
+    assert "its columns are 'text', 'label'" in refused("builtin:polarity", text="review")
+
+
+# Rows that are dropped, rows that are refused
+
+
+def test_texts_without_content_are_dropped_counted_and_named(tmp_path, caplog):
+    source = written(tmp_path, "d.csv", 'text,label\na,1\n,2\n"  \t",3\n\u3000,4\n"\n",5\n,\nb,6\n')
+    got = read(source)
+    assert (got.texts, got.labels, got.dropped) == (["a", "b"], ["1", "6"], 5)
+    assert caplog.record_tuples == [
+        ("vnait", logging.WARNING, f"{source}: dropped 5 of 7 rows, whose text is empty: rows 2, 3, 4 and 2 more.")
+    ]
+
+
+def test_one_dropped_row_is_said_in_the_singular(tmp_path, caplog):
+    read(written(tmp_path, "d.jsonl", '{"text": null, "label": 1}\n{"text": "a", "label": 1}\n'))
+    assert caplog.messages[0].endswith("dropped 1 of 2 rows, whose text is empty: row 1.")
+
+
+def test_nothing_is_logged_when_nothing_is_dropped(tmp_path, caplog):
+    read(written(tmp_path, "d.csv", "text,label\na,b\n"))
+    assert not caplog.messages
+
+
+def test_no_text_at_all(tmp_path):
+    assert "all 2 rows are empty in the text column" in refused(written(tmp_path, "d.csv", "text,label\n,1\n ,2\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("d.csv", "text,label\na,1\nb,\nc\nd, \ne,\nf,2\n"),
+        (
+            "d.jsonl",
+            '{"text":"a","label":1}\n\n{"text":"b","label":null}\n{"text":"c"}\n{"text":"d","label":NaN}\n{"text":"e","label":""}',
+        ),
+    ],
+)
+def test_missing_labels_are_counted_and_the_first_three_named(tmp_path, name, content):
+    message = refused(written(tmp_path, name, content))
+    assert "4 of " in message and "rows without a label: rows 2, 3, 4 and 1 more." in message
+    assert "label=None" in message
+
+
+def test_a_missing_label_in_parquet(tmp_path):
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"text": ["a", "b", "c"], "label": [1.0, float("nan"), None]}), path)
+    assert "2 of 3 rows without a label: rows 2, 3. " in refused(path)
+
+
+# What can't be read
+
+
+def test_missing_file_and_folder_and_extension(tmp_path):
+    assert "there is no file nowhere.csv" in refused("nowhere.csv")
+    assert f"{tmp_path} is a folder" in refused(str(tmp_path)) and f"hf:{tmp_path}" in refused(str(tmp_path))
+    known = ".csv, .csv.gz, .tsv, .tsv.gz, .jsonl, .jsonl.gz, .json, .json.gz, .parquet"
+    assert f"ends in .xlsx; expected one of {known}." in refused(written(tmp_path, "d.xlsx", "x"))
+    assert "ends in .parquet.gz; expected" in refused(written(tmp_path, "d.parquet.gz", "x"))
+    assert "ends in no extension" in refused(written(tmp_path, "data", "x"))
+    assert "there is no builtin:reviews; the one built-in data set is builtin:polarity" in refused("builtin:reviews")
+
+
+def test_split_belongs_to_hf_alone(tmp_path):
+    message = refused(written(tmp_path, "d.csv", "text,label\na,b\n"), split="test")
+    assert "split='test'" in message and "leave split out" in message
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.tsv", "d.jsonl"])
+@pytest.mark.parametrize("content", [b"", b"\n \r\n", b"\xef\xbb\xbf"])
+def test_empty_file(tmp_path, name, content):
+    assert "d." in refused(written(tmp_path, name, content)) and "is empty" in refused(written(tmp_path, name, content))
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.tsv"])
+def test_header_only(tmp_path, name):
+    header = "text,label" if name == "d.csv" else "text\tlabel"
+    assert "holds no rows below its header" in refused(written(tmp_path, name, header))
+    assert "holds no rows below its header" in refused(written(tmp_path, name, header + "\r\n\r\n"))
+
+
+def test_parquet_without_rows(tmp_path):
+    pq.write_table(
+        pa.table({"text": pa.array([], pa.string()), "label": pa.array([], pa.string())}), tmp_path / "d.parquet"
+    )
+    assert "holds no rows" in refused(tmp_path / "d.parquet")
+
+
+@pytest.mark.parametrize("extension", WRITERS)
+def test_a_wrong_column_lists_those_there_are(tmp_path, extension):
+    path = tmp_path / f"data.{extension}"
+    WRITERS[extension](path, ["a"], ["b"])
+    assert "has no column 'review'; its columns are " in refused(path, text="review")
+    assert "'text', 'label'. Say which" in refused(path, text="review")
+    assert "has no column 'stars'" in refused(path, label="stars")
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"text,label\nfine,a\ncaf\xe9,b\n", 3),
+        (b"text,label\r\nfine,a\r\ncaf\xe9,b\r\n", 3),
+        (b"\xff\xfet\x00", 1),
+        (b"text,label\n\xe9,b\n", 2),
+        (b'text,label\n"two\nlines",a\n\xe9,b\n', 4),
+    ],
+)
+@pytest.mark.parametrize("name", ["d.csv", "d.jsonl"])
+def test_broken_utf8_names_the_line(tmp_path, name, content, line):
+    message = refused(written(tmp_path, name, content))
+    assert f"is not UTF-8: line {line} holds the byte 0x{'ff' if line == 1 else 'e9'}" in message
+    assert "save it again as UTF-8" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "pandas_says"),
+    [
+        ("text,label\nhello, world,pos\n", "Expected 2 fields in line 2, saw 3"),
+        ("text,label\nhello, world,pos\nlater, too,pos\n", "Expected 2 fields in line 2, saw 3"),
+        ("text,label\na,b\nhello, world,pos\n", "Expected 2 fields in line 3, saw 3"),
+        ('text,label\na,b\n"never closed,b\nc,d\n', "EOF inside string starting at row 2"),
+    ],
+)
+def test_malformed_csv_says_where(tmp_path, content, pandas_says):
+    message = refused(written(tmp_path, "d.csv", content))
+    assert f"d.csv is malformed: {pandas_says}. A field that" in message
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"text": "a", "label": }', "is no JSON: Expecting value"),
+        ("{", "is no JSON"),
+        ("[" * 100_000, "is no JSON"),
+        ('["a", "b"]', "holds a JSON list"),
+        ('"a"', "holds a JSON str"),
+    ],
+)
+def test_malformed_json_names_the_line(tmp_path, line, problem):
+    message = refused(written(tmp_path, "d.jsonl", f'{{"text": "a", "label": "b"}}\n\n{line}\n'))
+    assert f"d.jsonl, line 3 {problem}" in message
+    assert "xpected one JSON object a line." in message
+
+
+def test_a_cell_that_is_no_text(tmp_path):
+    source = written(tmp_path, "d.jsonl", '{"text": "a", "label": 1}\n{"text": ["b"], "label": {"c": 1}}\n')
+    assert "row 2, column 'text' holds a value of type list; expected text or a number" in refused(source)
+    assert "row 2, column 'label' holds a value of type dict" in refused(source, text="label", label=None)
+    pq.write_table(pa.table({"text": [b"bytes"]}), tmp_path / "d.parquet")
+    assert "row 1, column 'text' holds a value of type bytes" in refused(tmp_path / "d.parquet", label=None)
+
+
+def test_half_an_emoji(tmp_path):
+    source = written(tmp_path, "d.jsonl", '{"text": "\\ud83d\\ude00", "label": 1}\n{"text": "\\ud83d", "label": 1}\n')
+    assert "row 2, column 'text' holds half a character" in refused(source)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 and then nothing of the kind PAR1"])
+def test_unreadable_parquet(tmp_path, content):
+    assert "d.parquet can't be read as Parquet: " in refused(written(tmp_path, "d.parquet", content))
+
+
+@pytest.mark.parametrize("content", [b"text,label\n", gzip.compress(b"text,label\na,b\n" * 99)[:-20]])
+def test_broken_gzip(tmp_path, content):
+    message = refused(written(tmp_path, "d.csv.gz", content))
+    assert "d.csv.gz can't be read: " in message
+
+
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+    def forbidden(self):
+        raise PermissionError(13, "Permission denied")
+
+    source = written(tmp_path, "d.csv", "text,label\na,b\n")
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    assert "d.csv can't be read: [Errno 13] Permission denied. " in refused(source)
+
+
+# Data sets of the hub, here as local folders
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "reviews"
+    place.mkdir()
+    (place / "train.jsonl").write_text('{"text": "好 a", "label": 1}\n{"text": "b", "label": 0}\n')
+    (place / "test.jsonl").write_text('{"text": "c", "label": 1}\n')
+    return place
+
+
+def test_hf_reads_a_local_folder_and_a_split_of_it(folder):
+    assert read(f"hf:{folder}") == Table(texts=["好 a", "b"], labels=["1", "0"], name=f"hf:{folder}", dropped=0)
+    assert read(f"hf:{folder}", split="test").texts == ["c"]
+
+
+def test_hf_configurations(folder):
+    (folder / "README.md").write_text(
+        "---\nconfigs:\n- config_name: main\n  data_files: train.jsonl\n- config_name: other\n  data_files: test.jsonl\n---\n"
+    )
+    assert read(f"hf:{folder}:other").texts == ["c"]
+    assert read(f"hf:{folder}:main").texts == ["好 a", "b"]
+    assert "BuilderConfig 'third' not found" in refused(f"hf:{folder}:third")
+
+
+def test_hf_classes_become_their_names(folder):
+    (folder / "README.md").write_text(
+        "---\ndataset_info:\n  features:\n  - name: text\n    dtype: string\n  - name: label\n    dtype:\n"
+        "      class_label:\n        names:\n          '0': bad\n          '1': good\n---\n"
+    )
+    assert read(f"hf:{folder}").labels == ["good", "bad"]
+    (folder / "test.jsonl").write_text('{"text": "c", "label": -1}\n{"text": "d", "label": null}\n')
+    assert "2 of 2 rows without a label: rows 1, 2." in refused(f"hf:{folder}", split="test")
+    assert read(f"hf:{folder}", split="test", label=None).texts == ["c", "d"]
+
+
+def test_hf_refusals_are_one_sentence_each(folder):
+    assert "has no column 'review'; its columns are 'text', 'label'" in refused(f"hf:{folder}", text="review")
+    message = refused(f"hf:{folder}", split="dev")
+    assert "(split 'dev') could not be loaded: Unknown split" in message and "Check the name" in message
+    assert "could not be loaded: Couldn't find any data file" in refused(f"hf:{folder}/nowhere")
+
+
+@pytest.mark.parametrize("error", [ConnectionError("Couldn't reach\n'a/b' on the Hub."), RuntimeError()])
+def test_hf_without_a_network(monkeypatch, error):
+    def offline(*_, **__):
+        raise error
+
+    monkeypatch.setattr(datasets, "load_dataset", offline)
+    message = refused("hf:a/b")
+    said = "Couldn't reach 'a/b' on the Hub" if str(error) else "RuntimeError"
+    assert message.startswith(f"hf:a/b (split 'train') could not be loaded: {said}. ")
+    assert "give a local file" in message
+
+
+# The import
+
+
+def test_the_import_loads_nothing_heavy():
+    heavy = {"pandas", "transformers", "tokenizers", "datasets", "pyarrow", "gensim", "jieba", "sklearn"}
+    code = f"import sys, vnait.text; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

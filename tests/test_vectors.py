@@ -1,0 +1,576 @@
+"""Semantic vectors: every format against gensim's own loader, every error, memory, and determinism."""
+
+import gzip
+import os
+import pickle
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gensim.models import FastText, KeyedVectors, Word2Vec
+from gensim.models.fasttext import load_facebook_vectors
+from gensim.test.utils import datapath
+
+from vnait import vectors
+from vnait.errors import InputError
+from vnait.vectors import Vectors, streams, writing
+
+WORDS = ["the", "我们", "naïve", "film", "Film", "e\u0301", "1999", "🎬", "\u3000", "a-b"]
+SENTENCES = [["good", "film", "good", "cast"], ["bad", "film", "bad", "plot"], ["good", "plot"]] * 4
+
+
+def some(count=10, dim=7, seed=0):
+    rng = np.random.default_rng(seed)
+    words = WORDS if count == len(WORDS) else [f"w{i}" for i in range(count)]
+    return Vectors(list(words), rng.standard_normal((count, dim)).astype(np.float32), "made up")
+
+
+def equal(found, words, table):
+    assert found.words == list(words)
+    assert found.table.dtype == np.float32
+    np.testing.assert_array_equal(found.table, table)
+
+
+def same(found, reference):
+    equal(found, reference.index_to_key, reference.vectors)
+
+
+def in_gensim(made):
+    keyed = KeyedVectors(made.dim)
+    keyed.add_vectors(made.words, made.table)
+    return keyed
+
+
+def binary(made, between=b"", header=None):
+    header = header or f"{len(made.words)} {made.dim}\n".encode()
+    return header + b"".join(
+        word.encode() + b" " + row.tobytes() + between for word, row in zip(made.words, made.table, strict=True)
+    )
+
+
+def text(made, header=None):
+    header = f"{len(made.words)} {made.dim}\n" if header is None else header
+    lines = [" ".join([word, *map(repr, row.tolist())]) for word, row in zip(made.words, made.table, strict=True)]
+    return (header + "".join(line + "\n" for line in lines)).encode()
+
+
+def glove(made):
+    return text(made, header="")
+
+
+LAYOUTS = {
+    "word2vec binary": binary,
+    "word2vec binary, newlines": lambda made: binary(made, between=b"\n"),
+    "word2vec text": text,
+    "GloVe text": glove,
+}
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+@pytest.fixture
+def put(tmp_path):
+    def put(content, name="vectors"):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return put
+
+
+# Reading, against gensim
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file", "ignore::pytest.PytestUnraisableExceptionWarning")  # gensim's own
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("euclidean_vectors.bin", {"binary": True}),
+        ("poincare_vectors.bin", {"binary": True}),
+        ("high_precision.kv.bin", {"binary": True}),
+        ("high_precision.kv.txt", {}),
+        ("word2vec_pre_kv_c", {}),
+        ("crime-and-punishment.vec", {}),
+        ("lee_fasttext.vec", {}),
+        ("EN.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt", {}),
+        ("test_glove.txt", {"no_header": True}),
+    ],
+)
+def test_published_files_read_as_gensim_reads_them(name, settings):
+    reference = KeyedVectors.load_word2vec_format(datapath(name), **settings)
+    same(vectors.load(datapath(name)), reference)
+    some_words = reference.index_to_key[1::2]
+    equal(vectors.load(datapath(name), some_words[::-1]), some_words, reference.vectors[1::2])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "settings", [{"binary": True}, {"binary": False}, {"binary": False, "write_header": False}], ids=str
+)
+def test_what_gensim_writes(tmp_path, settings, packed):
+    path = tmp_path / ("vectors.gz" if packed else "vectors")
+    reference = in_gensim(some())
+    reference.save_word2vec_format(str(path), **settings)
+    same(vectors.load(path), reference)
+
+
+@layouts
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("chunk", [1, 5, 29, 64, 1 << 20])
+def test_every_layout_in_every_chunk(put, monkeypatch, layout, packed, chunk):
+    monkeypatch.setattr(streams, "_CHUNK", chunk)
+    made = some()
+    content = LAYOUTS[layout](made)
+    path = put(gzip.compress(content) if packed else content)
+    equal(vectors.load(path), made.words, made.table)
+    equal(vectors.load(path, {"a-b", "我们", "nowhere", "FILM"}), ["我们", "a-b"], made.table[[1, 9]])
+
+
+@layouts
+def test_the_ending_does_not_matter_and_the_first_of_equal_words_wins(put, layout):
+    made = some()
+    twice = Vectors.__new__(Vectors)  # what the class refuses, files do hold
+    object.__setattr__(twice, "words", ["film", "the", "film"])
+    object.__setattr__(twice, "table", made.table[:3])
+    path = put(LAYOUTS[layout](twice), "vectors.zip")
+    equal(vectors.load(path), ["film", "the"], made.table[:2])
+    equal(vectors.load(path, ["film"]), ["film"], made.table[:1])
+
+
+def test_a_tiny_binary_that_looks_like_text(put):
+    made = Vectors(["a"], np.frombuffer(b"5\n7?", dtype=np.float32).reshape(1, 1), "made up")
+    same(vectors.load(put(text(made))), in_gensim(made))
+    wide = Vectors(["a", "b"], np.frombuffer(b"5\n7?\x01 \n>" * 2, dtype=np.float32).reshape(2, 2), "made up")
+    equal(vectors.load(put(binary(wide))), wide.words, wide.table)
+
+
+def test_glove_words_with_spaces_and_windows_lines(put):
+    found = vectors.load(put(b"the 1 2 \r\n. . . 3 4\r\nat name@domain.com 5 6\r\n\r\n"))
+    equal(found, ["the", ". . .", "at name@domain.com"], [[1, 2], [3, 4], [5, 6]])
+
+
+def test_words_that_are_no_utf8_stay_distinct(put):
+    found = vectors.load(put(b"3 1\nkter\xec 1\nkter\xed 2\nok 3\n"))
+    equal(found, ["kter\\xec", "kter\\xed", "ok"], [[1], [2], [3]])
+
+
+@pytest.mark.parametrize("layout", ["word2vec binary", "word2vec text", "GloVe text"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_only_the_rows_asked_for_are_held(put, monkeypatch, layout, packed):
+    monkeypatch.setattr(streams, "_CHUNK", 1 << 15)
+    monkeypatch.setattr("vnait.vectors.layout._HEAD", 1 << 15)
+    rng = np.random.default_rng(0)
+    made = Vectors([f"w{i}" for i in range(10_000)], rng.integers(-9, 9, (10_000, 60)).astype(np.float32), "made up")
+    content = LAYOUTS[layout](made)
+    path = put(gzip.compress(content, 1) if packed else content)
+    kept = made.words[::10]
+    del content, made
+    tracemalloc.start()
+    found = vectors.load(path, kept)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found.words) == 1_000
+    assert peak < 1.5 * found.table.nbytes + 600_000  # 0.24 MB of 2.4 are kept
+
+
+# gensim's own files and fastText
+
+
+@pytest.mark.parametrize(
+    "name", ["lee_fasttext.bin", "lee_fasttext_new.bin", "toy-model-pretrained.bin", "cp852_fasttext.bin"]
+)
+def test_fasttext_and_its_subwords(name, capfd):
+    reference = load_facebook_vectors(datapath(name))
+    capfd.readouterr()
+    same(vectors.load(datapath(name)), reference)
+    known = reference.index_to_key[3]
+    asked = ["unseenword", known, "电影", "unseenword", "x"]
+    distinct = ["unseenword", known, "电影", "x"]
+    equal(vectors.load(datapath(name), asked), distinct, [reference.get_vector(word) for word in distinct])
+    assert capfd.readouterr().err == ""
+
+
+def test_fasttext_without_subwords_knows_only_its_words(tmp_path):
+    from gensim.models.fasttext import save_facebook_model
+
+    model = FastText(SENTENCES, vector_size=4, min_count=1, max_n=0, bucket=0, epochs=1)
+    path = tmp_path / "fasttext"
+    save_facebook_model(model, str(path))
+    found = vectors.load(path, ["unseen", "film"])
+    equal(found, ["film"], [model.wv["film"]])
+
+
+@pytest.mark.parametrize("limit", [1, 10**9], ids=["arrays beside", "one file"])
+def test_keyed_vectors(tmp_path, limit):
+    path, made = tmp_path / "v.kv", some()
+    in_gensim(made).save(str(path), sep_limit=limit)
+    assert (tmp_path / "v.kv.vectors.npy").exists() == (limit == 1)
+    equal(vectors.load(path), made.words, made.table)
+    equal(vectors.load(path, ["film", "the", "?"]), ["the", "film"], made.table[[0, 3]])
+    expected = {"format": "gensim KeyedVectors", "words": 10, "dim": 7, "bytes": path.stat().st_size}
+    assert vectors.info(path) == {**expected, "first": made.words[:5]}
+
+
+def test_whole_gensim_models(tmp_path):
+    settings = {"vector_size": 4, "min_count": 1, "epochs": 1}
+    plain, subwords = Word2Vec(SENTENCES, **settings), FastText(SENTENCES, bucket=50, **settings)
+    for model in (plain, subwords):
+        model.save(str(tmp_path / f"{type(model).__name__}.model"))
+    same(vectors.load(tmp_path / "Word2Vec.model"), plain.wv)
+    same(vectors.load(tmp_path / "FastText.model"), subwords.wv)
+    found = vectors.load(tmp_path / "FastText.model", ["unseen"])
+    equal(found, ["unseen"], [subwords.wv["unseen"]])
+
+
+# Errors in files
+
+MADE = some(4, 3)
+GOOD = {"binary": binary(MADE), "text": text(MADE), "glove": glove(MADE)}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty; get the file"),
+        (gzip.compress(b""), "is empty; get the file"),
+        (b"once upon a time\nthere was a file\n", "has no format known here: its first line is neither"),
+        (b"word\n", "has no format known here"),
+        (b"a 1 x 3\n", "has no format known here"),
+        (GOOD["binary"][:-5], r" 3 of the 4 vectors its first line promises can be read \(the file ends"),
+        (GOOD["binary"][:5], r"0 of the 4 vectors its first line promises can be read"),
+        (binary(MADE, header=b"5 3\n"), r"4 of the 5 vectors its first line promises can be read"),
+        (binary(MADE, header=b"3 3\n"), "goes on after the 3 vectors of width 3 that its first line promises"),
+        (binary(MADE, header=b"4 2\n"), "goes on after the 4 vectors of width 2"),
+        (binary(MADE, header=b"4 4\n"), "of the 4 vectors its first line promises can be read"),
+        (binary(MADE, header=b"999999999999 3\n"), "4 of the 999,999,999,999 vectors"),
+        (binary(MADE, header=b"4 999999999999\n"), "0 of the 4 vectors"),
+        (b"2 3\n" + b"\0" * 200_000, r"0 of the 2 vectors .* \(no word ends where one should\)"),
+        (b"0 3\n", "holds no vectors"),
+        (b"3 0\n", "is cut or damaged|holds no vectors"),
+        (text(MADE, header="5 3\n"), r"4 of the 5 vectors its first line promises can be read \(the file ends there\)"),
+        (text(MADE, header="3 3\n"), "goes on after the 3 vectors of width 3"),
+        (text(MADE, header="4 2\n"), "line 2 has 3 numbers where 2 are expected"),
+        (text(MADE, header="4 4\n"), "line 2 has 3 numbers where 4 are expected"),
+        (GOOD["text"][: GOOD["text"].rindex(b" ")], r"3 of the 4 vectors .* \(line 5 is cut\)"),
+        (b"a 1 2\nb 1\n", "line 2 has 1 numbers where 2 are expected"),
+        (b"a 1 2\nb 1 2\nc 1 2 3\n", "line 3 has 3 numbers where 2 are expected"),
+        (b"a 1 2\n\nb 1 2\n", "line 2 is empty; every line is a word and its 2 numbers"),
+        (b"2 2\na 1 2\nb 1 0.x\n", "line 3 has '0.x' where a number is expected"),
+        (b"2 2\na 1 y\nb 1 2\n", "line 2 has 'y' where a number is expected"),
+        (b"a 1 2\nb 1 0.x\n", "line 2 has '0.x' where a number is expected"),
+        (b"a 1 2\nb 1 nan\n", "the vector of 'b' holds NaN or infinity"),
+        (b"a 1 2\nb -inf 1\n", "the vector of 'b' holds NaN or infinity"),
+        (b"a 1 2\nb 1 1e99\n", "the vector of 'b' holds NaN or infinity"),
+        (binary(MADE)[:-4] + np.float32("nan").tobytes(), "the vector of 'w3' holds NaN or infinity"),
+        (pickle.dumps(["anything"]), "is a Python pickle, which can run any code .* ending .kv or .model"),
+        (gzip.compress(Path(datapath("toy-model.bin")).read_bytes()), "is a fastText model inside gzip; unpack it"),
+        (b"\x1f\x8b nonsense", "can't be read"),
+    ],
+)
+def test_errors_name_the_file_and_the_fault(put, content, message):
+    path = put(content, "faulty.file")
+    with pytest.raises(InputError, match=message) as caught:
+        vectors.load(path)
+    assert "faulty.file" in str(caught.value)
+
+
+@pytest.mark.parametrize("read", [vectors.load, vectors.info])
+def test_errors_about_the_place(tmp_path, read):
+    with pytest.raises(InputError, match=r"there is no file .*nowhere; check the path"):
+        read(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="can't be read: Is a directory"):
+        read(tmp_path)
+
+
+@layouts
+def test_none_of_the_words(put, layout):
+    path = put(LAYOUTS[layout](some()))
+    asked = [f"unseen{i}" for i in range(1200)]
+    with pytest.raises(
+        InputError, match="knows none of the 1,200 words asked for, such as 'unseen0', 'unseen1', 'unseen2'; "
+    ):
+        vectors.load(path, asked)
+    with pytest.raises(InputError, match="knows none of the 0 words asked for; "):
+        vectors.load(path, [])
+    with pytest.raises(InputError, match="words is one string, 'film'; give a list"):
+        vectors.load(path, "film")
+
+
+@pytest.mark.parametrize("read", [vectors.load, vectors.info, lambda path: vectors.load(path, ["w0"])])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("between", [b"", b"\n"])
+def test_a_binary_cut_anywhere_is_refused(put, read, packed, between):
+    content = binary(MADE, between)
+    whole = gzip.compress(content) if packed else content.rstrip(b"\n")
+    for size in range(len(whole)):
+        with pytest.raises(InputError):
+            read(put(whole[:size]))
+
+
+def test_a_text_cut_anywhere_is_refused_unless_only_its_last_number_is_shorter(put):
+    whole = GOOD["text"]
+    for size in range(whole.rindex(b" ") + 1):
+        with pytest.raises(InputError):
+            vectors.load(put(whole[:size]))
+    equal(vectors.load(put(whole[:-1])), MADE.words, MADE.table)
+
+
+@pytest.mark.parametrize("read", [vectors.load, vectors.info])
+@pytest.mark.parametrize("name", ["toy-model.bin", "lee_fasttext.bin"])
+def test_a_cut_fasttext_model_is_refused_and_never_hangs(put, read, name):
+    whole = Path(datapath(name)).read_bytes()
+    rng = np.random.default_rng(0)
+    for size in [1, 7, 8, 40, 55, 60, 70, 80, 90, *rng.integers(91, len(whole) // 3, 20)]:
+        with pytest.raises(InputError, match=r"vectors|fastText"):
+            read(put(whole[:size]))
+
+
+def test_fasttext_models_that_gensim_cannot_read(put):
+    with pytest.raises(InputError, match="is a fastText classifier; give a model trained with skipgram or cbow"):
+        vectors.load(datapath("pang_lee_polarity_fasttext.bin"))
+    whole = bytearray(Path(datapath("toy-model.bin")).read_bytes())
+    matrix = whole.index(np.array([122, 5], dtype="<i8").tobytes())  # 22 words and 100 buckets, 5 wide
+    for (at, new), message in {
+        (matrix - 1, b"\1"): "is a quantised fastText model",
+        (matrix + 1, b"\xff"): r"its matrix of 65,402 rows is cut",
+        (matrix, b"\x79"): "is a damaged fastText model: its sizes disagree",
+        (matrix + 8, b"\4"): "its matrix is 4 wide where its settings say 5",
+    }.items():
+        changed = bytearray(whole)
+        changed[at : at + 1] = new
+        with pytest.raises(InputError, match=message):
+            vectors.load(put(changed))
+
+
+def test_damaged_and_foreign_pickles(put, tmp_path):
+    with pytest.raises(InputError, match=r"can't be read as gensim's own file .* keep its \.npy files beside it"):
+        vectors.load(put(pickle.dumps(["anything"]), "list.kv"))
+    in_gensim(some()).save(str(tmp_path / "v.kv"), sep_limit=1)
+    (tmp_path / "v.kv.vectors.npy").unlink()
+    with pytest.raises(InputError, match="can't be read as gensim's own file"):
+        vectors.load(tmp_path / "v.kv")
+    from gensim.corpora import Dictionary
+
+    Dictionary(SENTENCES).save(str(tmp_path / "d.model"))
+    with pytest.raises(InputError, match="holds a Dictionary; give gensim KeyedVectors or Word2Vec"):
+        vectors.load(tmp_path / "d.model")
+
+
+# Writing
+
+
+def nasty(dim=6):
+    # Any bits at all that make a finite number: tiny, huge, subnormal, negative zero.
+    bits = np.random.default_rng(1).integers(0, 1 << 32, 4000, dtype=np.uint32).view(np.float32)
+    table = bits[np.isfinite(bits)][: len(WORDS) * dim].reshape(len(WORDS), dim)
+    table[0, :3] = [-0.0, 1e-45, np.finfo(np.float32).max]
+    return Vectors(list(WORDS), table, "made up")
+
+
+ENDINGS = {
+    ".bin": ("word2vec binary", {"binary": True}),
+    ".bin.gz": ("word2vec binary, gzip", {"binary": True}),
+    ".txt": ("word2vec text", {}),
+    ".vec": ("word2vec text", {}),
+    ".vec.gz": ("word2vec text, gzip", {}),
+    ".kv": ("gensim KeyedVectors", None),
+}
+endings = pytest.mark.parametrize("ending", ENDINGS)
+
+
+@endings
+def test_what_is_saved_comes_back_bit_for_bit_here_and_in_gensim(tmp_path, ending):
+    made, path = nasty(), tmp_path / f"vectors{ending}"
+    vectors.save(made, path)
+    form, settings = ENDINGS[ending]
+    found = vectors.load(path)
+    assert found.words == made.words and found.table.tobytes() == made.table.tobytes()
+    keyed = (
+        KeyedVectors.load(str(path)) if settings is None else KeyedVectors.load_word2vec_format(str(path), **settings)
+    )
+    assert keyed.index_to_key == made.words and keyed.vectors.tobytes() == made.table.tobytes()
+    size = path.stat().st_size
+    assert vectors.info(path) == {"format": form, "words": 10, "dim": 6, "bytes": size, "first": WORDS[:5]}
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("ending", [".bin", ".bin.gz", ".vec", ".vec.gz"])
+def test_the_same_vectors_give_the_same_bytes(tmp_path, monkeypatch, ending):
+    for second, folder in enumerate(("a", "b")):
+        monkeypatch.setattr("time.time", lambda second=second: 1e9 * second)
+        vectors.save(some(), tmp_path / folder / f"v{ending}")
+    assert (tmp_path / "a" / f"v{ending}").read_bytes() == (tmp_path / "b" / f"v{ending}").read_bytes()
+
+
+def test_a_large_table_is_still_one_kv_file(tmp_path):
+    made = some(9_000, 300)  # 10.8 MB; gensim would split it at 10
+    vectors.save(made, tmp_path / "v.kv")
+    assert os.listdir(tmp_path) == ["v.kv"]
+    equal(vectors.load(tmp_path / "v.kv"), made.words, made.table)
+
+
+@endings
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch, ending):
+    path = tmp_path / f"vectors{ending}"
+    vectors.save(some(), path)
+    before = path.read_bytes()
+
+    def half(made, file):
+        (file.write if hasattr(file, "write") else file.write_bytes)(b"half a file")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writing, "_write_keyed", half)
+    monkeypatch.setattr(writing, "_WRITERS", dict.fromkeys(writing._WRITERS, half))
+    with pytest.raises(InputError, match="was not written: No space left on device"):
+        vectors.save(some(seed=1), path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("word", ["New York", "a\nb", "tab\t", ""])
+@pytest.mark.parametrize("ending", [".bin", ".txt"])
+def test_words_that_a_format_cannot_hold(tmp_path, word, ending):
+    made = Vectors([word], np.ones((1, 2), dtype=np.float32), "made up")
+    with pytest.raises(InputError, match=r"the word .* is empty or has white space, which only \.kv can hold"):
+        vectors.save(made, tmp_path / f"v{ending}")
+    assert not os.listdir(tmp_path)
+    vectors.save(made, tmp_path / "v.kv")
+    equal(vectors.load(tmp_path / "v.kv"), [word], made.table)
+
+
+@pytest.mark.parametrize("name", ["v", "v.npy", "v.gz", "v.kv.gz", "v.txt.zip"])
+def test_unknown_endings(tmp_path, name):
+    with pytest.raises(InputError, match=r"has no ending known here; end it with \.bin"):
+        vectors.save(some(), tmp_path / name)
+    assert not os.listdir(tmp_path)
+
+
+def test_a_lone_surrogate_cannot_be_saved(tmp_path):
+    with pytest.raises(InputError, match="is no valid Unicode"):
+        vectors.save(Vectors(["\ud800"], np.ones((1, 2), dtype=np.float32), "made up"), tmp_path / "v.bin")
+
+
+@endings
+def test_convert(tmp_path, put, ending):
+    made = some()
+    source = put(glove(made))
+    found = vectors.convert(source, tmp_path / f"v{ending}")
+    assert found == vectors.info(tmp_path / f"v{ending}")
+    assert (found["format"], found["words"], found["dim"]) == (ENDINGS[ending][0], 10, 7)
+    equal(vectors.load(tmp_path / f"v{ending}"), made.words, made.table)
+
+
+@pytest.mark.parametrize(("layout", "name"), [("GloVe text", "GloVe text"), ("word2vec text", "word2vec text")])
+def test_info_of_text(put, layout, name):
+    path = put(LAYOUTS[layout](some()))
+    assert vectors.info(path) == {
+        "format": name,
+        "words": 10,
+        "dim": 7,
+        "bytes": path.stat().st_size,
+        "first": WORDS[:5],
+    }
+
+
+def test_info_of_fasttext():
+    found = vectors.info(datapath("crime-and-punishment.bin"))
+    first = ["и", "в", "на", "the", "and"]
+    assert found == {"format": "fastText", "words": 291, "dim": 5, "bytes": 19619, "first": first}
+
+
+# Vectors and align
+
+
+@pytest.mark.parametrize(
+    ("words", "table", "message"),
+    [
+        (["a"], np.ones((2, 3), np.float32), r"src: 1 words came with a float32 table of shape \(2, 3\); give one"),
+        (["a"], np.ones((1, 3)), "with a float64 table"),
+        (["a"], np.ones(1, np.float32), r"of shape \(1,\)"),
+        ([], np.ones((0, 3), np.float32), "src holds no vectors"),
+        (["a", "b", "a"], np.ones((3, 2), np.float32), "src: the word 'a' occurs twice"),
+        (["a", "b"], np.array([[1, 2], [np.inf, 2]], np.float32), "src: the vector of 'b' holds NaN or infinity"),
+        (["a", "b"], np.array([[np.nan, 2], [1, 2]], np.float32), "src: the vector of 'a' holds NaN or infinity"),
+    ],
+)
+def test_vectors_are_checked(words, table, message):
+    with pytest.raises(InputError, match=message):
+        Vectors(words, table, "src")
+
+
+def test_align():
+    made = some()
+    table, missing = vectors.align(made, ["[PAD]", "film", "unseen", "the", "film"])
+    assert missing == 2 and table.dtype == np.float32
+    np.testing.assert_array_equal(table[[1, 3, 4]], made.table[[3, 0, 3]])
+    np.testing.assert_allclose(table[[0, 2]], [made.table.mean(0)] * 2, rtol=1e-5)
+    table[:] = 0
+    assert made.table.any()
+
+
+@pytest.mark.parametrize("vocabulary", [["FILM", "x"], []])
+def test_align_with_nothing_known(vocabulary):
+    with pytest.raises(InputError, match=f"made up knows none of the {len(vocabulary)} words asked for"):
+        vectors.align(some(), vocabulary)
+
+
+# Training
+
+TRAIN = """
+import sys
+from vnait import vectors
+assert "gensim" not in sys.modules, "importing vnait.vectors imported gensim"
+found = vectors.train([["good", "film", "good", "cast"], ["bad", "film", "bad", "plot"], ["good", "plot"]] * 4, dim=8, seed=3)
+print(found.words, found.table.tobytes().hex())
+"""
+
+
+def test_training_is_the_same_in_every_process_and_silent():
+    vectors.train(SENTENCES[:5], dim=5, seed=9)
+    np.random.seed(7)
+    here = vectors.train(SENTENCES, dim=8, seed=3)
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", TRAIN], env=environment, capture_output=True, text=True)
+        assert done.stderr == "" and done.returncode == 0
+        assert done.stdout == f"{here.words} {here.table.tobytes().hex()}\n"
+
+
+def test_training_is_skip_gram_with_every_setting():
+    settings = {"window": 3, "min_count": 4, "epochs": 3, "seed": 5}
+    found = vectors.train(SENTENCES, dim=6, **settings)
+    same(found, Word2Vec(SENTENCES, vector_size=6, sg=1, workers=1, **settings).wv)
+    assert "12 sentences" in found.source and "seed 5" in found.source
+    assert not np.array_equal(found.table, vectors.train(SENTENCES, dim=6, **settings | {"seed": 6}).table)
+
+
+def test_words_far_into_a_long_sentence_are_trained():
+    words = ["a", "b"] * 5_000 + ["late", "later"] * 50
+    one, more = (vectors.train([words], dim=4, min_count=1, epochs=epochs) for epochs in (1, 2))
+    moved = one.table[one.words.index("late")] - more.table[more.words.index("late")]
+    assert np.abs(moved).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("sentences", "settings", "message"),
+    [
+        ([], {}, r"no word occurs 2 times \(min_count\) in the 0 sentences, the most frequent one 0 times"),
+        (
+            [["a", "b"], ["c"]],
+            {},
+            "no word occurs 2 times .* in the 2 sentences, the most frequent one 1 times; give more",
+        ),
+        (SENTENCES, {"min_count": 99}, "no word occurs 99 times"),
+        (["one string"], {}, "sentence 1 is one string, 'one string'; give a list of its words"),
+        (SENTENCES, {"dim": 0}, "dim is 0; give a whole number of at least 1"),
+        (SENTENCES, {"epochs": 0}, "epochs is 0"),
+        (SENTENCES, {"window": -1}, "window is -1"),
+        (SENTENCES, {"min_count": 0}, "min_count is 0"),
+        (SENTENCES, {"seed": -1}, "seed is -1; give a whole number of at least 0"),
+    ],
+)
+def test_training_errors(sentences, settings, message):
+    with pytest.raises(InputError, match=message):
+        vectors.train(sentences, **settings)
