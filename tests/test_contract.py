@@ -1,20 +1,360 @@
-import torch, copy
-def test_smoke(tmp_path):
-    import vnait.model as m, vnait.methods as me
-    for name in me.METHODS:
-        model = m.VnaitForSequenceClassification(m.VnaitConfig(method=name, vocab_size=20, num_labels=2)).eval()
-        ids = torch.tensor([[3,4,5,0],[0,6,7,8]])
-        out = model(ids, labels=torch.tensor([0,1]), output_attentions=True)
-        out.loss.backward()
-        model.save_pretrained(tmp_path/name)
-        new = m.load_classifier(tmp_path/name)
-        assert torch.equal(new(ids).logits, out.logits)
-        copy.deepcopy(model)
-        import pytest
-    with pytest.raises(Exception):
-        from vnait.coordinates import Index
-        Index()(None, torch.ones(3))
-    lm = m.VnaitForMaskedLM(m.VnaitConfig(vocab_size=50))
-    print(lm.model.vectors.weight.square().mean(), lm.model.vectors.weight[0].abs().max(), lm.decoder.weight is lm.model.vectors.weight)
-    m.seed_weights(lm, 0)
-    print(lm.model.vectors.weight.square().mean(), lm.model.vectors.weight[0].abs().max(), lm.decoder.weight is lm.model.vectors.weight)
+"""One contract for every method of the catalogue, on the whole model: shapes, padding, causality, gradients, saving."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from vnait.coordinates import Jitter, Span
+from vnait.encodings import Silent
+from vnait.injection import Injection
+from vnait.inputs import Local
+from vnait.methods import METHODS, Method, build, catalogue, parameters
+from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
+
+NAMES = list(METHODS)
+TABLES = [name for name in NAMES if name in ("learned", "vnait-paper")]
+LONGEST = 64
+
+ROWS = [[5, 9, 3, 17, 2, 8, 4], [6, 1, 12], [7], [11, 4, 9, 2, 6]]
+
+
+def classifier(name: str, *, dim: int = 32, perturbed: bool = True, **settings: object) -> VnaitForSequenceClassification:
+    """A small model whose every parameter, also those that start at zero or at uniform gaps, is off its start."""
+    config = VnaitConfig(
+        method=name,
+        vocab_size=20,
+        hidden_size=dim,
+        max_length=LONGEST,
+        mean_length=4.0,
+        dropout=0.0,
+        num_labels=3,
+        **settings,
+    )
+    model = VnaitForSequenceClassification(config).eval()
+    seed_weights(model, 0)
+    if perturbed:
+        perturb(model)
+    return model
+
+
+def perturb(model: nn.Module) -> None:
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+
+
+def padded(side: str) -> tuple[Tensor, Tensor]:
+    """`ROWS` as a batch; padding holds words, which nothing may read."""
+    width = max(map(len, ROWS)) + (3 if side == "both" else 0)
+    ids, mask = torch.full((len(ROWS), width), 13), torch.zeros(len(ROWS), width, dtype=torch.bool)
+    for row, words in enumerate(ROWS):
+        room = width - len(words)
+        start = {"left": room, "right": 0, "both": (row + 1) % (room + 1)}[side]
+        ids[row, start : start + len(words)] = torch.tensor(words)
+        mask[row, start : start + len(words)] = True
+    return ids, mask
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+# --- Shape, dtype, padding -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_shape_and_dtype(name: str, dtype: torch.dtype) -> None:
+    model = classifier(name).to(dtype)
+    ids, mask = padded("both")
+    told = model.model.method(*model.model.semantics(ids, mask, None))
+    assert told.x.shape == (*ids.shape, 32)
+    assert told.x.dtype == dtype
+    assert told.at.shape[:2] == ids.shape
+    assert told.at.dtype in (torch.float32, torch.float64)
+    logits = model(ids, mask).logits
+    assert logits.shape == (4, 3)
+    assert logits.dtype == dtype
+    assert torch.isfinite(logits).all()
+
+
+def test_half_precision_is_near(name: str) -> None:
+    model = classifier(name)
+    ids, mask = padded("right")
+    exact = model.double()(ids, mask).logits
+    close = model.bfloat16()(ids, mask).logits
+    assert (close - exact).abs().max() < 0.1 * exact.abs().max()
+
+
+@pytest.mark.parametrize("side", ["left", "right", "both"])
+def test_padding_changes_nothing(name: str, side: str) -> None:
+    """Batched equals alone, whatever stands beside it and on whichever side."""
+    model = classifier(name)
+    ids, mask = padded(side)
+    logits = model(ids, mask).logits
+    alone = torch.cat([model(torch.tensor([words])).logits for words in ROWS])
+    torch.testing.assert_close(logits, alone, rtol=1e-5, atol=1e-5)
+
+
+def test_padding_changes_no_gradient(name: str) -> None:
+    """Of the loss and its regularizer, for the parameters of the method."""
+    model = classifier(name)
+    labels = torch.tensor([0, 1, 2, 1])
+    ids, mask = padded("both")
+    model(ids, mask, labels=labels).loss.backward()
+    together = {key: parameter.grad.clone() for key, parameter in model.model.method.named_parameters()}
+    model.zero_grad()
+    for row, words in enumerate(ROWS):
+        (model(torch.tensor([words]), labels=labels[row : row + 1]).loss / len(ROWS)).backward()
+    for key, parameter in model.model.method.named_parameters():
+        torch.testing.assert_close(together[key], parameter.grad, rtol=1e-3, atol=1e-5)
+
+
+def test_every_layer_is_the_same_padded(name: str) -> None:
+    """x, and not only the answer: a part that read padding could cancel out in a mean."""
+    model = classifier(name).model
+    ids, mask = padded("both")
+    x = model.method(*model.semantics(ids, mask, None)).x
+    for row, words in enumerate(ROWS):
+        alone = model.method(*model.semantics(torch.tensor([words]), None, None)).x[0]
+        torch.testing.assert_close(x[row, mask[row]], alone, rtol=1e-5, atol=1e-5)
+
+
+# --- Learning -------------------------------------------------------------------------------------------------------------------
+
+
+def test_gradients_reach_every_learned_parameter(name: str) -> None:
+    model = classifier(name).train()
+    ids, mask = padded("right")
+    model(ids, mask, labels=torch.tensor([0, 1, 2, 1])).loss.backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None, key
+        assert torch.isfinite(parameter.grad).all(), key
+        if not key.endswith("attention.key.bias"):  # which moves all scores of a query alike, and so none
+            assert parameter.grad.abs().max() > 0, key
+
+
+def test_a_step_from_the_start_moves_every_part(name: str) -> None:
+    """What starts at zero must not stay there: two steps reach everything behind a zero."""
+    model = classifier(name, perturbed=False).train()
+    start = copy.deepcopy(model.state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    ids, mask = padded("right")
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(ids, mask, labels=torch.tensor([0, 1, 2, 1])).loss.backward()
+        optimizer.step()
+    for key, parameter in model.model.method.named_parameters():
+        assert not torch.equal(parameter, start[f"model.method.{key}"]), key
+
+
+def test_frozen_uniform_learns_nothing_in_its_coordinates() -> None:
+    frozen = classifier("vnait-uniform").model
+    assert not list(frozen.method.coordinates.parameters())
+    ids, mask = padded("both")
+    at = frozen.method(*frozen.semantics(ids, mask, None)).at
+    assert torch.equal(at[..., :1], Span(source="uniform")(None, mask))
+    assert frozen.penalty(ids, mask, None) == 0
+    assert list(classifier("vnait").model.method.coordinates.parameters())
+
+
+def test_the_penalty_is_the_learned_coordinates_alone() -> None:
+    """And free of jitter: equal in training and evaluation."""
+    for name in ("vnait", "vnait-paper"):
+        model = classifier(name).model
+        ids, mask = padded("both")
+        calm = model.penalty(ids, mask, None)
+        assert calm > 0
+        assert torch.equal(model.train().penalty(ids, mask, None), calm)
+        for field in ("smoothness", "boundary"):
+            setattr(model.config, field, 0.0)
+        assert model.penalty(ids, mask, None) == 0
+    for name in ("none", "sinusoidal", "learned"):
+        model = classifier(name).model
+        assert model.penalty(ids, mask, None) == 0
+
+
+def test_the_boundary_penalty_counts_where_bounds_are_soft() -> None:
+    span = Span(source="uniform", bounds="soft")
+    method = Method(coordinates=Jitter(span), encoding=Silent())
+    with torch.no_grad():
+        span.bounds.offset.fill_(-30)
+    vectors, mask = torch.zeros(1, 10, 4), torch.ones(1, 10, dtype=torch.bool)
+    assert method.penalty(vectors, mask, smooth=0.0, bound=0.5).item() == pytest.approx(0.5 * 20**2, rel=1e-5)
+    assert method.penalty(vectors, mask, smooth=1.0, bound=0.0).item() == pytest.approx(0, abs=1e-6)
+    assert method.penalty(vectors, mask, smooth=0.0, bound=0.0) == 0
+
+
+# --- Order ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_causality_flags_are_honest(name: str) -> None:
+    """What says that it is causal tells no token what follows; what says that it isn't does."""
+    model = classifier(name).model
+    ids, mask = torch.tensor([ROWS[0]]), torch.ones(1, 7, dtype=torch.bool)
+    whole = model.method(*model.semantics(ids, mask, None))
+    prefix = model.method(*model.semantics(ids[:, :4], mask[:, :4], None))
+    same = torch.allclose(whole.x[:, :4], prefix.x, atol=1e-6) and whole.injection.scale is None
+    assert model.method.causal == same
+
+
+def test_a_scale_or_a_window_is_not_causal() -> None:
+    assert build("sinusoidal", dim=8).causal
+    told = Method(coordinates=build("none", dim=8).coordinates, encoding=Silent(), scale=build("vnait", dim=8).scale)
+    assert not told.causal
+    window = Method(coordinates=build("none", dim=8).coordinates, encoding=Silent(), inputs=Local(told.inputs, dim=8))
+    assert not window.causal
+
+
+def test_order_blindness(name: str) -> None:
+    """Without position the model is a bag of words: permuted words give permuted states. Every other method sees order."""
+    model = classifier(name)
+    words = torch.tensor([ROWS[0]])
+    order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
+    states, of_permuted = (model.model(ids).last_hidden_state for ids in (words, words[:, order]))
+    logits, logits_of_permuted = (model(ids).logits for ids in (words, words[:, order]))
+    if name == "none":
+        torch.testing.assert_close(of_permuted, states[:, order], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(logits_of_permuted, logits, rtol=1e-5, atol=1e-5)
+    else:
+        assert (of_permuted - states[:, order]).abs().max() > 1e-2
+        assert (logits_of_permuted - logits).abs().max() > 1e-3
+
+
+def test_evaluation_is_deterministic(name: str) -> None:
+    model = classifier(name)
+    ids, mask = padded("both")
+    assert torch.equal(model(ids, mask).logits, model(ids, mask).logits)
+
+
+def test_jitter_is_drawn_in_training() -> None:
+    model = classifier("vnait").train()
+    ids, mask = padded("right")
+    assert not torch.equal(model(ids, mask).logits, model(ids, mask).logits)
+    at = model.model.method(*model.model.semantics(ids[:1].repeat(5, 1), None, None)).at
+    assert len(at[:, 0, 0].unique()) == 5  # each sentence its own, also where their masks are the same
+
+
+# --- Length ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_longer_than_any_seen(name: str) -> None:
+    model = classifier(name, num_hidden_layers=1)
+    ids = torch.randint(1, 20, (1, 2000))
+    if name in TABLES:
+        with pytest.raises(ValueError, match=f"max_length={LONGEST}"):
+            model(ids)
+        assert torch.isfinite(model(ids[:, :LONGEST]).logits).all()
+    else:
+        assert torch.isfinite(model(ids).logits).all()
+
+
+def test_an_empty_text_is_named(name: str) -> None:
+    with pytest.raises(ValueError, match="row 1 of the batch has no real token"):
+        classifier(name)(torch.tensor([[3, 4], [0, 0]]))
+
+
+def test_float16_autocast(name: str) -> None:
+    model = classifier(name).train()
+    ids, mask = padded("both")
+    plain = model.eval()(ids, mask).logits
+    with torch.autocast("cpu", dtype=torch.float16):
+        output = model(ids, mask, labels=torch.tensor([0, 1, 2, 1]))
+    assert torch.isfinite(output.logits).all()
+    assert torch.isfinite(output.loss)
+    torch.testing.assert_close(output.logits.float(), plain, rtol=0.05, atol=0.05)
+    output.loss.backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+
+
+# --- Saving, copying, starting ---------------------------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded_exactly(name: str, tmp_path: Path) -> None:
+    model = classifier(name)
+    model.save_pretrained(tmp_path)
+    loaded = VnaitForSequenceClassification.from_pretrained(tmp_path)
+    assert loaded.config.method == name
+    assert loaded.state_dict().keys() == model.state_dict().keys()
+    for key, tensor in model.state_dict().items():
+        assert torch.equal(loaded.state_dict()[key], tensor), key
+    ids, mask = padded("both")
+    assert torch.equal(loaded.eval()(ids, mask).logits, model(ids, mask).logits)
+
+
+def test_copied(name: str) -> None:
+    model = classifier(name)
+    ids, mask = padded("both")
+    other = copy.deepcopy(model)
+    assert torch.equal(other(ids, mask).logits, model(ids, mask).logits)
+    perturb(other)
+    assert not torch.equal(other(ids, mask).logits, model(ids, mask).logits)
+
+
+def test_shared_parts_start_equal(name: str) -> None:
+    """Whatever else a model holds, and whatever was drawn before."""
+    one, other = (classifier(which, perturbed=False).state_dict() for which in (name, "vnait"))
+    shared = [key for key in one if ".method." not in key or name.startswith("vnait-uniform")]
+    assert len(shared) >= 37
+    for key in shared:
+        assert torch.equal(one[key], other[key]), key
+
+
+def test_a_seed_decides_every_parameter(name: str) -> None:
+    model = classifier(name)
+    seed_weights(model, 3)
+    first = copy.deepcopy(model.state_dict())
+    perturb(model)
+    state = torch.random.get_rng_state()
+    seed_weights(model, 3)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(tensor, first[key]) for key, tensor in model.state_dict().items())
+    seed_weights(model, 4)
+    assert not torch.equal(model.classifier.weight, first["classifier.weight"])
+
+
+# --- The catalogue ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_catalogue_is_read_off_the_modules() -> None:
+    rows = {row["name"]: row for row in catalogue(dim=768, max_length=512)}
+    assert list(rows) == NAMES
+    assert rows["none"]["parameters"] == rows["sinusoidal"]["parameters"] == 0
+    assert rows["learned"]["parameters"] == 393_216  # SPEC section 7
+    # SPEC section 7's 7,084,032 for spatial 1-2D-D and relation 4D-2D-D; and the 512 z.
+    assert rows["vnait-paper"]["parameters"] == 7_084_032 + 512
+    assert rows["vnait"]["parameters"] - rows["vnait-uniform"]["parameters"] == 16  # the knots of the warp
+    assert [name for name, row in rows.items() if row["causal"]] == ["none", "sinusoidal", "learned"]
+    assert all(row["learned"] == (row["parameters"] > 0) and row["formula"] and row["source"] for row in rows.values())
+
+
+def test_build() -> None:
+    own = Method(coordinates=Span(), encoding=Silent())
+    assert build(own, dim=8) is own
+    with pytest.raises(ValueError, match=r"method 'vanit' is not known; take one of none, sinusoidal, .* vnait.METHODS"):
+        build("vanit", dim=8)
+    frozen = build("learned", dim=8, max_length=10)
+    frozen.requires_grad_(False)
+    assert parameters(frozen) == 0
+
+
+def test_what_is_the_same_for_many_sentences_is_computed_once() -> None:
+    """Once a distinct mask where the coordinates read no word."""
+    seen = []
+
+    class Spy(nn.Module):
+        def forward(self, at: Tensor) -> Injection:
+            seen.append(len(at))
+            return Injection(added=at[..., :1].expand(-1, -1, 4))
+
+    method = Method(coordinates=Span(source="uniform"), encoding=Spy())
+    mask = torch.arange(6) < torch.tensor([[6], [4], [6], [4], [6]])
+    x = method(torch.zeros(5, 6, 4), mask).x
+    assert seen == [2]
+    assert torch.equal(x[..., :1], Span(source="uniform")(None, mask))

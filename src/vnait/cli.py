@@ -185,7 +185,7 @@ def predict_command(
     report_unknown(fitted.tokenizer, fitted.tokenizer(given)["input_ids"])
     probabilities = fitted.probabilities(given)
     rows = [
-        {"text": words, "label": fitted.classes[int(row.argmax())]}
+        {text: words, "label": fitted.classes[int(row.argmax())]}
         | {f"probability_{name}": round(float(value), 6) for name, value in zip(fitted.classes, row, strict=True)}
         for words, row in zip(given, probabilities, strict=True)
     ]

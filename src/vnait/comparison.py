@@ -140,19 +140,19 @@ class Comparison:
         """The method with the highest mean validation score at the most labels; the test rows have no say in it."""
         most = _by_size(self.plan.shots)[-1]
         means = {
-            method: interval([record.metrics[f"validation_{METRIC}"] for record in self._at(method, most)]).mean
+            method: interval([record.metrics[f"validation_{METRIC}"] for record in self.of(method, most)]).mean
             for method in self.plan.methods
         }
         return max(means, key=lambda method: means[method])
 
     def sentences(self) -> list[str]:
         """What can be said, in words: who is ahead, who behind, and who can't be told apart from the reference."""
-        return [self._sentence(shots) for shots in self.plan.shots]
+        return [self.sentence(shots) for shots in self.plan.shots]
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         for shots in self.plan.shots:
             for method in (*BASELINES, *self.plan.methods):
-                found = self._at(method, shots)
+                found = self.of(method, shots)
                 yield {
                     "method": method,
                     "shots": shots,
@@ -165,10 +165,10 @@ class Comparison:
 
     def _paired(self) -> Iterator[dict[str, Any]]:
         for shots in self.plan.shots:
-            against = _values(self._at(self.reference, shots))
+            against = _values(self.of(self.reference, shots))
             for method in (*BASELINES, *self.plan.methods):
                 if method != self.reference:
-                    own = _values(self._at(method, shots))
+                    own = _values(self.of(method, shots))
                     difference = interval([one - other for one, other in zip(own, against, strict=True)])
                     yield {
                         "method": method,
@@ -177,13 +177,13 @@ class Comparison:
                         **_bounds(difference, "difference"),
                     }
 
-    def _at(self, method: str, shots: Shots) -> list[Record]:
+    def of(self, method: str, shots: Shots) -> list[Record]:
         """The records of a method at a number of shots, in the order of the seeds."""
         by_key = {record.key: record for record in self.records}
         keys = [self.plan.key(Cell(method=method, shots=shots, seed=seed)) for seed in self.plan.seeds]
         return [by_key[key] for key in keys]
 
-    def _sentence(self, shots: Shots) -> str:
+    def sentence(self, shots: Shots) -> str:
         rows = [row for row in self.paired if row["shots"] == shots]
         of_sign: dict[int, list[dict[str, Any]]] = {sign: [] for sign in (-1, 0, 1)}
         for row in rows:

@@ -40,7 +40,7 @@ class Index(nn.Module):
     per_sentence = False
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
-        _check_mask(mask)
+        check_mask(mask)
         return _nearest_real(_rank(mask).float(), mask)[..., None]
 
 
@@ -97,7 +97,7 @@ class Span(nn.Module):
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Line:
         """log softplus(z): the gaps before any floor or normalization, as logarithms, so that none underflows."""
-        _check_mask(mask)
+        check_mask(mask)
         z = self.source(vectors, mask)
         _check_finite(z, self.source)
         # Unnormalized sums are float64 anyway, and a prefix must not depend on how long the text is.
@@ -388,7 +388,8 @@ class SoftBounds(nn.Module):
         return self.offset.to(line.dtype) + self.log_scale.to(line.dtype).exp() * line
 
 
-def _check_mask(mask: Mask) -> None:
+def check_mask(mask: Mask) -> None:
+    """An error that names the first row without a real token, if there is one."""
     if torch.compiler.is_compiling():
         return
     empty = (~mask.any(-1)).nonzero()

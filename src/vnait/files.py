@@ -14,7 +14,7 @@ from vnait.errors import InputError
 def whole_file(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes `path`'s place when the block ends well, and vanishes when not."""
     target = Path(path)
-    with _beside(target, folder=False) as draft:
+    with _beside(target) as draft:
         yield draft
         os.replace(draft, target)
 
@@ -23,27 +23,32 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 def whole_folder(path: str | Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; it replaces `path` when the block ends well, and vanishes when not."""
     target = Path(path)
-    with _beside(target, folder=True) as draft:
+    with _beside(target) as draft:
+        draft.mkdir()
         yield draft
         # A rename can't replace a folder that has files, so the old one steps aside first.
         aside = draft.with_name(draft.name + ".old")
         if target.exists():
             os.replace(target, aside)
-        os.replace(draft, target)
-        shutil.rmtree(aside, ignore_errors=True)
+        try:
+            os.replace(draft, target)
+        except OSError:
+            if aside.exists():
+                os.replace(aside, target)
+            raise
 
 
 @contextmanager
-def _beside(target: Path, *, folder: bool) -> Iterator[Path]:
+def _beside(target: Path) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        room = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
         raise InputError(f"can't write {target}: {error.strerror}. Choose another place.") from error
     try:
-        yield draft if folder else draft / target.name
+        yield room / target.name
     except OSError as error:
         raise InputError(f"{target} was not written: {error.strerror or error}. Nothing was changed there.") from error
     finally:
         with suppress(OSError):
-            shutil.rmtree(draft)
+            shutil.rmtree(room)

@@ -167,8 +167,11 @@ def boundary(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Ten
     >>> boundary(torch.tensor([[[-1.0], [102.0]]]), torch.ones(1, 2, dtype=torch.bool))
     tensor(5.)
     """
-    line = at[..., 0]  # padding repeats the nearest real token, so the smallest and largest are S_1 and S_n
-    return ((-line.amin(-1)).clamp(min=0).square() + (line.amax(-1) - SPAN).clamp(min=0).square()).mean()
+    line = at[..., 0]
+    # Padding repeats S_1 or S_n: left in, it would take a share of their gradient.
+    first = line.masked_fill(~mask, torch.inf).amin(-1)
+    last = line.masked_fill(~mask, -torch.inf).amax(-1)
+    return ((-first).clamp(min=0).square() + (last - SPAN).clamp(min=0).square()).mean()
 
 
 def _needed(added: X | None) -> X:

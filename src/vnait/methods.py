@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnait.coordinates import Ends, Index, Jitter, SoftBounds, Span
+from vnait.coordinates import Ends, Index, Jitter, SoftBounds, Span, check_mask
 from vnait.encodings import Anchors, Fourier, Silent, Sinusoid, Spatial, Table
 from vnait.injection import Injection, LogLength
 from vnait.inputs import Add, Fusion, LiteralFusion, Local, boundary, smoothness
@@ -71,6 +71,7 @@ class Method(nn.Module):
         if self.coordinates.per_sentence or torch.compiler.is_compiling():
             at = self.coordinates(vectors, mask)
             return at, self.encoding(at)
+        check_mask(mask)  # here, where a row is still the batch's row
         masks, row = mask.unique(dim=0, return_inverse=True)
         at = self.coordinates(vectors.new_empty(*masks.shape, 0), masks)  # only the dtype counts: no word is read
         return at[row], self.encoding(at).rows(row)

@@ -325,7 +325,7 @@ class VnaitForMaskedLM(VnaitPreTrainedModel):
 def seed_weights(model: nn.Module, seed: int) -> None:
     """Start every module from (seed, its name) alone, so that two methods' shared parts start equal whatever else they hold."""
     with torch.random.fork_rng(devices=[]):
-        for name, module in model.named_modules():
+        for name, module in reversed(list(model.named_modules())):  # of tied weights, the first owner has the last word
             torch.manual_seed(zlib.crc32(f"{seed}/{name}".encode()))
             _reset(module)
 

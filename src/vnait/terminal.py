@@ -80,8 +80,8 @@ def show_explanation(explanation: Explanation) -> None:
         mark = "" if known else "  (unknown word)"
         print(f"{token}{' ' * (width - cell_len(token))}  {place:10.2f}  {gap:6.2f}  {bar}{mark}".rstrip())
     print(f"\nmethod      {explanation.method}: {explanation.formula}")
-    for place in explanation.enters:
-        print(f"enters      {place}")
+    for words in explanation.enters:
+        print(f"enters      {words}")
     print(f"parameters  {explanation.parameters:,}")
 
 
@@ -99,7 +99,7 @@ def show_sizes(rows: Sequence[dict[str, Any]], *, dim: int) -> None:
     """Parameters beside a table of 512 rows."""
     grid = _grid(f"width {dim}", "parameters", "beside 512 rows", left=1)
     for row in rows:
-        grid.add_row(row["name"], f"{row['parameters']:,}", _beside(row["parameters"] / rows[0]["parameters"]))
+        grid.add_row(row["name"], f"{row['parameters']:,}", _beside(row["against_table_512"]))
     _print(grid)
 
 

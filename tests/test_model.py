@@ -1,0 +1,405 @@
+"""The models as transformers sees them: configuration, heads, saving, training, and what is said about a damaged folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedModel,
+    Trainer,
+    TrainingArguments,
+)
+
+from vnait.errors import InputError
+from vnait.model import (
+    VnaitConfig,
+    VnaitForMaskedLM,
+    VnaitForSequenceClassification,
+    VnaitForTokenClassification,
+    VnaitModel,
+    load_classifier,
+    seed_weights,
+)
+
+HEADS = [VnaitForSequenceClassification, VnaitForTokenClassification, VnaitForMaskedLM]
+AUTO = [AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoModelForMaskedLM]
+
+
+def config(**settings: object) -> VnaitConfig:
+    return VnaitConfig(**{"vocab_size": 20, "hidden_size": 16, "mean_length": 4.0, "dropout": 0.0} | settings)
+
+
+def ids() -> Tensor:
+    return torch.tensor([[5, 9, 3, 17], [6, 1, 0, 0], [0, 0, 7, 8]])
+
+
+def saved(folder: Path, **settings: object) -> VnaitForSequenceClassification:
+    model = VnaitForSequenceClassification(config(**settings)).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+def perturb(model: nn.Module) -> None:
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+
+
+# --- Configuration ---------------------------------------------------------------------------------------------------------------
+
+
+def test_widths_that_follow_from_others() -> None:
+    default = VnaitConfig(hidden_size=40)
+    assert (default.vector_size, default.intermediate_size) == (40, 80)
+    given = VnaitConfig(hidden_size=40, vector_size=300, intermediate_size=160)
+    assert (given.vector_size, given.intermediate_size) == (300, 160)
+
+
+def test_configuration_survives_saving(tmp_path: Path) -> None:
+    config(method="learned", vector_size=7, num_labels=5, smoothness=0.3, max_length=99).save_pretrained(tmp_path)
+    loaded = AutoConfig.from_pretrained(tmp_path)
+    assert isinstance(loaded, VnaitConfig)
+    assert (loaded.method, loaded.vector_size, loaded.num_labels) == ("learned", 7, 5)
+    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 1)
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(InputError, match="this model is of format 2, and this vnait reads format 1"):
+        VnaitConfig(vnait_format=2)
+
+
+def test_an_unknown_method_is_named() -> None:
+    with pytest.raises(ValueError, match="method 'vanit' is not known"):
+        VnaitModel(config(method="vanit"))
+
+
+# --- Saving and loading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("head", "auto"), zip(HEADS, AUTO, strict=True), ids=lambda part: part.__name__)
+@pytest.mark.parametrize("vector_size", [0, 6])
+def test_heads_survive_saving(head: type[PreTrainedModel], auto: type, vector_size: int, tmp_path: Path) -> None:
+    model = head(config(vector_size=vector_size, num_labels=3)).eval()
+    perturb(model)
+    model.save_pretrained(tmp_path)
+    loaded = auto.from_pretrained(tmp_path)
+    assert type(loaded) is head
+    for key, tensor in model.state_dict().items():
+        assert torch.equal(loaded.state_dict()[key], tensor), key
+    assert torch.equal(loaded(ids()).logits, model(ids()).logits)
+    encoder = AutoModel.from_pretrained(tmp_path)
+    assert torch.equal(encoder(ids()).last_hidden_state, model.model(ids()).last_hidden_state)
+
+
+def test_a_classifier_on_a_language_model(tmp_path: Path) -> None:
+    """Pretrained words and blocks carry over; the new head starts anew."""
+    pretrained = VnaitForMaskedLM(config())
+    perturb(pretrained)
+    pretrained.save_pretrained(tmp_path)
+    tuned = VnaitForSequenceClassification.from_pretrained(tmp_path, num_labels=4)
+    for key, tensor in pretrained.model.state_dict().items():
+        assert torch.equal(tuned.model.state_dict()[key], tensor), key
+    assert tuned.classifier.weight.shape == (4, 16)
+    assert 0 < tuned.classifier.weight.abs().max() <= 0.25  # a Linear's own start, 1/sqrt(16)
+
+
+def test_the_output_table_is_the_table_of_words(tmp_path: Path) -> None:
+    model = VnaitForMaskedLM(config(vector_size=6))
+    assert model.decoder.weight is model.model.vectors.weight
+    model.save_pretrained(tmp_path)
+    loaded = VnaitForMaskedLM.from_pretrained(tmp_path)
+    assert loaded.decoder.weight is loaded.model.vectors.weight
+    assert torch.equal(loaded.decoder.weight, model.decoder.weight)
+    stored = load_file(tmp_path / "model.safetensors")
+    assert sum(tensor.shape == (20, 6) for tensor in stored.values()) == 1
+    loaded(ids(), labels=ids()).loss.backward()
+    assert loaded.get_output_embeddings().weight.grad is loaded.get_input_embeddings().weight.grad
+
+
+def test_words_start_at_the_scale_of_loaded_vectors() -> None:
+    """Root mean square 1 and zero at padding; also when tied to an output table, and when started from a seed."""
+    for head in (VnaitModel, VnaitForMaskedLM):
+        model = head(config(vocab_size=500))
+        for _ in range(2):
+            table = model.get_input_embeddings().weight
+            assert table[1:].square().mean().sqrt().item() == pytest.approx(1, rel=0.05)
+            assert not table[0].any()
+            seed_weights(model, 0)
+
+
+def test_masked_words_start_near_chance() -> None:
+    torch.manual_seed(0)
+    model = VnaitForMaskedLM(config(vocab_size=500, hidden_size=64)).eval()
+    words = torch.randint(1, 500, (8, 20))
+    assert model(words, labels=words).loss.item() == pytest.approx(torch.tensor(500.0).log().item(), abs=1.0)
+
+
+# --- The forward pass --------------------------------------------------------------------------------------------------------------
+
+
+def test_left_padding_without_a_mask() -> None:
+    """Every id but the padding id is a real token, wherever it stands."""
+    model = VnaitForSequenceClassification(config(num_labels=3)).eval()
+    perturb(model)
+    logits = model(ids()).logits
+    torch.testing.assert_close(logits, model(ids(), ids() != 0).logits)
+    for row, words in enumerate(([5, 9, 3, 17], [6, 1], [7, 8])):
+        torch.testing.assert_close(logits[row], model(torch.tensor([words])).logits[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.long, torch.float32])
+def test_masks_of_every_type(dtype: torch.dtype) -> None:
+    model = VnaitForSequenceClassification(config()).eval()
+    torch.testing.assert_close(model(ids(), (ids() != 0).to(dtype)).logits, model(ids()).logits)
+
+
+@pytest.mark.parametrize("vector_size", [0, 6])
+def test_vectors_instead_of_ids(vector_size: int) -> None:
+    model = VnaitForSequenceClassification(config(vector_size=vector_size)).eval()
+    embeds = model.model.vectors(ids())
+    logits = model(inputs_embeds=embeds, attention_mask=ids() != 0).logits
+    torch.testing.assert_close(logits, model(ids()).logits)
+    everything = model(inputs_embeds=embeds).logits  # without a mask all are real
+    torch.testing.assert_close(everything, model(ids(), torch.ones_like(ids())).logits)
+
+
+def test_ids_or_vectors() -> None:
+    model = VnaitModel(config())
+    for arguments in ({}, {"input_ids": ids(), "inputs_embeds": torch.zeros(3, 4, 16)}):
+        with pytest.raises(ValueError, match="give either input_ids or inputs_embeds, and not both"):
+            model(**arguments)
+
+
+def test_frozen_vectors() -> None:
+    model = VnaitForSequenceClassification(config(tune_vectors=False)).train()
+    model(ids(), labels=torch.tensor([0, 1, 0])).loss.backward()
+    assert model.model.vectors.weight.grad is None
+    assert model.classifier.weight.grad is not None
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_attentions_and_states(head: type[PreTrainedModel]) -> None:
+    model = head(config(num_hidden_layers=3)).eval()
+    perturb(model)
+    output = model(ids(), output_attentions=True, output_hidden_states=True)
+    assert len(output.attentions) == 3
+    assert len(output.hidden_states) == 4
+    for weights in output.attentions:
+        assert weights.shape == (3, 4, 4, 4)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(3, 4, 4))
+        assert not weights[1, ..., 2:].any()
+        assert not weights[2, ..., :2].any()
+    assert torch.equal(output.hidden_states[-1], model.model(ids()).last_hidden_state)
+    plain = model(ids())
+    assert plain.attentions is None
+    assert plain.hidden_states is None
+    as_tuple = model(ids(), return_dict=False)
+    assert torch.equal(as_tuple[0], output.logits)
+
+
+def test_the_mean_is_over_real_tokens() -> None:
+    model = VnaitForSequenceClassification(config(num_labels=3)).eval()
+    states = model.model(ids()).last_hidden_state
+    means = torch.stack([states[0].mean(0), states[1, :2].mean(0), states[2, 2:].mean(0)])
+    torch.testing.assert_close(model(ids()).logits, model.classifier(means))
+
+
+# --- Losses -----------------------------------------------------------------------------------------------------------------------
+
+
+def task_loss(model: PreTrainedModel, labels: Tensor) -> Tensor:
+    """The loss less the regularizer."""
+    return model(ids(), labels=labels).loss - model.model.penalty(ids(), None, None)
+
+
+def test_cross_entropy_and_the_regularizer() -> None:
+    model = VnaitForSequenceClassification(config(num_labels=3)).eval()
+    perturb(model)
+    labels = torch.tensor([2, 0, 1])
+    expected = nn.functional.cross_entropy(model(ids()).logits, labels)
+    assert model.model.penalty(ids(), None, None) > 0
+    torch.testing.assert_close(task_loss(model, labels), expected)
+
+
+def test_regression() -> None:
+    model = VnaitForSequenceClassification(config(num_labels=1, problem_type="regression")).eval()
+    labels = torch.tensor([0.5, -1.0, 3.0])
+    expected = ((model(ids()).logits[:, 0] - labels) ** 2).mean()
+    torch.testing.assert_close(task_loss(model, labels), expected)
+
+
+@pytest.mark.parametrize("head", [VnaitForTokenClassification, VnaitForMaskedLM])
+def test_tokens_not_asked_for_are_left_out(head: type[PreTrainedModel]) -> None:
+    model = head(config(num_labels=3)).eval()
+    perturb(model)
+    labels = torch.tensor([[0, -100, 2, -100], [1, -100, -100, -100], [-100, -100, -100, 1]])
+    logits = model(ids()).logits
+    asked = [(0, 0, 0), (0, 2, 2), (1, 0, 1), (2, 3, 1)]
+    expected = -torch.stack([logits[row, place].log_softmax(-1)[label] for row, place, label in asked]).mean()
+    torch.testing.assert_close(task_loss(model, labels), expected)
+
+
+# --- transformers' Trainer ---------------------------------------------------------------------------------------------------------
+
+
+def test_trainer(tmp_path: Path) -> None:
+    """A few steps; the best checkpoint is loaded at the end; what it learned is saved and reads back."""
+    torch.manual_seed(0)
+    words = torch.randint(2, 20, (64, 6))
+    rows = [{"input_ids": row, "labels": int(row[0] < row[-1])} for row in words]
+    model = VnaitForSequenceClassification(config())
+    seed_weights(model, 0)
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path / "runs"),
+        per_device_train_batch_size=16,
+        max_steps=12,
+        eval_strategy="steps",
+        save_strategy="steps",
+        eval_steps=4,
+        save_steps=4,
+        learning_rate=0.02,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_loss",
+        dataloader_pin_memory=False,
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+        seed=0,
+    )
+    trainer = Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows)
+    before = trainer.evaluate()["eval_loss"]
+    trainer.train()
+    losses = [entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry]
+    after = trainer.evaluate()["eval_loss"]
+    assert after == pytest.approx(min(losses[1:]), rel=1e-5)
+    assert after < before
+    trainer.save_model(str(tmp_path / "best"))
+    loaded = load_classifier(tmp_path / "best")
+    assert torch.equal(loaded(words).logits, model.eval()(words).logits)
+
+
+# --- A folder that is no classifier ------------------------------------------------------------------------------------------------
+
+
+def test_load_classifier(tmp_path: Path) -> None:
+    model = saved(tmp_path, num_labels=5)
+    loaded = load_classifier(tmp_path)
+    assert not loaded.training
+    assert torch.equal(loaded(ids()).logits, model(ids()).logits)
+    assert torch.equal(load_classifier(str(tmp_path))(ids()).logits, model(ids()).logits)
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere is no saved model: it has no config.json. .* `vnait train --out`"):
+        load_classifier(tmp_path / "nowhere")
+
+
+def test_no_configuration(tmp_path: Path) -> None:
+    saved(tmp_path)
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(InputError, match=r"is no saved model: it has no config.json"):
+        load_classifier(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"model_type": "vnait",', "\x00\x01"])
+def test_broken_configuration(tmp_path: Path, text: str) -> None:
+    saved(tmp_path)
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(InputError, match=r"config.json is damaged: "):
+        load_classifier(tmp_path)
+
+
+def test_a_configuration_that_is_not_text(tmp_path: Path) -> None:
+    saved(tmp_path)
+    (tmp_path / "config.json").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(InputError, match=r"config.json is damaged: "):
+        load_classifier(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "null", '{"model_type": "bert"}'])
+def test_another_kind_of_configuration(tmp_path: Path, content: str) -> None:
+    saved(tmp_path)
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(InputError, match=r"holds no vnait classifier \(its config.json says None\)"):
+        load_classifier(tmp_path)
+
+
+def test_another_head(tmp_path: Path) -> None:
+    VnaitForMaskedLM(config()).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"holds no vnait classifier .*VnaitForMaskedLM"):
+        load_classifier(tmp_path)
+
+
+def edit(folder: Path, **settings: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def test_a_folder_of_another_format(tmp_path: Path) -> None:
+    saved(tmp_path)
+    edit(tmp_path, vnait_format=2)
+    with pytest.raises(InputError, match="this model is of format 2, and this vnait reads format 1"):
+        load_classifier(tmp_path)
+
+
+def test_settings_that_make_no_model(tmp_path: Path) -> None:
+    saved(tmp_path)
+    edit(tmp_path, method="vanit")
+    with pytest.raises(InputError, match="is damaged: method 'vanit' is not known"):
+        load_classifier(tmp_path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.99])
+def test_truncated_weights(tmp_path: Path, share: float) -> None:
+    saved(tmp_path)
+    path = tmp_path / "model.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(InputError, match=r"is damaged: .* Save the model again, or train it again"):
+        load_classifier(tmp_path)
+
+
+def test_missing_weights(tmp_path: Path) -> None:
+    saved(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="is damaged: "):
+        load_classifier(tmp_path)
+
+
+def rewrite(folder: Path, weights: dict[str, Tensor]) -> None:
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_a_missing_weight(tmp_path: Path) -> None:
+    saved(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    weights.pop("classifier.bias")
+    rewrite(tmp_path, weights)
+    with pytest.raises(InputError, match=r"its weights don't fit its config.json \(for one, classifier.bias\)"):
+        load_classifier(tmp_path)
+
+
+def test_a_weight_too_many(tmp_path: Path) -> None:
+    saved(tmp_path)
+    rewrite(tmp_path, load_file(tmp_path / "model.safetensors") | {"stranger": torch.ones(1)})
+    with pytest.raises(InputError, match=r"its weights don't fit its config.json \(for one, stranger\)"):
+        load_classifier(tmp_path)
+
+
+def test_a_weight_of_another_shape(tmp_path: Path) -> None:
+    saved(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    rewrite(tmp_path, weights | {"classifier.bias": torch.ones(7)})
+    with pytest.raises(InputError, match="is damaged: "):
+        load_classifier(tmp_path)
