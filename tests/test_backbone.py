@@ -43,7 +43,9 @@ def torchs_own(ours: Encoder) -> nn.ModuleList:
         )
         attention = block.attention
         weights = {
-            "self_attn.in_proj_weight": torch.cat([p.weight for p in (attention.query, attention.key, attention.value)]),
+            "self_attn.in_proj_weight": torch.cat(
+                [p.weight for p in (attention.query, attention.key, attention.value)]
+            ),
             "self_attn.in_proj_bias": torch.cat([p.bias for p in (attention.query, attention.key, attention.value)]),
         }
         pairs = {

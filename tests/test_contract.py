@@ -23,7 +23,9 @@ LONGEST = 64
 ROWS = [[5, 9, 3, 17, 2, 8, 4], [6, 1, 12], [7], [11, 4, 9, 2, 6]]
 
 
-def classifier(name: str, *, dim: int = 32, perturbed: bool = True, **settings: object) -> VnaitForSequenceClassification:
+def classifier(
+    name: str, *, dim: int = 32, perturbed: bool = True, **settings: object
+) -> VnaitForSequenceClassification:
     """A small model whose every parameter, also those that start at zero or at uniform gaps, is off its start."""
     config = VnaitConfig(
         method=name,
@@ -337,7 +339,9 @@ def test_the_catalogue_is_read_off_the_modules() -> None:
 def test_build() -> None:
     own = Method(coordinates=Span(), encoding=Silent())
     assert build(own, dim=8) is own
-    with pytest.raises(ValueError, match=r"method 'vanit' is not known; take one of none, sinusoidal, .* vnait.METHODS"):
+    with pytest.raises(
+        ValueError, match=r"method 'vanit' is not known; take one of none, sinusoidal, .* vnait.METHODS"
+    ):
         build("vanit", dim=8)
     frozen = build("learned", dim=8, max_length=10)
     frozen.requires_grad_(False)

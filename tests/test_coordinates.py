@@ -269,7 +269,9 @@ def test_every_source_and_dtype(
 def test_autocast(source: str, dtype: torch.dtype, normalization: str) -> None:
     torch.manual_seed(0)
     vectors, mask = torch.randn(2, 64, 4), torch.arange(64) < torch.tensor([[64], [50]])
-    span = with_wild_parameters(source, adversary("mixed", 64))
+    values = adversary("mixed", 64)
+    # Of `content` the network itself runs in half precision: its gradients must fit float16.
+    span = with_wild_parameters(source, values / 100 if source == "content" else values)
     span.normalization = normalization
     plain = span(vectors, mask)
     with torch.autocast("cpu", dtype=dtype):

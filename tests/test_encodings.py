@@ -294,7 +294,10 @@ def test_silent_says_nothing() -> None:
     ("make", "message"),
     [
         (lambda: Spatial(dim=2, hidden=()), "a spatial MLP needs at least two layers"),
-        (lambda: Spatial(dim=2, features="wavelet"), "features='wavelet' is not known; take scalar, fourier, or a list"),
+        (
+            lambda: Spatial(dim=2, features="wavelet"),
+            "features='wavelet' is not known; take scalar, fourier, or a list",
+        ),
         (lambda: Spatial(dim=2, activation="tanh"), "activation='tanh' is not known; take gelu or relu"),
         (lambda: Fourier(pairs=1), "pairs=1, .* expected pairs >= 2, longest > shortest > 0"),
         (lambda: Fourier(longest=1, shortest=2), "longest=1, shortest=2; expected"),

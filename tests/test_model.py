@@ -87,7 +87,7 @@ def test_an_unknown_method_is_named() -> None:
 # --- Saving and loading ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("head", "auto"), zip(HEADS, AUTO, strict=True), ids=lambda part: part.__name__)
+@pytest.mark.parametrize(("head", "auto"), list(zip(HEADS, AUTO, strict=True)), ids=lambda part: part.__name__)
 @pytest.mark.parametrize("vector_size", [0, 6])
 def test_heads_survive_saving(head: type[PreTrainedModel], auto: type, vector_size: int, tmp_path: Path) -> None:
     model = head(config(vector_size=vector_size, num_labels=3)).eval()

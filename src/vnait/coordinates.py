@@ -126,8 +126,8 @@ class Running(Span):
     Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content" (which then looks back only).
     It has no upper bound: neighbours stay apart while R_n / min_gap is below 2^52. Source: SPEC of this project, section 3.
 
-    >>> Running()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0]
-    tensor([1., 2., 3.], dtype=torch.float64)
+    >>> Running()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
+    tensor([1., 2., 3.])
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Uniform(nn.Module):
     per_sentence = False
 
     def forward(self, vectors: Vectors, mask: Mask) -> Line:
-        return torch.full(mask.shape, UNIT_Z, device=mask.device)
+        return torch.full(mask.shape, UNIT_Z, dtype=torch.float64, device=mask.device)
 
 
 class Free(nn.Module):

@@ -28,7 +28,7 @@ class Injection:
     >>> import torch
     >>> both = Injection(added=torch.ones(1, 2, 3)) + Injection(added=torch.ones(1, 2, 3), turn=torch.zeros(1, 2, 1))
     >>> both.added.sum().item(), both.turn.shape
-    (6.0, torch.Size([1, 2, 1]))
+    (12.0, torch.Size([1, 2, 1]))
     """
 
     added: Float[Tensor, "B T D"] | None = None
