@@ -571,11 +571,10 @@ def test_training_is_skip_gram_with_every_setting(times):
 
 
 def test_training_keeps_gensim_quiet_and_only_for_its_own_time(caplog):
-    caplog.set_level(logging.INFO)
-    before = logging.getLogger("gensim").level
+    caplog.set_level(logging.INFO, logger="gensim")
     vectors.train(SENTENCES, dim=4, epochs=1)
     assert not caplog.records
-    assert logging.getLogger("gensim").level == before
+    assert logging.getLogger("gensim").level == logging.INFO
 
 
 def test_training_says_what_it_was_and_heeds_its_seed():

@@ -12,7 +12,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -38,6 +37,10 @@ app.add_typer(vectors_app, name="vectors")
 aside = Console(stderr=True)
 
 DEFAULT_DATA = "builtin:polarity"
+STOPPED = 130  # the exit code of what Ctrl-C ended
+
+# UsageError: typer carries a click of its own, and of its errors only the subclass BadParameter is public.
+_WRONG_USE: type[Exception] = typer.BadParameter.__mro__[1]
 
 Data = Annotated[str, typer.Argument(help="A CSV, TSV, JSONL or Parquet file, hf:NAME, or builtin:polarity.")]
 Text = Annotated[str, typer.Option("--text", help="The column of texts.")]
@@ -84,7 +87,7 @@ def compare_command(
     from vnait.comparison import DEFAULT_METHODS, compare
 
     table = _read(data, text, label)
-    folder = out or Path("runs") / table.name
+    folder = out or Path("runs") / Path(table.name).name
     run = _run(steps=steps, max_length=max_length, learning_rate=learning_rate)
     with _bar(quiet, "comparing") as move:
         found = compare(
@@ -114,7 +117,7 @@ def compare_command(
         )
         return
     terminal.show_comparison(found, table)
-    print(f"\nbest on validation: {found.best}   model: {folder / 'model'}   records: {found.path}")
+    print(f"\nbest on validation: {found.best}\nmodel: {folder / 'model'}\nrecords: {found.path}")
 
 
 @app.command("train")
@@ -178,11 +181,11 @@ def predict_command(
     _notes(quiet)
     from vnait.files import whole_file
     from vnait.predict import load
-    from vnait.text import report_unknown
+    from vnait.text import encode, report_unknown
 
     fitted = load(model)
-    given = _lines(sys.stdin) if data == "-" else _read(data, text, None).texts
-    report_unknown(fitted.tokenizer, fitted.tokenizer(given)["input_ids"])
+    given = _lines(sys.stdin.buffer) if data == "-" else _read(data, text, None).texts
+    report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=sys.maxsize))
     probabilities = fitted.probabilities(given)
     rows = [
         {text: words, "label": fitted.classes[int(row.argmax())]}
@@ -213,6 +216,8 @@ def explain_command(
 
     if not text.strip():
         raise InputError("the text is empty; give some words to explain.")
+    if any("\ud800" <= mark <= "\udfff" for mark in text):
+        raise InputError("the text is not UTF-8; give it in UTF-8.")
     explanation = explain(load(model), text)
     if as_json:
         _print_json(asdict(explanation))
@@ -304,12 +309,11 @@ def vectors_convert_command(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     try:
-        app(args=arguments, standalone_mode=False)
-    except click.exceptions.Abort:
-        sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        stopped = app(args=arguments, standalone_mode=False) == STOPPED  # typer catches Ctrl-C itself
+    except (typer.Abort, KeyboardInterrupt):
+        stopped = True
+    except _WRONG_USE as error:
+        sys.exit(_said(f"{error} See --help.", 2) if str(error) else 2)  # no words: the help was shown already
     except InputError as error:
         sys.exit(_said(error, 2))
     except BrokenPipeError:
@@ -319,8 +323,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(_said(error, 2))
     except (FloatingPointError, MemoryError) as error:
         sys.exit(_said(error, 1))
-    except KeyboardInterrupt:
-        sys.exit(_said("stopped; what was finished is kept, and the same command goes on from there.", 130))
+    if stopped:
+        sys.exit(_said("stopped; what was finished is kept, and the same command goes on from there.", STOPPED))
 
 
 def _said(error: object, code: int) -> int:
@@ -358,12 +362,15 @@ def _shots(given: str) -> tuple[int | str, ...]:
 
 
 def _lines(file: Any) -> list[str]:
-    try:
-        lines = [line.rstrip("\r\n") for line in file]
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"standard input is not UTF-8 ({error.reason} at byte {error.start}); convert it first."
-        ) from error
+    """The lines of a binary file; a text stream would take broken bytes for half characters in some locales."""
+    lines: list[str] = []
+    for number, line in enumerate(file, 1):
+        try:
+            lines.append(line.decode().rstrip("\r\n"))
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"standard input is not UTF-8: line {number} holds the byte 0x{line[error.start]:02x}; convert it first."
+            ) from error
     if not any(line.strip() for line in lines):
         raise InputError("standard input has no text; give one text a line.")
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,8 @@ class Plan:
                 yield f"no {name} given: at least one is needed"
             if len(set(given)) < len(given):
                 yield f"{name} has the same entry twice: {', '.join(map(str, given))}"
+        if not self.run.validation:
+            yield "validation is 0: the best method is chosen on validation rows, so hold some out"
         if self.test is not None and not set(self.test.labels or []) & set(self.table.labels or []):
             yield f"{self.test.name} and {self.table.name} share no label: check the label column of both"
 
@@ -260,9 +263,10 @@ def _run_cells(
     if done:
         logger.info("%d of %d cells are done already (%s)", len(done), len(keys), path)
     left = [cell for key, cell in keys.items() if key not in done]
+    results = _results(plan, left, jobs, backend)  # reads the vectors, which may be refused: before a file is opened
     watch(len(done), len(keys), None)
     with records.appending(path) as appender:
-        for record in _results(plan, left, jobs, backend):
+        for record in results:
             appender.write(record)
             done[record.key] = record
             watch(len(done), len(keys), record)
@@ -274,11 +278,14 @@ def _results(plan: Plan, cells: list[Cell], jobs: int, backend: str) -> Iterator
     from joblib import Parallel, delayed
 
     if not cells:
-        return
+        return iter(())
     words = {seed: plan.lexicon(seed) for seed in _lexicon_seeds(plan, cells)}
     tasks = (delayed(run_cell)(plan, cell, words[_lexicon_seed(plan, cell.seed)]) for cell in cells)
     workers = min(jobs, len(cells))
-    yield from Parallel(n_jobs=workers, backend=_backend(backend, workers), return_as="generator_unordered")(tasks)
+    results: Iterator[Record] = Parallel(
+        n_jobs=workers, backend=_backend(backend, workers), return_as="generator_unordered"
+    )(tasks)
+    return results
 
 
 def _lexicon_seed(plan: Plan, seed: int) -> int:
@@ -292,9 +299,8 @@ def _lexicon_seeds(plan: Plan, cells: list[Cell]) -> list[int]:
 
 def run_cell(plan: Plan, cell: Cell, words: Lexicon) -> Record:
     """Train and test one cell on one core, so that the result is the same however many run beside it."""
-    logging.getLogger("vnait").setLevel(logging.ERROR)  # what there is to say of the texts was said before
     table, test = plan.rows(cell.shots, cell.seed)
-    with _one_thread():
+    with _one_thread(), _hushed():
         if cell.method in BASELINES:
             record = fit_baseline(cell.method, table, test, words, tokenization=plan.tokenization, seed=cell.seed)
         else:
@@ -320,6 +326,17 @@ class _one_thread:
 
     def __exit__(self, *error: object) -> None:
         torch.set_num_threads(self.before)
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """No notes: what there is to say of the texts would be said again by every cell."""
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _backend(name: str, workers: int) -> str:

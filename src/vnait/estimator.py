@@ -18,6 +18,7 @@ from vnait import lexicon as lexicons
 from vnait import predict
 from vnait.errors import InputError
 from vnait.explanation import Explanation, explain
+from vnait.record import plain
 from vnait.text import Table
 from vnait.train import Run, fit
 
@@ -76,10 +77,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         labels = np.asarray(y)
         if labels.ndim != 1 or len(labels) != len(given):
             raise InputError(f"y has shape {labels.shape} for {len(given)} texts; give one label a text.")
-        _check_labels(labels)
-        self.classes_ = np.unique(labels)
+        _check_labels(y)
         table = Table(texts=given, labels=[str(label) for label in labels.tolist()], name="X", dropped=0)
         self.fitted_ = fit(self._run(), table, self._lexicon(given))
+        self.classes_ = np.unique(labels)
         return self
 
     def predict_proba(self, X: Sequence[str]) -> NDArray[np.float64]:
@@ -102,7 +103,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """Write the model folder; `vnait predict` and `from_pretrained` read it too."""
         check_is_fitted(self)
         notes = {"parameters": self.get_params(), "classes": self.classes_.tolist()}
-        self.fitted_.save(folder, extras={NOTES: json.dumps(notes, ensure_ascii=False)})
+        self.fitted_.save(folder, extras={NOTES: json.dumps(notes, ensure_ascii=False, default=plain)})
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -162,6 +163,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 def _texts(X: Sequence[str]) -> list[str]:
     if isinstance(X, str):
         raise InputError("X is one string; give a list of texts.")
+    if getattr(X, "ndim", 1) != 1:
+        raise InputError(f"X has {X.ndim} dimensions; give one column of texts.")  # type: ignore[attr-defined]
     given = [str(text) if isinstance(text, np.str_) else text for text in X]
     wrong = next((row for row, text in enumerate(given) if not isinstance(text, str)), None)
     if wrong is not None:
@@ -171,9 +174,12 @@ def _texts(X: Sequence[str]) -> list[str]:
     return given
 
 
-def _check_labels(labels: NDArray[Any]) -> None:
-    missing = [row for row, label in enumerate(labels.tolist()) if label is None or label != label]
-    if missing:
+def _check_labels(y: Sequence[Any]) -> None:
+    import pandas as pd
+
+    # As objects: among strings, numpy makes NaN the string "nan".
+    missing = np.flatnonzero(pd.isna(np.asarray(y, dtype=object)))
+    if missing.size:
         raise InputError(
             f"y has no label at row {missing[0]} ({len(missing)} in all); label these texts or leave them out."
         )

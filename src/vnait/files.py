@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from vnait.errors import InputError
 
 
@@ -39,6 +41,20 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
+def writing(target: str | Path) -> Iterator[None]:
+    """Say in one sentence what stopped the writing of `target`, whoever noticed: the system, safetensors or torch."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{target} was not written: {reason}. Nothing was changed there.") from error
+    except RuntimeError as error:
+        if "PytorchStreamWriter" not in str(error):
+            raise
+        raise InputError(f"{target} was not written: the disk takes no more. Nothing was changed there.") from error
+
+
+@contextmanager
 def _beside(target: Path) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -46,9 +62,8 @@ def _beside(target: Path) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"can't write {target}: {error.strerror}. Choose another place.") from error
     try:
-        yield room / target.name
-    except OSError as error:
-        raise InputError(f"{target} was not written: {error.strerror or error}. Nothing was changed there.") from error
+        with writing(target):
+            yield room / target.name
     finally:
         with suppress(OSError):
             shutil.rmtree(room)

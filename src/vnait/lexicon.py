@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +36,12 @@ class Lexicon:
     def dim(self) -> int:
         """The width of the vectors."""
         return int(self.table.shape[1])
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that tell words, tokenization and vectors from others."""
+        words = [self.tokenizer.init_kwargs["tokenization"], self.tokenizer.convert_ids_to_tokens(range(len(self.table)))]
+        return hashlib.sha256(json.dumps(words).encode() + self.table.tobytes()).hexdigest()[:16]
 
 
 def learn(texts: Sequence[str], *, tokenization: str = "words", seed: int = 0, dim: int = DIM) -> Lexicon:

@@ -51,7 +51,12 @@ class Record:
 
     def line(self) -> str:
         """The record as one line of JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True)
+        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, default=plain)
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold of a setting: numpy's numbers, as a grid search gives them, are numbers; a path is its name."""
+    return value.item() if hasattr(value, "item") else str(value)
 
 
 def key_of(*parts: object) -> str:
@@ -60,7 +65,7 @@ def key_of(*parts: object) -> str:
     >>> key_of({"method": "vnait"}, 0) == key_of({"method": "vnait"}, 0) != key_of({"method": "none"}, 0)
     True
     """
-    text = json.dumps(parts, ensure_ascii=False, sort_keys=True, default=str)
+    text = json.dumps(parts, ensure_ascii=False, sort_keys=True, default=plain)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

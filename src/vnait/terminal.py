@@ -29,7 +29,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     print()
     for sentence in comparison.sentences():
         _print(sentence)
-    print(
+    _print(
         "Intervals: 95 % bootstrap over seeds; differences are paired by seed; none is corrected for several comparisons."
     )
 

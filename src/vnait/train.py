@@ -21,6 +21,7 @@ from transformers import get_linear_schedule_with_warmup
 from vnait import record as records
 from vnait import text as texts
 from vnait.errors import InputError
+from vnait.files import writing
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
@@ -69,8 +70,11 @@ class Run:
         for name in ("batch_size", "num_layers", "max_length", "eval_every", "patience"):
             if getattr(self, name) < 1:
                 yield f"{name} is {getattr(self, name)}: it must be 1 or more"
-        if self.steps is not None and self.steps < 1:
-            yield f"steps is {self.steps}: it must be 1 or more"
+        for name in ("steps", "num_heads"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                yield f"{name} is {getattr(self, name)}: it must be 1 or more"
+        if not 0 <= self.seed < 2**32:
+            yield f"seed is {self.seed}: it must be in [0, {2**32})"
         if not self.learning_rate > 0:
             yield f"learning_rate is {self.learning_rate}: it must be above 0"
         for name in ("validation", "dropout", "warmup"):
@@ -104,7 +108,7 @@ def fit(
 
     With `checkpoints`, a folder, a run that was killed goes on from its last evaluation and ends as if it had not been.
     """
-    key = records.key_of(asdict(run), table.fingerprint, test.fingerprint if test else None, lexicon.source)
+    key = records.key_of(asdict(run), table.fingerprint, test.fingerprint if test else None, lexicon.fingerprint)
     task = _Task.of(run, table, lexicon)
     training = _Training(run, task, lexicon, _Checkpoints(checkpoints, key))
     training.go(watch)
@@ -274,7 +278,14 @@ class _Checkpoints:
             return
         draft = self.folder / "draft"
         shutil.rmtree(draft, ignore_errors=True)
-        accelerator.save_state(str(draft))
+        try:
+            with writing(self.folder):
+                accelerator.save_state(str(draft))
+        except InputError:
+            shutil.rmtree(draft, ignore_errors=True)
+            if not self._states():
+                self.remove()
+            raise
         if accelerator.is_main_process:
             draft.rename(self.folder / f"step-{step:08d}")
             for old in self._states()[:-1]:

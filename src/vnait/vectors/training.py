@@ -1,6 +1,5 @@
 """Word2Vec, trained on the reader's own sentences."""
 
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 
@@ -45,15 +44,9 @@ def train(
             seed=seed,
             sg=1,
             workers=1,
-            hashfxn=_hash,
         )
     source = f"Word2Vec of {len(sentences):,} sentences (seed {seed})"
     return Vectors(list(model.wv.index_to_key), model.wv.vectors, source)
-
-
-def _hash(word: str) -> int:
-    # Python's own hash of a string changes with PYTHONHASHSEED.
-    return zlib.crc32(word.encode("utf-8", "surrogatepass"))
 
 
 def _pieces(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:
