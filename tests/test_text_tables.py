@@ -212,7 +212,7 @@ def test_parquet_numbers_booleans_and_categories_become_strings(tmp_path):
     assert read(path, text="real", label="truth").texts == ["1.0", "2.5"]
     assert read(path, text="real", label="truth").labels == ["True", "False"]
     assert read(path, text="a.b", label="class").labels == ["x", "y"]
-    assert read(path, text="whole", label=None).texts == ["1"]  # and not "1.0", though a cell is missing
+    assert read(path, text="whole", label=None).texts == ["1", ""]  # and not "1.0", though a cell is missing
 
 
 def test_parquet_columns_are_its_own_not_those_of_its_folders(tmp_path):
@@ -241,6 +241,14 @@ def test_texts_without_content_are_dropped_counted_and_named(tmp_path, caplog):
     assert caplog.record_tuples == [
         ("vnait", logging.WARNING, f"{source}: dropped 5 of 7 rows, whose text is empty: rows 2, 3, 4 and 2 more.")
     ]
+
+
+def test_without_labels_every_row_is_kept_so_that_a_prediction_lines_up(tmp_path, caplog):
+    source = tmp_path / "t.csv"
+    source.write_text('text\na\n" "\nb\n', encoding="utf-8")
+    got = read(str(source), label=None)
+    assert (got.texts, got.labels, got.dropped) == (["a", " ", "b"], None, 0)
+    assert caplog.messages == [f"{source}: 1 of 3 rows have an empty text: row 2."]
 
 
 def test_one_dropped_row_is_said_in_the_singular(tmp_path, caplog):

@@ -353,6 +353,14 @@ def _run(*, steps: int | None, max_length: int, learning_rate: float) -> Run:
     return Run(steps=steps, max_length=max_length, learning_rate=learning_rate)
 
 
+def _short(source: str) -> str:
+    """A folder's name for a source: reviews for data/reviews.csv, org-name for hf:org/name."""
+    kind, colon, name = source.partition(":")
+    if colon and kind in ("hf", "builtin"):
+        return name.replace(":", "-").replace("/", "-").strip("-")
+    return Path(source).name.split(".")[0]
+
+
 def _shots(given: str) -> tuple[int | str, ...]:
     parts = [part.strip() for part in given.split(",") if part.strip()]
     wrong = next((part for part in parts if part != "all" and not part.isdigit()), None)

@@ -40,7 +40,10 @@ class Lexicon:
     @property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits that tell words, tokenization and vectors from others."""
-        words = [self.tokenizer.init_kwargs["tokenization"], self.tokenizer.convert_ids_to_tokens(range(len(self.table)))]
+        words = [
+            self.tokenizer.init_kwargs["tokenization"],
+            self.tokenizer.convert_ids_to_tokens(range(len(self.table))),
+        ]
         return hashlib.sha256(json.dumps(words).encode() + self.table.tobytes()).hexdigest()[:16]
 
 

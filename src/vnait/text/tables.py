@@ -63,11 +63,11 @@ class Table:
 def read(
     source: str | os.PathLike[str], *, text: str = "text", label: str | None = "label", split: str = "train"
 ) -> Table:
-    """The columns `text` and `label` of `source` as a `Table` of strings; rows without text are dropped and reported.
+    """The columns `text` and `label` of `source` as a `Table` of strings; labelled rows without text are dropped and reported.
 
     source   a CSV, TSV, JSONL or Parquet file; `hf:NAME` or `hf:NAME:CONFIG`, a data set (or local folder) that `datasets`
              can load; `builtin:polarity`, 200 review sentences labelled pos or neg
-    label    None where there are no labels, as in prediction
+    label    None where there are no labels, as in prediction; then every row is kept
     split    which part of an `hf:` data set
 
     Cells stay as they were written ("1", "NA" and "null" are labels like any other); numbers and booleans of Parquet become
@@ -123,11 +123,15 @@ def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
         raise InputError(
             f"{source} holds no text: all {len(blank)} rows are empty in the text column. Name another column."
         )
+    if labels is None:  # nothing is learned from these rows, and a prediction must line up with its file
+        if blank:
+            log.warning("%s: %d of %d rows have an empty text: %s.", source, len(blank), len(texts), _named(blank))
+        return Table(texts=texts, labels=None, name=source, dropped=0)
     if blank:
         log.warning(
             "%s: dropped %d of %d rows, whose text is empty: %s.", source, len(blank), len(texts), _named(blank)
         )
-    unlabelled = [] if labels is None else [row for row in kept if not labels[row].strip()]
+    unlabelled = [row for row in kept if not labels[row].strip()]
     if unlabelled:
         raise InputError(
             f"{source} has {len(unlabelled)} of {len(texts)} rows without a label: {_named(unlabelled)}. "

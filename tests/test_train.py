@@ -1,0 +1,464 @@
+"""Training: the same run gives the same weights, whatever ran before and however often it was killed."""
+
+import logging
+import math
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from vnait import lexicon, train
+from vnait.errors import InputError
+from vnait.text import Table
+from vnait.train import Run, fit, new_model, scores
+
+RUN = Run(method="vnait", steps=12, eval_every=4, batch_size=8)
+LONG = replace(RUN, steps=90, eval_every=3, patience=90)
+WORDS = {"neg": "bad dull poor weak".split(), "pos": "good fine warm rich".split(), "mix": "odd even so mid".split()}
+
+
+def texts_of(classes=("neg", "pos"), rows=40, seed=0, name="made.csv", noise=0.0) -> Table:
+    """Short texts that tell their label, but for the share `noise` of them."""
+    rng = random.Random(seed)
+    labels = [classes[row % len(classes)] for row in range(rows)]
+    told = [rng.choice(classes) if rng.random() < noise else label for label in labels]
+    texts = [" ".join(rng.choices([*WORDS[label], "a", "film", "plot"], k=rng.randint(2, 9))) for label in told]
+    return Table(texts=texts, labels=labels, name=name, dropped=0)
+
+
+def words_of(table: Table, **options) -> lexicon.Lexicon:
+    return lexicon.learn(table.texts, dim=8, **options)
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    return texts_of()
+
+
+@pytest.fixture(scope="module")
+def words(table):
+    return words_of(table)
+
+
+def weights(fitted) -> dict[str, torch.Tensor]:
+    return fitted.model.state_dict()
+
+
+def equal(one, other) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_at(step):
+    def watch(status):
+        if status.step == step:
+            raise Stopped
+
+    return watch
+
+
+def steps_seen(run, table, words, folder) -> list[int]:
+    seen = []
+    fit(run, table, words, checkpoints=folder, watch=lambda status: seen.append(status.step))
+    return seen
+
+
+# The same seed, the same weights
+
+
+def test_the_same_seed_gives_the_same_weights_whatever_ran_before(table, words):
+    before = fit(RUN, table, words)
+    torch.manual_seed(99)
+    torch.randn(7)
+    random.random()
+    np.random.seed(5)
+    fit(replace(RUN, method="learned", seed=3, steps=4), table, words)
+    after = fit(RUN, table, words)
+    assert equal(weights(before), weights(after))
+    assert before.record.metrics == after.record.metrics and before.record.key == after.record.key
+
+
+def test_another_seed_gives_other_weights(table, words):
+    one, other = fit(RUN, table, words), fit(replace(RUN, seed=1), table, words)
+    different = [name for name in weights(one) if not torch.equal(weights(one)[name], weights(other)[name])]
+    assert any("attention" in name for name in different) and any("method" in name for name in different)
+
+
+def test_a_fresh_process_gives_the_same_weights(table, words, tmp_path):
+    fit(RUN, table, words).save(tmp_path / "here")
+    script = "import sys, test_train\ntest_train.train_and_save(sys.argv[1], test_train.RUN, 'there')"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTHONHASHSEED": "77"}
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, env=environment)
+    assert (tmp_path / "there/model.safetensors").read_bytes() == (tmp_path / "here/model.safetensors").read_bytes()
+
+
+def test_training_leaves_what_a_run_needs_to_be_told_by(table, words):
+    test = texts_of(seed=1, rows=12)
+    record = fit(RUN, table, words, test=test).record
+    assert record.method == "vnait" and record.seed == 0 and record.run["steps"] == 12
+    assert record.data["name"] == "made.csv" and record.data["rows"] == 40 and record.data["test_rows"] == 12
+    assert record.data["classes"] == ["neg", "pos"]
+    names = {"accuracy", "macro_f1", "mcc"}
+    assert set(record.metrics) == names | {f"validation_{name}" for name in names}
+    assert record.seconds > 0 and record.parameters > 0
+
+
+def test_the_key_of_a_run_hangs_on_settings_rows_words_and_nothing_else(table, words):
+    short = replace(RUN, steps=1)
+    key = fit(short, table, words).record.key
+    assert fit(short, table, words).record.key == key
+    others = [
+        fit(replace(short, dropout=0.0), table, words),
+        fit(short, texts_of(seed=1), words),
+        fit(short, table, words, test=texts_of(seed=1)),
+        fit(short, table, words_of(table, seed=1)),
+        fit(short, table, words_of(table, tokenization="characters")),
+    ]
+    keys = {key, *(other.record.key for other in others)}
+    assert len(keys) == 6
+
+
+# Killed and resumed
+
+
+def train_and_save(folder: str, run: Run, name: str) -> None:
+    """What a process of its own runs: it notes its first step, trains with checkpoints, and saves."""
+    torch.set_num_threads(1)
+    seen = []
+    table = texts_of()
+
+    def watch(status):
+        if not seen:
+            Path(folder, f"{name}.first").write_text(str(status.step))
+        seen.append(status.step)
+
+    fit(run, table, words_of(table), checkpoints=Path(folder, f"{name}.checkpoints"), watch=watch).save(
+        Path(folder, name)
+    )
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Processes that start in no time, for the imports are done once: forked from a clean one, not from pytest."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["vnait.train", "gensim.models"])
+    return context
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(server, tmp_path_factory) -> tuple[bytes, float]:
+    folder = tmp_path_factory.mktemp("whole")
+    for name in ("warm", "whole"):  # the first one waits for the imports
+        started = time.perf_counter()
+        process = server.Process(target=train_and_save, args=(str(folder), LONG, name))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+    return (folder / "whole/model.safetensors").read_bytes(), time.perf_counter() - started
+
+
+def kill_in_the_middle(server, folder: Path, longest: float) -> int:
+    """kill -9 at a random moment after the first checkpoint; returns the step that can be resumed from."""
+    checkpoints = folder / "m.checkpoints"
+    process = server.Process(target=train_and_save, args=(str(folder), LONG, "m"))
+    process.start()
+    while not list(checkpoints.glob("*/step-*")):
+        assert process.is_alive(), "the training ended before its first checkpoint"
+        time.sleep(0.002)
+    time.sleep(random.uniform(0, longest))
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    states = sorted(checkpoints.glob("*/step-*"))
+    return int(states[-1].name.removeprefix("step-")) if process.exitcode == -signal.SIGKILL and states else -1
+
+
+@pytest.mark.parametrize("time_of_killing", range(3))
+def test_kill_9_in_the_middle_ends_with_the_weights_of_an_uninterrupted_run(
+    time_of_killing, server, uninterrupted, tmp_path
+):
+    whole, seconds = uninterrupted
+    for attempt in range(4):  # a machine that became faster may end the training before the kill
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        step = kill_in_the_middle(server, folder, longest=0.6 * seconds / 2**attempt)
+        if 0 < step < LONG.steps:
+            break
+    assert 0 < step < LONG.steps and not (folder / "m").exists()
+    process = server.Process(target=train_and_save, args=(str(folder), LONG, "m"))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert int((folder / "m.first").read_text()) == step + 1  # it went on, and did not begin again
+    assert (folder / "m/model.safetensors").read_bytes() == whole
+    assert not (folder / "m.checkpoints").exists()
+
+
+@pytest.mark.parametrize("step", [1, 4, 5, 8, 11, 12])
+def test_stopped_at_any_step_it_goes_on_from_the_last_evaluation(step, table, words, tmp_path):
+    whole = weights(fit(RUN, table, words))
+    with pytest.raises(Stopped):
+        fit(RUN, table, words, checkpoints=tmp_path / "c", watch=stop_at(step))
+    seen = []
+    resumed = fit(RUN, table, words, checkpoints=tmp_path / "c", watch=lambda status: seen.append(status.step))
+    assert seen[0] == (step - 1) // 4 * 4 + 1 and seen[-1] == 12
+    assert equal(weights(resumed), whole)
+    assert not (tmp_path / "c").exists()
+
+
+def test_early_stopping_counts_on_over_a_stop(tmp_path):
+    table = texts_of(noise=1.0)
+    words = words_of(table)
+    run = replace(RUN, steps=60, eval_every=2, patience=3, learning_rate=0.03, dropout=0.0)
+    whole_steps = steps_seen(run, table, words, None)
+    assert whole_steps[-1] < run.steps
+    with pytest.raises(Stopped):
+        fit(run, table, words, checkpoints=tmp_path / "c", watch=stop_at(whole_steps[-1]))
+    assert steps_seen(run, table, words, tmp_path / "c")[-1] == whole_steps[-1]
+
+
+def test_a_state_that_a_kill_left_unfinished_is_never_taken_for_one(table, words, tmp_path):
+    with pytest.raises(Stopped):
+        fit(RUN, table, words, checkpoints=tmp_path / "c", watch=stop_at(6))
+    (state,) = (tmp_path / "c").glob("*/step-*")
+    draft = state.with_name("draft")
+    draft.mkdir()
+    (draft / "model.safetensors").write_bytes(b"half")
+    assert equal(weights(fit(RUN, table, words, checkpoints=tmp_path / "c")), weights(fit(RUN, table, words)))
+
+
+def test_a_state_of_other_words_settings_or_rows_is_left_alone(table, words, tmp_path):
+    with pytest.raises(Stopped):
+        fit(RUN, table, words, checkpoints=tmp_path / "c", watch=stop_at(6))
+    others = [
+        (RUN, table, words_of(table, tokenization="characters")),
+        (RUN, table, words_of(table, seed=1)),
+        (replace(RUN, dropout=0.1), table, words),
+        (RUN, texts_of(seed=1), words),
+    ]
+    for run, rows, lexicon_ in others:
+        assert steps_seen(run, rows, lexicon_, tmp_path / "c")[0] == 1
+    assert steps_seen(RUN, table, words, tmp_path / "c")[0] == 5
+
+
+def test_a_disk_that_is_full_leaves_the_state_before(table, words, tmp_path, monkeypatch):
+    whole, saves = weights(fit(RUN, table, words)), []
+
+    def full(accelerator, folder):
+        saves.append(folder)
+        Path(folder).mkdir(parents=True)
+        Path(folder, "model.safetensors").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(Stopped):
+        fit(RUN, table, words, checkpoints=tmp_path / "c", watch=stop_at(6))
+    with monkeypatch.context() as patch:
+        patch.setattr(train.Accelerator, "save_state", full)
+        with pytest.raises(InputError, match="was not written: No space left on device"):
+            fit(RUN, table, words, checkpoints=tmp_path / "c")
+        with pytest.raises(InputError, match="No space left"):
+            fit(RUN, table, words, checkpoints=tmp_path / "other")
+    assert len(saves) == 2
+    assert [path.name for path in (tmp_path / "c").glob("*/*")] == ["step-00000004"]
+    assert not (tmp_path / "other").exists()
+    assert equal(weights(fit(RUN, table, words, checkpoints=tmp_path / "c")), whole)
+
+
+# Early stopping and validation
+
+
+def test_early_stopping_keeps_the_weights_of_the_best_validation_loss(monkeypatch):
+    table = texts_of(noise=1.0)  # nothing to learn, so it soon gets worse
+    words = words_of(table)
+    run = replace(RUN, steps=60, eval_every=2, patience=3, learning_rate=0.03, dropout=0.0)
+    losses, states, evaluate = [], [], train._Training._evaluate
+
+    def watched(training):
+        evaluate(training)
+        model, task = training.model.eval(), training.task
+        with torch.no_grad():  # text by text, no batches
+            logits = torch.cat([model(torch.tensor([task.ids[row]])).logits for row in task.valid])
+        picked = torch.log_softmax(logits, -1)[range(len(task.valid)), [task.labels[row] for row in task.valid]]
+        losses.append(-float(picked.mean()))
+        states.append({name: value.clone() for name, value in model.state_dict().items()})
+
+    monkeypatch.setattr(train._Training, "_evaluate", watched)
+    fitted = fit(run, table, words)
+    best = int(np.argmin(losses))
+    assert len(losses) == best + 1 + run.patience < run.steps / run.eval_every
+    assert equal(weights(fitted), states[best])
+    assert not equal(weights(fitted), states[-1])
+
+
+def test_no_validation_trains_on_every_row_to_the_last_step(table, words, monkeypatch):
+    seen = watch_batches(monkeypatch)
+    run = replace(RUN, validation=0, steps=5)  # one epoch of 40 rows in batches of 8
+    record = fit(run, table, words, test=texts_of(seed=1)).record
+    assert sorted(row for rows in seen for row in rows) == list(range(40))
+    assert set(record.metrics) == {"accuracy", "macro_f1", "mcc"}
+
+
+def test_validation_rows_are_never_trained_on(table, words, monkeypatch):
+    seen = watch_batches(monkeypatch)
+    tasks = []
+    make = train._Task.of
+    monkeypatch.setattr(train._Task, "of", lambda *given: tasks.append(make(*given)) or tasks[-1])
+    fit(RUN, table, words)
+    assert len(tasks[0].valid) == 8
+    assert not {row for rows in seen for row in rows} & set(tasks[0].valid)
+
+
+def test_it_learns_what_the_texts_tell(table, words):
+    record = fit(replace(RUN, steps=60, learning_rate=0.01), table, words, test=texts_of(seed=2)).record
+    assert record.metrics["accuracy"] > 0.9
+
+
+# Paired: what two methods share
+
+
+def watch_batches(monkeypatch) -> list[list[int]]:
+    seen, step = [], train._Training._step
+
+    def watched(training, rows):
+        seen.append(list(rows))
+        return step(training, rows)
+
+    monkeypatch.setattr(train._Training, "_step", watched)
+    return seen
+
+
+def test_two_methods_meet_the_same_batches_in_the_same_order(table, words, monkeypatch):
+    orders = {}
+    for method in ("none", "sinusoidal", "vnait"):
+        with monkeypatch.context() as patch:
+            seen = watch_batches(patch)
+            fit(replace(RUN, method=method), table, words)
+            orders[method] = seen
+    with monkeypatch.context() as patch:
+        other_seed = watch_batches(patch)
+        fit(replace(RUN, method="none", seed=1), table, words)
+    assert len(orders["none"]) == 12
+    assert orders["none"] == orders["sinusoidal"] == orders["vnait"] != other_seed
+
+
+def test_what_two_methods_share_starts_equal(table, words):
+    models = {
+        method: new_model(replace(RUN, method=method), ["neg", "pos"], words, [5]).state_dict()
+        for method in ("none", "learned", "vnait-paper", "vnait")
+    }
+    shared = set.intersection(*map(set, models.values()))
+    assert any("attention.query" in name for name in shared) and "classifier.weight" in shared
+    for name in shared:
+        assert all(torch.equal(models["none"][name], model[name]) for model in models.values()), name
+    assert len(models["vnait"]) > len(shared)
+    both = set(models["vnait"]) & set(models["learned"])
+    assert all(torch.equal(models["vnait"][name], models["learned"][name]) for name in both)
+
+
+# What a person can do wrong
+
+
+def test_a_loss_that_diverges_is_one_sentence(table, words):
+    with pytest.raises(FloatingPointError) as error:
+        fit(replace(RUN, learning_rate=1e30), table, words)
+    message = str(error.value)
+    assert "the loss of vnait became" in message and "lower learning_rate" in message and "\n" not in message
+
+
+def test_all_wrong_settings_are_said_together():
+    with pytest.raises(InputError) as error:
+        Run(
+            method="nope",
+            seed=-1,
+            steps=0,
+            batch_size=0,
+            learning_rate=math.nan,
+            warmup=1.0,
+            dropout=-0.1,
+            num_layers=0,
+            num_heads=0,
+            max_length=0,
+            validation=1.5,
+            eval_every=0,
+            patience=0,
+        )
+    message = str(error.value)
+    assert message.count(";") == 12 and message.endswith(".") and "\n" not in message
+    for part in (
+        "method 'nope' is not known: take one of none, sinusoidal",
+        "seed is -1: it must be in [0, 4294967296)",
+        "steps is 0",
+        "batch_size is 0",
+        "learning_rate is nan: it must be above 0",
+        "warmup is 1.0: it must be in [0, 1)",
+        "dropout is -0.1",
+        "num_layers is 0",
+        "num_heads is 0",
+        "max_length is 0",
+        "validation is 1.5",
+        "eval_every is 0",
+        "patience is 0",
+    ):
+        assert part in message
+
+
+def test_texts_that_are_cut_are_counted_in_the_log(words, caplog):
+    table = texts_of()
+    table.texts[3] = "good " * 30
+    table.texts[8] = "bad " * 31
+    with caplog.at_level(logging.WARNING, logger="vnait"):
+        fit(replace(RUN, steps=1, max_length=20), table, words)
+    assert "2 of 40 texts were cut to 20 tokens; the longest has 31." in caplog.messages
+
+
+def test_one_class_is_not_enough(table, words):
+    one = Table(texts=table.texts, labels=["pos"] * 40, name="one.csv", dropped=0)
+    with pytest.raises(InputError, match=r"one.csv has one class only \(pos\)"):
+        fit(RUN, one, words)
+
+
+def test_a_class_of_one_row_can_not_be_held_out(words):
+    table = texts_of()
+    table.labels[0] = "rare"
+    with pytest.raises(InputError, match="class 'rare' has 1 row; a class needs 2 rows"):
+        fit(RUN, table, words)
+    fit(replace(RUN, validation=0, steps=1), table, words)
+
+
+def test_texts_without_labels_can_not_be_trained_on(table, words):
+    with pytest.raises(InputError, match="made.csv was read without labels"):
+        fit(RUN, Table(texts=table.texts, labels=None, name="made.csv", dropped=0), words)
+
+
+def test_a_label_that_training_never_saw_counts_as_wrong(table, words):
+    fitted = fit(replace(RUN, steps=60, learning_rate=0.01), table, words)
+    test = texts_of(seed=2)
+    known = fit(replace(RUN, steps=60, learning_rate=0.01), table, words, test=test).record.metrics["accuracy"]
+    for row in range(10):
+        test.labels[row] = "unseen"
+    answers = [fitted.classes[index] for index in fitted.probabilities(test.texts).argmax(1)]
+    right = sum(answer == label for answer, label in zip(answers, test.labels, strict=True))
+    record = fit(replace(RUN, steps=60, learning_rate=0.01), table, words, test=test).record
+    assert record.metrics["accuracy"] == pytest.approx(right / 40) and record.metrics["accuracy"] <= 0.75 < known
+
+
+def test_scores_are_those_of_their_formulas():
+    found = scores([0, 0, 0, 1], [0, 0, 1, 1])
+    assert found == pytest.approx({"accuracy": 0.75, "macro_f1": (0.8 + 2 / 3) / 2, "mcc": 1 / math.sqrt(3)})
+
+
+def test_steps_where_none_are_given():
+    assert Run().total_steps(100) == 200
+    assert Run(batch_size=10).total_steps(10_001) == 3 * 1001
+    assert Run(steps=7).total_steps(10_001) == 7
