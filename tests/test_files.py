@@ -117,9 +117,11 @@ def test_parents_are_made(kind, tmp_path):
 
 def test_a_place_that_is_no_folder_is_said_before_anything_is_written(kind, tmp_path):
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(InputError, match=r"can't write .*taken/model: .*Choose another place"):
-        with kind(tmp_path / "taken" / "model"):
-            pytest.fail("the block must not run")
+    with (
+        pytest.raises(InputError, match=r"can't write .*taken/model: .*Choose another place"),
+        kind(tmp_path / "taken" / "model"),
+    ):
+        pytest.fail("the block must not run")
     assert tree(tmp_path) == {"taken": "a file"}
 
 

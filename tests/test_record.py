@@ -104,7 +104,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path, broken):
 def test_a_record_of_another_version_is_named_not_misread(tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text(json.dumps({**asdict(ONE), "colour": "blue"}) + "\n")
-    with pytest.raises(InputError, match="line 1 of .*colour"):
+    with pytest.raises(InputError, match=r"line 1 of .*colour"):
         read(path)
 
 
