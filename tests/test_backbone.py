@@ -140,7 +140,7 @@ def test_weights(told: str) -> None:
     full = everything(x)
     injection = {"nothing": Injection(), "everything": full}.get(told) or Injection(**{told: getattr(full, told)})
     states = ours.trace(x, injection, keep)
-    all_weights = ours.weights(x, injection, keep)
+    all_weights = ours.weights(ours.trace(x, injection, keep), injection, keep)
     assert len(all_weights) == 2
     for number, (block, weights) in enumerate(zip(ours.blocks, all_weights, strict=True)):
         normed = block.norm_attention(states[number])
@@ -163,7 +163,7 @@ def test_a_key_with_a_bias_of_minus_infinity_is_unseen() -> None:
     bias[..., 5] = -math.inf
     seen = torch.arange(TOKENS) != 5
     told = Injection(bias=bias)
-    assert not torch.cat(ours.weights(x, told, keep))[..., 5].any()
+    assert not torch.cat(ours.weights(ours.trace(x, told, keep), told, keep))[..., 5].any()
     without = ours(x[:, seen], Injection(), keep[:, seen])
     torch.testing.assert_close(ours(x, told, keep)[:, seen], without, rtol=1e-4, atol=1e-5)
     assert not torch.allclose(ours(x, Injection(), keep)[:, seen], without, atol=1e-2)
@@ -209,7 +209,9 @@ def test_turns_tell_order() -> None:
 
 def test_a_scale_of_zero_looks_at_all_alike() -> None:
     ours, (x, keep) = encoder(), inputs()
-    for weights in ours.weights(x, Injection(scale=torch.zeros(3)), keep):
+    for weights in ours.weights(
+        ours.trace(x, Injection(scale=torch.zeros(3)), keep), Injection(scale=torch.zeros(3)), keep
+    ):
         expected = (keep / keep.sum(-1, keepdim=True))[:, None, None, :].expand_as(weights)
         torch.testing.assert_close(weights, expected)
 
@@ -218,8 +220,10 @@ def test_a_scale_of_one_changes_nothing_and_a_large_one_looks_at_the_best() -> N
     ours, (x, keep) = encoder(), inputs()
     plain = ours(x, Injection(), keep)
     torch.testing.assert_close(ours(x, Injection(scale=torch.ones(3)), keep), plain)
-    sharp = ours.weights(x, Injection(scale=torch.full((3,), 1e4)), keep)[0]
-    best = ours.weights(x, Injection(), keep)[0].argmax(-1)
+    sharp = ours.weights(
+        ours.trace(x, Injection(scale=torch.full((3,), 1e4)), keep), Injection(scale=torch.full((3,), 1e4)), keep
+    )[0]
+    best = ours.weights(ours.trace(x, Injection(), keep), Injection(), keep)[0].argmax(-1)
     assert torch.equal(sharp.argmax(-1), best)
     assert sharp.amax(-1).min() > 0.99
 

@@ -14,8 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from vnait.coordinates import UNIT_Z, Content, Ends, Free, Index, Jitter, Running, Span, Warp
+from vnait.coordinates import Ends, Index, Jitter, Running, Span
 from vnait.inputs import smoothness
+from vnait.sources import UNIT_Z, Content, Free, Warp
 
 Counted = Callable[[], None]
 

@@ -68,7 +68,9 @@ def check_command(words):
         name = words.pop(0)
         assert name in command.commands, name
         command = command.commands[name]
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)} | {
+        "--help"
+    }
     assert [word for word in words if word.startswith("--") and word.split("=")[0] not in known] == []
 
 

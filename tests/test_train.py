@@ -327,7 +327,7 @@ def test_validation_rows_are_never_trained_on(table, words, monkeypatch):
 
 
 def test_it_learns_what_the_texts_tell(table, words):
-    record = fit(replace(RUN, steps=60, learning_rate=0.01), table, words, test=texts_of(seed=2)).record
+    record = fit(replace(RUN, steps=30, learning_rate=0.03), table, words, test=texts_of(seed=2)).record
     assert record.metrics["accuracy"] > 0.9
 
 
@@ -449,14 +449,14 @@ def test_texts_without_labels_can_not_be_trained_on(table, words):
 
 
 def test_a_label_that_training_never_saw_counts_as_wrong(table, words):
-    fitted = fit(replace(RUN, steps=60, learning_rate=0.01), table, words)
+    fitted = fit(replace(RUN, steps=30, learning_rate=0.03), table, words)
     test = texts_of(seed=2)
-    known = fit(replace(RUN, steps=60, learning_rate=0.01), table, words, test=test).record.metrics["accuracy"]
+    known = fit(replace(RUN, steps=30, learning_rate=0.03), table, words, test=test).record.metrics["accuracy"]
     for row in range(10):
         test.labels[row] = "unseen"
     answers = [fitted.classes[index] for index in fitted.probabilities(test.texts).argmax(1)]
     right = sum(answer == label for answer, label in zip(answers, test.labels, strict=True))
-    record = fit(replace(RUN, steps=60, learning_rate=0.01), table, words, test=test).record
+    record = fit(replace(RUN, steps=30, learning_rate=0.03), table, words, test=test).record
     assert record.metrics["accuracy"] == pytest.approx(right / 40) and record.metrics["accuracy"] <= 0.75 < known
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -41,9 +42,8 @@ class Encoder(nn.Module):
             states.append(block(states[-1], injection, keep))
         return [*states[:-1], self.norm(states[-1])]
 
-    def weights(self, x: X, injection: Injection, keep: Keep) -> list[Float[Tensor, "B H T T"]]:
-        """The attention weights of every block, bias, rotation and scale included."""
-        states = self.trace(x, injection, keep)
+    def weights(self, states: Sequence[X], injection: Injection, keep: Keep) -> list[Float[Tensor, "B H T T"]]:
+        """The attention weights of every block on its state of `trace`; bias, rotation and scale are in them."""
         return [
             cast(Block, block).weights(state, injection, keep)
             for block, state in zip(self.blocks, states, strict=False)

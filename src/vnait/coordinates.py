@@ -11,21 +11,17 @@ Axis 0 is the main coordinate. Sums run in float32, in float64 where float32 can
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
+
+from vnait.sources import Content, Free, Line, Mask, Uniform, Vectors, Warp, rank
 
 SPAN = 100.0
-UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
 MIN_GAP = 0.01  # the floor under a gap, as a fraction of the uniform gap
 
-Vectors = Float[Tensor, "B T D"] | None
-Mask = Bool[Tensor, "B T"]
-Line = Float[Tensor, "B T"]
 At = Float[Tensor, "B T C"]
 
 
@@ -41,7 +37,7 @@ class Index(nn.Module):
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
         check_mask(mask)
-        return _nearest_real(_rank(mask).float(), mask)[..., None]
+        return _nearest_real(rank(mask).float(), mask)[..., None]
 
 
 class Span(nn.Module):
@@ -217,101 +213,6 @@ class Jitter(nn.Module):
         return f"shift={self.shift}"
 
 
-# Sources of z: (vectors, mask) -> (B, T), the papers' unconstrained parameters. All start at softplus(z) = 1.
-
-
-class Uniform(nn.Module):
-    """z constant: S_i = 100 i / n. Learns nothing."""
-
-    causal = True
-    per_sentence = False
-
-    def forward(self, vectors: Vectors, mask: Mask) -> Line:
-        return torch.full(mask.shape, UNIT_Z, dtype=torch.float64, device=mask.device)
-
-
-class Free(nn.Module):
-    """One learned z a position, the papers' z in R^n: a table of `max_length` scalars."""
-
-    causal = True
-    per_sentence = False
-
-    def __init__(self, *, max_length: int) -> None:
-        super().__init__()
-        self.z = nn.Parameter(torch.empty(max_length))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Uniform gaps."""
-        nn.init.constant_(self.z, UNIT_Z)
-
-    def forward(self, vectors: Vectors, mask: Mask) -> Line:
-        rank = _rank(mask)
-        if not torch.compiler.is_compiling() and rank.numel() and int(rank.max()) >= len(self.z):
-            raise ValueError(
-                f'a text of {int(rank.max()) + 1} tokens is longer than max_length={len(self.z)} of the source "free"; '
-                'cut it, or take the source "warp", which has no longest length.'
-            )
-        return self.z[rank]
-
-
-class Warp(nn.Module):
-    """A learned curve over the fraction of the text, (i - 1/2) / n: K knots on [0, 1], linear between them. Any length."""
-
-    causal = False
-    per_sentence = False
-
-    def __init__(self, *, knots: int = 16) -> None:
-        super().__init__()
-        if knots < 2:
-            raise ValueError(f"knots={knots}; a curve needs at least 2.")
-        self.z = nn.Parameter(torch.empty(knots))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Uniform gaps."""
-        nn.init.constant_(self.z, UNIT_Z)
-
-    def forward(self, vectors: Vectors, mask: Mask) -> Line:
-        fraction = (_rank(mask) + 0.5) / mask.sum(-1, keepdim=True).clamp(min=1)
-        place = fraction * (len(self.z) - 1)
-        left = place.floor().long().clamp(0, len(self.z) - 2)
-        return torch.lerp(self.z[left], self.z[left + 1], (place - left).to(self.z.dtype))
-
-
-class Content(nn.Module):
-    """z_i = MLP(e_{i-before} ... e_{i+after}): which tokens deserve more room. Any length; starts at uniform gaps."""
-
-    per_sentence = True
-
-    def __init__(self, *, dim: int, before: int = 1, after: int = 1, hidden: int = 32) -> None:
-        super().__init__()
-        self.before, self.after = before, after
-        self.look = nn.Conv1d(dim, hidden, before + 1 + after)
-        self.tell = ZeroLinear(hidden, 1)
-
-    @property
-    def causal(self) -> bool:
-        """Where it looks back only."""
-        return self.after == 0
-
-    def forward(self, vectors: Vectors, mask: Mask) -> Line:
-        if vectors is None:
-            raise ValueError('the source "content" needs the semantic vectors: call coordinates(vectors, mask).')
-        seen = F.pad((vectors * mask[..., None]).transpose(1, 2), (self.before, self.after))
-        return UNIT_Z + self.tell(F.gelu(self.look(seen)).transpose(1, 2))[..., 0]
-
-
-class ZeroLinear(nn.Linear):
-    """A linear map that starts at zero. A class of its own, so that whoever resets the weights leaf by leaf keeps the zero."""
-
-    def reset_parameters(self) -> None:
-        """Zero."""
-        nn.init.zeros_(self.weight)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
-
-
 def _source(
     source: str | nn.Module, *, dim: int | None, max_length: int | None, knots: int, before: int, after: int
 ) -> nn.Module:
@@ -323,11 +224,6 @@ def _source(
     if source == "content":
         return Content(dim=_needed("dim", dim, source), before=before, after=after)
     return Uniform() if source == "uniform" else Warp(knots=knots)
-
-
-def _rank(mask: Mask) -> Tensor:
-    """Each real token's number among the real ones, from 0."""
-    return (mask.long().cumsum(-1) - 1).clamp(min=0)
 
 
 def _nearest_real(line: Tensor, mask: Mask) -> Tensor:

@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import SPAN, ZeroLinear
+from vnait.coordinates import SPAN
+from vnait.sources import ZeroLinear
 
 X = Float[Tensor, "B T D"]
 

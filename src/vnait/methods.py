@@ -59,7 +59,7 @@ class Method(nn.Module):
         return bool(self.coordinates.causal) and bool(self.inputs.causal) and self.scale is None
 
     def forward(self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Told:
-        vectors = vectors * mask[..., None]  # so that no window ever reads padding
+        vectors = vectors.masked_fill(~mask[..., None], 0)  # no window reads padding, whatever is there
         at, injection = self.tell(vectors, mask)
         added = None if injection.added is None else injection.added.to(vectors.dtype)
         if self.scale is not None:

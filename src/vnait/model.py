@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -148,15 +148,27 @@ class VnaitModel(VnaitPreTrainedModel):
         output_attentions: bool | None = None,
     ) -> BaseModelOutput:
         """`last_hidden_state` (B, T, D); on request all states, and the attention weights with bias and scale in them."""
+        return self.encode(input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions).output
+
+    def encode(
+        self,
+        input_ids: Ids,
+        attention_mask: AnyMask,
+        inputs_embeds: Embeds,
+        output_hidden_states: bool | None,
+        output_attentions: bool | None,
+    ) -> Encoded:
+        """`forward`, with what a head needs besides."""
         vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds)
         x, injection, _ = self.method(vectors, mask)
         states = self.encoder.trace(x, injection, mask)
-        wanted = self.config.output_attentions if output_attentions is None else output_attentions
-        return BaseModelOutput(
+        weights = self.config.output_attentions if output_attentions is None else output_attentions
+        output = BaseModelOutput(
             last_hidden_state=states[-1],
             hidden_states=tuple(states) if output_hidden_states or self.config.output_hidden_states else None,
-            attentions=tuple(self.encoder.weights(x, injection, mask)) if wanted else None,
+            attentions=tuple(self.encoder.weights(states, injection, mask)) if weights else None,
         )
+        return Encoded(output, vectors, mask)
 
     def semantics(
         self, input_ids: Ids, attention_mask: AnyMask, inputs_embeds: Embeds
@@ -173,10 +185,18 @@ class VnaitModel(VnaitPreTrainedModel):
             mask = torch.ones(embeds.shape[:2], dtype=torch.bool, device=embeds.device)
         return self.project(embeds), mask
 
-    def penalty(self, input_ids: Ids, attention_mask: AnyMask, inputs_embeds: Embeds) -> Float[Tensor, ""]:
+    def penalty(self, encoded: Encoded) -> Float[Tensor, ""]:
         """The regularizer of the coordinates (SPEC section 6)."""
-        vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds)
-        return self.method.penalty(vectors, mask, smooth=self.config.smoothness, bound=self.config.boundary)
+        settings = self.config
+        return self.method.penalty(encoded.vectors, encoded.mask, smooth=settings.smoothness, bound=settings.boundary)
+
+
+class Encoded(NamedTuple):
+    """A batch after the encoder: its output, the semantic vectors it came from, and its real tokens."""
+
+    output: BaseModelOutput
+    vectors: Float[Tensor, "B T D"]
+    mask: Bool[Tensor, "B T"]
 
 
 class SemanticVectors(nn.Embedding):
@@ -212,21 +232,15 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
         output_attentions: bool | None = None,
     ) -> SequenceClassifierOutput:
         """`logits` (B, labels), and `loss` (task + regularizer) where labels (B,) are given."""
-        output = self.model(
-            input_ids,
-            attention_mask,
-            inputs_embeds,
-            output_hidden_states=output_hidden_states,
-            output_attentions=output_attentions,
-        )
-        _, mask = self.model.semantics(input_ids, attention_mask, inputs_embeds)
-        real = mask[..., None].to(output.last_hidden_state.dtype)
+        encoded = self.model.encode(input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions)
+        output = encoded.output
+        real = encoded.mask[..., None].to(output.last_hidden_state.dtype)
         mean = (output.last_hidden_state * real).sum(1) / real.sum(1)
         logits = self.classifier(self.dropout(mean))
         loss = None
         if labels is not None:
             task = self.loss_function(logits=logits, labels=labels, pooled_logits=logits, config=self.config)
-            loss = task + self.model.penalty(input_ids, attention_mask, inputs_embeds)
+            loss = task + self.model.penalty(encoded)
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
         )
@@ -254,18 +268,13 @@ class VnaitForTokenClassification(VnaitPreTrainedModel):
         output_attentions: bool | None = None,
     ) -> TokenClassifierOutput:
         """`logits` (B, T, labels), and `loss` (task + regularizer) where labels (B, T) are given."""
-        output = self.model(
-            input_ids,
-            attention_mask,
-            inputs_embeds,
-            output_hidden_states=output_hidden_states,
-            output_attentions=output_attentions,
-        )
+        encoded = self.model.encode(input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions)
+        output = encoded.output
         logits = self.classifier(self.dropout(output.last_hidden_state))
         loss = None
         if labels is not None:
             task = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
-            loss = task + self.model.penalty(input_ids, attention_mask, inputs_embeds)
+            loss = task + self.model.penalty(encoded)
         return TokenClassifierOutput(
             loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
         )
@@ -304,19 +313,14 @@ class VnaitForMaskedLM(VnaitPreTrainedModel):
         output_attentions: bool | None = None,
     ) -> MaskedLMOutput:
         """`logits` (B, T, vocabulary), and `loss` where labels (B, T) are given (-100: not asked)."""
-        output = self.model(
-            input_ids,
-            attention_mask,
-            inputs_embeds,
-            output_hidden_states=output_hidden_states,
-            output_attentions=output_attentions,
-        )
+        encoded = self.model.encode(input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions)
+        output = encoded.output
         # Rows of the table have a root mean square of 1: without the root, logits would start sqrt(D) too large.
         logits = self.decoder(self.transform(output.last_hidden_state) / self.config.vector_size**0.5)
         loss = None
         if labels is not None:
             task = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
-            loss = task + self.model.penalty(input_ids, attention_mask, inputs_embeds)
+            loss = task + self.model.penalty(encoded)
         return MaskedLMOutput(
             loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
         )

@@ -1,0 +1,116 @@
+"""Sources of z (B, T), the papers' unconstrained parameters: what a span learns its gaps from.
+
+Every part is called `source(vectors, mask)` and says `causal` and `per_sentence`, as coordinates do. All start at softplus(z) = 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
+
+Vectors = Float[Tensor, "B T D"] | None
+Mask = Bool[Tensor, "B T"]
+Line = Float[Tensor, "B T"]
+
+
+class Uniform(nn.Module):
+    """z constant: S_i = 100 i / n. Learns nothing."""
+
+    causal = True
+    per_sentence = False
+
+    def forward(self, vectors: Vectors, mask: Mask) -> Line:
+        return torch.full(mask.shape, UNIT_Z, dtype=torch.float64, device=mask.device)
+
+
+class Free(nn.Module):
+    """One learned z a position, the papers' z in R^n: a table of `max_length` scalars."""
+
+    causal = True
+    per_sentence = False
+
+    def __init__(self, *, max_length: int) -> None:
+        super().__init__()
+        self.z = nn.Parameter(torch.empty(max_length))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform gaps."""
+        nn.init.constant_(self.z, UNIT_Z)
+
+    def forward(self, vectors: Vectors, mask: Mask) -> Line:
+        number = rank(mask)
+        if not torch.compiler.is_compiling() and number.numel() and int(number.max()) >= len(self.z):
+            raise ValueError(
+                f'a text of {int(number.max()) + 1} tokens is longer than max_length={len(self.z)} of the source "free"; '
+                'cut it, or take the source "warp", which has no longest length.'
+            )
+        return self.z[number]
+
+
+class Warp(nn.Module):
+    """A learned curve over the fraction of the text, (i - 1/2) / n: K knots on [0, 1], linear between them. Any length."""
+
+    causal = False
+    per_sentence = False
+
+    def __init__(self, *, knots: int = 16) -> None:
+        super().__init__()
+        if knots < 2:
+            raise ValueError(f"knots={knots}; a curve needs at least 2.")
+        self.z = nn.Parameter(torch.empty(knots))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform gaps."""
+        nn.init.constant_(self.z, UNIT_Z)
+
+    def forward(self, vectors: Vectors, mask: Mask) -> Line:
+        fraction = (rank(mask) + 0.5) / mask.sum(-1, keepdim=True).clamp(min=1)
+        place = fraction * (len(self.z) - 1)
+        left = place.floor().long().clamp(0, len(self.z) - 2)
+        return torch.lerp(self.z[left], self.z[left + 1], (place - left).to(self.z.dtype))
+
+
+class Content(nn.Module):
+    """z_i = MLP(e_{i-before} ... e_{i+after}): which tokens deserve more room. Any length; starts at uniform gaps."""
+
+    per_sentence = True
+
+    def __init__(self, *, dim: int, before: int = 1, after: int = 1, hidden: int = 32) -> None:
+        super().__init__()
+        self.before, self.after = before, after
+        self.look = nn.Conv1d(dim, hidden, before + 1 + after)
+        self.tell = ZeroLinear(hidden, 1)
+
+    @property
+    def causal(self) -> bool:
+        """Where it looks back only."""
+        return self.after == 0
+
+    def forward(self, vectors: Vectors, mask: Mask) -> Line:
+        if vectors is None:
+            raise ValueError('the source "content" needs the semantic vectors: call coordinates(vectors, mask).')
+        seen = F.pad((vectors * mask[..., None]).transpose(1, 2), (self.before, self.after))
+        return UNIT_Z + self.tell(F.gelu(self.look(seen)).transpose(1, 2))[..., 0]
+
+
+class ZeroLinear(nn.Linear):
+    """A linear map that starts at zero. A class of its own, so that whoever resets the weights leaf by leaf keeps the zero."""
+
+    def reset_parameters(self) -> None:
+        """Zero."""
+        nn.init.zeros_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+
+def rank(mask: Mask) -> Tensor:
+    """Each real token's number among the real ones, from 0."""
+    return (mask.long().cumsum(-1) - 1).clamp(min=0)

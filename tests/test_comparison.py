@@ -1,0 +1,551 @@
+"""Comparisons: paired on identical splits, the same however they run, and no word more than the records allow."""
+
+import contextlib
+import json
+import logging
+import multiprocessing
+import os
+import random
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from vnait import comparison as module
+from vnait import vectors
+from vnait.baselines import BASELINES
+from vnait.comparison import Cell, Comparison, Plan, compare
+from vnait.errors import InputError
+from vnait.record import Record, read
+from vnait.text import Table
+from vnait.train import Run
+
+RUN = Run(steps=4, eval_every=2, batch_size=8)
+METHODS = ("none", "vnait")
+WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"], "mix": ["odd", "even", "mid"]}
+
+
+def texts_of(classes=("neg", "pos"), rows=48, seed=0, name="made.csv") -> Table:
+    rng = random.Random(seed)
+    labels = [classes[row % len(classes)] for row in range(rows)]
+    told_by = [[*rng.choices(WORDS[label], k=2), *rng.choices(["a", "film", "plot", "cast"], k=4)] for label in labels]
+    return Table(texts=[" ".join(words) for words in told_by], labels=labels, name=name, dropped=0)
+
+
+def word_file(folder: Path) -> str:
+    """Eight-dimensional vectors of all words: small models, and no Word2Vec to train."""
+    words = ["a", "film", "plot", "cast", *sum(WORDS.values(), [])]
+    table = np.random.default_rng(0).normal(size=(len(words), 8)).astype(np.float32)
+    vectors.save(vectors.Vectors(words, table, "made"), folder / "words.bin")
+    return str(folder / "words.bin")
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory) -> str:
+    return word_file(tmp_path_factory.mktemp("vectors"))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory, words) -> Comparison:
+    out = tmp_path_factory.mktemp("found")
+    return compare(texts_of(), methods=METHODS, shots=(6, "all"), seeds=3, vectors=words, run=RUN, out=out, jobs=1)
+
+
+def small(words, out, data=None, **options):
+    given = {"methods": ("none",), "seeds": 1, "vectors": words, "run": RUN, "jobs": 1, **options}
+    return compare(texts_of() if data is None else data, out=out, **given)
+
+
+def without_times(record: Record) -> Record:
+    return replace(record, seconds=0.0, peak_memory=0.0)
+
+
+# What comes out
+
+
+def test_rows_have_the_documented_keys_and_are_the_means_of_their_records(found):
+    assert [(row["method"], row["shots"]) for row in found.rows] == [
+        (method, shots) for shots in (6, "all") for method in (*BASELINES, *METHODS)
+    ]
+    keys = {"method", "shots", "metric", "mean", "ci_low", "ci_high", "seeds", "parameters", "seconds"}
+    for row in found.rows:
+        assert set(row) == keys
+        own = [r for r in found.records if r.method == row["method"] and r.data["shots"] == row["shots"]]
+        assert len(own) == row["seeds"] == 3 and row["metric"] == "accuracy"
+        accuracies = [record.metrics["accuracy"] for record in own]
+        assert row["mean"] == pytest.approx(np.mean(accuracies))
+        assert min(accuracies) <= row["ci_low"] <= row["mean"] <= row["ci_high"] <= max(accuracies)
+        assert row["parameters"] == own[0].parameters > 0
+        assert row["seconds"] == pytest.approx(np.mean([record.seconds for record in own]))
+
+
+def test_paired_has_the_documented_keys_and_pairs_by_seed(found):
+    assert [(row["method"], row["shots"]) for row in found.paired] == [
+        (method, shots) for shots in (6, "all") for method in (*BASELINES, "none")
+    ]
+    accuracy = {(r.method, r.data["shots"], r.seed): r.metrics["accuracy"] for r in found.records}
+    for row in found.paired:
+        assert set(row) == {"method", "against", "shots", "difference", "ci_low", "ci_high"}
+        assert row["against"] == found.reference == "vnait"
+        differences = [
+            accuracy[row["method"], row["shots"], seed] - accuracy["vnait", row["shots"], seed] for seed in range(3)
+        ]
+        assert row["difference"] == pytest.approx(np.mean(differences))
+        assert row["ci_low"] == pytest.approx(min(differences)) and row["ci_high"] == pytest.approx(max(differences))
+
+
+def test_the_table_is_the_rows_and_the_records_are_in_the_file(found):
+    assert found.table["method"].tolist() == [row["method"] for row in found.rows]
+    assert {record.key: record for record in read(found.path)} == {record.key: record for record in found.records}
+    assert len(found.records) == 3 * 2 * 4
+
+
+def test_another_reference_turns_the_pairs_around(found):
+    turned = replace(found, reference="none")
+    own = next(row for row in found.paired if row["method"] == "none")
+    other = next(row for row in turned.paired if row["method"] == "vnait")
+    assert other["difference"] == pytest.approx(-own["difference"]) and other["against"] == "none"
+
+
+def test_the_winner_is_saved_and_has_not_seen_the_first_seeds_test_rows(found):
+    folder = found.path.parent / "model"
+    record = json.loads((folder / "record.json").read_text())
+    learned, tested = found.plan.split(0)
+    assert record["method"] == found.best
+    assert record["data"]["fingerprint"] == learned.fingerprint
+    assert record["data"]["test_fingerprint"] == tested.fingerprint
+    assert len(learned) + len(tested) == 48
+
+
+# Splits
+
+
+def test_all_methods_learn_from_the_same_rows_and_are_tested_on_the_same(words, tmp_path, monkeypatch):
+    seen: dict[tuple, set] = {}
+    fit, baseline = module.train.fit, module.fit_baseline
+
+    def note(method, table, test):
+        assert not {*zip(table.texts, range(48), strict=False)} & set()
+        key = (len(table), table.fingerprint, test.fingerprint)
+        seen.setdefault(key, set()).add(method)
+
+    def watched_fit(run, table, lexicon, *, test):
+        note(run.method, table, test)
+        return fit(run, table, lexicon, test=test)
+
+    def watched_baseline(name, table, test, lexicon, **options):
+        note(name, table, test)
+        return baseline(name, table, test, lexicon, **options)
+
+    monkeypatch.setattr(module.train, "fit", watched_fit)
+    monkeypatch.setattr(module, "fit_baseline", watched_baseline)
+    small(words, tmp_path, methods=METHODS, seeds=2, shots=(5, "all"))
+    assert len(seen) == 4  # two seeds, each at two numbers of shots
+    assert sorted(size for size, _, _ in seen) == [10, 10, 34, 34]
+    assert all(methods == {*BASELINES, *METHODS} for methods in seen.values())
+
+
+def plan_of(**options) -> Plan:
+    given = {
+        "table": texts_of(),
+        "test": None,
+        "methods": METHODS,
+        "shots": ("all",),
+        "seeds": (0, 1, 2),
+        "run": RUN,
+        "vectors": None,
+        "tokenization": "words",
+        **options,
+    }
+    return Plan(**given)
+
+
+def test_test_rows_are_held_out_by_each_seed_and_few_shots_come_from_the_rest():
+    table = texts_of()
+    table = replace(table, texts=[f"{text} {row}" for row, text in enumerate(table.texts)])  # each text once
+    plan = plan_of(table=table)
+    tests = []
+    for seed in range(3):
+        everything, test = plan.rows("all", seed)
+        few, same = plan.rows(4, seed)
+        assert test.texts == same.texts and len(test) == 14
+        assert not set(everything.texts) & set(test.texts) and set(few.texts) <= set(everything.texts)
+        assert sorted(few.labels) == ["neg"] * 4 + ["pos"] * 4
+        tests.append(frozenset(test.texts))
+    assert len(set(tests)) == 3
+
+
+def test_words_and_vectors_are_learned_without_the_test_rows():
+    table = texts_of()
+    plan = plan_of(table=table)
+    _, test = plan.split(0)
+    learned_on = set(test.texts)
+    marked = replace(
+        table, texts=[f"{text} secret secret" if text in learned_on else f"{text} open" for text in table.texts]
+    )
+    hidden = plan_of(table=marked)
+    known = hidden.lexicon(0).tokenizer.get_vocab()
+    pool, _ = hidden.split(0)
+    assert "open" in known and ("secret" in known) == any("secret" in text for text in pool.texts)
+    assert not any("secret" in text for text in pool.texts if text.removesuffix(" secret secret") not in learned_on)
+
+
+# How it runs decides nothing
+
+
+def test_results_do_not_depend_on_how_many_cells_run_at_a_time(words, tmp_path):
+    options = {"methods": METHODS, "seeds": 2, "shots": (6,)}
+    one = small(words, tmp_path / "one", jobs=1, **options)
+    two = small(words, tmp_path / "two", jobs=2, **options)
+    assert list(map(without_times, one.records)) == list(map(without_times, two.records))
+    assert one.paired == two.paired and one.best == two.best
+    weights = [folder.read_bytes() for folder in tmp_path.glob("*/model/model.safetensors")]
+    assert len(weights) == 2 and weights[0] == weights[1]
+
+
+def test_it_leaves_threads_and_log_as_they_were(words, tmp_path):
+    logger = logging.getLogger("vnait")
+    before = (logger.level, torch.get_num_threads())
+    logger.setLevel(logging.INFO)
+    try:
+        small(words, tmp_path)
+        assert logger.level == logging.INFO and torch.get_num_threads() == before[1]
+    finally:
+        logger.setLevel(before[0])
+
+
+def run_command(folder: str, arguments: list[str], name: str) -> None:
+    """`vnait` in a process of its own, its standard output in a file."""
+    from vnait.cli import main
+
+    torch.set_num_threads(1)
+    with Path(folder, name).open("w") as file, contextlib.redirect_stdout(file):
+        main(arguments)
+
+
+@pytest.fixture(scope="module")
+def server():
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["vnait.comparison", "gensim.models"])
+    return context
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory, words) -> list[str]:
+    data = tmp_path_factory.mktemp("data") / "made.csv"
+    table = texts_of()
+    data.write_text("text,label\n" + "".join(f"{t},{la}\n" for t, la in zip(table.texts, table.labels, strict=True)))
+    return (
+        f"compare {data} --methods none,sinusoidal,vnait --seeds 3 --shots 6 --steps 20 --jobs 1 --quiet --json "
+        f"--vectors {words}"
+    ).split()
+
+
+def ran(server, folder: Path, command: list[str], name: str) -> tuple[dict, bytes]:
+    """The document of a whole run, without times and places, and the winner's weights."""
+    out = folder / "out"
+    process = server.Process(target=run_command, args=(str(folder), [*command, "--out", str(out)], name))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    document = json.loads((folder / name).read_text())
+    rows = [{key: value for key, value in row.items() if key != "seconds"} for row in document["rows"]]
+    kept = {"rows": rows, "paired": document["paired"], "best": document["best"]}
+    return kept, (out / "model/model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(server, command, tmp_path_factory) -> tuple[tuple[dict, bytes], float]:
+    ran(server, tmp_path_factory.mktemp("warm"), [*command, "--methods", "none", "--seeds", "1"], "warm.json")
+    started = time.perf_counter()
+    result = ran(server, tmp_path_factory.mktemp("whole"), command, "whole.json")
+    return result, time.perf_counter() - started
+
+
+@pytest.mark.parametrize("time_of_killing", range(3))
+def test_kill_9_at_a_random_moment_ends_with_the_table_of_an_uninterrupted_run(
+    time_of_killing, server, command, uninterrupted, tmp_path
+):
+    whole, seconds = uninterrupted
+    for attempt in range(4):  # a machine that became faster may end the comparison before the kill
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        records = folder / "out/records.jsonl"
+        arguments = [*command, "--out", str(folder / "out")]
+        process = server.Process(target=run_command, args=(str(folder), arguments, "killed.json"))
+        process.start()
+        while not (records.is_file() and records.read_bytes().count(b"\n")):
+            assert process.is_alive(), "the comparison ended before its first cell"
+            time.sleep(0.002)
+        time.sleep(random.uniform(0, 0.7 * seconds / 2**attempt))
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        finished = records.read_bytes()
+        finished = finished[: finished.rfind(b"\n") + 1]
+        if process.exitcode == -signal.SIGKILL and finished.count(b"\n") < 15:
+            break
+    assert 1 <= finished.count(b"\n") < 15 and not (folder / "out/model").exists()
+    assert ran(server, folder, command, "resumed.json") == whole
+    assert records.read_bytes().startswith(finished)  # what was finished is as it was
+    assert len({record.key for record in read(records)}) == len(read(records)) == 15  # and nothing ran twice
+
+
+# What is run again, and what is not
+
+
+def ran_now(words, out, **options) -> list[str]:
+    names = []
+    small(words, out, watch=lambda done, total, record: names.append(record.method) if record else None, **options)
+    return sorted(names)
+
+
+def test_finished_cells_are_not_run_again_and_a_changed_setting_runs_new_ones(words, tmp_path):
+    all_three = sorted(["none", *BASELINES])
+    assert ran_now(words, tmp_path) == all_three
+    assert ran_now(words, tmp_path) == []
+    assert ran_now(words, tmp_path, seeds=2) == all_three  # the second seed
+    assert ran_now(words, tmp_path, methods=("none", "learned")) == ["learned"]
+    assert ran_now(words, tmp_path, run=replace(RUN, dropout=0.1)) == ["none"]  # baselines have no dropout
+    assert ran_now(words, tmp_path, shots=(6,)) == all_three
+    assert ran_now(words, tmp_path, test=texts_of(seed=1)) == all_three
+    assert ran_now(words, tmp_path, data=texts_of(seed=2)) == all_three
+    assert ran_now(words, tmp_path, tokenization="characters", vectors=None) == all_three
+    assert len(read(tmp_path / "records.jsonl")) == 3 * 6 + 2
+    assert ran_now(words, tmp_path) == []
+
+
+# What may be said: fabricated records
+
+
+def made_up(test: dict[str, list[float]], validation: dict[str, list[float]] | None = None, **options) -> Comparison:
+    """A comparison whose test and validation accuracies are given, by method and seed."""
+    methods = tuple(name for name in test if name not in BASELINES)
+    seeds = tuple(range(len(next(iter(test.values())))))
+    plan = plan_of(methods=methods, seeds=seeds, **options)
+    records = []
+    for cell in plan.cells():
+        metrics = {"accuracy": test.get(cell.method, [0.5] * len(seeds))[cell.seed]}
+        if cell.method in methods:
+            metrics["validation_accuracy"] = (validation or test)[cell.method][cell.seed]
+        records.append(
+            Record(
+                key=plan.key(cell),
+                method=cell.method,
+                seed=cell.seed,
+                run={},
+                data={"shots": cell.shots},
+                metrics=metrics,
+                parameters=1,
+                seconds=1.0,
+                peak_memory=1.0,
+                versions={},
+                commit=None,
+            )
+        )
+    reference = options.get("reference", "vnait" if "vnait" in methods else methods[0])
+    return Comparison(plan=plan, records=records, reference=reference, path=Path("records.jsonl"))
+
+
+def test_the_best_is_chosen_by_validation_never_by_test():
+    test = {"none": [0.9, 0.9, 0.9], "vnait": [0.2, 0.2, 0.2]}
+    assert made_up(test, {"none": [0.5, 0.5, 0.5], "vnait": [0.6, 0.6, 0.6]}).best == "vnait"
+    assert made_up(test, {"none": [0.6, 0.6, 0.6], "vnait": [0.5, 0.5, 0.5]}).best == "none"
+
+
+def test_the_best_is_chosen_at_the_most_labels():
+    found = made_up({"none": [0.5], "vnait": [0.5]}, shots=(4, "all", 16))
+    by_shots = {4: {"none": 0.9, "vnait": 0.1}, 16: {"none": 0.9, "vnait": 0.1}, "all": {"none": 0.3, "vnait": 0.4}}
+    records = [
+        replace(
+            record, metrics={**record.metrics, "validation_accuracy": by_shots[record.data["shots"]][record.method]}
+        )
+        if record.method in METHODS
+        else record
+        for record in found.records
+    ]
+    assert replace(found, records=records).best == "vnait"
+
+
+FIVE = [0.80, 0.81, 0.79, 0.82, 0.80]
+
+
+def shifted(by: float, noise: float = 0.0) -> list[float]:
+    return [value + by + noise * (-1) ** seed for seed, value in enumerate(FIVE)]
+
+
+def test_sentences_say_who_is_ahead_behind_and_not_told_apart():
+    found = made_up(
+        {
+            "vnait": FIVE,
+            "none": shifted(-0.10),
+            "learned": shifted(+0.10),
+            "sinusoidal": shifted(+0.01, noise=0.05),
+            "tfidf-logreg": shifted(-0.20),
+            "average-logreg": shifted(-0.01, noise=0.05),
+        }
+    )
+    (sentence,) = found.sentences()
+    assert sentence == (
+        "With all labels: vnait is ahead of tfidf-logreg by 20.0 points [20.0, 20.0] and none by 10.0 points "
+        "[10.0, 10.0]; vnait is behind learned by 10.0 points [10.0, 10.0]; average-logreg and sinusoidal can't be "
+        "told apart from vnait on these 5 seeds."
+    )
+
+
+def test_points_are_the_paired_difference_with_its_bounds_in_order():
+    found = made_up({"vnait": FIVE, "none": shifted(-0.10, noise=0.02)})
+    row = next(row for row in found.paired if row["method"] == "none")
+    low, high = -100 * row["ci_high"], -100 * row["ci_low"]
+    assert 7 < low < 100 * -row["difference"] < high < 13
+    assert f"none by {-100 * row['difference']:.1f} points [{low:.1f}, {high:.1f}]" in found.sentences()[0]
+
+
+@pytest.mark.parametrize("by", [0.004, 0.02, 0.05])
+def test_nothing_inside_the_noise_is_ranked(by):
+    noisy = {"vnait": FIVE, "none": shifted(by, noise=0.1), "learned": shifted(-by, noise=0.1)}
+    noisy |= {name: shifted(by, noise=0.1) for name in BASELINES}
+    (sentence,) = made_up(noisy).sentences()
+    assert "can't be told apart from vnait on these 5 seeds" in sentence
+    assert not any(word in sentence for word in ("ahead", "behind", "better", "best", "wins"))
+
+
+@pytest.mark.parametrize(("seeds", "words"), [(1, "1 seed: too few"), (2, "2 seeds: too few")])
+def test_too_few_seeds_rank_nothing_however_far_apart(seeds, words):
+    found = made_up({"vnait": [0.9] * seeds, "none": [0.1] * seeds})
+    (sentence,) = found.sentences()
+    assert words in sentence and "ahead" not in sentence and "behind" not in sentence
+    assert all(row["ci_low"] is None and row["ci_high"] is None for row in (*found.rows, *found.paired))
+
+
+def test_each_number_of_shots_has_its_sentence():
+    found = made_up({"vnait": [0.5] * 3, "none": [0.5] * 3}, shots=(16, "all"))
+    assert [sentence.split(":")[0] for sentence in found.sentences()] == ["At 16 labels a class", "With all labels"]
+
+
+# What a person can do wrong
+
+
+def test_repeats_between_the_rows_and_a_test_file_are_counted(words, tmp_path, caplog):
+    table, test = texts_of(), texts_of(seed=1, name="test.csv")
+    test = replace(test, texts=["new words " + text for text in test.texts])
+    test.texts[:3] = [table.texts[0].upper() + " !", table.texts[7], table.texts[7]]
+    with caplog.at_level(logging.WARNING, logger="vnait"):
+        small(words, tmp_path, data=table, test=test)
+    assert any("3 of 48 test rows also occur among the rows to learn from" in message for message in caplog.messages)
+    caplog.clear()
+    test.texts[:3] = ["new one", "new two", "new three"]
+    with caplog.at_level(logging.WARNING, logger="vnait"):
+        small(words, tmp_path / "clean", data=table, test=test)
+    assert not any("also occur" in message for message in caplog.messages)
+
+
+def refused(match: str, words, out, **options) -> None:
+    """An error in one sentence, before anything trains, with nothing written."""
+
+    def watch(done, total, record):
+        pytest.fail("something was about to train")
+
+    with pytest.raises(InputError, match=match) as error:
+        small(words, out, watch=watch, **options)
+    assert "\n" not in str(error.value)
+    assert not out.exists()
+
+
+def test_a_class_with_too_few_rows_for_the_shots_stops_everything_and_is_named(words, tmp_path):
+    table = texts_of(("neg", "pos", "mix"), rows=60)
+    table = table.select([row for row in range(60) if table.labels[row] != "mix" or row < 18])
+    refused(r"8 shots are more than there are: class 'mix' has 4 rows", words, tmp_path / "o", data=table, shots=(2, 8))
+    refused(r"class 'mix' has 6 rows", words, tmp_path / "o", data=table, shots=(7,), test=texts_of(seed=1))
+
+
+def test_a_class_of_one_row_and_a_single_class_stop_everything(words, tmp_path):
+    table = texts_of()
+    lonely = replace(table, labels=["rare", *table.labels[1:]])
+    refused(r"class 'rare' has 1 row", words, tmp_path / "o", data=lonely)
+    refused(r"class 'rare' has 1 row", words, tmp_path / "o", data=lonely, test=table)
+    same = replace(table, labels=["pos"] * 48)
+    refused(r"every row has the label 'pos'", words, tmp_path / "o", data=same)
+    refused(r"every row has the label 'pos'", words, tmp_path / "o", data=same, test=table)
+
+
+def test_vectors_that_can_not_be_used_leave_no_folder(words, tmp_path):
+    with pytest.raises(InputError, match="there is no file"):
+        small(str(tmp_path / "none.bin"), tmp_path / "o")
+    alien = vectors.Vectors(["xyzzy"], np.ones((1, 8), np.float32), "made")
+    vectors.save(alien, tmp_path / "alien.bin")
+    with pytest.raises(InputError, match="knows none of the"):
+        small(str(tmp_path / "alien.bin"), tmp_path / "o")
+    with pytest.raises(InputError, match="tokenization is 'nope'"):
+        small(None, tmp_path / "o", tokenization="nope")
+    with pytest.raises(InputError, match="backend 'cloud' is not known: take local or ray"):
+        small(words, tmp_path / "o", backend="cloud")
+    assert not (tmp_path / "o").exists()
+
+
+def test_all_that_is_wrong_with_a_plan_is_said_together():
+    with pytest.raises(InputError) as error:
+        plan_of(
+            methods=("nope", "none", "none"),
+            shots=(1, "some"),
+            seeds=(),
+            run=replace(RUN, validation=0),
+            test=texts_of(("mix",)),
+        )
+    message = str(error.value)
+    for part in (
+        "method 'nope' is not known: take some of none,",
+        "shots 1: give numbers of rows a class, 2 or more, or all",
+        "shots 'some'",
+        "no seeds given",
+        "methods has the same entry twice: nope, none, none",
+        "validation is 0",
+        "made.csv and made.csv share no label",
+    ):
+        assert part in message
+    assert "\n" not in message
+
+
+def test_the_rest_of_what_is_refused(words, tmp_path):
+    refused(r"reference 'tfidf' is not compared: take one of none", words, tmp_path / "o", reference="tfidf")
+    no_labels = Table(texts=["a"], labels=None, name="bare.csv", dropped=0)
+    refused(r"bare.csv was read without labels", words, tmp_path / "o", data=no_labels)
+    (tmp_path / "o2/model").mkdir(parents=True)
+    (tmp_path / "o2/model/thesis.txt").write_text("precious")
+    with pytest.raises(InputError, match="is a folder with other files in it"):
+        small(words, tmp_path / "o2")
+    assert (tmp_path / "o2/model/thesis.txt").read_text() == "precious"
+
+
+def test_labels_of_the_test_file_that_training_never_saw_count_as_wrong(words, tmp_path):
+    test = texts_of(rows=40, seed=1)
+    test = replace(test, labels=["unseen" if row < 30 else label for row, label in enumerate(test.labels)])
+    found = small(words, tmp_path, test=test)
+    assert len(found.records) == 3
+    assert all(record.metrics["accuracy"] <= 0.25 for record in found.records)
+    assert next(row["mean"] for row in found.rows if row["method"] == "tfidf-logreg") > 0.2
+
+
+def test_a_baseline_is_what_it_says(words, tmp_path):
+    """TF-IDF against scikit-learn's own analyzer, on words that both cut the same way."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    found = small(words, tmp_path)
+    learned, tested = found.plan.split(0)
+    vectorizer = TfidfVectorizer(token_pattern=r"\w+", ngram_range=(1, 2), sublinear_tf=True)
+    reference = LogisticRegression(max_iter=2000).fit(vectorizer.fit_transform(learned.texts), learned.labels)
+    score = reference.score(vectorizer.transform(tested.texts), tested.labels)
+    row = next(row for row in found.rows if row["method"] == "tfidf-logreg")
+    assert row["mean"] == pytest.approx(score)
+    assert row["parameters"] == reference.coef_.size + reference.intercept_.size
+
+
+def test_cells_come_seed_by_seed_so_that_what_is_done_early_is_a_whole_comparison():
+    plan = plan_of(shots=(4, "all"))
+    assert [cell.seed for cell in plan.cells()] == [0] * 8 + [1] * 8 + [2] * 8
+    assert len({plan.key(cell) for cell in plan.cells()}) == 24
+    assert plan.key(Cell(method="none", shots="all", seed=0)) == plan_of().key(Cell(method="none", shots="all", seed=0))
