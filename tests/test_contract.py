@@ -162,7 +162,7 @@ def test_frozen_uniform_learns_nothing_in_its_coordinates() -> None:
     ids, mask = padded("both")
     at = frozen.method(*frozen.semantics(ids, mask, None)).at
     assert torch.equal(at[..., :1], Span(source="uniform")(None, mask))
-    assert frozen.penalty(ids, mask, None) == 0
+    assert frozen.penalty(frozen.encode(ids, mask)) == 0
     assert list(classifier("vnait").model.method.coordinates.parameters())
 
 
@@ -171,15 +171,15 @@ def test_the_penalty_is_the_learned_coordinates_alone() -> None:
     for name in ("vnait", "vnait-paper"):
         model = classifier(name).model
         ids, mask = padded("both")
-        calm = model.penalty(ids, mask, None)
+        calm = model.penalty(model.encode(ids, mask))
         assert calm > 0
-        assert torch.equal(model.train().penalty(ids, mask, None), calm)
+        assert torch.equal(model.train().penalty(model.encode(ids, mask)), calm)
         for field in ("smoothness", "boundary"):
             setattr(model.config, field, 0.0)
-        assert model.penalty(ids, mask, None) == 0
+        assert model.penalty(model.encode(ids, mask)) == 0
     for name in ("none", "sinusoidal", "learned"):
         model = classifier(name).model
-        assert model.penalty(ids, mask, None) == 0
+        assert model.penalty(model.encode(ids, mask)) == 0
 
 
 def test_the_boundary_penalty_counts_where_bounds_are_soft() -> None:

@@ -220,7 +220,7 @@ def test_the_mean_is_over_real_tokens() -> None:
 
 def task_loss(model: PreTrainedModel, labels: Tensor) -> Tensor:
     """The loss less the regularizer."""
-    return model(ids(), labels=labels).loss - model.model.penalty(model.model.encode(ids(), None, None, None, None))
+    return model(ids(), labels=labels).loss - model.model.penalty(model.model.encode(ids()))
 
 
 def test_cross_entropy_and_the_regularizer() -> None:
@@ -228,7 +228,7 @@ def test_cross_entropy_and_the_regularizer() -> None:
     perturb(model)
     labels = torch.tensor([2, 0, 1])
     expected = nn.functional.cross_entropy(model(ids()).logits, labels)
-    assert model.model.penalty(model.model.encode(ids(), None, None, None, None)) > 0
+    assert model.model.penalty(model.model.encode(ids())) > 0
     torch.testing.assert_close(task_loss(model, labels), expected)
 
 

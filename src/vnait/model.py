@@ -152,11 +152,11 @@ class VnaitModel(VnaitPreTrainedModel):
 
     def encode(
         self,
-        input_ids: Ids,
-        attention_mask: AnyMask,
-        inputs_embeds: Embeds,
-        output_hidden_states: bool | None,
-        output_attentions: bool | None,
+        input_ids: Ids = None,
+        attention_mask: AnyMask = None,
+        inputs_embeds: Embeds = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
     ) -> Encoded:
         """`forward`, with what a head needs besides."""
         vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds)
