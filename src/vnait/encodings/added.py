@@ -1,4 +1,4 @@
-"""How "where" is told: encodings, from coordinates (B, T, C) to an `Injection`. They read axis 0 unless they say otherwise."""
+"""Encodings that add: vectors (B, T, D) that join the semantic vectors in the input layer. And one that says nothing."""
 
 from __future__ import annotations
 
