@@ -21,7 +21,7 @@ from vnait.baselines import BASELINES
 from vnait.comparison import Cell, Comparison, Plan, compare
 from vnait.errors import InputError
 from vnait.record import Record, read
-from vnait.text import Table
+from vnait.text import Table, split
 from vnait.train import Run
 
 RUN = Run(steps=4, eval_every=2, batch_size=8)
@@ -38,7 +38,7 @@ def texts_of(classes=("neg", "pos"), rows=48, seed=0, name="made.csv") -> Table:
 
 def word_file(folder: Path) -> str:
     """Eight-dimensional vectors of all words: small models, and no Word2Vec to train."""
-    words = ["a", "film", "plot", "cast", *sum(WORDS.values(), [])]
+    words = ["a", "film", "plot", "cast", *(word for told_by in WORDS.values() for word in told_by)]
     table = np.random.default_rng(0).normal(size=(len(words), 8)).astype(np.float32)
     vectors.save(vectors.Vectors(words, table, "made"), folder / "words.bin")
     return str(folder / "words.bin")
@@ -78,7 +78,7 @@ def test_rows_have_the_documented_keys_and_are_the_means_of_their_records(found)
         assert len(own) == row["seeds"] == 3 and row["metric"] == "accuracy"
         accuracies = [record.metrics["accuracy"] for record in own]
         assert row["mean"] == pytest.approx(np.mean(accuracies))
-        assert min(accuracies) <= row["ci_low"] <= row["mean"] <= row["ci_high"] <= max(accuracies)
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((min(accuracies), max(accuracies)))
         assert row["parameters"] == own[0].parameters > 0
         assert row["seconds"] == pytest.approx(np.mean([record.seconds for record in own]))
 
@@ -129,7 +129,6 @@ def test_all_methods_learn_from_the_same_rows_and_are_tested_on_the_same(words, 
     fit, baseline = module.train.fit, module.fit_baseline
 
     def note(method, table, test):
-        assert not {*zip(table.texts, range(48), strict=False)} & set()
         key = (len(table), table.fingerprint, test.fingerprint)
         seen.setdefault(key, set()).add(method)
 
@@ -181,17 +180,10 @@ def test_test_rows_are_held_out_by_each_seed_and_few_shots_come_from_the_rest():
 
 def test_words_and_vectors_are_learned_without_the_test_rows():
     table = texts_of()
-    plan = plan_of(table=table)
-    _, test = plan.split(0)
-    learned_on = set(test.texts)
-    marked = replace(
-        table, texts=[f"{text} secret secret" if text in learned_on else f"{text} open" for text in table.texts]
-    )
-    hidden = plan_of(table=marked)
-    known = hidden.lexicon(0).tokenizer.get_vocab()
-    pool, _ = hidden.split(0)
-    assert "open" in known and ("secret" in known) == any("secret" in text for text in pool.texts)
-    assert not any("secret" in text for text in pool.texts if text.removesuffix(" secret secret") not in learned_on)
+    _, held = split(table.labels, holdout=0.3, seed=0)
+    texts = [f"{text} {'secret secret' if row in held else 'open'}" for row, text in enumerate(table.texts)]
+    known = plan_of(table=replace(table, texts=texts)).lexicon(0).tokenizer.get_vocab()
+    assert "open" in known and "secret" not in known
 
 
 # How it runs decides nothing

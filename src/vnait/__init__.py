@@ -5,6 +5,7 @@
 `import vnait` imports torch alone; what needs transformers or scikit-learn is imported when it is first used.
 """
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -63,6 +64,10 @@ def __dir__() -> list[str]:
 
 
 @wrapt.when_imported("transformers.models.auto.configuration_auto")
+@wrapt.when_imported("transformers.modeling_utils")
 def _register(module: Any) -> None:
     """Once transformers' Auto classes are there, let them know ours; before, nobody can ask for them."""
-    import_module("vnait.model")
+    # modeling_utils imports configuration_auto. While it does, our models have no base yet; it calls again when it is whole.
+    base = sys.modules.get("transformers.modeling_utils")
+    if base is None or hasattr(base, "PreTrainedModel"):
+        import_module("vnait.model")

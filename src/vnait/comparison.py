@@ -6,20 +6,19 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from vnait import lexicon as lexicons
 from vnait import record as records
 from vnait import text as texts
 from vnait import train
 from vnait.baselines import BASELINES, fit_baseline
 from vnait.errors import InputError
 from vnait.lexicon import Lexicon
-from vnait.methods import METHODS
+from vnait.plan import ALL, Cell, Plan, Shots, labels_of
 from vnait.predict import check_replaceable
 from vnait.record import Record
 from vnait.statistics import Interval, interval
@@ -30,90 +29,6 @@ logger = logging.getLogger("vnait")
 
 DEFAULT_METHODS = ("none", "sinusoidal", "learned", "vnait-uniform", "vnait")
 METRIC = "accuracy"
-ALL = "all"
-Shots = int | str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One training of a comparison."""
-
-    method: str
-    shots: Shots
-    seed: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A comparison before it runs: what is compared, on what, with which settings."""
-
-    table: Table
-    test: Table | None
-    methods: tuple[str, ...]
-    shots: tuple[Shots, ...]
-    seeds: tuple[int, ...]
-    run: Run
-    vectors: str | None
-    tokenization: str
-    held_out: float = 0.3
-
-    def __post_init__(self) -> None:
-        if problems := list(self._problems()):
-            raise InputError("; ".join(problems) + ".")
-
-    def _problems(self) -> Iterator[str]:
-        for method in self.methods:
-            if method not in METHODS:
-                yield f"method {method!r} is not known: take some of {', '.join(METHODS)}"
-        for shots in self.shots:
-            if shots != ALL and (not isinstance(shots, int) or shots < 2):
-                yield f"shots {shots!r}: give numbers of rows a class, 2 or more, or {ALL}"
-        for name, given in (("methods", self.methods), ("shots", self.shots), ("seeds", self.seeds)):
-            if not given:
-                yield f"no {name} given: at least one is needed"
-            if len(set(given)) < len(given):
-                yield f"{name} has the same entry twice: {', '.join(map(str, given))}"
-        if not self.run.validation:
-            yield "validation is 0: the best method is chosen on validation rows, so hold some out"
-        if self.test is not None and not set(self.test.labels or []) & set(self.table.labels or []):
-            yield f"{self.test.name} and {self.table.name} share no label: check the label column of both"
-
-    def split(self, seed: int) -> tuple[Table, Table]:
-        """The rows to learn from and the rows to be tested on: the test file's, or held out by this seed."""
-        if self.test is not None:
-            return self.table, self.test
-        learn, test = texts.split(_labels(self.table), holdout=self.held_out, seed=seed)
-        return self.table.select(learn), self.table.select(test)
-
-    def rows(self, shots: Shots, seed: int) -> tuple[Table, Table]:
-        """The same split, with so many rows a class to learn from."""
-        pool, test = self.split(seed)
-        if shots == ALL:
-            return pool, test
-        return pool.select(texts.shots(_labels(pool), count=int(shots), seed=seed)), test
-
-    def lexicon(self, seed: int) -> Lexicon:
-        """Words and vectors of the learning side, labels unseen; the test rows stay out."""
-        pool, _ = self.split(seed)
-        if self.vectors is not None:
-            return lexicons.look_up(pool.texts, self.vectors, tokenization=self.tokenization)
-        return lexicons.learn(pool.texts, tokenization=self.tokenization, seed=seed)
-
-    def cells(self) -> list[Cell]:
-        """Every training, seed by seed, so that what is done early is a whole comparison on fewer seeds."""
-        return [
-            Cell(method=method, shots=shots, seed=seed)
-            for seed in self.seeds
-            for shots in self.shots
-            for method in (*BASELINES, *self.methods)
-        ]
-
-    def key(self, cell: Cell) -> str:
-        """The fingerprint of everything that decides a cell's result."""
-        run = asdict(replace(self.run, seed=cell.seed)) if cell.method in METHODS else {}
-        run.pop("method", None)
-        tests = self.test.fingerprint if self.test else self.held_out
-        return records.key_of(asdict(cell), run, self.table.fingerprint, tests, self.vectors, self.tokenization)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,12 +271,6 @@ def _labelled(data: str | Table, text: str, label: str) -> Table:
     return data if isinstance(data, Table) else texts.read(data, text=text, label=label)
 
 
-def _labels(table: Table) -> list[str]:
-    if table.labels is None:
-        raise InputError(f"{table.name} was read without labels; a comparison needs them.")
-    return table.labels
-
-
 def _warn_of_repeats(plan: Plan) -> None:
     learn, test = plan.split(plan.seeds[0])
     if count := texts.repeated(learn.texts, test.texts):
@@ -378,7 +287,7 @@ def _check_splits(plan: Plan) -> None:
         for shots in plan.shots:
             table, _ = plan.rows(shots, seed)
             if plan.run.validation:
-                texts.split(_labels(table), holdout=plan.run.validation, seed=seed)
+                texts.split(labels_of(table), holdout=plan.run.validation, seed=seed)
 
 
 def _values(found: list[Record]) -> list[float]:

@@ -74,13 +74,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Sequence[str], y: Sequence[Any]) -> Self:
         """Train on texts X (n,) and labels y (n,)."""
         given = _texts(X)
+        if y is None:
+            raise InputError("TextClassifier requires y to be passed, but the target y is None; give one label a text.")
         labels = np.asarray(y)
         if labels.ndim != 1 or len(labels) != len(given):
             raise InputError(f"y has shape {labels.shape} for {len(given)} texts; give one label a text.")
         _check_labels(y)
         table = Table(texts=given, labels=[str(label) for label in labels.tolist()], name="X", dropped=0)
+        classes = np.unique(labels)
+        if len(classes) < 2:
+            raise InputError(f"y has one class only ({classes[0]}); a classifier needs two or more.")
         self.fitted_ = fit(self._run(), table, self._lexicon(given))
-        self.classes_ = np.unique(labels)
+        self.classes_ = classes
         return self
 
     def predict_proba(self, X: Sequence[str]) -> NDArray[np.float64]:
@@ -91,6 +96,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Sequence[str]) -> NDArray[Any]:
         """The most probable label of each text, (n,)."""
+        check_is_fitted(self)
         answer: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
         return answer
 

@@ -1,0 +1,402 @@
+"""TextClassifier: scikit-learn's contract, pickles without tensors, and the same answers from the saved folder."""
+
+import copy
+import json
+import os
+import pickle
+import pickletools
+import random
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
+
+import vnait
+from vnait import TextClassifier, vectors
+from vnait.errors import InputError
+
+WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"]}
+
+
+def texts_of(rows=40, seed=0) -> tuple[list[str], list[str]]:
+    rng = random.Random(seed)
+    labels = [("neg", "pos")[row % 2] for row in range(rows)]
+    texts = [" ".join([*rng.choices(WORDS[label], k=2), *rng.choices(["a", "film"], k=4)]) for label in labels]
+    return texts, labels
+
+
+X, Y = texts_of()
+LABELS = {
+    "strings": Y,
+    "integers": [{"neg": 10, "pos": 2}[label] for label in Y],
+    "booleans": [label == "pos" for label in Y],
+    "an array of strings": np.array(Y),
+    "a series": pd.Series(Y, index=range(100, 140)),
+    "objects": np.array(Y, dtype=object),
+}
+QUICK = {"method": "none", "steps": 4, "num_layers": 1}
+
+
+def quick(**options) -> TextClassifier:
+    return TextClassifier(**{**QUICK, **options})
+
+
+@pytest.fixture(scope="module")
+def word_file(tmp_path_factory) -> str:
+    """Eight-dimensional vectors: small models."""
+    words = ["a", "film", *WORDS["neg"], *WORDS["pos"]]
+    path = tmp_path_factory.mktemp("vectors") / "words.bin"
+    table = np.random.default_rng(0).normal(size=(len(words), 8)).astype(np.float32)
+    vectors.save(vectors.Vectors(words, table, "made"), path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def learned(word_file) -> TextClassifier:
+    return TextClassifier("vnait", vectors=word_file, steps=30, learning_rate=0.03, batch_size=8).fit(X, Y)
+
+
+# Fit and predict
+
+
+@pytest.mark.parametrize("y", LABELS.values(), ids=LABELS)
+def test_labels_keep_their_own_type(y, word_file, tmp_path):
+    fitted = quick(vectors=word_file).fit(X, y)
+    expected = np.unique(np.asarray(y))
+    assert fitted.classes_.tolist() == expected.tolist() and fitted.classes_.dtype == expected.dtype
+    answer = fitted.predict(X)
+    assert answer.shape == (40,) and answer.dtype == expected.dtype and set(answer) <= set(expected)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.classes_.tolist() == expected.tolist()
+    assert [type(label) for label in again.classes_.tolist()] == [type(label) for label in expected.tolist()]
+    assert again.predict(X).tolist() == answer.tolist()
+
+
+def test_integers_are_ordered_as_numbers_and_probabilities_follow_them(word_file):
+    y = LABELS["integers"]  # as strings "10" comes before "2"
+    fitted = quick(vectors=word_file, steps=30, learning_rate=0.03, batch_size=8).fit(X, y)
+    assert fitted.classes_.tolist() == [2, 10]
+    probabilities = fitted.predict_proba(X)
+    assert probabilities.shape == (40, 2) and probabilities.sum(1) == pytest.approx(1)
+    assert fitted.classes_[probabilities.argmax(1)].tolist() == fitted.predict(X).tolist()
+    assert fitted.score(X, y) > 0.9
+
+
+def test_it_learns_and_scores(learned):
+    other_texts, other_labels = texts_of(seed=1)
+    assert learned.score(other_texts, other_labels) > 0.9
+    assert learned.score(other_texts, other_labels[::-1]) < 0.1
+
+
+def test_texts_may_be_a_list_an_array_or_a_series(learned):
+    expected = learned.predict_proba(X[:5])
+    for given in (tuple(X[:5]), np.array(X[:5]), np.array(X[:5], dtype=object), pd.Series(X[:5], index=range(7, 12))):
+        assert np.array_equal(learned.predict_proba(given), expected)
+
+
+def test_an_answer_does_not_hang_on_the_texts_beside_it(learned):
+    together = learned.predict_proba([*X, "a " * 50])
+    alone = np.concatenate([learned.predict_proba([text]) for text in X])
+    assert together[:40] == pytest.approx(alone, abs=1e-5)
+
+
+def test_the_same_random_state_gives_the_same_classifier(word_file):
+    one, same, other = (quick(vectors=word_file, random_state=seed).fit(X, Y).predict_proba(X) for seed in (3, 3, 4))
+    assert np.array_equal(one, same) and not np.array_equal(one, other)
+
+
+# scikit-learn's tools
+
+
+def test_parameters_are_got_set_and_cloned(word_file):
+    classifier = quick(vectors=word_file, random_state=5)
+    parameters = classifier.get_params()
+    assert parameters["method"] == "none" and parameters["random_state"] == 5 and parameters["validation"] == 0.2
+    assert clone(classifier).get_params() == parameters
+    assert classifier.set_params(method="vnait", steps=7) is classifier
+    assert classifier.get_params() == {**parameters, "method": "vnait", "steps": 7}
+    assert not hasattr(clone(classifier.fit(X, Y)), "classes_")
+
+
+def test_every_parameter_reaches_the_training(word_file):
+    options = {
+        "method": "learned",
+        "steps": 3,
+        "batch_size": 5,
+        "learning_rate": 0.5,
+        "dropout": 0.4,
+        "num_layers": 1,
+        "max_length": 3,
+        "tune_vectors": True,
+        "validation": 0.4,
+        "random_state": 6,
+    }
+    fitted = TextClassifier(**options, vectors=word_file, tokenization="characters")
+    with pytest.raises(InputError, match=r"knows none|a"):
+        TextClassifier(**options, vectors="missing.bin").fit(X, Y)
+    run = fitted.fit(X, Y).fitted_.record.run
+    assert {**options, "seed": 6} == {**{name: run[name] for name in options if name != "random_state"}, **SEEDS(run)}
+    assert fitted.fitted_.tokenizer.init_kwargs["tokenization"] == "characters"
+    assert set(fitted.get_params()) == {*options, "vectors", "tokenization"}
+
+
+def SEEDS(run) -> dict[str, int]:
+    return {"random_state": run["seed"], "seed": run["seed"]}
+
+
+def test_in_a_pipeline_under_cross_validation_and_a_grid_search(word_file):
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    pipeline = make_pipeline(lower, quick(vectors=word_file))
+    assert set(pipeline.fit([text.upper() for text in X], Y).predict(X)) <= {"neg", "pos"}
+    scores = cross_val_score(pipeline, X, Y, cv=3)
+    assert scores.shape == (3,) and np.isfinite(scores).all()
+    search = GridSearchCV(quick(vectors=word_file), {"steps": np.array([2, 4])}, cv=2).fit(X, Y)
+    again = pickle.loads(pickle.dumps(search.best_estimator_))  # numpy's numbers among the parameters
+    assert again.steps == search.best_params_["steps"]
+    assert np.array_equal(again.predict_proba(X), search.predict_proba(X))
+
+
+# Saved, pickled, loaded
+
+
+def test_a_pickle_gives_equal_probabilities(learned):
+    again = pickle.loads(pickle.dumps(learned))
+    assert np.array_equal(again.predict_proba(X), learned.predict_proba(X))
+    assert again.get_params() == learned.get_params()
+    assert np.array_equal(copy.deepcopy(learned).predict_proba(X), learned.predict_proba(X))
+
+
+def test_a_pickle_holds_the_models_own_files_and_no_tensor(learned, tmp_path):
+    written = pickle.dumps(learned)
+    named = {argument for code, argument, _ in pickletools.genops(written) if isinstance(argument, str)}
+    assert not any("torch" in name or name.startswith("numpy") for name in named)
+    assert {"model.safetensors", "config.json", "tokenizer.json"} <= named
+    learned.save(tmp_path / "model")
+    assert (tmp_path / "model/model.safetensors").read_bytes() in written
+
+
+def test_an_unfitted_one_can_be_pickled_too():
+    again = pickle.loads(pickle.dumps(quick()))
+    assert again.get_params() == quick().get_params()
+    with pytest.raises(NotFittedError):
+        again.predict(["a"])
+
+
+def test_saved_and_loaded_it_answers_the_same(learned, tmp_path):
+    learned.save(tmp_path / "model")
+    again = TextClassifier.load(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(X), learned.predict_proba(X))
+    assert again.get_params() == learned.get_params()
+    assert again.score(X, Y) == learned.score(X, Y)
+
+
+def test_a_path_as_vectors_is_saved_by_its_name(word_file, tmp_path):
+    from pathlib import Path
+
+    quick(vectors=Path(word_file)).fit(X, Y).save(tmp_path / "model")
+    assert TextClassifier.load(tmp_path / "model").vectors == word_file
+
+
+def test_a_model_of_the_command_line_loads_too(learned, tmp_path):
+    learned.fitted_.save(tmp_path / "model")
+    again = TextClassifier.load(tmp_path / "model")
+    assert again.method == "vnait" and again.classes_.tolist() == ["neg", "pos"]
+    assert np.array_equal(again.predict_proba(X), learned.predict_proba(X))
+
+
+@pytest.mark.parametrize("damage", ["notes", "weights", "settings", "words", "other words"])
+def test_a_damaged_folder_is_said_in_one_sentence(damage, learned, tmp_path):
+    folder = tmp_path / "model"
+    learned.save(folder)
+    name = {
+        "notes": "estimator.json",
+        "weights": "model.safetensors",
+        "settings": "config.json",
+        "words": "tokenizer.json",
+        "other words": "tokenizer.json",
+    }[damage]
+    content = (folder / name).read_text(errors="surrogateescape")
+    if damage == "other words":
+        settings = json.loads(content)
+        settings["model"]["vocab"].popitem()
+        (folder / name).write_text(json.dumps(settings))
+    else:
+        (folder / name).write_bytes((folder / name).read_bytes()[: len(content) // 2])
+    with pytest.raises(InputError, match="is damaged") as error:
+        TextClassifier.load(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_the_pipeline_of_transformers_agrees(learned, tmp_path):
+    import transformers
+
+    learned.save(tmp_path / "model")
+    pipe = transformers.pipeline("text-classification", model=str(tmp_path / "model"), top_k=None)
+    for text, probabilities in zip(X[:4], learned.predict_proba(X[:4]), strict=True):
+        found = {answer["label"]: answer["score"] for answer in pipe([text])[0]}
+        assert found == pytest.approx(dict(zip(["neg", "pos"], probabilities, strict=True)), abs=1e-5)
+    assert [answer[0]["label"] for answer in pipe(X)] == learned.predict(X).tolist()
+
+
+@pytest.mark.parametrize("order", [("vnait", "transformers"), ("transformers", "vnait")], ids=" first, ".join)
+def test_the_pipeline_of_transformers_agrees_in_a_fresh_process(order, learned, tmp_path):
+    learned.save(tmp_path / "model")
+    script = (
+        f"import sys\nimport {order[0]}\nimport {order[1]}\n"
+        "pipe = transformers.pipeline('text-classification', model=sys.argv[1])\n"
+        "print(type(pipe.model).__name__, *[answer['label'] for answer in pipe(sys.argv[2:])])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "model"), *X[:6]],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    assert done.stdout.split() == ["VnaitForSequenceClassification", *learned.predict(X[:6])]
+
+
+def test_explain_says_what_the_model_sees(learned):
+    found = learned.explain("a good zyx film")
+    assert found.tokens == ["a", "good", "zyx", "film"] and found.known == [True, True, False, True]
+    assert found.coordinates[-1] == pytest.approx(100) and sum(found.gaps) == pytest.approx(100)
+    assert all(gap > 0 for gap in found.gaps)
+    assert found.label == learned.predict(["a good zyx film"])[0]
+    assert found.probability == pytest.approx(learned.predict_proba(["a good zyx film"]).max())
+    assert found.method == "vnait" and found.formula == vnait.METHODS["vnait"].formula
+    assert found.enters == ["joins the semantic vectors in the input layer", "multiplies the attention scores"]
+    assert found.parameters == vnait.methods.parameters(learned.fitted_.model.model.method)
+
+
+def test_explain_cuts_where_the_model_cuts(word_file):
+    fitted = quick(vectors=word_file, method="sinusoidal", max_length=3).fit(X, Y)
+    found = fitted.explain("a good film a film")
+    assert found.tokens == ["a", "good", "film"] and found.coordinates == [0, 1, 2]
+
+
+# What a person can do wrong
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (X, None, "requires y to be passed, but the target y is None"),
+        (X, Y[:-1], "y has shape (39,) for 40 texts"),
+        (X, [Y], "y has shape (1, 40) for 40 texts"),
+        (X, ["neg"] * 40, "y has one class only (neg)"),
+        (X, [*Y[:-2], None, None], "y has no label at row 38 (2 in all)"),
+        (X, [*Y[:-1], float("nan")], "y has no label at row 39 (1 in all)"),
+        (X, np.array([1.0, np.nan] * 20), "y has no label at row 1 (20 in all)"),
+        (X, pd.Series([*Y[:-1], pd.NA], dtype="string"), "y has no label at row 39 (1 in all)"),
+        (X, [*Y[:-1], "rare"], "class 'rare' has 1 row"),
+        ("a text", ["a"], "X is one string"),
+        ([], [], "X is empty"),
+        ([*X[:-1], 3], Y, "X[39] is int, not a string"),
+        ([*X[:-1], None], Y, "X[39] is NoneType, not a string"),
+        (pd.DataFrame({"text": X}), Y, "X has 2 dimensions; give one column of texts"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_fits_nothing(x, y, message, word_file):
+    classifier = quick(vectors=word_file)
+    with pytest.raises(InputError) as error:
+        classifier.fit(x, y)
+    assert message in str(error.value) and "\n" not in str(error.value)
+    with pytest.raises(NotFittedError):
+        classifier.predict(X)
+
+
+def test_wrong_parameters_are_said_when_it_is_fitted():
+    with pytest.raises(InputError, match=r"method 'nope' is not known.*; batch_size is 0"):
+        quick(method="nope", batch_size=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("call", ["predict", "predict_proba", "explain", "save", "score"])
+def test_before_fit_everything_says_so(call):
+    with pytest.raises(NotFittedError):
+        getattr(quick(), call)(*((X, Y) if call == "score" else ("a text",)))
+
+
+# scikit-learn's own checks. They make matrices of numbers, so each row is written as a text, a word a cell; what the checks then
+# ask of the estimator (parameters, fitting, answers, order, pickles, state) they ask of TextClassifier itself.
+
+
+def written(matrix) -> list[str]:
+    rows = np.asarray(matrix, dtype=float)
+    return [
+        " ".join(f"x{column}{'n' if cell < 0 else 'p'}{abs(round(cell))}" for column, cell in enumerate(row))
+        for row in rows
+    ]
+
+
+class Written(TextClassifier):
+    def fit(self, X, y):
+        return super().fit(written(X), y)
+
+    def predict_proba(self, X):
+        return super().predict_proba(written(X))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.one_d_array, tags.input_tags.string = True, False, False
+        return tags
+
+
+NOT_FOR_TEXTS = {
+    "check_estimator_sparse_tag": "a text is no matrix, so it can't be a sparse one",
+    "check_estimator_sparse_array": "a text is no matrix, so it can't be a sparse one",
+    "check_estimator_sparse_matrix": "a text is no matrix, so it can't be a sparse one",
+    "check_methods_subset_invariance": "asks for 1e-7: float32 rounds differently in a batch of other size; held to 1e-5 above",
+    # Never asked, for the tag no_validation says that X is not checked as a matrix:
+    "check_n_features_in": "a text has no number of features",
+    "check_n_features_in_after_fitting": "a text has no number of features",
+    "check_fit1d": "texts are one-dimensional",
+    "check_fit2d_predict1d": "texts are one-dimensional",
+    "check_array_api_input": "strings are in no array API (skipped, unless SCIPY_ARRAY_API is set)",
+}
+
+
+def test_scikit_learns_checks_pass_where_they_apply_to_texts():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = estimator_checks.check_estimator(
+            Written(**QUICK, learning_rate=0.03), on_fail=None, on_skip=None, expected_failed_checks=NOT_FOR_TEXTS
+        )
+    failed = {result["check_name"]: repr(result["exception"]) for result in results if result["status"] == "failed"}
+    assert failed == {}
+    passed = [result["check_name"] for result in results if result["status"] == "passed"]
+    assert len(passed) >= 35
+    assert {
+        "check_estimators_unfitted",
+        "check_estimators_pickle",
+        "check_dict_unchanged",
+        "check_fit_idempotent",
+        "check_dont_overwrite_parameters",
+        "check_classifiers_train",
+        "check_classifiers_classes",
+        "check_classifiers_one_label",
+        "check_methods_sample_order_invariance",
+        "check_fit2d_1sample",
+        "check_pipeline_consistency",
+        "check_parameters_default_constructible",
+    } <= set(passed)
+
+
+def test_the_checks_that_no_validation_leaves_out_and_texts_can_answer():
+    estimator_checks.check_requires_y_none("Written", Written(**QUICK))
+
+
+def test_the_tags_say_that_it_reads_strings():
+    from sklearn.utils import get_tags
+
+    tags = get_tags(TextClassifier())
+    assert tags.input_tags.string and tags.input_tags.one_d_array and not tags.input_tags.two_d_array
+    assert tags.estimator_type == "classifier" and tags.target_tags.required
