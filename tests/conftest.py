@@ -11,7 +11,7 @@ from jaxtyping import install_import_hook
 
 # Before anything imports vnait: every annotation with a shape is checked at every call. Not in vnait.model: there, transformers makes
 # a dataclass of the configuration, and the check reads its __init__ before it has its arguments.
-TYPED = ("injection", "sources", "coordinates", "encodings", "inputs", "methods", "backbone")
+TYPED = ("injection", "coordinates", "encodings", "inputs", "methods", "backbone")
 CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
 install_import_hook([f"vnait.{name}" for name in TYPED], CHECK)
 

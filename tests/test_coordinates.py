@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from vnait.coordinates import Ends, Index, Jitter, Running, Span
+from vnait.coordinates.sources import UNIT_Z, Content, Free, Warp
 from vnait.inputs import smoothness
-from vnait.sources import UNIT_Z, Content, Free, Warp
 
 Counted = Callable[[], None]
 

@@ -63,11 +63,20 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_LATER])
 
 
-@wrapt.when_imported("transformers.models.auto.configuration_auto")
-@wrapt.when_imported("transformers.modeling_utils")
+# What vnait.model takes from transformers, by module. These import one another, in an order that depends on who asks first.
+_NEEDED = {
+    "transformers.modeling_utils": "PreTrainedModel",
+    "transformers.models.auto.configuration_auto": "AutoConfig",
+    "transformers.models.auto.modeling_auto": "AutoModel",
+}
+
+
 def _register(module: Any) -> None:
     """Once transformers' Auto classes are there, let them know ours; before, nobody can ask for them."""
-    # modeling_utils imports configuration_auto. While it does, our models have no base yet; it calls again when it is whole.
-    base = sys.modules.get("transformers.modeling_utils")
-    if base is None or hasattr(base, "PreTrainedModel"):
+    # A module that is half imported is no ground to stand on, and calls again when it is whole.
+    if all(hasattr(sys.modules[name], part) for name, part in _NEEDED.items() if name in sys.modules):
         import_module("vnait.model")
+
+
+for _name in _NEEDED:
+    wrapt.register_post_import_hook(_register, _name)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates import SPAN
-from vnait.sources import ZeroLinear
+from vnait.coordinates.sources import ZeroLinear
 
 X = Float[Tensor, "B T D"]
 

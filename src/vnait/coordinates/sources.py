@@ -17,6 +17,7 @@ UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at ga
 Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]
 Line = Float[Tensor, "B T"]
+At = Float[Tensor, "B T C"]
 
 
 class Uniform(nn.Module):

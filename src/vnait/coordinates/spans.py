@@ -1,28 +1,17 @@
-"""Where each token is: coordinates, (B, T, C) real numbers, from a mask and, for some, from the semantic vectors.
-
-Every part is called `coordinates(vectors, mask)` with `vectors` (B, T, D) or None and `mask` (B, T), True = real token, and says
-
-    causal        a token's coordinate never depends on what follows it
-    per_sentence  two sentences with the same mask may get different coordinates
-
-Whatever the part, padding gets the coordinate of the nearest real token, without gradient, and changes no real token's coordinate.
-Axis 0 is the main coordinate. Sums run in float32, in float64 where float32 can't keep neighbours apart, whatever the model's dtype.
-"""
+"""Coordinates along a text: the index, Vnait's span, the running coordinate, the ends."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.sources import Content, Free, Line, Mask, Uniform, Vectors, Warp, rank
+from vnait.coordinates.sources import At, Content, Free, Line, Mask, Uniform, Vectors, Warp, rank
 
 SPAN = 100.0
 MIN_GAP = 0.01  # the floor under a gap, as a fraction of the uniform gap
-
-At = Float[Tensor, "B T C"]
 
 
 class Index(nn.Module):
@@ -37,7 +26,7 @@ class Index(nn.Module):
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
         check_mask(mask)
-        return _nearest_real(rank(mask).float(), mask)[..., None]
+        return nearest_real(rank(mask).float(), mask)[..., None]
 
 
 class Span(nn.Module):
@@ -103,14 +92,14 @@ class Span(nn.Module):
     def locate(self, log_gaps: Line, mask: Mask) -> At:
         """S (or R) from the logarithms of the gaps."""
         if self.normalization == "none":
-            return _nearest_real(_running(log_gaps, mask, self.min_gap), mask)[..., None]
+            return nearest_real(_running(log_gaps, mask, self.min_gap), mask)[..., None]
         line = _fraction(log_gaps, mask, self.min_gap)
         if self.normalization == "sum":
             line = line / line.masked_fill(~mask, 0).sum(-1, keepdim=True)
         line = SPAN * line
         if self.bounds is not None:
             line = self.bounds(line)
-        return _nearest_real(line, mask)[..., None]
+        return nearest_real(line, mask)[..., None]
 
     def extra_repr(self) -> str:
         return f"normalization={self.normalization!r}, min_gap={self.min_gap}"
@@ -146,6 +135,42 @@ class Running(Span):
         )
 
 
+class Saturating(Running):
+    """S_i = 100 R_i / (R_i + tau), tau > 0 learned: a running coordinate inside (0, 100). Shape (B, T, 1). Causal where R is.
+
+    tau starts at `middle`, the number of tokens at which S reaches 50. Source: SPEC of this project, section 3.
+
+    >>> Saturating(middle=3)(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
+    tensor([25., 40., 50.], grad_fn=<ToCopyBackward0>)
+    """
+
+    def __init__(
+        self,
+        *,
+        source: str | nn.Module = "uniform",
+        dim: int | None = None,
+        max_length: int | None = None,
+        before: int = 1,
+        min_gap: float = MIN_GAP,
+        middle: float = 24.0,
+    ) -> None:
+        super().__init__(source=source, dim=dim, max_length=max_length, before=before, min_gap=min_gap)
+        if not middle > 0:
+            raise ValueError(f"middle={middle}; it must be a positive number of tokens.")
+        self.middle = middle
+        self.log_tau = nn.Parameter(torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """tau = middle."""
+        nn.init.constant_(self.log_tau, math.log(self.middle))
+
+    def locate(self, log_gaps: Line, mask: Mask) -> At:
+        """S from the logarithms of the gaps."""
+        running = super().locate(log_gaps, mask)
+        return SPAN * running / (running + self.log_tau.double().exp())
+
+
 class Ends(nn.Module):
     """A span with the distances from either end beside it: (S_i, R_i - R_1, R_n - R_i). Shape (B, T, 3).
 
@@ -174,43 +199,7 @@ class Ends(nn.Module):
         # Padding is left out of the smallest and filled in last: where it ties with R_1 it would take a share of the gradient.
         first = running.masked_fill(~mask, torch.inf).amin(-1, keepdim=True)
         ends = running - first, running[..., -1:] - running
-        return torch.cat([span, *(_nearest_real(end, mask)[..., None].to(span.dtype) for end in ends)], -1)
-
-
-class Jitter(nn.Module):
-    """In training, one number a sentence, uniform in (-shift, shift), is added to all its coordinates on axis 0.
-
-    `shift` is in the coordinate's own unit (hundredths of the text, for a span). In evaluation it changes nothing.
-    Source: RECIPE of this project; the global shift of CAPE (arXiv 2106.03143).
-
-    >>> Jitter(Span(source="uniform"), shift=6).eval()(None, torch.ones(1, 2, dtype=torch.bool))[0, :, 0]
-    tensor([ 50., 100.])
-    """
-
-    def __init__(self, coordinates: nn.Module, *, shift: float = 6.0) -> None:
-        super().__init__()
-        self.coordinates = coordinates
-        self.shift = shift
-
-    @property
-    def causal(self) -> bool:
-        """As the coordinates: a shift of all tokens tells none of them what follows."""
-        return bool(self.coordinates.causal)
-
-    @property
-    def per_sentence(self) -> bool:
-        """In training every sentence draws its own number."""
-        return self.training or bool(self.coordinates.per_sentence)
-
-    def forward(self, vectors: Vectors, mask: Mask) -> At:
-        at: Tensor = self.coordinates(vectors, mask)
-        if not self.training:
-            return at
-        shift = torch.empty(len(at), 1, 1, dtype=at.dtype, device=at.device).uniform_(-self.shift, self.shift)
-        return torch.cat([at[..., :1] + shift, at[..., 1:]], -1)
-
-    def extra_repr(self) -> str:
-        return f"shift={self.shift}"
+        return torch.cat([span, *(nearest_real(end, mask)[..., None].to(span.dtype) for end in ends)], -1)
 
 
 def _source(
@@ -226,7 +215,8 @@ def _source(
     return Uniform() if source == "uniform" else Warp(knots=knots)
 
 
-def _nearest_real(line: Tensor, mask: Mask) -> Tensor:
+def nearest_real(line: Tensor, mask: Mask) -> Tensor:
+    """The line with padding set to the nearest real token's value, cut from the gradient."""
     length = mask.shape[-1]
     place = torch.arange(length, device=mask.device).expand_as(mask)
     before = torch.where(mask, place, -length).cummax(-1).values

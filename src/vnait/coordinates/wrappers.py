@@ -1,0 +1,116 @@
+"""Coordinates that wrap others: what moves positions about in training, so that a model can't learn them by heart."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from vnait.coordinates.sources import At, Mask, Vectors, rank
+from vnait.coordinates.spans import check_mask, nearest_real
+
+
+class Jitter(nn.Module):
+    """In training, axis 0 becomes lambda (S_i + shift_b + local_i); in evaluation nothing changes. Any axes beside it stay.
+
+    shift     one number a sentence, uniform in (-shift, shift), in the coordinate's own unit (hundredths of the text, for a span)
+    local     one number a token, uniform in (-local, local); below half a gap it keeps the order
+    stretch   lambda, one a sentence, log-uniform in [1 / stretch, stretch]; 1 for none
+
+    Source: CAPE (arXiv 2106.03143), equation 7; with the shift alone, RECIPE of this project.
+
+    >>> from vnait.coordinates import Span
+    >>> Jitter(Span(source="uniform"), shift=6).eval()(None, torch.ones(1, 2, dtype=torch.bool))[0, :, 0]
+    tensor([ 50., 100.])
+    """
+
+    def __init__(self, coordinates: nn.Module, *, shift: float = 6.0, local: float = 0.0, stretch: float = 1.0) -> None:
+        super().__init__()
+        if shift < 0 or local < 0 or stretch < 1:
+            raise ValueError(
+                f"shift={shift}, local={local}, stretch={stretch}; expected shift, local >= 0 and stretch >= 1."
+            )
+        self.coordinates = coordinates
+        self.shift, self.local, self.stretch = shift, local, stretch
+
+    @property
+    def causal(self) -> bool:
+        """As the coordinates: what is drawn tells no token what follows it."""
+        return bool(self.coordinates.causal)
+
+    @property
+    def per_sentence(self) -> bool:
+        """In training every sentence draws its own numbers."""
+        return self.training or bool(self.coordinates.per_sentence)
+
+    def forward(self, vectors: Vectors, mask: Mask) -> At:
+        at = self.coordinates(vectors, mask)
+        if not self.training:
+            return at
+        line = at[..., 0] + _uniform(at, self.shift, (len(at), 1))
+        if self.local:
+            line = nearest_real(line + _uniform(at, self.local, line.shape), mask)
+        if self.stretch > 1:
+            line = line * _uniform(at, math.log(self.stretch), (len(at), 1)).exp()
+        return torch.cat([line[..., None], at[..., 1:]], -1)
+
+    def extra_repr(self) -> str:
+        return f"shift={self.shift}, local={self.local}, stretch={self.stretch}"
+
+
+class Randomized(nn.Module):
+    """In training, the positions of a sentence of n tokens are n random numbers of [0, limit), sorted; in evaluation the wrapped ones.
+
+    draw   "subset": integers without repetition (arXiv 2305.16843). "floats": real numbers (arXiv 2602.14050)
+
+    A sentence longer than `limit` is an error for "subset". Shape (B, T, 1).
+
+    >>> from vnait.coordinates import Index
+    >>> Randomized(Index(), limit=9).eval()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0]
+    tensor([0., 1., 2.])
+    """
+
+    def __init__(self, coordinates: nn.Module, *, limit: int = 2048, draw: str = "subset") -> None:
+        super().__init__()
+        if draw not in ("subset", "floats"):
+            raise ValueError(f"draw={draw!r} is not known; take subset or floats.")
+        self.coordinates = coordinates
+        self.limit, self.draw = limit, draw
+
+    @property
+    def causal(self) -> bool:
+        """As the coordinates. What is drawn hangs on the length alone, and only in training."""
+        return bool(self.coordinates.causal)
+
+    @property
+    def per_sentence(self) -> bool:
+        """In training every sentence draws its own positions."""
+        return self.training or bool(self.coordinates.per_sentence)
+
+    def forward(self, vectors: Vectors, mask: Mask) -> At:
+        if not self.training:
+            at: At = self.coordinates(vectors, mask)
+            return at
+        check_mask(mask)
+        drawn = torch.stack([self._sorted(int(count), mask) for count in mask.sum(-1)])
+        return nearest_real(drawn.gather(-1, rank(mask)), mask)[..., None]
+
+    def _sorted(self, count: int, mask: Mask) -> torch.Tensor:
+        """`count` sorted numbers, filled up to the width of the mask."""
+        if self.draw == "subset" and count > self.limit:
+            raise ValueError(
+                f"a text of {count} tokens can't have distinct positions below limit={self.limit}; raise it."
+            )
+        if self.draw == "subset":
+            numbers = torch.randperm(self.limit, device=mask.device)[:count].float()
+        else:
+            numbers = torch.rand(count, device=mask.device) * self.limit
+        return nn.functional.pad(numbers.sort().values, (0, mask.shape[-1] - count))
+
+    def extra_repr(self) -> str:
+        return f"limit={self.limit}, draw={self.draw!r}"
+
+
+def _uniform(like: At, reach: float, shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.empty(shape, dtype=like.dtype, device=like.device).uniform_(-reach, reach)

@@ -1,0 +1,260 @@
+"""Encodings that turn: angles (B, T, K/2) in radians, one a pair of channels, by which queries and keys are rotated. And layouts.
+
+Angles are computed in float64 and handed on without their whole turns, which no rotation shows: in (-pi, pi], so that float32
+holds them to 2e-7 at any position (p itself, at 100,000, would leave it 4e-3). Never in half precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vnait.injection import Injection
+
+At = Float[Tensor, "B T C"]
+Layout = Literal["half", "interleaved"]
+
+# Rule: what it needs and what it may have, beside factor and original_length, in transformers' names.
+_RULES: dict[str, tuple[set[str], set[str]]] = {
+    "linear": (set(), set()),
+    "dynamic": (set(), set()),
+    "yarn": (set(), {"attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"}),
+    "llama3": ({"low_freq_factor", "high_freq_factor"}, set()),
+    "longrope": ({"short_factor", "long_factor"}, {"attention_factor"}),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaling:
+    """How a rotation trained at one length is stretched to longer ones; frequencies and attention factor are transformers' own.
+
+    rule                "linear" (position interpolation), "dynamic" (NTK), "yarn", "llama3" or "longrope"
+    factor              how many times longer, at least 1
+    original_length     the length trained at; every rule but "linear" needs it
+    more                the rule's other numbers, under the names of a configuration's `rope_parameters`
+
+    "dynamic" and "longrope" depend on the length: here the sentence's own, its largest coordinate + 1, never the batch's; not below
+    `original_length`, and without gradient. So past that length an earlier token's angles change as the sentence grows.
+
+    Source: `ROPE_INIT_FUNCTIONS` of transformers (in float32); arXiv 2306.15595, 2309.00071, 2402.13753.
+
+    >>> Scaling(rule="llama3", factor=8.0, original_length=8192, more={"low_freq_factor": 1.0, "high_freq_factor": 4.0}).rule
+    'llama3'
+    """
+
+    rule: Literal["linear", "dynamic", "yarn", "llama3", "longrope"]
+    factor: float
+    original_length: int | None = None
+    more: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.rule not in _RULES:
+            raise ValueError(f"the scaling rule {self.rule!r} is not known; take {', '.join(_RULES)}.")
+        if not (math.isfinite(self.factor) and self.factor >= 1):
+            raise ValueError(f"a scaling factor of {self.factor} is not a stretch; give a number of at least 1.")
+        self._check_length()
+        self._check_more()
+
+    def rates(
+        self, size: int, base: float, length: Float[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "... size_half"], float]:
+        """Radians a position of the pairs of `size` channels, (size/2,) or (B, size/2) in float64; and the factor of cos and sin."""
+        if self.rule == "dynamic":
+            return self._ask(size, base, length.double()[:, None])  # broadcasts: one row of rates a sentence
+        rates, factor = self._ask(size, base, None)
+        if self.rule == "longrope":
+            assert self.original_length is not None
+            long, _ = self._ask(size, base, self.original_length + 1)
+            rates = torch.where(length[:, None] > self.original_length, long.to(length.device), rates.to(length.device))
+        return rates.to(length.device, torch.float64), factor
+
+    def _ask(self, size: int, base: float, length: Tensor | int | None) -> tuple[Tensor, float]:
+        from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+        numbers = {"factor": self.factor, "original_max_position_embeddings": self.original_length, **self.more}
+        config = SimpleNamespace(
+            rope_parameters={"rope_type": self.rule, "rope_theta": base, **numbers},
+            head_dim=size,
+            hidden_size=size,
+            num_attention_heads=1,
+            max_position_embeddings=self.original_length,
+            standardize_rope_params=lambda: None,
+        )
+        # On the CPU unless the length is elsewhere: float32 powers differ in the last digit between devices.
+        device = length.device if isinstance(length, Tensor) else torch.device("cpu")
+        return ROPE_INIT_FUNCTIONS[self.rule](config, device, seq_len=length)
+
+    def _check_length(self) -> None:
+        if self.rule == "linear":
+            if self.original_length is not None:
+                raise ValueError("linear scaling reads no original_length; leave it out.")
+        elif self.original_length is None or self.original_length < 2:
+            raise ValueError(
+                f"{self.rule} scaling was given original_length={self.original_length}; give the length trained at, "
+                "2 or more."
+            )
+
+    def _check_more(self) -> None:
+        needs, may = _RULES[self.rule]
+        given = set(self.more)
+        if not needs <= given <= needs | may:
+            raise ValueError(
+                f"{self.rule} scaling was given {_listed(given)} in `more`; it needs {_listed(needs)} and may have "
+                f"{_listed(may)}."
+            )
+        if self.rule == "llama3" and not 0 < self.more["low_freq_factor"] < self.more["high_freq_factor"]:
+            raise ValueError(
+                f"llama3 scaling was given low_freq_factor={self.more['low_freq_factor']} and "
+                f"high_freq_factor={self.more['high_freq_factor']}; the low one must be positive and below the high one."
+            )
+
+
+class Rotary(nn.Module):
+    """RoPE: turn_k = p * base^(-2k/R) over the first R/2 of the K/2 pairs, 0 over the others; turn, (B, T, K/2). Any real p.
+
+    width       K, the width of a head, even
+    share       R / K, the part of the channels that turns; R must be even. Pairs are (k, k + K/2): GPT-NeoX, whose partial rotation
+                pairs k with k + R/2, needs its rows reordered
+    scaling     how to reach past the length trained at
+
+    The attention factor m of yarn and longrope multiplies cos and sin in transformers, so it enters as `scale` = m^2, (B,): all of a
+    score, as in the YaRN paper (transformers leaves out the channels that don't turn). Source: arXiv 2104.09864, section 3.2.2.
+
+    >>> Rotary(width=4)(torch.tensor([[[1.0], [2.0]]])).turn
+    tensor([[[1.0000, 0.0100],
+             [2.0000, 0.0200]]])
+    """
+
+    def __init__(
+        self, *, width: int, base: float = 10_000.0, share: float = 1.0, scaling: Scaling | None = None
+    ) -> None:
+        super().__init__()
+        self.width, self.base, self.share, self.scaling = width, _checked_base(base), share, scaling
+        self.turning = _turning(width, share)
+        if scaling is not None:
+            _check_fit(scaling, self.turning)
+
+    def forward(self, at: At) -> Injection:
+        rates, factor = self._rates(at[..., 0].detach())
+        turn = _turn(at[..., :1], rates)
+        turn = F.pad(turn, (0, self.width // 2 - turn.shape[-1]))
+        return Injection(turn=turn, scale=None if factor == 1 else turn.new_full(at.shape[:1], factor**2))
+
+    def _rates(self, place: Float[Tensor, "B T"]) -> tuple[Tensor, float]:
+        """Radians a position, (pairs,) or (B, 1, pairs), and the factor of cos and sin."""
+        if self.scaling is None:
+            return _geometric(self.turning // 2, self.base, place.device), 1.0
+        rates, factor = self.scaling.rates(self.turning, self.base, place.amax(-1) + 1)
+        return (rates if rates.ndim == 1 else rates[:, None]), factor
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, base={self.base:g}, share={self.share:g}, scaling={self.scaling}"
+
+
+class Axial(nn.Module):
+    """RoPE of a grid: each of the first C = `axes` coordinate axes turns its own P = K/(2C) pairs; turn, (B, T, K/2). Any reals.
+
+    turn_(cP + k) = p_c * base^(-k/P): axis 0 has the first P pairs. Source: arXiv 2403.13298, section 3.2 (axial frequency).
+
+    >>> Axial(width=8)(torch.tensor([[[1.0, 2.0]]])).turn
+    tensor([[[1.0000, 0.1000, 2.0000, 0.2000]]])
+    """
+
+    def __init__(self, *, width: int, axes: int = 2, base: float = 100.0) -> None:
+        super().__init__()
+        if axes < 1 or width < 1 or width % (2 * axes):
+            raise ValueError(
+                f"a head width of {width} has no equal number of pairs for each of {axes} axes; "
+                "take a multiple of twice the axes."
+            )
+        self.width, self.axes, self.base = width, axes, _checked_base(base)
+
+    def forward(self, at: At) -> Injection:
+        if at.shape[-1] < self.axes:
+            raise ValueError(f"Axial turns by {self.axes} axes, given coordinates of {at.shape[-1]}; set axes=.")
+        rates = _geometric(self.width // (2 * self.axes), self.base, at.device)
+        return Injection(turn=_turn(at[..., : self.axes, None], rates).flatten(-2))
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, axes={self.axes}, base={self.base:g}"
+
+
+def convert_layout(
+    weight: Float[Tensor, "HK *D"], *, num_heads: int, source: Layout, target: Layout
+) -> Float[Tensor, "HK *D"]:
+    """The rows of a query or key projection (HK, D), or of its bias (HK,), reordered from one layout of pairs to another.
+
+    "half"          pairs (k, k + K/2): transformers' Llama, GPT-NeoX, this package's backbone
+    "interleaved"   pairs (2k, 2k + 1): the RoPE paper, Meta's Llama, GPT-J
+
+    Queries and keys both converted, and turned in the target layout, give the scores they gave in the source layout.
+
+    >>> convert_layout(torch.tensor([0.0, 1.0, 2.0, 3.0]), num_heads=1, source="half", target="interleaved")
+    tensor([0., 2., 1., 3.])
+    """
+    for name, layout in {"source": source, "target": target}.items():
+        if layout not in ("half", "interleaved"):
+            raise ValueError(f"{name}={layout!r} is not a known layout; take half or interleaved.")
+    if num_heads < 1 or len(weight) % (2 * num_heads):
+        raise ValueError(
+            f"{len(weight)} rows can't be shared among {num_heads} heads of even width; for keys of grouped heads, "
+            "num_heads is the number of key heads."
+        )
+    if source == target:
+        return weight
+    inner = (2, -1) if source == "half" else (-1, 2)
+    return weight.unflatten(0, (num_heads, *inner)).transpose(1, 2).flatten(0, 2)
+
+
+def _turn(places: Tensor, rates: Tensor) -> Tensor:
+    """places * rates without whole turns, in the precision of the places or of the model, and float32 at least."""
+    angle = places.double() * rates
+    angle = angle - (angle.detach() / math.tau).round() * math.tau
+    precise = torch.promote_types(places.dtype, torch.get_default_dtype())
+    return angle.to(torch.promote_types(precise, torch.float32))
+
+
+def _geometric(pairs: int, base: float, device: torch.device) -> Float[Tensor, " pairs"]:
+    """base^(-k/pairs): from 1 radian a position down to nearly 1/base."""
+    return base ** (-torch.arange(pairs, dtype=torch.float64, device=device) / pairs)
+
+
+def _checked_base(base: float) -> float:
+    if not (math.isfinite(base) and base > 1):
+        raise ValueError(f"base={base} gives no falling frequencies; give a number above 1.")
+    return base
+
+
+def _turning(width: int, share: float) -> int:
+    """R, the number of channels that turn."""
+    if width < 2 or width % 2:
+        raise ValueError(f"a head width of {width} can't be turned in pairs; take an even width of at least 2.")
+    turning = round(share * width)
+    if abs(turning - share * width) > 1e-6 or turning % 2 or not 0 < turning <= width:
+        raise ValueError(
+            f"share={share} of a head width of {width} is {share * width:g} channels; it must be an even number of "
+            f"them, 2 to {width}."
+        )
+    return turning
+
+
+def _check_fit(scaling: Scaling, turning: int) -> None:
+    if scaling.rule == "dynamic" and turning < 4:
+        raise ValueError("dynamic scaling spreads over at least 2 pairs, given 1; take a greater width or share.")
+    for name in ("short_factor", "long_factor"):
+        if name in scaling.more and len(scaling.more[name]) != turning // 2:
+            raise ValueError(
+                f"{name} has {len(scaling.more[name])} numbers; give one for each of the {turning // 2} turning pairs."
+            )
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"

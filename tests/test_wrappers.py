@@ -1,0 +1,119 @@
+"""Coordinates that move in training: Jitter as CAPE, Randomized; and the saturating coordinate of decoders."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating, Span
+
+SIDES = {
+    "right": [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]],
+    "left": [[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]],
+}
+
+
+def mask_of(side: str) -> torch.Tensor:
+    return torch.tensor(SIDES[side]).bool()
+
+
+def ones(length: int, rows: int = 1) -> torch.Tensor:
+    return torch.ones(rows, length, dtype=torch.bool)
+
+
+@given(shift=st.floats(0, 9), local=st.floats(0, 0.49), stretch=st.floats(1, 3), length=st.integers(2, 30))
+def test_jitter_draws_what_cape_writes(shift, local, stretch, length):
+    """lambda (p + shift + local): bounds of every part, order kept while the local part is below half a gap."""
+    torch.manual_seed(0)
+    at = Jitter(Index(), shift=shift, local=local, stretch=stretch)(None, ones(length, rows=8))[..., 0]
+    plain = Index()(None, ones(length, rows=8))[..., 0]
+    assert (at.diff(dim=-1) > 0).all()
+    slack = (shift + local) * stretch + (stretch - 1) * plain + 1e-3
+    assert ((at - plain).abs() <= slack).all()
+    gaps = at.diff(dim=-1)
+    assert (gaps <= (1 + 2 * local) * stretch + 1e-3).all() and (gaps >= (1 - 2 * local) / stretch - 1e-3).all()
+
+
+def test_one_stretch_a_sentence_and_it_is_log_uniform():
+    torch.manual_seed(0)
+    gaps = Jitter(Index(), shift=0, stretch=4.0)(None, ones(3, rows=4000))[..., 0].diff(dim=-1)
+    assert torch.allclose(gaps[:, 0], gaps[:, 1], rtol=1e-5)
+    octaves = gaps[:, 0].log() / torch.tensor(4.0).log()
+    assert octaves.abs().max() <= 1 + 1e-6 and octaves.mean().abs() < 0.05 and abs(octaves.var() - 1 / 3) < 0.03
+
+
+def test_local_noise_is_each_tokens_own_and_padding_follows_its_neighbour():
+    torch.manual_seed(0)
+    for side in SIDES:
+        mask = mask_of(side)
+        at = Jitter(Index(), shift=0, local=0.4)(None, mask)[..., 0]
+        moved = (at - Index()(None, mask)[..., 0])[1]
+        assert len(moved.unique()) == 5
+        real = at[0][mask[0]]
+        assert (at[0][~mask[0]] == (real[-1] if side == "right" else real[0])).all()
+
+
+def test_jitter_leaves_the_ends_alone():
+    jittered = Jitter(Ends(Span(source="uniform")), shift=6, local=0.1, stretch=2)
+    plain = jittered.coordinates(None, ones(6))
+    assert torch.equal(jittered(None, ones(6))[..., 1:], plain[..., 1:])
+
+
+@pytest.mark.parametrize("wrong", [{"shift": -1}, {"local": -0.1}, {"stretch": 0.5}])
+def test_jitter_refuses_what_is_no_width(wrong):
+    with pytest.raises(ValueError, match="expected shift, local >= 0 and stretch >= 1"):
+        Jitter(Index(), **wrong)
+
+
+@pytest.mark.parametrize("draw", ["subset", "floats"])
+@pytest.mark.parametrize("side", list(SIDES))
+def test_randomized_positions_are_sorted_distinct_and_below_the_limit(draw, side):
+    torch.manual_seed(0)
+    mask = mask_of(side)
+    at = Randomized(Index(), limit=50, draw=draw)(None, mask)[..., 0]
+    for row, real in zip(at, mask, strict=True):
+        assert (row[real].diff() > 0).all() and row.min() >= 0 and row.max() < 50
+        edge = row[real][-1] if side == "right" else row[real][0]
+        assert (row[~real] == edge).all()
+    assert bool((at == at.round()).all()) == (draw == "subset")
+    assert not torch.equal(at[0][mask[0]], at[1][:3])
+
+
+def test_randomized_positions_cover_the_range_evenly():
+    torch.manual_seed(0)
+    at = Randomized(Index(), limit=100)(None, ones(10, rows=2000))[..., 0]
+    counts = torch.bincount(at.long().flatten(), minlength=100)
+    assert counts.min() > 140 and counts.max() < 260  # 200 each, standard deviation 13
+
+
+def test_randomized_is_the_plain_index_in_evaluation():
+    wrapped = Randomized(Index()).eval()
+    assert torch.equal(wrapped(None, ones(4)), Index()(None, ones(4))) and not wrapped.per_sentence
+
+
+def test_randomized_says_when_a_text_is_too_long_and_when_a_draw_is_unknown():
+    with pytest.raises(ValueError, match=r"a text of 5 tokens .* limit=4; raise it"):
+        Randomized(Index(), limit=4)(None, ones(5))
+    with pytest.raises(ValueError, match="take subset or floats"):
+        Randomized(Index(), draw="other")
+    assert Randomized(Index(), limit=4, draw="floats")(None, ones(5)).shape == (1, 5, 1)
+
+
+def test_saturating_is_its_formula_and_never_changes_when_tokens_follow():
+    part = Saturating(middle=7.0)
+    with torch.no_grad():
+        part.log_tau.add_(0.5)
+    tau = 7.0 * torch.tensor(0.5, dtype=torch.float64).exp()
+    running = Running()(None, ones(40))
+    whole = part(None, ones(40))
+    torch.testing.assert_close(whole, 100 * running / (running + tau))
+    torch.testing.assert_close(part(None, ones(9)), whole[:, :9])
+    assert part.causal and (whole.diff(dim=1) > 0).all() and whole.max() < 100
+    whole.sum().backward()
+    assert nn.utils.parameters_to_vector([part.log_tau.grad]).abs().item() > 0
+
+
+def test_saturating_needs_a_middle():
+    with pytest.raises(ValueError, match="positive number of tokens"):
+        Saturating(middle=0)
