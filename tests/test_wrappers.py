@@ -1,5 +1,7 @@
 """Coordinates that move in training: Jitter as CAPE, Randomized; and the saturating coordinate of decoders."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -104,7 +106,8 @@ def test_saturating_is_its_formula_and_never_changes_when_tokens_follow():
     part = Saturating(middle=7.0)
     with torch.no_grad():
         part.log_tau.add_(0.5)
-    tau = 7.0 * torch.tensor(0.5, dtype=torch.float64).exp()
+    tau = part.log_tau.detach().double().exp()  # held in float32
+    assert tau.item() == pytest.approx(7 * math.exp(0.5), rel=1e-6)
     running = Running()(None, ones(40))
     whole = part(None, ones(40))
     torch.testing.assert_close(whole, 100 * running / (running + tau))
