@@ -18,8 +18,9 @@ import torch
 from vnait import comparison as module
 from vnait import vectors
 from vnait.baselines import BASELINES
-from vnait.comparison import Cell, Comparison, Plan, compare
+from vnait.comparison import Comparison, compare
 from vnait.errors import InputError
+from vnait.plan import Cell, Plan
 from vnait.record import Record, read
 from vnait.text import Table, split
 from vnait.train import Run

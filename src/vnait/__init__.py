@@ -67,6 +67,7 @@ def __dir__() -> list[str]:
 _NEEDED = {
     "transformers.modeling_utils": "PreTrainedModel",
     "transformers.models.auto.configuration_auto": "AutoConfig",
+    "transformers.models.auto.auto_factory": "auto_class_update",
     "transformers.models.auto.modeling_auto": "AutoModel",
 }
 

@@ -40,7 +40,7 @@ DEFAULT_DATA = "builtin:polarity"
 STOPPED = 130  # the exit code of what Ctrl-C ended
 
 # UsageError: typer carries a click of its own, and of its errors only the subclass BadParameter is public.
-_WRONG_USE: type[Exception] = typer.BadParameter.__mro__[1]
+_WRONG_USE: Any = typer.BadParameter.__mro__[1]
 
 Data = Annotated[str, typer.Argument(help="A CSV, TSV, JSONL or Parquet file, hf:NAME, or builtin:polarity.")]
 Text = Annotated[str, typer.Option("--text", help="The column of texts.")]
@@ -313,7 +313,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (typer.Abort, KeyboardInterrupt):
         stopped = True
     except _WRONG_USE as error:
-        sys.exit(_said(f"{error} See --help.", 2) if str(error) else 2)  # no words: the help was shown already
+        message = error.format_message().rstrip(".")  # empty where the help was shown instead
+        sys.exit(_said(f"{message}; see --help.", 2) if message else 2)
     except InputError as error:
         sys.exit(_said(error, 2))
     except BrokenPipeError:

@@ -12,8 +12,23 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnait.coordinates import Ends, Index, Jitter, SoftBounds, Span, check_mask
-from vnait.encodings import Anchors, Fourier, Silent, Sinusoid, Spatial, Table
+from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, SoftBounds, Span, check_mask
+from vnait.encodings import (
+    Anchors,
+    Buckets,
+    Decay,
+    Fire,
+    Fourier,
+    Kerple,
+    Relative,
+    Rotary,
+    Scaling,
+    Silent,
+    Sinusoid,
+    Slopes,
+    Spatial,
+    Table,
+)
 from vnait.injection import Injection, LogLength
 from vnait.inputs import Add, Fusion, LiteralFusion, Local, boundary, smoothness
 
@@ -56,7 +71,8 @@ class Method(nn.Module):
     @property
     def causal(self) -> bool:
         """No token is told anything about what follows it."""
-        return bool(self.coordinates.causal) and bool(self.inputs.causal) and self.scale is None
+        parts = (self.coordinates.causal, getattr(self.encoding, "causal", True), self.inputs.causal)
+        return all(map(bool, parts)) and self.scale is None
 
     def forward(self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Told:
         vectors = vectors.masked_fill(~mask[..., None], 0)  # no window reads padding, whatever is there
@@ -117,6 +133,13 @@ class Recipe:
     source: str
 
 
+def _rotary(size: Size, rule: str | None = None) -> nn.Module:
+    """RoPE for the heads of this size; with a rule, stretched to four times the longest text."""
+    original = None if rule == "linear" else size.max_length
+    scaling = None if rule is None else Scaling(rule=rule, factor=4.0, original_length=original)  # type: ignore[arg-type]
+    return Rotary(width=size.dim // size.num_heads, scaling=scaling)
+
+
 def _vnait(size: Size, source: str) -> Method:
     features = [Fourier(pairs=16), Anchors()]
     return Method(
@@ -142,6 +165,87 @@ METHODS: dict[str, Recipe] = {
         make=lambda size: Method(coordinates=Index(), encoding=Table(dim=size.dim, max_length=size.max_length)),
         formula="x = e + P[i]",
         source="BERT, arXiv 1810.04805",
+    ),
+    "fourier": Recipe(
+        make=lambda size: Method(
+            coordinates=Span(source="uniform"), encoding=Spatial(dim=size.dim, features="fourier", start=1.0)
+        ),
+        formula="x = e + MLP(sin, cos of 2 pi S/period), S = 100 i/n",
+        source="arXiv 2106.02795, on the span",
+    ),
+    "cape": Recipe(
+        make=lambda size: Method(
+            coordinates=Jitter(Index(), shift=5.0, local=0.5, stretch=1.03), encoding=Sinusoid(dim=size.dim)
+        ),
+        formula="sinusoidal on lambda (i + shift + local_i), drawn in training",
+        source="CAPE, arXiv 2106.03143",
+    ),
+    "randomized-sinusoidal": Recipe(
+        make=lambda size: Method(coordinates=Randomized(Index()), encoding=Sinusoid(dim=size.dim)),
+        formula="sinusoidal on n sorted random positions below 2048, drawn in training",
+        source="arXiv 2305.16843",
+    ),
+    "rope": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=_rotary(size)),
+        formula="q, k turned by i w_k, w_k = 10000^(-2k/K)",
+        source="arXiv 2104.09864, section 3.2.2",
+    ),
+    "rope-linear": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=_rotary(size, "linear")),
+        formula="rope on i/4",
+        source="position interpolation, arXiv 2306.15595",
+    ),
+    "rope-ntk": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=_rotary(size, "dynamic")),
+        formula="rope with a base that grows with the length past the longest text",
+        source="dynamic NTK, transformers' ROPE_INIT_FUNCTIONS",
+    ),
+    "rope-yarn": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=_rotary(size, "yarn")),
+        formula="rope, low frequencies / 4, high ones kept; scores * (0.1 ln 4 + 1)^2",
+        source="arXiv 2309.00071",
+    ),
+    "randomized-rope": Recipe(
+        make=lambda size: Method(coordinates=Randomized(Index()), encoding=_rotary(size)),
+        formula="rope on n sorted random positions below 2048, drawn in training",
+        source="arXiv 2305.16843",
+    ),
+    "lpi": Recipe(
+        make=lambda size: Method(coordinates=Running(source="content", dim=size.dim), encoding=_rotary(size)),
+        formula="rope on R_i = cumsum(softplus(f(e_{i-1}, e_i)))",
+        source="learned position increments; SPEC section 3",
+    ),
+    "alibi": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Slopes(num_heads=size.num_heads)),
+        formula="scores - m_h |i - j|",
+        source="arXiv 2108.12409, both directions",
+    ),
+    "t5": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Buckets(num_heads=size.num_heads)),
+        formula="scores + b_h[bucket(j - i)], 32 buckets",
+        source="arXiv 1910.10683, section 2.1",
+    ),
+    "shaw": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Relative(num_heads=size.num_heads, max_distance=16)),
+        formula="scores + b_h[clip(j - i, 16)]",
+        source="arXiv 1803.02155, section 3.2, one number a distance",
+    ),
+    "kerple": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Kerple(num_heads=size.num_heads)),
+        formula="scores - r1 log(1 + r2 |i - j|)",
+        source="arXiv 2205.09921, section 4",
+    ),
+    "fire": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Fire(num_heads=size.num_heads)),
+        formula="scores + f(log(1 + c|i-j|) / log(1 + c max(L, i)))",
+        source="arXiv 2310.04418, section 3",
+    ),
+    "cable": Recipe(
+        make=lambda size: Method(
+            coordinates=Running(source="content", dim=size.dim), encoding=Decay(num_heads=size.num_heads)
+        ),
+        formula="scores - m_h |R_i - R_j|, R = cumsum(softplus(f(e)))",
+        source="CABLE, arXiv 2503.08067, gaps shared by the heads",
     ),
     "vnait": Recipe(
         make=lambda size: _vnait(size, "warp"),

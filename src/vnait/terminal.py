@@ -79,7 +79,8 @@ def show_explanation(explanation: Explanation) -> None:
         bar = "#" * round(BAR * max(gap, 0.0) / unit)
         mark = "" if known else "  (unknown word)"
         print(f"{token}{' ' * (width - cell_len(token))}  {place:10.2f}  {gap:6.2f}  {bar}{mark}".rstrip())
-    print(f"\nmethod      {explanation.method}: {explanation.formula}")
+    method = f"method      {explanation.method}: {explanation.formula}"
+    print(f"\n{fill(method, Console().width, subsequent_indent=' ' * 12)}")
     for words in explanation.enters:
         print(f"enters      {words}")
     print(f"parameters  {explanation.parameters:,}")

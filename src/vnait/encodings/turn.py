@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
@@ -66,28 +65,22 @@ class Scaling:
     def rates(
         self, size: int, base: float, length: Float[Tensor, " B"]
     ) -> tuple[Float[Tensor, "... size_half"], float]:
-        """Radians a position of the pairs of `size` channels, (size/2,) or (B, size/2) in float64; and the factor of cos and sin."""
+        """Radians a position of the pairs of `size` channels, (size/2,) or (B, size/2), as precise as `length`; factor of cos and sin."""
         if self.rule == "dynamic":
-            return self._ask(size, base, length.double()[:, None])  # broadcasts: one row of rates a sentence
+            return self._ask(size, base, length[:, None])  # broadcasts: one row of rates a sentence
         rates, factor = self._ask(size, base, None)
+        rates = rates.to(length)
         if self.rule == "longrope":
             assert self.original_length is not None
             long, _ = self._ask(size, base, self.original_length + 1)
-            rates = torch.where(length[:, None] > self.original_length, long.to(length.device), rates.to(length.device))
-        return rates.to(length.device, torch.float64), factor
+            rates = torch.where(length[:, None] > self.original_length, long.to(length), rates)
+        return rates, factor
 
     def _ask(self, size: int, base: float, length: Tensor | int | None) -> tuple[Tensor, float]:
         from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
         numbers = {"factor": self.factor, "original_max_position_embeddings": self.original_length, **self.more}
-        config = SimpleNamespace(
-            rope_parameters={"rope_type": self.rule, "rope_theta": base, **numbers},
-            head_dim=size,
-            hidden_size=size,
-            num_attention_heads=1,
-            max_position_embeddings=self.original_length,
-            standardize_rope_params=lambda: None,
-        )
+        config = _Config({"rope_type": self.rule, "rope_theta": base, **numbers}, size, self.original_length)
         # On the CPU unless the length is elsewhere: float32 powers differ in the last digit between devices.
         device = length.device if isinstance(length, Tensor) else torch.device("cpu")
         return ROPE_INIT_FUNCTIONS[self.rule](config, device, seq_len=length)
@@ -117,6 +110,19 @@ class Scaling:
             )
 
 
+class _Config:
+    """What transformers' functions read of a model's configuration; a plain class, which torch.compile can follow."""
+
+    def __init__(self, rope_parameters: dict[str, Any], width: int, length: int | None) -> None:
+        self.rope_parameters = rope_parameters
+        self.head_dim = self.hidden_size = width
+        self.num_attention_heads = 1
+        self.max_position_embeddings = length
+
+    def standardize_rope_params(self) -> None:
+        """They are."""
+
+
 class Rotary(nn.Module):
     """RoPE: turn_k = p * base^(-2k/R) over the first R/2 of the K/2 pairs, 0 over the others; turn, (B, T, K/2). Any real p.
 
@@ -142,6 +148,11 @@ class Rotary(nn.Module):
         if scaling is not None:
             _check_fit(scaling, self.turning)
 
+    @property
+    def causal(self) -> bool:
+        """Not where the rates hang on the length: past `original_length` a longer text turns its first tokens otherwise."""
+        return self.scaling is None or self.scaling.rule not in ("dynamic", "longrope")
+
     def forward(self, at: At) -> Injection:
         rates, factor = self._rates(at[..., 0].detach())
         turn = _turn(at[..., :1], rates)
@@ -152,7 +163,8 @@ class Rotary(nn.Module):
         """Radians a position, (pairs,) or (B, 1, pairs), and the factor of cos and sin."""
         if self.scaling is None:
             return _geometric(self.turning // 2, self.base, place.device), 1.0
-        rates, factor = self.scaling.rates(self.turning, self.base, place.amax(-1) + 1)
+        length = F.pad(place.double(), (0, 1)).amax(-1) + 1  # the pad: a sentence without tokens has a length, too
+        rates, factor = self.scaling.rates(self.turning, self.base, length)
         return (rates if rates.ndim == 1 else rates[:, None]), factor
 
     def extra_repr(self) -> str:
@@ -188,8 +200,8 @@ class Axial(nn.Module):
 
 
 def convert_layout(
-    weight: Float[Tensor, "HK *D"], *, num_heads: int, source: Layout, target: Layout
-) -> Float[Tensor, "HK *D"]:
+    weight: Float[Tensor, "HK ..."], *, num_heads: int, source: Layout, target: Layout
+) -> Float[Tensor, "HK ..."]:
     """The rows of a query or key projection (HK, D), or of its bias (HK,), reordered from one layout of pairs to another.
 
     "half"          pairs (k, k + K/2): transformers' Llama, GPT-NeoX, this package's backbone

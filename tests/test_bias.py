@@ -1,0 +1,620 @@
+"""Biases: against transformers' BLOOM and T5, against loops written from the papers' formulas, and on the whole encoder."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from transformers import T5Config
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.t5.modeling_t5 import T5Attention
+
+from vnait.backbone import Encoder
+from vnait.coordinates import Index, Running
+from vnait.encodings.bias import Buckets, Decay, Fire, Kerple, Relative, Slopes, alibi_slopes
+from vnait.methods import Method
+
+HEADS = 6
+MAKE: dict[str, Callable[[], nn.Module]] = {
+    "slopes": lambda: Slopes(num_heads=HEADS),
+    "slopes-causal": lambda: Slopes(num_heads=HEADS, form="causal"),
+    "slopes-asymmetric": lambda: Slopes(num_heads=HEADS, form="asymmetric"),
+    "buckets": lambda: Buckets(num_heads=HEADS, num_buckets=8, max_distance=12),
+    "buckets-causal": lambda: Buckets(num_heads=HEADS, num_buckets=8, max_distance=20, bidirectional=False),
+    "relative": lambda: Relative(num_heads=HEADS, max_distance=4),
+    "kerple": lambda: Kerple(num_heads=HEADS),
+    "kerple-power": lambda: Kerple(num_heads=HEADS, form="power"),
+    "fire": lambda: Fire(num_heads=HEADS, hidden=5, threshold=3.0),
+    "decay": lambda: Decay(num_heads=HEADS),
+    "decay-heads": lambda: Decay(num_heads=HEADS, form="heads"),
+}
+BOTH = [torch.float32, torch.float64]
+CLOSE = {torch.float32: {"rtol": 1e-5, "atol": 1e-5}, torch.float64: {"rtol": 1e-10, "atol": 1e-10}}
+
+
+ONE_AXIS = [name for name in MAKE if name != "decay-heads"]
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Without the tests' own check of types, which would speak before the library's message."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(params=list(MAKE))
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def part_of(name: str) -> nn.Module:
+    """The part with every parameter off its start."""
+    torch.manual_seed(0)
+    part = MAKE[name]()
+    with torch.no_grad():
+        for parameter in part.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return part
+
+
+def places(name: str, *, sentences: int = 2, tokens: int = 6, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Fractional coordinates of every sentence's own, in no order, past the tables' ends too."""
+    axes = HEADS if name == "decay-heads" else 2
+    generator = torch.Generator().manual_seed(3)
+    at = torch.rand(sentences, tokens, axes, generator=generator, dtype=torch.float64) * 30 - 4
+    return at.float().to(dtype)  # what float32 can hold, so that both precisions see the same places
+
+
+def line(*numbers: float, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.tensor(numbers, dtype=dtype)[None, :, None]
+
+
+# --- Against transformers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_heads", range(1, 17))
+def test_blooms_alibi(num_heads: int) -> None:
+    """BLOOM leaves out what is the same for a whole row: its number for key j is ours plus m_h i."""
+    keep = torch.tensor([[1] * 9, [0, 0] + [1] * 7, [1] * 5 + [0] * 4])
+    theirs = build_alibi_tensor(keep, num_heads, torch.float32).view(3, num_heads, 1, 9)
+    words = torch.zeros(3, 9, 4)
+    told = {
+        form: Method(coordinates=Index(), encoding=Slopes(num_heads=num_heads, form=form))(words, keep.bool())
+        for form in ("causal", "symmetric")
+    }
+    difference = theirs - theirs.transpose(-1, -2)  # b_j - b_i = -m_h (i - j)
+    real = (keep[:, None, :, None] * keep[:, None, None, :]).bool().expand_as(difference)
+    torch.testing.assert_close(told["causal"].injection.bias[real], difference[real], rtol=1e-5, atol=1e-5)
+    before = real & torch.ones(9, 9, dtype=torch.bool).tril()
+    symmetric = told["symmetric"].injection.bias
+    torch.testing.assert_close(symmetric[before], difference[before], rtol=1e-5, atol=1e-5)
+    assert torch.equal(symmetric, symmetric.transpose(-1, -2))
+
+
+@pytest.mark.parametrize("num_heads", range(1, 33))
+def test_slopes_in_float64(num_heads: int) -> None:
+    """The paper's code's recursion, in exact powers of two: exponents, not products."""
+
+    def exponents(heads: int) -> list[float]:
+        if math.log2(heads).is_integer():
+            return [-8 * k / heads for k in range(1, heads + 1)]
+        below = 2 ** math.floor(math.log2(heads))
+        return exponents(below) + exponents(2 * below)[0::2][: heads - below]
+
+    assert alibi_slopes(num_heads) == pytest.approx([2**e for e in exponents(num_heads)], rel=1e-14)
+    told = Slopes(num_heads=num_heads)(line(0, 1, dtype=torch.float64)).bias[0, :, 0, 1]
+    assert (-told).tolist() == pytest.approx([2**e for e in exponents(num_heads)], rel=1e-14)
+
+
+def test_published_slopes() -> None:
+    assert alibi_slopes(8) == [2.0**-k for k in range(1, 9)]
+    assert alibi_slopes(6) == [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (32, 64), (16, 100), (64, 1000), (4, 3)])
+def test_t5s_buckets(bidirectional: bool, num_buckets: int, max_distance: int) -> None:
+    offsets = torch.arange(-3000, 3001)
+    ours = Buckets(num_heads=1, num_buckets=num_buckets, max_distance=max_distance, bidirectional=bidirectional).bucket(
+        offsets
+    )
+    theirs = T5Attention._relative_position_bucket(offsets, bidirectional, num_buckets, max_distance)
+    assert (ours != theirs).sum() == 0
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_t5s_buckets_are_read_at_every_distance(bidirectional: bool) -> None:
+    """Not the rule alone: the bias of a pair is its bucket's row, also past the table's ends."""
+    buckets = Buckets(num_heads=1, bidirectional=bidirectional)
+    with torch.no_grad():
+        buckets.weight.copy_(torch.arange(32.0)[:, None])
+        offsets = torch.arange(-3000.0, 3001.0)
+        told = torch.cat([buckets(line(0, offset)).bias[0, 0, 0, 1:] for offset in offsets[::7].tolist()])
+    theirs = T5Attention._relative_position_bucket(offsets[::7].long(), bidirectional)
+    assert torch.equal(told.long(), theirs)
+
+
+def test_where_t5s_last_bucket_starts() -> None:
+    two_ways, one_way = (Buckets(num_heads=1, bidirectional=both) for both in (True, False))
+    back = -torch.arange(0, 200)
+    assert (two_ways.bucket(back) == 15).nonzero()[0] == 91
+    assert (two_ways.bucket(-back) == 31).nonzero()[0] == 91
+    assert (one_way.bucket(back) == 31).nonzero()[0] == 113
+    assert len(two_ways.bucket(torch.arange(-200, 201)).unique()) == 31
+
+
+@pytest.mark.parametrize("dtype", BOTH)
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_t5s_bias_with_copied_weights(bidirectional: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    config = T5Config(num_heads=4, d_model=16, d_kv=4, is_decoder=not bidirectional)
+    theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0).to(dtype)
+    ours = Buckets(num_heads=4, bidirectional=bidirectional).to(dtype)
+    ours.load_state_dict(theirs.relative_attention_bias.state_dict())
+    words, keep = torch.zeros(1, 200, 4), torch.ones(1, 200, dtype=torch.bool)
+    told, expected = (
+        Method(coordinates=Index(), encoding=ours)(words, keep).injection.bias,
+        theirs.compute_bias(200, 200),
+    )
+    assert told.dtype == dtype
+    torch.testing.assert_close(told, expected, **CLOSE[dtype])
+    weight = torch.randn(told.shape, dtype=dtype) / 200
+    (told * weight).sum().backward()
+    (expected * weight).sum().backward()
+    torch.testing.assert_close(ours.weight.grad, theirs.relative_attention_bias.weight.grad, **CLOSE[dtype])
+
+
+# --- Against the formulas, pair by pair -------------------------------------------------------------------------------------------
+
+
+def softplus(x: Tensor) -> Tensor:
+    return torch.log(1 + torch.exp(x))
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    return 1 / (1 + torch.exp(-x))
+
+
+def between(value: Callable[[int], Tensor], offset: Tensor) -> Tensor:
+    """Linear from integer to integer."""
+    left = math.floor(offset.item())
+    return value(left) + (offset - left) * (value(left + 1) - value(left))
+
+
+def t5(part: Buckets, offset: Tensor, head: int) -> Tensor:
+    size, way = part.num_buckets, part.bidirectional
+
+    def value(number: int) -> Tensor:
+        row = T5Attention._relative_position_bucket(torch.tensor(number), way, size, part.max_distance)
+        return part.weight[row, head]
+
+    return between(value, offset)
+
+
+def asymmetric(part: Slopes, d: Tensor, head: int) -> Tensor:
+    left, right = sigmoid(part.sides[0, head]), sigmoid(part.sides[1, head])
+    return -left * d if d > 0 else right * d
+
+
+def fire(part: Fire, q: Tensor, k: Tensor, first: Tensor, head: int) -> Tensor:
+    c, threshold = torch.exp(part.log_c), torch.exp(part.log_threshold)
+    i = q - first.detach()
+    ratio = torch.log(c * abs(q - k) + 1) / torch.log(c * (i if i > threshold else threshold) + 1)
+    one, _, two = part.mlp
+    out = two.bias[head]
+    for unit in range(len(one.bias)):
+        x = one.weight[unit, 0] * ratio + one.bias[unit]
+        out = out + two.weight[head, unit] * (x if x > 0 else 0 * x)
+    return out
+
+
+def kerple_power(part: Kerple, d: Tensor, head: int) -> Tensor:
+    return -softplus(part.raw_r1[head]) * abs(d) ** (2 * sigmoid(part.raw_r2[head]))
+
+
+FORMULAS: dict[str, Callable[[nn.Module, Tensor, Tensor, Tensor, int], Tensor]] = {
+    "slopes": lambda part, q, k, first, h: -alibi_slopes(HEADS)[h] * abs(q[0] - k[0]),
+    "slopes-causal": lambda part, q, k, first, h: -alibi_slopes(HEADS)[h] * (q[0] - k[0]),
+    "slopes-asymmetric": lambda part, q, k, first, h: asymmetric(part, q[0] - k[0], h),
+    "buckets": lambda part, q, k, first, h: t5(part, k[0] - q[0], h),
+    "buckets-causal": lambda part, q, k, first, h: t5(part, k[0] - q[0], h),
+    "relative": lambda part, q, k, first, h: between(
+        lambda number: part.weight[min(max(number, -4), 4) + 4, h], k[0] - q[0]
+    ),
+    "kerple": lambda part, q, k, first, h: (
+        -softplus(part.raw_r1[h]) * torch.log(1 + softplus(part.raw_r2[h]) * abs(q[0] - k[0]))
+    ),
+    "kerple-power": lambda part, q, k, first, h: kerple_power(part, q[0] - k[0], h) if q[0] != k[0] else 0 * q[0],
+    "fire": lambda part, q, k, first, h: fire(part, q[0], k[0], first[0], h),
+    "decay": lambda part, q, k, first, h: -torch.exp(part.log_slope[h]) * abs(q[0] - k[0]),
+    "decay-heads": lambda part, q, k, first, h: -abs(q[h] - k[h]),
+}
+
+
+def looped(name: str, part: nn.Module, at: Tensor) -> Tensor:
+    """The formula for each head, query and key, one number at a time, in float64."""
+    formula = FORMULAS[name]
+    return torch.stack(
+        [
+            torch.stack([formula(part, query, key, row[0], head) for query in row for key in row])
+            for row in at
+            for head in range(HEADS)
+        ]
+    ).view(len(at), HEADS, at.shape[1], at.shape[1])
+
+
+@pytest.mark.parametrize("dtype", BOTH)
+def test_the_formula_values_and_gradients(name: str, dtype: torch.dtype) -> None:
+    part = part_of(name)
+    reference = copy.deepcopy(part).double()
+    part.to(dtype)
+    at, exact = places(name, dtype=dtype).requires_grad_(), places(name).requires_grad_()
+    told, expected = part(at).bias, looped(name, reference, exact)
+    assert told.dtype == dtype
+    torch.testing.assert_close(told, expected.to(dtype), **CLOSE[dtype])
+    weight = torch.randn(expected.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64) / 6
+    (told * weight.to(dtype)).sum().backward()
+    (expected * weight).sum().backward()
+    torch.testing.assert_close(at.grad, exact.grad.to(dtype), **CLOSE[dtype])
+    for ours, theirs in zip(part.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad.to(dtype), **CLOSE[dtype])
+
+
+def test_the_references_see_both_sides_of_every_branch() -> None:
+    """Else the loops would prove less than they seem to."""
+    at = places("fire")[..., 0]
+    since_first = at - at[:, :1]
+    assert (since_first > 4).any()
+    assert (since_first < 0).any()
+    distance = (at[:, :, None] - at[:, None, :]).abs()
+    assert (distance > 20).any()  # past every table
+    assert ((distance > 0) & (distance < 1)).any()
+
+
+@pytest.mark.parametrize("dtype", BOTH)
+def test_cable(dtype: torch.dtype) -> None:
+    """The paper: b_ij = S_i - S_j with S = cumsum(-softplus(W x + b)), for keys not after the query."""
+    torch.manual_seed(0)
+    words, project = torch.randn(2, 7, 5, dtype=torch.float64), nn.Linear(5, 3).double()
+    logits = project(words)
+    at = nn.functional.softplus(logits).cumsum(1)
+    told = Decay(num_heads=3, form="heads")(at.to(dtype)).bias
+    for sentence in range(2):
+        for head in range(3):
+            for i in range(7):
+                for j in range(i + 1):
+                    steps = [math.log1p(math.exp(logits[sentence, t, head].item())) for t in range(7)]
+                    expected = -sum(steps[: i + 1]) + sum(steps[: j + 1])
+                    assert told[sentence, head, i, j].item() == pytest.approx(expected, abs=CLOSE[dtype]["atol"])
+
+
+def test_decay_over_uniform_gaps_starts_as_alibi() -> None:
+    mask = torch.ones(1, 6, dtype=torch.bool)
+    decay = Decay(num_heads=4)(Running()(None, mask)).bias
+    torch.testing.assert_close(decay, Slopes(num_heads=4)(Index()(None, mask)).bias)
+
+
+# --- Laws of every part -----------------------------------------------------------------------------------------------------------
+
+
+def test_shape_and_precision(name: str) -> None:
+    part = part_of(name)
+    for at in (places(name, dtype=torch.float32), places(name, sentences=1, tokens=1, dtype=torch.float32)):
+        told = part(at)
+        assert told.bias.shape == (len(at), HEADS, at.shape[1], at.shape[1])
+        assert told.bias.dtype == torch.float32
+        assert (told.added, told.turn, told.scale) == (None, None, None)
+
+
+def test_keys_lie_side_by_side_in_memory(name: str) -> None:
+    """PyTorch's fused attention asks it of a bias, and falls back without it."""
+    assert part_of(name)(places(name)).bias.stride(-1) == 1
+
+
+@settings(max_examples=30)
+@given(shift=st.integers(-(2**20), 2**20), halves=st.lists(st.integers(-60, 60), min_size=1, max_size=6))
+def test_a_shift_of_all_coordinates_changes_nothing(shift: int, halves: list[int]) -> None:
+    for name in MAKE:
+        part, axes = part_of(name), HEADS if name == "decay-heads" else 1
+        at = torch.tensor(halves, dtype=torch.float64)[None, :, None].expand(-1, -1, axes) / 2
+        assert torch.equal(part(at).bias, part(at + shift).bias)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in MAKE if name != "fire"]
+)  # FIRE divides by the query's own coordinate
+def test_the_bias_depends_on_the_distance_alone(name: str) -> None:
+    axes = HEADS if name == "decay-heads" else 1
+    told = part_of(name)((torch.arange(9.0) * 1.25)[None, :, None].expand(-1, -1, axes)).bias
+    assert torch.equal(told[..., 1:, 1:], told[..., :-1, :-1])
+
+
+def test_fire_divides_by_the_query_and_not_by_the_key() -> None:
+    told = part_of("fire")(line(0, 2, 20)).bias[0]
+    within = part_of("fire")(line(0, 2)).bias[0]
+    torch.testing.assert_close(told[:, :2, :2], within)  # no token is told anything by those behind it
+    assert (told[:, 0, 2] - told[:, 2, 0]).abs().min() > 1e-4
+
+
+def test_the_first_index_is_the_query() -> None:
+    """A table that knows one offset, the key one step before the query: the diagonal below the main one."""
+    before = torch.diag(torch.ones(3), -1)
+    relative, buckets = Relative(num_heads=1, max_distance=2), Buckets(num_heads=1)
+    with torch.no_grad():
+        relative.weight[1] = 1
+        buckets.weight[1] = 1
+    for part in (relative, buckets):
+        assert torch.equal(part(line(0, 1, 2, 3)).bias[0, 0], before)
+    causal = Slopes(num_heads=1, form="causal")(line(0, 1, 2, 3)).bias[0, 0]
+    assert (causal.tril(-1) <= 0).all()
+    assert (causal.triu(1) >= 0).all()
+
+
+def test_asymmetric_slopes_have_sides() -> None:
+    slopes = Slopes(num_heads=2, form="asymmetric")
+    with torch.no_grad():
+        slopes.sides.copy_(torch.tensor([[0.0, 50.0], [-50.0, 0.0]]))  # to the left 1/2 and 1, to the right 0 and 1/2
+    told = slopes(line(0, 3)).bias[0]
+    torch.testing.assert_close(told[:, 1, 0], torch.tensor([-1.5, -3.0]))
+    torch.testing.assert_close(told[:, 0, 1], torch.tensor([0.0, -1.5]))
+    torch.manual_seed(0)
+    start = Slopes(num_heads=4000, form="asymmetric").sides
+    assert start.mean().item() == pytest.approx(-2, abs=0.05)
+    assert start.std().item() == pytest.approx(1, abs=0.05)
+
+
+def test_gradients_reach_the_coordinates_and_every_parameter(name: str) -> None:
+    part = part_of(name)
+    at = torch.tensor([0.3, 1.1, 2.9, 4.6])[None, :, None].repeat(2, 1, HEADS).requires_grad_()
+    weight = torch.randn(2, HEADS, 4, 4, generator=torch.Generator().manual_seed(5))
+    (part(at).bias * weight).sum().backward()
+    reached = at.grad if name == "decay-heads" else at.grad[..., 0]
+    assert (reached != 0).all()
+    for label, parameter in part.named_parameters():
+        assert parameter.grad is not None, label
+        assert (parameter.grad != 0).any(), label
+
+
+def test_gradients_are_finite_where_tokens_share_a_place(name: str) -> None:
+    part = part_of(name)
+    at = torch.tensor([5.0, 5.0, 5.0, 9.0])[None, :, None].repeat(1, 1, HEADS).requires_grad_()
+    told = part(at).bias
+    (told * torch.randn(told.shape, generator=torch.Generator().manual_seed(5))).sum().backward()
+    assert torch.isfinite(told).all()
+    assert torch.isfinite(at.grad).all()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in part.parameters())
+
+
+def test_the_steep_power_is_flat_at_zero_itself() -> None:
+    kerple = Kerple(num_heads=1, form="power")
+    with torch.no_grad():
+        kerple.raw_r2.fill_(-2.0)  # r2 = 0.24: the derivative of |d|^r2 is infinite at 0
+    at = line(3, 3).requires_grad_()
+    kerple(at).bias.sum().backward()
+    assert at.grad.abs().max() == 0
+    assert kerple.raw_r2.grad.abs().max() == 0
+
+
+def test_no_bias_is_infinite(name: str) -> None:
+    axes = HEADS if name == "decay-heads" else 1
+    at = torch.tensor([-1e7, 0.0, 1e-7, 1e7])[None, :, None].expand(-1, -1, axes)
+    assert torch.isfinite(part_of(name)(at).bias).all()
+
+
+def test_kerples_numbers_stay_in_their_range() -> None:
+    for form in ("log", "power"):
+        kerple, at = Kerple(num_heads=3, form=form), line(0, 2.0)
+        with torch.no_grad():
+            for raw in (kerple.raw_r1, kerple.raw_r2):
+                raw.copy_(torch.tensor([-30.0, 0.0, 30.0]))
+        told = kerple(at).bias[0, :, 0, 1]
+        assert (told < 0).all()
+        if form == "power":
+            assert told[2].item() == pytest.approx(-30 * 2**2, rel=1e-5)
+
+
+# --- Precision --------------------------------------------------------------------------------------------------------------------
+
+
+def test_distances_are_never_in_half_precision(name: str) -> None:
+    """8,192 tokens: a model in bfloat16, and autocast, change the parameters' rounding and not the places'."""
+    part = part_of(name)
+    axes = HEADS if name == "decay-heads" else 1
+    at = torch.arange(8160.0, 8192.0)[None, :, None].expand(-1, -1, axes)
+    exact = part(at).bias
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(part(at).bias, exact)
+    rounded = part.bfloat16()
+    told = rounded(at).bias
+    assert told.dtype == torch.float32
+    assert torch.equal(told, copy.deepcopy(rounded).float()(at).bias)
+
+
+def test_coordinates_far_away_keep_their_distances(name: str) -> None:
+    axes = HEADS if name == "decay-heads" else 1
+    near = torch.tensor([0.0, 0.25, 1.5])[None, :, None].expand(-1, -1, axes)
+    part = part_of(name)
+    torch.testing.assert_close(part(near.double() + 2**40).bias.float(), part(near).bias, rtol=1e-6, atol=1e-6)
+
+
+def test_neighbours_stay_apart_at_8192_tokens() -> None:
+    at = torch.arange(8192.0)[None, :, None]
+    for name in ("slopes", "kerple", "kerple-power", "decay"):
+        part = part_of(name).bfloat16()
+        whole = part(torch.cat([at[:, :1], at[:, -64:]], 1)).bias[0, :, 0, 1:]
+        assert (whole.diff(dim=-1) < 0).all()
+
+
+# --- Starts -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_tables_start_silent_or_at_their_scale() -> None:
+    for make in (Relative, partial(Buckets, num_buckets=1000)):
+        assert (make(num_heads=8, max_distance=500).weight == 0).all()
+        started = make(num_heads=8, max_distance=500, start=0.3).weight
+        assert started.square().mean().sqrt().item() == pytest.approx(0.3, rel=0.05)
+
+
+def test_kerple_starts_at_the_papers_draw() -> None:
+    torch.manual_seed(0)
+    for form, tops in (("log", (2, 1)), ("power", (1, 2))):
+        kerple = Kerple(num_heads=5000, form=form)
+        r1, r2 = softplus(kerple.raw_r1), softplus(kerple.raw_r2) if form == "log" else 2 * sigmoid(kerple.raw_r2)
+        for drawn, top in ((r1, tops[0]), (r2, tops[1])):
+            assert drawn.min() > 0.0099
+            assert drawn.max() < top * 1.0001
+            assert drawn.mean().item() == pytest.approx(top / 2, rel=0.05)
+
+
+def test_fire_starts_at_its_threshold() -> None:
+    fire = Fire(num_heads=1, threshold=24.0)
+    assert fire.log_c.exp().item() == pytest.approx(0.1)
+    assert fire.log_threshold.exp().item() == pytest.approx(24)
+
+
+def test_reset_parameters_starts_again(name: str) -> None:
+    torch.manual_seed(1)
+    fresh = MAKE[name]()
+    for part in (MAKE[name](), part_of(name)):
+        for module in part.modules():
+            if hasattr(module, "reset_parameters"):
+                torch.manual_seed(2)
+                module.reset_parameters()
+        for module in fresh.modules():
+            if hasattr(module, "reset_parameters"):
+                torch.manual_seed(2)
+                module.reset_parameters()
+        for one, other in zip(part.parameters(), fresh.parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+# --- In a method and in the encoder -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["left", "right", "both"])
+@pytest.mark.parametrize("name", ONE_AXIS)
+def test_padding_changes_no_bias_among_real_tokens(name: str, side: str) -> None:
+    method = Method(coordinates=Index(), encoding=part_of(name))
+    alone = method(torch.zeros(1, 5, 4), torch.ones(1, 5, dtype=torch.bool)).injection.bias
+    start = {"left": 4, "right": 0, "both": 2}[side]
+    mask = torch.zeros(2, 9, dtype=torch.bool)
+    mask[0, start : start + 5] = True
+    mask[1] = True
+    told = method(torch.zeros(2, 9, 4), mask).injection.bias
+    assert torch.equal(told[0, :, start : start + 5, start : start + 5], alone[0])
+
+
+def test_left_and_right_padding_give_the_same_gradients(name: str) -> None:
+    """Padding has the nearest real token's coordinate and no gradient, as every part of `vnait.coordinates` fills it."""
+    part = part_of(name)
+    weight = torch.randn(1, HEADS, 4, 4, generator=torch.Generator().manual_seed(5))
+    grads = []
+    for left, right in ((0, 0), (3, 0), (0, 3)):
+        at = torch.tensor([0.3, 1.1, 2.9, 8.6])[None, :, None].repeat(1, 1, HEADS).requires_grad_()
+        padded = torch.cat([at[:, :1].detach().repeat(1, left, 1), at, at[:, -1:].detach().repeat(1, right, 1)], 1)
+        told = part(padded).bias[:, :, left : left + 4, left : left + 4]
+        (told * weight).sum().backward()
+        grads.append(at.grad)
+    torch.testing.assert_close(grads[0], grads[1])
+    torch.testing.assert_close(grads[0], grads[2])
+
+
+@pytest.mark.parametrize("towards", ["future", "past"])
+def test_a_forbidding_bias_hides_keys_in_the_whole_encoder(towards: str) -> None:
+    torch.manual_seed(0)
+    encoder = Encoder(dim=8, num_heads=2, intermediate=16, num_layers=2, dropout=0.0).eval()
+    for parameter in encoder.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    hiding = Relative(num_heads=2, max_distance=3)
+    with torch.no_grad():
+        hiding.weight[slice(4, None) if towards == "future" else slice(0, 3)] = -1e4
+    method = Method(coordinates=Index(), encoding=hiding)
+    words, keep = torch.randn(1, 6, 8), torch.ones(1, 6, dtype=torch.bool)
+    changed = words.clone()
+    changed[:, 3] = torch.randn(8)  # a constant more would fall to the norm
+    one, other = (encoder(told.x, told.injection, keep) for told in (method(words, keep), method(changed, keep)))
+    blind, seeing = (slice(0, 3), slice(3, None)) if towards == "future" else (slice(4, None), slice(0, 4))
+    assert torch.equal(one[:, blind], other[:, blind])
+    assert ((one - other)[:, seeing].abs().amax(-1) > 1e-4).all()
+
+
+@pytest.mark.parametrize("name", ONE_AXIS)
+def test_every_part_reaches_the_attention_weights(name: str) -> None:
+    torch.manual_seed(0)
+    encoder = Encoder(dim=12, num_heads=HEADS, intermediate=16, num_layers=1, dropout=0.0).eval()
+    method = Method(coordinates=Index(), encoding=part_of(name))
+    words, keep = torch.randn(1, 5, 12), torch.ones(1, 5, dtype=torch.bool)
+    told = method(words, keep)
+    states = encoder.trace(told.x, told.injection, keep)
+    (weights,) = encoder.weights(states, told.injection, keep)
+    query, key = encoder.blocks[0].attention.queries_and_keys(encoder.blocks[0].norm_attention(told.x), told.injection)
+    scores = torch.einsum("bhik,bhjk->bhij", query, key) / math.sqrt(2) + told.injection.bias
+    torch.testing.assert_close(weights, scores.softmax(-1))
+
+
+def test_state_dicts_go_round(name: str) -> None:
+    part, other = part_of(name), MAKE[name]()
+    other.load_state_dict(part.state_dict())
+    at = places(name, dtype=torch.float32)
+    assert torch.equal(part(at).bias, other(at).bias)
+
+
+# --- What the parts say -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        *(
+            (lambda make=make: make(num_heads=0), "num_heads=0; a bias needs at least one head")
+            for make in (Slopes, Buckets, Kerple, Fire, Decay)
+        ),
+        (lambda: Relative(num_heads=-1, max_distance=2), "num_heads=-1; a bias needs at least one head"),
+        (
+            lambda: Slopes(num_heads=2, form="both"),
+            "form='both' is not known; take one of symmetric, causal, asymmetric",
+        ),
+        (lambda: Kerple(num_heads=2, form="exp"), "form='exp' is not known; take one of log, power"),
+        (lambda: Decay(num_heads=2, form="axis"), "form='axis' is not known; take one of shared, heads"),
+        (lambda: Buckets(num_heads=2, num_buckets=31), "num_buckets=31, .* as many for either"),
+        (lambda: Buckets(num_heads=2, num_buckets=2), "num_buckets=2, .* expected 2 buckets a direction or more"),
+        (lambda: Buckets(num_heads=2, num_buckets=1, bidirectional=False), "num_buckets=1, .* expected 2 buckets"),
+        (lambda: Buckets(num_heads=2, max_distance=8), "max_distance=8, .* above half of a direction's buckets"),
+        (lambda: Relative(num_heads=2, max_distance=0), "max_distance=0; a table of distances needs at least 1"),
+        (lambda: Fire(num_heads=2, hidden=0), "hidden=0, threshold=512.0; expected hidden >= 1 and threshold > 0"),
+        (lambda: Fire(num_heads=2, threshold=0.0), "hidden=32, threshold=0.0; expected"),
+        (
+            lambda: Decay(num_heads=2, form="heads")(line(0, 1)),
+            'reads one axis a head: given 1 axes for 2 heads; .* form="shared"',
+        ),
+    ],
+)
+def test_messages(make: Callable[[], object], message: str) -> None:
+    with unchecked(), pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        (Slopes(num_heads=2), "num_heads=2, form='symmetric'"),
+        (Buckets(num_heads=2), "num_buckets=32, max_distance=128, bidirectional=True"),
+        (Kerple(num_heads=2), "form='log'"),
+        (Fire(num_heads=2), "threshold=512"),
+        (Decay(num_heads=2), "num_heads=2, form='shared'"),
+    ],
+)
+def test_what_a_part_shows_of_itself(part: nn.Module, shown: str) -> None:
+    assert shown in repr(part)

@@ -1,0 +1,673 @@
+"""The command line: every command, one JSON document, 80 columns, and one sentence for whatever a person did wrong."""
+
+import contextlib
+import gzip
+import io
+import json
+import logging
+import multiprocessing
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.cells import cell_len
+
+from vnait import cli, predict, vectors
+from vnait.errors import InputError
+
+VNAIT = Path(sys.executable).with_name("vnait")
+WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"], "mix": ["odd", "even", "mid"]}
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def rows_of(classes=("neg", "pos"), rows=48, seed=0) -> list[tuple[str, str]]:
+    rng = random.Random(seed)
+    labels = [classes[row % len(classes)] for row in range(rows)]
+    return [(" ".join([*rng.choices(WORDS[label], k=2), *rng.choices(["a", "film"], k=4)]), label) for label in labels]
+
+
+def table(path: Path, rows=None, header="text,label") -> str:
+    path.write_text(header + "\n" + "".join(f"{text},{label}\n" for text, label in rows or rows_of()))
+    return str(path)
+
+
+def word_file(path: Path, words=None) -> str:
+    """Eight-dimensional vectors: small models, and no Word2Vec to train."""
+    words = words or ["a", "film", *(word for told_by in WORDS.values() for word in told_by)]
+    made = np.random.default_rng(0).normal(size=(len(words), 8)).astype(np.float32)
+    vectors.save(vectors.Vectors(words, made, "made"), path)
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def piped(monkeypatch):
+    """Standard output as in a pipe, 80 columns wide; and the log as it was."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    logger = logging.getLogger("vnait")
+    before = (logger.level, logger.propagate, logger.handlers[:])
+    yield
+    logger.level, logger.propagate, logger.handlers[:] = before
+
+
+@pytest.fixture(scope="session")
+def given(tmp_path_factory) -> Path:
+    """A folder with a table, vectors and a trained model, to be read only."""
+    folder = tmp_path_factory.mktemp("given")
+    data, words = table(folder / "data.csv"), word_file(folder / "words.bin")
+    cli.main(["train", data, "--vectors", words, "--out", str(folder / "model"), "--steps", "30", "--quiet"])
+    return folder
+
+
+@pytest.fixture
+def home(given, tmp_path, monkeypatch) -> Path:
+    """A working folder with copies of the table, the vectors and the model."""
+    for name in ("data.csv", "words.bin"):
+        shutil.copy(given / name, tmp_path)
+    shutil.copytree(given / "model", tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def vnait(capsys, monkeypatch):
+    """Run a command in this process: exit code, standard output, standard error."""
+
+    def run(*arguments: str, given: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        capsys.readouterr()
+        code = 0
+        try:
+            cli.main(arguments)
+        except SystemExit as leaving:
+            code = leaving.code
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def said(vnait, capsys):
+    """Run a command that must succeed: its standard output, without control characters; wide lines where asked."""
+
+    def run(*arguments: str, given: bytes = b"", narrow: bool = True) -> str:
+        code, out, _ = vnait(*arguments, given=given)
+        assert code == 0 and not CONTROL.search(out)
+        assert not narrow or max(map(cell_len, out.splitlines())) <= 80
+        return out
+
+    return run
+
+
+@pytest.fixture
+def document(vnait):
+    """Run a command with --json that must succeed: the one document that it prints."""
+
+    def run(*arguments: str, given: bytes = b"") -> dict:
+        code, out, _ = vnait(*arguments, "--json", given=given)
+        assert code == 0
+        return json.loads(out)  # refuses whatever stands before or after the document
+
+    return run
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in sorted(folder.rglob("*"))}
+
+
+SMALL = ("--vectors", "words.bin", "--steps", "4")
+
+
+# What every command gives
+
+
+def test_train(home, said, document):
+    out = said("train", "data.csv", *SMALL, "--out", "new")
+    assert out.splitlines()[-1] == "model: new" and "validation_accuracy" in out
+    found = document(
+        "train", "data.csv", *SMALL, "--out", "new", "--test", "data.csv", "--method", "none", "--seed", "3"
+    )
+    assert found["model"] == "new"
+    record = found["record"]
+    assert (record["method"], record["seed"], record["run"]["steps"]) == ("none", 3, 4)
+    assert {"accuracy", "validation_accuracy"} <= set(record["metrics"])
+    assert sorted(path.name for path in home.iterdir()) == ["data.csv", "model", "new", "words.bin"]
+    assert predict.load("new").record.key == record["key"]
+
+
+def test_every_option_of_train_reaches_the_run(home, document):
+    run = document(
+        *("train", "data.csv", "--out", "new", "--vectors", "words.bin", "--steps", "2", "--max-length", "3"),
+        *("--learning-rate", "0.5", "--tune-vectors", "--tokens", "characters", "--quiet"),
+    )["record"]["run"]
+    assert (run["steps"], run["max_length"], run["learning_rate"], run["tune_vectors"]) == (2, 3, 0.5, True)
+    assert predict.load("new").tokenizer.init_kwargs["tokenization"] == "characters"
+
+
+def test_compare(home, said, document):
+    options = ("--methods", "none,vnait", "--seeds", "3", "--shots", "6,all", "--jobs", "1", *SMALL, "--out", "c")
+    out = said("compare", "data.csv", *options)
+    for part in (
+        "data.csv: 48 rows, 2 classes, 3 seeds",
+        "6 labels a class",
+        "all labels",
+        "minus vnait, points",
+        "tfidf-logreg",
+        "average-logreg",
+        "At 6 labels a class: ",
+        "With all labels: ",
+        "model: c/model",
+        "records: c/records.jsonl",
+    ):
+        assert part in out
+    found = document("compare", "data.csv", *options)
+    assert set(found) == {"rows", "paired", "best", "records", "model"}
+    assert len(found["rows"]) == 8 and len(found["paired"]) == 6
+    assert {"method", "metric", "mean", "ci_low", "ci_high", "seeds", "parameters", "seconds"} <= set(found["rows"][0])
+    assert {"method", "against", "difference", "ci_low", "ci_high"} <= set(found["paired"][0])
+    assert found["best"] in ("none", "vnait") and f"best on validation: {found['best']}" in out
+    assert (found["records"], found["model"]) == ("c/records.jsonl", "c/model")
+    assert predict.load(found["model"]).record.method == found["best"]
+
+
+@pytest.mark.parametrize("where", ["{home}/data.csv", "../{home.name}/data.csv", "data.csv"])
+def test_compare_without_a_place_writes_below_runs(home, document, where):
+    data = where.format(home=home)
+    found = document("compare", data, "--methods", "none", "--seeds", "1", "--jobs", "1", *SMALL)
+    assert found["records"] == "runs/data.csv/records.jsonl" and Path(found["records"]).is_file()
+
+
+def test_progress_and_notes_go_to_standard_error_and_quiet_silences_them(home, vnait):
+    blank = table(home / "blank.csv", [*rows_of(), (" ", "pos")])
+    _, out, err = vnait("train", blank, *SMALL, "--out", "new", "--json")
+    assert "vnait: " in err and "dropped 1 of 49 rows" in err and json.loads(out)
+    _, _, err = vnait("train", blank, *SMALL, "--out", "new", "--quiet")
+    assert err == ""
+
+
+def test_texts_that_are_cut_are_counted(home, vnait):
+    _, _, err = vnait("train", "data.csv", *SMALL, "--out", "new", "--max-length", "3")
+    assert "vnait: 48 of 48 texts were cut to 3 tokens; the longest has 6." in err.splitlines()
+
+
+def test_predict(home, said, document):
+    fitted = predict.load("model")
+    texts = [text for text, _ in rows_of()]
+    lines = said("predict", "model", "data.csv", narrow=False).splitlines()
+    assert lines[0] == "text,label,probability_neg,probability_pos" and len(lines) == 49
+    assert [line.split(",")[0] for line in lines[1:]] == texts
+    found = document("predict", "model", "data.csv")["rows"]
+    assert [row["text"] for row in found] == texts
+    for row, probabilities in zip(found, fitted.probabilities(texts), strict=True):
+        assert row["label"] == fitted.classes[probabilities.argmax()]
+        assert [row["probability_neg"], row["probability_pos"]] == pytest.approx(probabilities, abs=1e-6)
+    assert said("predict", "model", "data.csv", "--out", "answers.csv") == "48 rows: answers.csv\n"
+    assert Path("answers.csv").read_text().splitlines() == lines
+
+
+def test_predict_keeps_the_name_of_the_column(home, document):
+    data = table(home / "body.csv", header="body,label")
+    assert document("predict", "model", data, "--text", "body")["rows"][0]["body"] == rows_of()[0][0]
+
+
+def test_predict_reads_lines_of_standard_input(home, document):
+    rows = document("predict", "model", "-", given="good film\r\n\nschön, 很好\nlast".encode())["rows"]
+    assert [row["text"] for row in rows] == ["good film", "", "schön, 很好", "last"]
+
+
+@pytest.mark.parametrize(("tokens", "warned"), [("jieba", False), ("words", True)])
+def test_predict_counts_unknown_words_as_the_model_cuts_them(home, vnait, tokens, warned):
+    words = word_file(home / "zh.bin", ["电影", "很", "好", "坏", "我", "喜欢", "不"])
+    data = table(home / "zh.csv", [("我喜欢电影很好", "pos"), ("我不喜欢电影很坏", "neg")] * 12)
+    options = ("--vectors", words, "--steps", "2", "--tokens", tokens, "--out", "zh", "--quiet")
+    assert vnait("train", data, *options)[0] == 0
+    _, _, err = vnait("predict", "zh", data)
+    assert ("unknown words" in err) == warned  # character by character, 喜欢 and 电影 are no words
+
+
+def test_explain(home, said, document):
+    out = said("explain", "model", "a good zyx film")
+    lines = out.splitlines()
+    assert re.fullmatch(r"(neg|pos)  \(probability 0\.\d{3}\)", lines[0])
+    assert lines[2].split() == ["token", "coordinate", "gap"]
+    assert [line.split()[0] for line in lines[3:7]] == ["a", "good", "zyx", "film"]
+    assert [("(unknown word)" in line) for line in lines[3:7]] == [False, False, True, False]
+    assert lines[6].split()[1] == "100.00" and all(re.search(" #+", line) for line in lines[3:7])
+    assert "method      vnait: " in out and "enters      joins the semantic vectors" in out and "parameters  " in out
+    found = document("explain", "model", "a good zyx film")
+    assert found["tokens"] == ["a", "good", "zyx", "film"] and found["known"] == [True, True, False, True]
+    assert len(found["coordinates"]) == len(found["gaps"]) == 4 and found["method"] == "vnait"
+
+
+def test_explain_lines_up_wide_characters(home, said):
+    lines = said("explain", "model", "我 good").splitlines()
+    assert cell_len(lines[3].split("  ")[0].rstrip() + " " * 3) == 5 and lines[3].startswith("我     ")
+
+
+def test_list(said, document):
+    out = said("list", "--dim", "96")
+    rows = document("list", "--dim", "96")["rows"]
+    assert {"none", "sinusoidal", "learned", "vnait", "vnait-uniform", "vnait-paper"} <= {row["name"] for row in rows}
+    for row in rows:
+        assert set(row) >= {"name", "formula", "parameters", "learned", "causal", "source"}
+        line = next(line for line in out.splitlines() if line.startswith(f"{row['name']} "))
+        assert f"{row['parameters']:,}" in line
+        squeezed = " ".join(out.split())
+        assert row["formula"] in squeezed and row["source"] in squeezed  # wrapped, never cut
+
+
+def test_params(said, document):
+    out = said("params", "--dim", "768")
+    counts = {row["name"]: row["parameters"] for row in document("params", "--dim", "768")["rows"]}
+    assert counts["learned table, 512 rows"] == 393_216 and counts["learned table, 1024 rows"] == 786_432
+    assert counts["the papers' sizes (hidden 2d)"] == 7_084_032
+    assert counts["compact, bottleneck 16"] == 87_712 and counts["compact, bottleneck 64"] == 198_400
+    assert all(f"{count:,}" in out for count in counts.values())
+    assert "18.0 times more" in out and "4.5 times fewer" in out and "2.0 times fewer" in out and "the same" in out
+
+
+def test_vectors(home, said, document):
+    out = said("vectors", "train", "data.csv", "--out", "v.txt", "--dim", "4", "--epochs", "1")
+    assert re.search(r"^words +8$", out, re.MULTILINE) and re.search(r"^dim +4$", out, re.MULTILINE)
+    assert document("vectors", "train", "data.csv", "--out", "v.txt", "--dim", "4")["words"] == 8
+    assert document("vectors", "info", "v.txt")["format"] == "word2vec text"
+    assert "word2vec text" in said("vectors", "info", "v.txt")
+    assert document("vectors", "convert", "v.txt", "v.bin")["format"] == "word2vec binary"
+    assert "word2vec binary" in said("vectors", "convert", "v.txt", "v.bin")
+    assert np.array_equal(vectors.load("v.bin").table, vectors.load("v.txt").table)
+
+
+def test_the_installed_command_writes_plain_text_into_a_pipe():
+    done = subprocess.run(
+        [VNAIT, "params"], capture_output=True, text=True, env={**os.environ, "TERM": "xterm-256color"}
+    )
+    assert done.returncode == 0 and done.stderr == "" and "learned table" in done.stdout
+    assert not CONTROL.search(done.stdout) and max(map(cell_len, done.stdout.splitlines())) <= 80
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(home, given):
+    table(home / "long.csv", rows_of(rows=2000))
+    script = f"{VNAIT} predict model long.csv | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True)
+    assert done.stdout == "text,label,probability_neg,probability_pos\n" and done.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [(), ("vectors",)])
+def test_without_a_command_there_is_help(vnait, arguments):
+    code, out, err = vnait(*arguments)
+    assert code == 2 and "Usage:" in out and err == ""
+
+
+@pytest.mark.parametrize("arguments", [(), ("compare",), ("train",), ("predict",), ("vectors", "convert")])
+def test_help_explains_itself(vnait, arguments):
+    code, out, err = vnait(*arguments, "--help")
+    assert code == 0 and "Usage:" in out and err == ""
+
+
+# What a person can do wrong. Each entry prepares the folder and gives the command and a part of the sentence.
+
+
+def cut(path: Path, keep: float = 0.6) -> str:
+    path.write_bytes(path.read_bytes()[: int(keep * path.stat().st_size)])
+    return str(path)
+
+
+def changed(path: Path, **settings) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+
+def train_on(name: str, content: str | bytes | None, message: str, *options: str):
+    def prepare(home: Path):
+        if content is not None:
+            (home / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return ("train", name, *SMALL, "--out", "new", *options), message
+
+    return prepare
+
+
+def with_vectors(name: str, content: bytes | None, message: str):
+    def prepare(home: Path):
+        if content is not None:
+            (home / name).write_bytes(content)
+        return ("train", "data.csv", "--vectors", name, "--steps", "4", "--out", "new"), message
+
+    return prepare
+
+
+def with_model(damage, message: str, command=("predict", "model", "data.csv")):
+    def prepare(home: Path):
+        damage(home / "model")
+        return command, message
+
+    return prepare
+
+
+def plain(*arguments: str, message: str):
+    return lambda home: (arguments, message)
+
+
+def truncated(home: Path):
+    return (
+        "vectors",
+        "info",
+        cut(home / "words.bin"),
+    ), "is cut or damaged: 6 of the 11 vectors its first line promises"
+
+
+def rare(home: Path):
+    table(home / "rare.csv", [*rows_of(), ("odd film", "mix")])
+    return ("train", "rare.csv", *SMALL, "--out", "new"), "class 'mix' has 1 row; a class needs 2 rows"
+
+
+def few(home: Path):
+    table(home / "few.csv", [*rows_of(), *rows_of(("mix",), 10)])
+    return (
+        "compare",
+        "few.csv",
+        *SMALL,
+        "--shots",
+        "4,8",
+        "--out",
+        "new",
+    ), "8 shots are more than there are: class 'mix'"
+
+
+def unknown(home: Path):
+    word_file(home / "alien.bin", ["xyzzy", "plugh"])
+    return (
+        "train",
+        "data.csv",
+        "--vectors",
+        "alien.bin",
+        "--out",
+        "new",
+    ), "alien.bin knows none of the 8 words asked for"
+
+
+def precious(home: Path):
+    (home / "thesis").mkdir()
+    (home / "thesis/chapter.txt").write_text("precious")
+    return ("train", "data.csv", *SMALL, "--out", "thesis"), "is a folder with other files in it"
+
+
+GOOD = "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows_of())
+BAD_INPUT = {
+    "missing file": train_on("gone.csv", None, "there is no file gone.csv"),
+    "missing file to compare": plain("compare", "gone.csv", "--out", "new", message="there is no file gone.csv"),
+    "missing test file": train_on("some.csv", GOOD, "there is no file gone.csv", "--test", "gone.csv"),
+    "missing file to predict": plain("predict", "model", "gone.csv", message="there is no file gone.csv"),
+    "missing vectors": with_vectors("gone.bin", None, "there is no file gone.bin"),
+    "missing vectors to compare": plain(
+        "compare", "data.csv", "--vectors", "gone", "--out", "new", message="no file gone"
+    ),
+    "missing vectors to convert": plain("vectors", "convert", "gone.bin", "v.txt", message="there is no file gone.bin"),
+    "empty file": train_on("empty.csv", "", "empty.csv is empty"),
+    "header alone": train_on("head.csv", "text,label\n", "holds no rows below its header"),
+    "unknown format": train_on("data.xls", GOOD, "data.xls ends in .xls; expected one of .csv"),
+    "wrong text column": train_on(
+        "t.csv", GOOD, "has no column 'body'; its columns are 'text', 'label'", "--text", "body"
+    ),
+    "wrong label column": train_on(
+        "t.csv", GOOD, "has no column 'stars'; its columns are 'text', 'label'", "--label", "stars"
+    ),
+    "wrong column to compare": plain("compare", "data.csv", "--text", "x", message="its columns are 'text', 'label'"),
+    "wrong column to predict": plain(
+        "predict", "model", "data.csv", "--text", "x", message="its columns are 'text', 'label'"
+    ),
+    "one class": train_on("one.csv", "text,label\ngood film,pos\nfine film,pos\n", "has one class only (pos)"),
+    "one class to compare": lambda home: (
+        ("compare", table(home / "one.csv", rows_of(("pos",))), "--out", "new"),
+        "every row has the label 'pos'",
+    ),
+    "a class of one row": rare,
+    "a class with fewer rows than shots": few,
+    "empty texts": train_on("blank.csv", 'text,label\n" ",pos\n,neg\n', "holds no text: all 2 rows are empty"),
+    "label missing": train_on("nan.csv", GOOD + "good film,\n", "has 1 of 49 rows without a label: row 49"),
+    "label NaN": train_on("nan.jsonl", '{"text": "good", "label": "a"}\n{"text": "bad", "label": NaN}\n', "row 2"),
+    "broken UTF-8": train_on("b.csv", GOOD.encode() + b"caf\xe9,pos\n", "is not UTF-8: line 50 holds the byte 0xe9"),
+    "broken UTF-8 in standard input": lambda home: (
+        ("predict", "model", "-"),
+        "standard input is not UTF-8: line 2 holds the byte 0xff",
+    ),
+    "broken UTF-8 in an argument": plain("explain", "model", "caf\udce9", message="the text is not UTF-8"),
+    "truncated vectors": truncated,
+    "truncated vectors to train with": lambda home: (
+        ("train", "data.csv", "--vectors", cut(home / "words.bin"), "--out", "new"),
+        "is cut or damaged",
+    ),
+    "truncated vectors to compare with": lambda home: (
+        ("compare", "data.csv", "--vectors", cut(home / "words.bin"), "--out", "new", "--jobs", "1"),
+        "is cut or damaged",
+    ),
+    "truncated gzip vectors": with_vectors("v.gz", gzip.compress(b"2 2\na 1 2\nb 1 2\n")[:-12], "v.gz"),
+    "unreadable vectors": with_vectors("v.bin", b"\x00\x01\x02 no vectors", "v.bin has no format known here"),
+    "vectors of another width": with_vectors(
+        "w.txt", b"3 2\na 1 2\ngood 1 2 3\nbad 1 2\n", "line 3 has 3 numbers where 2 are expected"
+    ),
+    "zero known words": unknown,
+    "no model there": plain("predict", "gone", "data.csv", message="gone is no saved model: it has no config.json"),
+    "a folder that is no model": plain("explain", ".", "good film", message="is no saved model"),
+    "model weights cut": with_model(lambda folder: cut(folder / "model.safetensors"), "model is damaged"),
+    "model weights missing": with_model(lambda folder: (folder / "model.safetensors").unlink(), "model is damaged"),
+    "model settings cut": with_model(lambda folder: cut(folder / "config.json"), "config.json is damaged"),
+    "model words cut": with_model(lambda folder: cut(folder / "tokenizer.json"), "its tokenizer.json can't be read"),
+    "model words missing": with_model(lambda folder: (folder / "tokenizer.json").unlink(), "it has no tokenizer.json"),
+    "model of other sizes": with_model(
+        lambda folder: changed(folder / "config.json", num_hidden_layers=3), "its weights don't fit its config.json"
+    ),
+    "model of another version": with_model(
+        lambda folder: changed(folder / "config.json", vnait_format=99),
+        "this model is of format 99, and this vnait reads",
+    ),
+    "model of another version to explain": with_model(
+        lambda folder: changed(folder / "config.json", vnait_format=99),
+        "is of format 99",
+        ("explain", "model", "a film"),
+    ),
+    "model of an unknown method": with_model(
+        lambda folder: changed(folder / "config.json", method="vnait-9"), "method 'vnait-9' is not known"
+    ),
+    "another library's model": with_model(
+        lambda folder: changed(folder / "config.json", model_type="bert"), "holds no vnait"
+    ),
+    "record cut": with_model(lambda folder: cut(folder / "record.json"), "record.json is damaged"),
+    "unknown method": plain(
+        "train", "data.csv", "--method", "nope", "--out", "new", message="method 'nope' is not known"
+    ),
+    "unknown method to compare": plain(
+        "compare", "data.csv", "--methods", "none,nope", message="method 'nope' is not known"
+    ),
+    "shots of nonsense": plain(
+        "compare", "data.csv", "--shots", "16,many", message="--shots 16,many: 'many' is neither"
+    ),
+    "one shot": plain(
+        "compare", "data.csv", "--shots", "1", message="shots 1: give numbers of rows a class, 2 or more"
+    ),
+    "no shots": plain("compare", "data.csv", "--shots", ",", message="no shots given"),
+    "unknown tokens": plain(
+        "train", "data.csv", "--tokens", "x", "--out", "new", message="tokenization is 'x'; expected one"
+    ),
+    "unknown flag": plain("compare", "data.csv", "--speed", "9", message="No such option: --speed"),
+    "unknown command": plain("tune", message="No such command 'tune'"),
+    "missing option": plain("train", "data.csv", message="Missing option '--out'"),
+    "seeds of nonsense": plain("compare", "data.csv", "--seeds", "0", message="--seeds"),
+    "steps of nonsense": plain(
+        "train", "data.csv", "--steps", "0", "--out", "new", message="steps is 0: it must be 1 or more"
+    ),
+    "a seed too large": plain(
+        "train", "data.csv", "--seed", "4294967296", "--out", "new", message="seed is 4294967296"
+    ),
+    "a negative seed": plain("train", "data.csv", "--seed", "-1", "--out", "new", message="seed is -1"),
+    "unknown backend": plain("compare", "data.csv", *SMALL, "--backend", "x", "--out", "new", message="backend 'x'"),
+    "an empty text to explain": plain("explain", "model", " ", message="the text is empty"),
+    "nothing in standard input": lambda home: (("predict", "model", "-"), "standard input has no text"),
+    "a model over other files": precious,
+    "a model over a file": plain("train", "data.csv", *SMALL, "--out", "words.bin", message="words.bin is a file"),
+    "a model over the working folder": plain("train", "data.csv", *SMALL, "--out", ".", message="choose a new name"),
+    "answers below a file": plain("predict", "model", "data.csv", "--out", "data.csv/a.csv", message="can't write"),
+    "an unknown ending of vectors": plain(
+        "vectors", "convert", "words.bin", "v.xyz", message="has no ending known here"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_INPUT)
+def test_bad_input_is_one_sentence_and_changes_nothing(name, home, vnait):
+    arguments, message = BAD_INPUT[name](home)
+    before = tree(home)
+    stdin = {"broken UTF-8 in standard input": b"good\nbad \xff film\n", "nothing in standard input": b"\n \n"}
+    code, out, err = vnait(*arguments, given=stdin.get(name, b""))
+    assert err.startswith("vnait: ") and err.count("\n") == 1 and err.endswith("\n")
+    assert message in err and "Traceback" not in err
+    assert code == 2 and out == ""
+    assert tree(home) == before
+
+
+def test_bad_input_leaves_the_process_with_2_and_no_traceback(home):
+    done = subprocess.run([VNAIT, "vectors", "info", "gone.bin"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("vnait: there is no file gone.bin")
+
+
+def test_repeats_between_train_and_test_are_a_warning_with_their_count(home, vnait):
+    rows = rows_of()
+    table(home / "test.csv", [rows[0], rows[1], ("new film good", "pos"), ("new film bad", "neg")])
+    options = ("--methods", "none", "--seeds", "1", "--jobs", "1", *SMALL, "--out", "c")
+    code, _, err = vnait("compare", "data.csv", "--test", "test.csv", *options)
+    assert code == 0
+    assert "vnait: 2 of 4 test rows also occur among the rows to learn from" in err
+
+
+def test_a_training_that_fails_is_no_wrong_use(home, vnait):
+    before = set(tree(home))
+    code, out, err = vnait("train", "data.csv", *SMALL, "--out", "new", "--learning-rate", "1e30", "--quiet")
+    assert code == 1 and out == ""
+    assert err.startswith("vnait: the loss of vnait became") and err.count("\n") == 1
+    assert set(tree(home)) == before
+
+
+# A full disk
+
+
+@contextlib.contextmanager
+def full_after(size: int):
+    """The system refuses to make any file larger than `size` bytes: what a full disk does, without one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+
+
+WRITERS = {
+    "train": (("train", "data.csv", "--vectors", "words.bin", "--steps", "4", "--out", "model", "--quiet"), 3000),
+    "predict": (("predict", "model", "data.csv", "--out", "answers.csv"), 1000),
+    "vectors convert": (("vectors", "convert", "words.bin", "v.txt"), 300),
+    "vectors convert to gzip": (("vectors", "convert", "words.bin", "v.bin.gz"), 100),
+    "vectors convert to gensim": (("vectors", "convert", "words.bin", "v.kv"), 300),
+    "vectors train": (("vectors", "train", "data.csv", "--out", "v.bin"), 300),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_is_one_sentence_and_the_old_file_stays(name, home, vnait):
+    arguments, size = WRITERS[name]
+    for target in ("answers.csv", "v.txt", "v.bin", "v.bin.gz", "v.kv"):
+        Path(target).write_text("old")
+    before = tree(home)
+    with full_after(size):
+        code, out, err = vnait(*arguments)
+    assert "was not written: " in err and "File too large" in err
+    assert err.startswith("vnait: ") and err.count("\n") == 1
+    assert code == 2 and out == ""
+    assert tree(home) == before
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_model_that_does_not_fit_leaves_the_old_one(home, name):
+    fitted, before = predict.load("model"), tree(home)
+    size = Path("model", name).stat().st_size - 1
+    with full_after(size), pytest.raises(InputError, match=r"model was not written: .*File too large"):
+        fitted.save("model")
+    assert tree(home) == before
+    assert predict.load("model").record == fitted.record
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A disk of 64 KiB, where this user may mount one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(place)]
+    if os.geteuid() or not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a file system")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_disk_that_is_really_full(home, tiny_disk, vnait):
+    (tiny_disk / "v.bin").write_text("old")
+    (tiny_disk / "filler").write_bytes(bytes(50_000))
+    large = word_file(home / "large.bin", [f"w{number}" for number in range(1000)])
+    before = tree(tiny_disk)
+    for arguments in (
+        ("train", "data.csv", *SMALL, "--out", str(tiny_disk / "model"), "--quiet"),
+        ("vectors", "convert", large, str(tiny_disk / "v.bin")),
+    ):
+        code, out, err = vnait(*arguments)
+        assert code == 2 and out == "" and err.count("\n") == 1
+        assert "was not written: " in err and "No space left on device" in err
+        assert tree(tiny_disk) == before
+
+
+# Ctrl-C
+
+
+def run_command(folder: str, arguments: list[str]) -> None:
+    """`vnait` in a process of its own, what it says in files."""
+    torch.set_num_threads(1)
+    os.chdir(folder)
+    with (
+        open("out", "w") as out,
+        open("err", "w") as err,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        cli.main(arguments)
+
+
+def test_ctrl_c_in_a_training_is_one_sentence_and_the_same_command_goes_on(home, vnait):
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["vnait.train", "vnait.cli"])
+    command = ["train", "data.csv", "--vectors", "words.bin", "--steps", "90", "--quiet", "--out"]
+    process = context.Process(target=run_command, args=(str(home), [*command, "new"]))
+    process.start()
+    while not list(home.glob("new.checkpoints/*/step-*")):
+        assert process.is_alive()
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGINT)
+    process.join()
+    assert process.exitcode == 130
+    assert Path("out").read_text() == ""
+    assert Path("err").read_text() == (
+        "vnait: stopped; what was finished is kept, and the same command goes on from there.\n"
+    )
+    assert not Path("new").exists()
+    code, _, err = vnait(*command[:-2], "--out", "new")  # not quiet now
+    assert code == 0 and re.search(r"^vnait: going on from step (25|50|75)$", err, re.MULTILINE)
+    assert vnait(*command, "whole")[0] == 0
+    assert Path("new/model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()
+    assert not Path("new.checkpoints").exists()

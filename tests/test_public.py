@@ -1,0 +1,78 @@
+"""What `import vnait` gives, and what it costs."""
+
+import json
+import os
+import subprocess
+import sys
+from statistics import median
+
+import pytest
+
+import vnait
+
+HEAVY = ("transformers", "sklearn", "pandas", "gensim", "scipy", "datasets", "accelerate", "typer", "rich", "joblib")
+ENTRIES = {
+    "AutoConfig": "from transformers import AutoConfig; got = AutoConfig.for_model('vnait', hidden_size=8)",
+    "AutoModel": "from transformers import AutoModelForSequenceClassification as Auto\n"
+    "got = Auto.from_config(vnait.VnaitConfig(hidden_size=8)).config",
+    "auto_factory": "import transformers.models.auto.auto_factory\n"
+    "from transformers import AutoModel; got = AutoModel.from_config(vnait.VnaitConfig(hidden_size=8)).config",
+}
+
+
+def python(script: str) -> str:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    return done.stdout
+
+
+def test_all_is_alphabetical_and_about_twenty_names():
+    # As ruff sorts it: constants, then classes, then functions and modules, each by name.
+    assert vnait.__all__ == sorted(vnait.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name))
+    assert len(set(vnait.__all__)) == len(vnait.__all__)
+    assert 15 <= len(vnait.__all__) <= 25
+
+
+@pytest.mark.parametrize("name", vnait.__all__)
+def test_every_public_name_resolves_and_is_listed(name):
+    assert getattr(vnait, name) is not None
+    assert name in dir(vnait)
+    assert getattr(vnait, name).__doc__ or name == "METHODS"
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'vnait' has no attribute 'attend'"):
+        vnait.attend  # noqa: B018
+
+
+@pytest.fixture(scope="module")
+def imports() -> list[dict]:
+    """Three fresh processes: seconds of `import vnait` beyond torch's own, and what else it brought along."""
+    script = (
+        "import json, sys, time, torch\n"
+        "before = time.perf_counter()\nimport vnait\nseconds = time.perf_counter() - before\n"
+        "names = sorted({name.split('.')[0] for name in sys.modules})\nprint(json.dumps([seconds, names]))"
+    )
+    return [dict(zip(("seconds", "names"), json.loads(python(script)), strict=True)) for _ in range(3)]
+
+
+def test_import_needs_torch_alone(imports):
+    assert not set(HEAVY) & set(imports[0]["names"])
+    assert "torch" in imports[0]["names"]
+
+
+def test_import_takes_less_than_half_a_second_beyond_torch(imports):
+    assert median(found["seconds"] for found in imports) < 0.5
+
+
+def test_names_of_later_modules_come_when_they_are_asked_for():
+    script = (
+        "import sys, vnait\nprint('vnait.record' in sys.modules, vnait.Record.__name__, 'vnait.record' in sys.modules)"
+    )
+    assert python(script).split() == ["False", "Record", "True"]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_after_import_vnait_transformers_knows_our_models_whatever_is_asked_for_first(entry):
+    # transformers' modules import one another in an order that depends on the entry; ours must not come in between.
+    assert python(f"import vnait\n{ENTRIES[entry]}\nprint(got.model_type)") == "vnait\n"
