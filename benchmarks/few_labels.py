@@ -1,6 +1,6 @@
 """Every method and both baselines on six real sets with few labels: one table (methods x sets), written to few_labels.md.
 
-    VNAIT_DATA=DIR python benchmarks/few_labels.py [--seeds 5] [--shots 16,64] [--sets trec,mr] [--jobs N]
+    VNAIT_DATA=DIR python benchmarks/few_labels.py [--seeds 5] [--shots 16,64] [--sets trec,mr] [--methods vnait,rope] [--jobs N]
 
 DIR holds a folder a set with train.csv and test.csv (columns text and label). Rows a class are drawn from train.csv, validation rows among
 them; Word2Vec learns from all texts of train.csv without their labels; test.csv is only scored. One set of settings for all: nothing here
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from vnait.baselines import BASELINES
 from vnait.comparison import Comparison, compare
-from vnait.methods import METHODS
 from vnait.statistics import interval
 
+METHODS = ("none", "sinusoidal", "learned", "vnait", "vnait-uniform", "vnait-paper")
 SETS = ("trec", "mr", "subj", "ag_news", "tnews", "cola")
 HERE = Path(__file__).parent
 
@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--shots", default="16,64")
     parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--out", type=Path, default=Path("runs/few_labels"))
     options = parser.parse_args()
@@ -46,7 +47,7 @@ def run(folder: Path, shots: tuple[int, ...], options: argparse.Namespace) -> Co
     return compare(
         str(folder / "train.csv"),
         test=str(folder / "test.csv"),
-        methods=tuple(METHODS),
+        methods=tuple(options.methods.split(",")),
         shots=shots,
         seeds=options.seeds,
         out=options.out / folder.name,
@@ -68,7 +69,8 @@ def report(found: dict[str, Comparison], shots: tuple[int, ...], seeds: int) -> 
 
 def grid(found: dict[str, Comparison], count: int) -> str:
     lines = ["| | " + " | ".join(found) + " |", "|---" * (len(found) + 1) + "|"]
-    for method in (*BASELINES, *METHODS):
+    methods = next(iter(found.values())).plan.methods
+    for method in (*BASELINES, *methods):
         cells = [cell(comparison, name, method, count) for name, comparison in found.items()]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +24,16 @@ settings.register_profile(
     "vnait", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("vnait")
+
+
+@pytest.fixture(autouse=True)
+def _logger_as_it_was() -> Iterator[None]:
+    """The command line takes the package's logger over, as a process of its own may; the next test gets it back."""
+    logger = logging.getLogger("vnait")
+    before = logger.level, logger.propagate, list(logger.handlers)
+    yield
+    logger.level, logger.propagate, logger.handlers[:] = before
+
 
 EXAMPLES = pytest.StashKey[list[int]]()
 REPORTED = "coordinate_examples"

@@ -4,7 +4,6 @@ import contextlib
 import gzip
 import io
 import json
-import logging
 import multiprocessing
 import os
 import random
@@ -51,13 +50,9 @@ def word_file(path: Path, words=None) -> str:
 
 @pytest.fixture(autouse=True)
 def piped(monkeypatch):
-    """Standard output as in a pipe, 80 columns wide; and the log as it was."""
+    """Standard output as in a pipe, 80 columns wide."""
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-    logger = logging.getLogger("vnait")
-    before = (logger.level, logger.propagate, logger.handlers[:])
-    yield
-    logger.level, logger.propagate, logger.handlers[:] = before
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import time
 from dataclasses import replace
@@ -211,6 +212,13 @@ def test_it_leaves_threads_and_log_as_they_were(words, tmp_path):
         logger.setLevel(before[0])
 
 
+def test_what_there_is_to_say_of_the_texts_is_not_said_by_every_cell(words, tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="vnait"):
+        small(words, tmp_path, seeds=2, run=replace(RUN, max_length=3))
+    cut = [message for message in caplog.messages if "were cut to 3 tokens" in message]
+    assert len(cut) == 2  # the winner's training: the rows it learns from, and the test rows
+
+
 def run_command(folder: str, arguments: list[str], name: str) -> None:
     """`vnait` in a process of its own, its standard output in a file."""
     from vnait.cli import main
@@ -233,7 +241,7 @@ def command(tmp_path_factory, words) -> list[str]:
     table = texts_of()
     data.write_text("text,label\n" + "".join(f"{t},{la}\n" for t, la in zip(table.texts, table.labels, strict=True)))
     return (
-        f"compare {data} --methods none,sinusoidal,vnait --seeds 3 --shots 6 --steps 20 --jobs 1 --quiet --json "
+        f"compare {data} --methods none,sinusoidal,vnait --seeds 3 --shots 6 --steps 10 --jobs 1 --quiet --json "
         f"--vectors {words}"
     ).split()
 
@@ -542,3 +550,24 @@ def test_cells_come_seed_by_seed_so_that_what_is_done_early_is_a_whole_compariso
     assert [cell.seed for cell in plan.cells()] == [0] * 8 + [1] * 8 + [2] * 8
     assert len({plan.key(cell) for cell in plan.cells()}) == 24
     assert plan.key(Cell(method="none", shots="all", seed=0)) == plan_of().key(Cell(method="none", shots="all", seed=0))
+
+
+def test_the_winner_is_not_trained_again_where_it_lies(words, tmp_path):
+    first = small(words, tmp_path)
+    weights = tmp_path / "model" / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    assert small(words, tmp_path).best == first.best and weights.stat().st_mtime_ns == before
+    (tmp_path / "model" / "record.json").unlink()
+    small(words, tmp_path)
+    assert weights.stat().st_mtime_ns > before
+
+
+def test_vectors_that_change_under_the_same_name_run_new_cells(tmp_path):
+    words = word_file(tmp_path)  # not the one that the other tests share
+    words = shutil.copy(words, tmp_path / "words.bin")
+    small(words, tmp_path)
+    lines = len((tmp_path / "records.jsonl").read_bytes().splitlines())
+    table = vectors.load(words)
+    vectors.save(vectors.Vectors(table.words, table.table[:, ::-1].copy(), "made"), words)
+    small(words, tmp_path)
+    assert len((tmp_path / "records.jsonl").read_bytes().splitlines()) == 2 * lines

@@ -22,7 +22,7 @@ from vnait.text import Table
 from vnait.train import Run, fit, new_model, scores
 
 RUN = Run(method="vnait", steps=12, eval_every=4, batch_size=8)
-LONG = replace(RUN, steps=90, eval_every=3, patience=90)
+LONG = replace(RUN, steps=60, eval_every=3, patience=60)
 WORDS = {
     "neg": ["bad", "dull", "poor", "weak"],
     "pos": ["good", "fine", "warm", "rich"],

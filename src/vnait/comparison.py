@@ -19,7 +19,7 @@ from vnait.baselines import BASELINES, fit_baseline
 from vnait.errors import InputError
 from vnait.lexicon import Lexicon
 from vnait.plan import ALL, Cell, Plan, Shots, labels_of
-from vnait.predict import check_replaceable
+from vnait.predict import Fitted, check_replaceable
 from vnait.record import Record
 from vnait.statistics import Interval, interval
 from vnait.text import Table
@@ -214,24 +214,35 @@ def _lexicon_seeds(plan: Plan, cells: list[Cell]) -> list[int]:
 
 def run_cell(plan: Plan, cell: Cell, words: Lexicon) -> Record:
     """Train and test one cell on one core, so that the result is the same however many run beside it."""
-    table, test = plan.rows(cell.shots, cell.seed)
     with _one_thread(), _hushed():
-        if cell.method in BASELINES:
-            record = fit_baseline(cell.method, table, test, words, tokenization=plan.tokenization, seed=cell.seed)
-        else:
-            fitted = train.fit(replace(plan.run, method=cell.method, seed=cell.seed), table, words, test=test)
-            assert fitted.record is not None
-            record = fitted.record
+        if cell.method not in BASELINES:
+            record = _fitted(plan, cell, words).record
+            assert record is not None
+            return record
+        table, test = plan.rows(cell.shots, cell.seed)
+        record = fit_baseline(cell.method, table, test, words, tokenization=plan.tokenization, seed=cell.seed)
+    return _of_cell(record, plan, cell)
+
+
+def _fitted(plan: Plan, cell: Cell, words: Lexicon) -> Fitted:
+    table, test = plan.rows(cell.shots, cell.seed)
+    fitted = train.fit(replace(plan.run, method=cell.method, seed=cell.seed), table, words, test=test)
+    assert fitted.record is not None
+    return replace(fitted, record=_of_cell(fitted.record, plan, cell))
+
+
+def _of_cell(record: Record, plan: Plan, cell: Cell) -> Record:
     return replace(record, key=plan.key(cell), data={**record.data, "shots": cell.shots})
 
 
 def _save_best(plan: Plan, method: str, folder: Path) -> None:
-    """The winner, trained on all rows of the first seed's learning side: never on its test rows."""
-    seed = plan.seeds[0]
-    table, test = plan.rows(ALL, seed)
-    run = replace(plan.run, method=method, seed=seed)
+    """The winner, trained on all rows of the first seed's learning side: never on its test rows. Not again if it is there."""
+    cell = Cell(method=method, shots=ALL, seed=plan.seeds[0])
+    note = folder / "record.json"
+    if note.is_file() and [record.key for record in records.read(note)] == [plan.key(cell)]:
+        return
     with _one_thread():
-        train.fit(run, table, plan.lexicon(seed), test=test).save(folder)
+        _fitted(plan, cell, plan.lexicon(cell.seed)).save(folder)
 
 
 class _one_thread:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
@@ -98,7 +99,17 @@ class Plan:
         run = asdict(replace(self.run, seed=cell.seed)) if cell.method in METHODS else {}
         run.pop("method", None)
         tests = self.test.fingerprint if self.test else self.held_out
-        return records.key_of(asdict(cell), run, self.table.fingerprint, tests, self.vectors, self.tokenization)
+        vectors = None if self.vectors is None else _stamp(self.vectors)
+        return records.key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)
+
+
+def _stamp(path: str) -> list[str | int]:
+    """A file that changes is another file; a missing one is for its reader to report."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return [path]
+    return [path, facts.st_size, facts.st_mtime_ns]
 
 
 def labels_of(table: Table) -> list[str]:
