@@ -21,7 +21,7 @@ import pytest
 import torch
 from rich.cells import cell_len
 
-from vnait import cli, predict, vectors
+from vnait import cli, lexicon, predict, text, train, vectors
 from vnait.errors import InputError
 
 VNAIT = Path(sys.executable).with_name("vnait")
@@ -59,8 +59,9 @@ def piped(monkeypatch):
 def given(tmp_path_factory) -> Path:
     """A folder with a table, vectors and a trained model, to be read only."""
     folder = tmp_path_factory.mktemp("given")
-    data, words = table(folder / "data.csv"), word_file(folder / "words.bin")
-    cli.main(["train", data, "--vectors", words, "--out", str(folder / "model"), "--steps", "30", "--quiet"])
+    data = text.read(table(folder / "data.csv"))
+    words = lexicon.look_up(data.texts, word_file(folder / "words.bin"))
+    train.fit(train.Run(steps=30), data, words).save(folder / "model")
     return folder
 
 
@@ -154,6 +155,7 @@ def test_compare(home, said, document):
     out = said("compare", "data.csv", *options)
     for part in (
         "data.csv: 48 rows, 2 classes, 3 seeds",
+        "accuracy of always answering the most frequent class: 0.500",
         "6 labels a class",
         "all labels",
         "minus vnait, points",
@@ -179,7 +181,7 @@ def test_compare(home, said, document):
 def test_compare_without_a_place_writes_below_runs(home, document, where):
     data = where.format(home=home)
     found = document("compare", data, "--methods", "none", "--seeds", "1", "--jobs", "1", *SMALL)
-    assert found["records"] == "runs/data.csv/records.jsonl" and Path(found["records"]).is_file()
+    assert found["records"] == "runs/data/records.jsonl" and Path(found["records"]).is_file()
 
 
 def test_progress_and_notes_go_to_standard_error_and_quiet_silences_them(home, vnait):

@@ -563,7 +563,6 @@ def test_the_winner_is_not_trained_again_where_it_lies(words, tmp_path):
 
 
 def test_vectors_that_change_under_the_same_name_run_new_cells(tmp_path):
-    words = word_file(tmp_path)  # not the one that the other tests share
     words = shutil.copy(words, tmp_path / "words.bin")
     small(words, tmp_path)
     lines = len((tmp_path / "records.jsonl").read_bytes().splitlines())

@@ -87,7 +87,7 @@ def compare_command(
     from vnait.comparison import DEFAULT_METHODS, compare
 
     table = _read(data, text, label)
-    folder = out or Path("runs") / Path(table.name).name
+    folder = out or Path("runs") / _short(data)
     run = _run(steps=steps, max_length=max_length, learning_rate=learning_rate)
     with _bar(quiet, "comparing") as move:
         found = compare(

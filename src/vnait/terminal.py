@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table for each number of shots, then what it allows one to say."""
     classes = len(set(data.labels or []))
     print(f"{data.name}: {len(data)} rows, {classes} classes, {len(comparison.plan.seeds)} seeds")
+    print(f"accuracy of always answering the most frequent class: {_most_frequent(comparison):.3f}")
     for shots in comparison.plan.shots:
         print()
         _print(_comparison_grid(comparison, shots))
@@ -32,6 +34,15 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     _print(
         "Intervals: 95 % bootstrap over seeds; differences are paired by seed; none is corrected for several comparisons."
     )
+
+
+def _most_frequent(comparison: Comparison) -> float:
+    """What the scores have to beat to say anything, over the same splits."""
+    shares = []
+    for seed in comparison.plan.seeds:
+        learn, test = (table.labels or [] for table in comparison.plan.split(seed))
+        shares.append(test.count(Counter(learn).most_common(1)[0][0]) / len(test))
+    return sum(shares) / len(shares)
 
 
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
