@@ -562,7 +562,7 @@ def test_the_winner_is_not_trained_again_where_it_lies(words, tmp_path):
     assert weights.stat().st_mtime_ns > before
 
 
-def test_vectors_that_change_under_the_same_name_run_new_cells(tmp_path):
+def test_vectors_that_change_under_the_same_name_run_new_cells(words, tmp_path):
     words = shutil.copy(words, tmp_path / "words.bin")
     small(words, tmp_path)
     lines = len((tmp_path / "records.jsonl").read_bytes().splitlines())

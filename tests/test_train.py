@@ -151,9 +151,10 @@ def train_and_save(folder: str, run: Run, name: str) -> None:
             Path(folder, f"{name}.first").write_text(str(status.step))
         seen.append(status.step)
 
-    fit(run, table, words_of(table), checkpoints=Path(folder, f"{name}.checkpoints"), watch=watch).save(
-        Path(folder, name)
-    )
+    checkpoints = Path(folder, f"{name}.checkpoints")
+    fitted = fit(run, table, words_of(table), checkpoints=checkpoints, watch=watch)
+    fitted.save(Path(folder, name))
+    train.forget(checkpoints, fitted)
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +222,9 @@ def test_stopped_at_any_step_it_goes_on_from_the_last_evaluation(step, table, wo
     resumed = fit(RUN, table, words, checkpoints=tmp_path / "c", watch=lambda status: seen.append(status.step))
     assert seen[0] == (step - 1) // 4 * 4 + 1 and seen[-1] == 12
     assert equal(weights(resumed), whole)
+    again = fit(RUN, table, words, checkpoints=tmp_path / "c", watch=stop_at(1))  # it is done, and not done again
+    assert equal(weights(again), whole)
+    train.forget(tmp_path / "c", again)
     assert not (tmp_path / "c").exists()
 
 

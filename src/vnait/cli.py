@@ -143,7 +143,7 @@ def train_command(
     _notes(quiet)
     from vnait import lexicon
     from vnait.predict import check_replaceable
-    from vnait.train import fit
+    from vnait.train import fit, forget
 
     check_replaceable(out)
     run = _run(steps=steps, max_length=max_length, learning_rate=learning_rate)
@@ -159,6 +159,7 @@ def train_command(
     with _bar(quiet, f"training {method}") as move:
         fitted = fit(run, table, words, test=tests, checkpoints=checkpoints, watch=lambda status: _moved(move, status))
     fitted.save(out)
+    forget(checkpoints, fitted)
     assert fitted.record is not None
     if as_json:
         _print_json({"model": str(out), "record": asdict(fitted.record)})

@@ -106,7 +106,8 @@ def fit(
 ) -> Fitted:
     """Train one classifier on labelled texts. The same run gives the same weights, whatever ran before.
 
-    With `checkpoints`, a folder, a run that was killed goes on from its last evaluation and ends as if it had not been.
+    With `checkpoints`, a folder, a run that was killed goes on from its last evaluation and ends as if it had not been. The last state
+    stays there until `forget`, so that nothing is lost if the model can't be saved.
     """
     key = records.key_of(asdict(run), table.fingerprint, test.fingerprint if test else None, lexicon.fingerprint)
     task = _Task.of(run, table, lexicon)
@@ -123,8 +124,13 @@ def fit(
         parameters=parameters(model),
         seconds=training.progress.seconds,
     )
-    training.checkpoints.remove()
     return Fitted(model=model, tokenizer=lexicon.tokenizer, record=record)
+
+
+def forget(checkpoints: str | Path, fitted: Fitted) -> None:
+    """Delete what `fit` left in `checkpoints`, once the model is saved."""
+    assert fitted.record is not None
+    _Checkpoints(checkpoints, fitted.record.key).remove()
 
 
 @dataclass(frozen=True, kw_only=True)
