@@ -4,7 +4,6 @@ import contextlib
 import json
 import logging
 import multiprocessing
-import os
 import random
 import shutil
 import signal
@@ -283,7 +282,7 @@ def test_kill_9_at_a_random_moment_ends_with_the_table_of_an_uninterrupted_run(
             assert process.is_alive(), "the comparison ended before its first cell"
             time.sleep(0.002)
         time.sleep(random.uniform(0, 0.7 * seconds / 2**attempt))
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.join()
         finished = records.read_bytes()
         finished = finished[: finished.rfind(b"\n") + 1]

@@ -186,7 +186,7 @@ def kill_in_the_middle(server, folder: Path, longest: float) -> int:
         assert process.is_alive(), "the training ended before its first checkpoint"
         time.sleep(0.002)
     time.sleep(random.uniform(0, longest))
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.join()
     states = sorted(checkpoints.glob("*/step-*"))
     return int(states[-1].name.removeprefix("step-")) if process.exitcode == -signal.SIGKILL and states else -1
