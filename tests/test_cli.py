@@ -668,3 +668,9 @@ def test_ctrl_c_in_a_training_is_one_sentence_and_the_same_command_goes_on(home,
     assert vnait(*command, "whole")[0] == 0
     assert Path("new/model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()
     assert not Path("new.checkpoints").exists()
+
+
+def test_predict_keeps_the_texts_where_their_column_is_called_label(home, document, said):
+    Path("odd.csv").write_text('label\nwonderful film\n""\n', encoding="utf-8")
+    out = said("predict", "model", "odd.csv", "--text", "label").splitlines()
+    assert out[0].startswith("text,label,probability_") and out[1].startswith("wonderful film,") and len(out) == 3

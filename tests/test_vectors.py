@@ -611,3 +611,8 @@ def test_words_far_into_a_long_sentence_are_trained():
 def test_training_errors(sentences, settings, message):
     with pytest.raises(InputError, match=message):
         vectors.train(sentences, **settings)
+
+
+def test_a_seed_that_no_generator_takes_is_refused():
+    with pytest.raises(InputError, match=f"seed is {2**32}; give a whole number below {2**32}"):
+        vectors.train([["a", "b"]] * 4, seed=2**32)

@@ -188,8 +188,9 @@ def predict_command(
     given = _lines(sys.stdin.buffer) if data == "-" else _read(data, text, None).texts
     report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=sys.maxsize))
     probabilities = fitted.probabilities(given)
+    column = "text" if text == "label" or text.startswith("probability_") else text  # the answers need these names
     rows = [
-        {text: words, "label": fitted.classes[int(row.argmax())]}
+        {column: words, "label": fitted.classes[int(row.argmax())]}
         | {f"probability_{name}": round(float(value), 6) for name, value in zip(fitted.classes, row, strict=True)}
         for words, row in zip(given, probabilities, strict=True)
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +13,8 @@ from numpy.typing import NDArray
 
 from vnait import text as texts_module
 from vnait import vectors as vectors_module
+from vnait.errors import InputError
 from vnait.vectors import Vectors
-
-logger = logging.getLogger("vnait")
 
 DIM = 96  # of vectors trained here; shared by 4 heads of even width
 
@@ -56,13 +54,18 @@ def learn(texts: Sequence[str], *, tokenization: str = "words", seed: int = 0, d
 def look_up(texts: Sequence[str], path: str, *, tokenization: str = "words") -> Lexicon:
     """Vectors from a file, for the words of the texts only."""
     wanted = {word for sentence in texts_module.words(texts, tokenization) for word in sentence}
-    return _lexicon(vectors_module.load(path, wanted), texts, tokenization)
+    found = _lexicon(vectors_module.load(path, wanted), texts, tokenization)
+    texts_module.report_unknown(found.tokenizer, texts_module.encode(found.tokenizer, texts, max_length=10**9))
+    return found
 
 
 def _lexicon(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Lexicon:
     tokenizer = texts_module.tokenizer(texts, tokenization=tokenization, vocabulary=vectors.words)
     names = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     table, _ = vectors_module.align(vectors, names)
-    table = table / np.sqrt(np.mean(np.square(vectors.table)))
+    loudness = np.sqrt(np.mean(np.square(vectors.table)))
+    if loudness == 0:
+        raise InputError(f"{vectors.source}: every vector of these words is zero; take other vectors.")
+    table = table / loudness
     table[tokenizer.pad_token_id] = 0
     return Lexicon(tokenizer, table.astype(np.float32), vectors.source)

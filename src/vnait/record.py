@@ -27,7 +27,7 @@ class Record:
     key          fingerprint of everything that decides the result: two equal keys are the same run
     method       a name in `METHODS`, or a baseline's
     run          the settings of the training, as they were given
-    data         name, fingerprint, rows and classes of what it was trained and tested on
+    data         name, fingerprint, rows and classes of what it was trained and tested on; unknown_share of its tokens, in [0, 1]
     metrics      accuracy, macro_f1, mcc in [0, 1] ([-1, 1] for mcc), on the test rows; validation_* where rows were held out
     parameters   learned scalars;  seconds: of training;  peak_memory: of the process so far, in MiB
     """

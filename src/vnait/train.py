@@ -119,7 +119,7 @@ def fit(
         method=run.method,
         seed=run.seed,
         run=asdict(run),
-        data=_facts(table, test, lexicon),
+        data={**_facts(table, test, lexicon), "unknown_share": texts.unknown_share(lexicon.tokenizer, task.ids)},
         metrics={**_validation_metrics(model, task), **({} if test is None else metrics_on(model, task, test))},
         parameters=parameters(model),
         seconds=training.progress.seconds,

@@ -58,6 +58,8 @@ def _check_settings(**settings: int) -> None:
         least = 0 if name == "seed" else 1
         if value < least:
             raise InputError(f"{name} is {value}; give a whole number of at least {least}.")
+    if settings["seed"] >= 2**32:
+        raise InputError(f"seed is {settings['seed']}; give a whole number below {2**32}.")
 
 
 def _check_sentences(sentences: Sequence[Sequence[str]], min_count: int) -> None:

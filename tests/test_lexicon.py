@@ -1,0 +1,50 @@
+"""Words and vectors together: order of the ids, one loudness, what is unknown."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from vnait import lexicon, vectors
+from vnait.errors import InputError
+
+TEXTS = ["red sun", "red moon rises"]
+
+
+def file_of(path, words, scale=7.0):
+    table = scale * np.random.default_rng(0).normal(size=(len(words), 6)).astype(np.float32)
+    vectors.save(vectors.Vectors(list(words), table, "made"), path)
+    return str(path), table
+
+
+def test_rows_stand_in_the_order_of_the_ids_and_at_a_root_mean_square_of_one(tmp_path):
+    path, table = file_of(tmp_path / "v.bin", ["moon", "sun", "red", "other"])
+    found = lexicon.look_up(TEXTS, path)
+    loud = np.sqrt(np.mean(np.square(table[:3])))
+    for word, row in zip(["moon", "sun", "red"], table, strict=False):
+        np.testing.assert_allclose(found.table[found.tokenizer.convert_tokens_to_ids(word)], row / loud, rtol=1e-6)
+    assert not found.table[found.tokenizer.pad_token_id].any()
+    np.testing.assert_allclose(found.table[found.tokenizer.unk_token_id], table[:3].mean(0) / loud, rtol=1e-5)
+    assert "other" not in found.tokenizer.get_vocab() and found.dim == 6
+
+
+def test_many_unknown_words_are_a_warning(tmp_path, caplog):
+    path, _ = file_of(tmp_path / "v.bin", ["red", "sun"])
+    lexicon.look_up(TEXTS, path)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "40 % of the tokens are unknown words" in caplog.text
+
+
+def test_vectors_of_zeros_are_refused(tmp_path):
+    path, _ = file_of(tmp_path / "v.bin", ["red", "sun"], scale=0.0)
+    with pytest.raises(InputError, match="every vector of these words is zero"):
+        lexicon.look_up(TEXTS, path)
+
+
+def test_fingerprints_tell_tokenization_and_vectors_apart(tmp_path):
+    path, _ = file_of(tmp_path / "v.bin", ["red", "sun", "r"])
+    other, _ = file_of(tmp_path / "w.bin", ["red", "sun", "r"], scale=1.0)
+    assert lexicon.look_up(TEXTS, path).fingerprint == lexicon.look_up(TEXTS, path).fingerprint
+    assert lexicon.learn(TEXTS * 3, seed=0).fingerprint != lexicon.learn(TEXTS * 3, seed=1).fingerprint
+    characters = lexicon.look_up(TEXTS, path, tokenization="characters")
+    assert characters.fingerprint != lexicon.look_up(TEXTS, other).fingerprint
