@@ -63,10 +63,13 @@ def torchs_own(ours: Encoder) -> nn.ModuleList:
 
 
 def everything(x: Tensor) -> Injection:
-    """All three ways into the scores at once."""
+    """All four ways into the scores at once."""
     torch.manual_seed(3)
     return Injection(
-        turn=angles(), bias=torch.randn(len(x), HEADS, TOKENS, TOKENS), scale=torch.tensor([0.5, 1.0, 2.0])
+        turn=angles(),
+        stretch=0.3 * torch.randn_like(angles()),
+        bias=torch.randn(len(x), HEADS, TOKENS, TOKENS),
+        scale=0.5 + torch.rand(len(x), TOKENS),
     )
 
 
@@ -125,9 +128,12 @@ def by_hand(attention: Attention, x: Tensor, injection: Injection, keep: Tensor)
     if injection.turn is not None:
         spin = torch.polar(torch.ones_like(injection.turn), injection.turn)[:, None]
         query, key = query * spin, key * spin
+    if injection.stretch is not None:
+        grown = injection.stretch[:, None].exp()
+        query, key = query * grown, key / grown
     scores = torch.einsum("bhqk,bhpk->bhqp", query, key.conj()).real / math.sqrt(2 * half)
     if injection.scale is not None:
-        scores = scores * injection.scale[:, None, None, None]
+        scores = scores * injection.scale[:, None, :, None]
     if injection.bias is not None:
         scores = scores + injection.bias
     return scores.masked_fill(~keep[:, None, None, :], -math.inf).softmax(-1)
@@ -209,9 +215,8 @@ def test_turns_tell_order() -> None:
 
 def test_a_scale_of_zero_looks_at_all_alike() -> None:
     ours, (x, keep) = encoder(), inputs()
-    for weights in ours.weights(
-        ours.trace(x, Injection(scale=torch.zeros(3)), keep), Injection(scale=torch.zeros(3)), keep
-    ):
+    blind = Injection(scale=torch.zeros(x.shape[:2]))
+    for weights in ours.weights(ours.trace(x, blind, keep), blind, keep):
         expected = (keep / keep.sum(-1, keepdim=True))[:, None, None, :].expand_as(weights)
         torch.testing.assert_close(weights, expected)
 
@@ -219,10 +224,9 @@ def test_a_scale_of_zero_looks_at_all_alike() -> None:
 def test_a_scale_of_one_changes_nothing_and_a_large_one_looks_at_the_best() -> None:
     ours, (x, keep) = encoder(), inputs()
     plain = ours(x, Injection(), keep)
-    torch.testing.assert_close(ours(x, Injection(scale=torch.ones(3)), keep), plain)
-    sharp = ours.weights(
-        ours.trace(x, Injection(scale=torch.full((3,), 1e4)), keep), Injection(scale=torch.full((3,), 1e4)), keep
-    )[0]
+    torch.testing.assert_close(ours(x, Injection(scale=torch.ones(x.shape[:2])), keep), plain)
+    steep = Injection(scale=torch.full(x.shape[:2], 1e4))
+    sharp = ours.weights(ours.trace(x, steep, keep), steep, keep)[0]
     best = ours.weights(ours.trace(x, Injection(), keep), Injection(), keep)[0].argmax(-1)
     assert torch.equal(sharp.argmax(-1), best)
     assert sharp.amax(-1).min() > 0.99
@@ -245,7 +249,7 @@ def test_half_precision_turns_by_exact_angles() -> None:
 def test_gradients_reach_every_parameter_and_the_injection() -> None:
     ours, (x, keep) = encoder(), inputs()
     told = everything(x)
-    leaves = [slot.requires_grad_() for slot in (told.turn, told.bias, told.scale)]
+    leaves = [slot.requires_grad_() for slot in (told.turn, told.stretch, told.bias, told.scale)]
     (ours(x, told, keep) * torch.randn_like(x))[keep].sum().backward()
     for name, parameter in ours.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, name

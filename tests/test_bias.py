@@ -20,10 +20,12 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from vnait.backbone import Encoder
 from vnait.coordinates import Index, Running
-from vnait.encodings.bias import Buckets, Decay, Fire, Kerple, Relative, Slopes, alibi_slopes
+from vnait.encodings import Buckets, Contacts, Decay, Fire, Kerple, Prefix, Relative, Slopes, alibi_slopes
 from vnait.methods import Method
+from vnait.model import seed_weights
 
 HEADS = 6
+LONGEST = 32
 MAKE: dict[str, Callable[[], nn.Module]] = {
     "slopes": lambda: Slopes(num_heads=HEADS),
     "slopes-causal": lambda: Slopes(num_heads=HEADS, form="causal"),
@@ -36,12 +38,16 @@ MAKE: dict[str, Callable[[], nn.Module]] = {
     "fire": lambda: Fire(num_heads=HEADS, hidden=5, threshold=3.0),
     "decay": lambda: Decay(num_heads=HEADS),
     "decay-heads": lambda: Decay(num_heads=HEADS, form="heads"),
+    "prefix": lambda: Prefix(num_heads=HEADS, knots=5),
+    "contacts": lambda: Contacts(num_heads=HEADS, contacts=torch.eye(LONGEST)),
 }
 BOTH = [torch.float32, torch.float64]
 CLOSE = {torch.float32: {"rtol": 1e-5, "atol": 1e-5}, torch.float64: {"rtol": 1e-10, "atol": 1e-10}}
 
 
 ONE_AXIS = [name for name in MAKE if name != "decay-heads"]
+RELATIVE = [name for name in MAKE if name not in ("prefix", "contacts")]
+ANYWHERE = [name for name in MAKE if name != "contacts"]  # a map of pairs ends
 
 
 @contextmanager
@@ -74,6 +80,7 @@ def places(name: str, *, sentences: int = 2, tokens: int = 6, dtype: torch.dtype
     axes = HEADS if name == "decay-heads" else 2
     generator = torch.Generator().manual_seed(3)
     at = torch.rand(sentences, tokens, axes, generator=generator, dtype=torch.float64) * 30 - 4
+    at = at.abs() if name == "contacts" else at
     return at.float().to(dtype)  # what float32 can hold, so that both precisions see the same places
 
 
@@ -224,6 +231,16 @@ def kerple_power(part: Kerple, d: Tensor, head: int) -> Tensor:
     return -softplus(part.raw_r1[head]) * abs(d) ** (2 * sigmoid(part.raw_r2[head]))
 
 
+def prefix(part: Prefix, q: Tensor, k: Tensor, head: int) -> Tensor:
+    share = 0 * q + 1 if q <= 0 or k >= q else 0 * q if k < 0 else k / q
+    last = len(part.weight) - 1
+    return between(lambda number: part.weight[min(number, last), head], share * last)
+
+
+def contacts(part: Contacts, q: Tensor, k: Tensor, head: int) -> Tensor:
+    return between(lambda row: between(lambda column: part.weight[head, row, column], k), q)
+
+
 FORMULAS: dict[str, Callable[[nn.Module, Tensor, Tensor, Tensor, int], Tensor]] = {
     "slopes": lambda part, q, k, first, h: -alibi_slopes(HEADS)[h] * abs(q[0] - k[0]),
     "slopes-causal": lambda part, q, k, first, h: -alibi_slopes(HEADS)[h] * (q[0] - k[0]),
@@ -240,6 +257,8 @@ FORMULAS: dict[str, Callable[[nn.Module, Tensor, Tensor, Tensor, int], Tensor]] 
     "fire": lambda part, q, k, first, h: fire(part, q[0], k[0], first[0], h),
     "decay": lambda part, q, k, first, h: -torch.exp(part.log_slope[h]) * abs(q[0] - k[0]),
     "decay-heads": lambda part, q, k, first, h: -abs(q[h] - k[h]),
+    "prefix": lambda part, q, k, first, h: prefix(part, q[0], k[0], h),
+    "contacts": lambda part, q, k, first, h: contacts(part, q[0], k[0], h),
 }
 
 
@@ -281,6 +300,9 @@ def test_the_references_see_both_sides_of_every_branch() -> None:
     distance = (at[:, :, None] - at[:, None, :]).abs()
     assert (distance > 20).any()  # past every table
     assert ((distance > 0) & (distance < 1)).any()
+    query, key = at[:, :, None], at[:, None, :]
+    for side in (query <= 0, (query > 0) & (key < 0), (key > 0) & (key < query), (query > 0) & (key > query)):
+        assert side.any()
 
 
 @pytest.mark.parametrize("dtype", BOTH)
@@ -318,6 +340,10 @@ def test_shape_and_precision(name: str) -> None:
         assert (told.added, told.turn, told.scale) == (None, None, None)
 
 
+def test_no_tokens(name: str) -> None:
+    assert part_of(name)(torch.zeros(2, 0, HEADS)).bias.shape == (2, HEADS, 0, 0)
+
+
 def test_keys_lie_side_by_side_in_memory(name: str) -> None:
     """PyTorch's fused attention asks it of a bias, and falls back without it."""
     assert part_of(name)(places(name)).bias.stride(-1) == 1
@@ -326,14 +352,22 @@ def test_keys_lie_side_by_side_in_memory(name: str) -> None:
 @settings(max_examples=30)
 @given(shift=st.integers(-(2**20), 2**20), halves=st.lists(st.integers(-60, 60), min_size=1, max_size=6))
 def test_a_shift_of_all_coordinates_changes_nothing(shift: int, halves: list[int]) -> None:
-    for name in MAKE:
+    for name in RELATIVE:
         part, axes = part_of(name), HEADS if name == "decay-heads" else 1
         at = torch.tensor(halves, dtype=torch.float64)[None, :, None].expand(-1, -1, axes) / 2
         assert torch.equal(part(at).bias, part(at + shift).bias)
 
 
+def test_who_claims_that_a_shift_changes_nothing(name: str) -> None:
+    part = part_of(name)
+    assert getattr(part, "relative", False) == (name in RELATIVE)
+    if name not in RELATIVE:
+        at = places(name).abs()
+        assert (part(at).bias - part(at + 2).bias).abs().max() > 0.01
+
+
 @pytest.mark.parametrize(
-    "name", [name for name in MAKE if name != "fire"]
+    "name", [name for name in RELATIVE if name != "fire"]
 )  # FIRE divides by the query's own coordinate
 def test_the_bias_depends_on_the_distance_alone(name: str) -> None:
     axes = HEADS if name == "decay-heads" else 1
@@ -407,6 +441,7 @@ def test_the_steep_power_is_flat_at_zero_itself() -> None:
     assert kerple.raw_r2.grad.abs().max() == 0
 
 
+@pytest.mark.parametrize("name", ANYWHERE)
 def test_no_bias_is_infinite(name: str) -> None:
     axes = HEADS if name == "decay-heads" else 1
     at = torch.tensor([-1e7, 0.0, 1e-7, 1e7])[None, :, None].expand(-1, -1, axes)
@@ -428,6 +463,7 @@ def test_kerples_numbers_stay_in_their_range() -> None:
 # --- Precision --------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ANYWHERE)
 def test_distances_are_never_in_half_precision(name: str) -> None:
     """8,192 tokens: a model in bfloat16, and autocast, change the parameters' rounding and not the places'."""
     part = part_of(name)
@@ -442,6 +478,7 @@ def test_distances_are_never_in_half_precision(name: str) -> None:
     assert torch.equal(told, copy.deepcopy(rounded).float()(at).bias)
 
 
+@pytest.mark.parametrize("name", RELATIVE)
 def test_coordinates_far_away_keep_their_distances(name: str) -> None:
     axes = HEADS if name == "decay-heads" else 1
     near = torch.tensor([0.0, 0.25, 1.5])[None, :, None].expand(-1, -1, axes)
@@ -455,6 +492,106 @@ def test_neighbours_stay_apart_at_8192_tokens() -> None:
         part = part_of(name).bfloat16()
         whole = part(torch.cat([at[:, :1], at[:, -64:]], 1)).bias[0, :, 0, 1:]
         assert (whole.diff(dim=-1) < 0).all()
+    part = Prefix(num_heads=1, knots=3)
+    with torch.no_grad():
+        part.weight.copy_(torch.tensor([[0.0], [1.0], [3.0]]))
+    assert (part.bfloat16()(torch.cat([at[:, :1], at[:, -64:]], 1)).bias[0, 0, -1].diff() > 0).all()
+
+
+# --- The share of the prefix ------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(
+    gaps=st.lists(st.floats(0.01, 50), min_size=2, max_size=9),
+    cut=st.integers(1, 8),
+    factor=st.sampled_from([0.5, 8.0]),
+)
+def test_every_prefix_is_a_sentence_of_its_own(gaps: list[float], cut: int, factor: float) -> None:
+    """Exactly: what follows changes nothing, and neither does the unit."""
+    part, at = part_of("prefix"), torch.tensor(gaps, dtype=torch.float64).cumsum(0)[None, :, None]
+    whole, prefix = part(at).bias, part(at[:, :cut]).bias
+    assert torch.equal(whole[:, :, :cut, :cut], prefix)
+    assert torch.equal(part(at * factor).bias, whole)
+
+
+def test_a_prefix_is_read_along_its_knots() -> None:
+    part = Prefix(num_heads=2, knots=5)
+    with torch.no_grad():
+        part.weight.copy_(torch.tensor([[0.0, 0], [1, 0], [4, 0], [9, 0], [16, 1]]))
+    told = part(line(0, 2, 4, 8)).bias[0]
+    expected = [
+        [16.0, 16, 16, 16],
+        [0, 16, 16, 16],
+        [0, 4, 16, 16],
+        [0, 1, 4, 16],
+    ]  # nothing before a query at 0: all are at 1
+    assert told[0].tolist() == expected
+    assert told[1].tolist() == [[float(number == 16) for number in row] for row in expected]
+    assert part(line(-3, 8)).bias[0, 0].tolist() == [[16, 16], [0, 16]]
+
+
+def test_a_prefix_has_finite_gradients_wherever_it_begins() -> None:
+    part = part_of("prefix")
+    for numbers in ([0.0, 0.0, 1.0], [-2.0, 0.0, 3.0], [1e-30, 5.0, 1e7], [1e-30, 1e-30, 2.0], [4.0, 4.0, 4.0]):
+        at = line(*numbers).requires_grad_()
+        told = part(at).bias
+        (told * torch.randn(told.shape, generator=torch.Generator().manual_seed(5))).tril().sum().backward()
+        assert torch.isfinite(told).all()
+        assert torch.isfinite(at.grad).all()
+
+
+def test_a_prefix_of_learned_gaps() -> None:
+    """In a method, on `Running` coordinates, whatever follows and on either side of the padding."""
+    torch.manual_seed(0)
+    method = Method(coordinates=Running(source="content", dim=4), encoding=part_of("prefix"))
+    assert method.causal
+    words, mask = torch.randn(1, 8, 4), torch.ones(1, 8, dtype=torch.bool)
+    told = method(words, mask).injection.bias
+    other = torch.cat([words[:, :5], torch.randn(1, 3, 4)], 1)
+    assert torch.equal(method(other, mask).injection.bias[:, :, :5, :5], told[:, :, :5, :5])
+    padded = method(nn.functional.pad(words, (0, 0, 3, 2)), nn.functional.pad(mask, (3, 2))).injection.bias
+    torch.testing.assert_close(padded[:, :, 3:11, 3:11], told)
+
+
+# --- The map of contacts ----------------------------------------------------------------------------------------------------------
+
+
+def test_contacts_start_at_the_map() -> None:
+    prior = torch.rand(7, 7)
+    told = Contacts(num_heads=3, contacts=prior, start=2.5)(torch.arange(7.0)[None, :, None].repeat(2, 1, 1)).bias
+    assert torch.equal(told, (2.5 * prior).expand(2, 3, 7, 7))
+    listed = Contacts(num_heads=1, contacts=[[0, 1], [0, 0]])
+    assert listed.weight.tolist() == [[[0, 1], [0, 0]]]  # the row is the query's
+    assert Contacts(num_heads=1, contacts=[[3.0]])(line(0.0)).bias.tolist() == [[[[3.0]]]]
+
+
+def test_contacts_survive_the_seed_and_the_caller() -> None:
+    prior = torch.eye(4)
+    part = Contacts(num_heads=2, contacts=prior)
+    prior.zero_()
+    with torch.no_grad():
+        part.weight.fill_(9)
+    moved = copy.deepcopy(part).bfloat16()
+    for module in (part, moved):
+        seed_weights(module, 3)
+        assert torch.equal(module.weight.float(), torch.eye(4).expand(2, 4, 4))
+    assert set(part.state_dict()) == {"weight"}
+
+
+def test_contacts_built_on_the_meta_device() -> None:
+    """As `from_pretrained` builds: the map is there when the weights are started."""
+    with torch.device("meta"):
+        part = Contacts(num_heads=2, contacts=[[0.0, 1.0], [1.0, 0.0]])
+    part.to_empty(device="cpu").reset_parameters()
+    assert part.weight.tolist() == [[[0, 1], [1, 0]]] * 2
+
+
+def test_contacts_of_half_precision_tell_places_apart() -> None:
+    part = Contacts(num_heads=1, contacts=torch.arange(16.0).view(4, 4)).bfloat16()
+    told = part((torch.arange(3072.0) / 1024)[None, :, None]).bias[0, 0]
+    assert (told.diff(dim=-1) > 0).all()
+    assert (told.diff(dim=0) > 0).all()
 
 
 # --- Starts -----------------------------------------------------------------------------------------------------------------------
@@ -465,6 +602,12 @@ def test_tables_start_silent_or_at_their_scale() -> None:
         assert (make(num_heads=8, max_distance=500).weight == 0).all()
         started = make(num_heads=8, max_distance=500, start=0.3).weight
         assert started.square().mean().sqrt().item() == pytest.approx(0.3, rel=0.05)
+
+
+def test_a_prefix_starts_silent_or_at_its_scale() -> None:
+    assert (Prefix(num_heads=8).weight == 0).all()
+    started = Prefix(num_heads=8, knots=1000, start=0.3).weight
+    assert started.square().mean().sqrt().item() == pytest.approx(0.3, rel=0.05)
 
 
 def test_kerple_starts_at_the_papers_draw() -> None:
@@ -579,8 +722,19 @@ def test_state_dicts_go_round(name: str) -> None:
     [
         *(
             (lambda make=make: make(num_heads=0), "num_heads=0; a bias needs at least one head")
-            for make in (Slopes, Buckets, Kerple, Fire, Decay)
+            for make in (Slopes, Buckets, Kerple, Fire, Decay, Prefix)
         ),
+        (lambda: Contacts(num_heads=0, contacts=[[1.0]]), "num_heads=0; a bias needs at least one head"),
+        (lambda: Prefix(num_heads=2, knots=1), r"knots=1; a table over \[0, 1\] needs at least 2"),
+        (lambda: Contacts(num_heads=2, contacts=torch.ones(2, 3)), r"map of shape \(2, 3\); give \(L, L\)"),
+        (lambda: Contacts(num_heads=2, contacts=[1.0, 0.0]), r"map of shape \(2,\); give \(L, L\)"),
+        (lambda: Contacts(num_heads=2, contacts=torch.ones(0, 0)), r"map of shape \(0, 0\); give \(L, L\)"),
+        (lambda: Contacts(num_heads=2, contacts=[[0.0, math.nan], [1.0, 0.0]]), "numbers that are not finite; give 0"),
+        (
+            lambda: Contacts(num_heads=2, contacts=[[0, 1], [1, 0]])(line(0, 1, 1.5)),
+            r"a coordinate of 1.5 is outside the map of L=2 positions \(0 to 1\); cut the chain",
+        ),
+        (lambda: Contacts(num_heads=2, contacts=[[0, 1], [1, 0]])(line(-0.5, 1)), "a coordinate of -0.5 is outside"),
         (lambda: Relative(num_heads=-1, max_distance=2), "num_heads=-1; a bias needs at least one head"),
         (
             lambda: Slopes(num_heads=2, form="both"),
@@ -614,6 +768,8 @@ def test_messages(make: Callable[[], object], message: str) -> None:
         (Kerple(num_heads=2), "form='log'"),
         (Fire(num_heads=2), "threshold=512"),
         (Decay(num_heads=2), "num_heads=2, form='shared'"),
+        (Prefix(num_heads=2), "knots=16"),
+        (Contacts(num_heads=2, contacts=[[0, 1], [1, 0]], start=3.0), "num_heads=2, L=2, start=3"),
     ],
 )
 def test_what_a_part_shows_of_itself(part: nn.Module, shown: str) -> None:

@@ -211,14 +211,9 @@ def test_causality_flags_are_honest(name: str) -> None:
 
 def told_first(told: Told, count: int) -> list[torch.Tensor]:
     """All that the first tokens of a text are told."""
-    bias, turn, scale = told.injection.bias, told.injection.turn, told.injection.scale
-    parts = [
-        told.x[:, :count],
-        None if turn is None else turn[:, :count],
-        None if bias is None else bias[..., :count, :count],
-        scale,
-    ]
-    return [part for part in parts if part is not None]
+    slots = told.injection
+    tokens = [slot[:, :count] for slot in (told.x, slots.turn, slots.stretch, slots.scale) if slot is not None]
+    return tokens if slots.bias is None else [*tokens, slots.bias[..., :count, :count]]
 
 
 def test_a_scale_or_a_window_is_not_causal() -> None:

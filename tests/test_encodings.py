@@ -123,6 +123,22 @@ def test_angles_are_never_in_half_precision() -> None:
     np.testing.assert_allclose(added.numpy(), expected, atol=1e-7)
 
 
+def test_sinusoids_keep_the_precision_of_the_coordinates_and_of_the_model() -> None:
+    kinds = {torch.float64: torch.float64, torch.float32: torch.float32, torch.bfloat16: torch.float32}
+    for given_, expected in kinds.items():
+        assert Sinusoid(dim=4)(torch.ones(1, 2, 1, dtype=given_)).added.dtype == expected
+    with double():
+        assert Sinusoid(dim=4)(torch.ones(1, 2, 1, dtype=torch.float32)).added.dtype == torch.float64
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert Sinusoid(dim=4)(torch.ones(1, 2, 1)).added.dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
+    places = torch.tensor([0.25, 4097.125], dtype=torch.float64)
+    told = Sinusoid(dim=8)(places[None, :, None]).added[0].tolist()
+    assert told == [pytest.approx(reference(place, 8), abs=1e-12) for place in places.tolist()]
+
+
 # --- Table ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -143,7 +159,7 @@ def test_table_reads_rows_exactly_and_in_half_precision() -> None:
     places = torch.arange(2000.0)[None, :, None]
     assert torch.equal(table(places).added[0], table.weight)
     table = table.bfloat16()
-    assert torch.equal(table(places).added[0], table.weight)
+    assert torch.equal(table(places).added[0], table.weight.float())
 
 
 def test_table_past_its_end() -> None:
@@ -314,13 +330,16 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 
 
 def test_injections_add_slot_by_slot_and_scales_multiply() -> None:
-    one = Injection(added=torch.ones(1, 2, 4), scale=torch.tensor([2.0]))
+    one = Injection(added=torch.ones(1, 2, 4), scale=torch.tensor([[2.0, 5.0]]))
     other = Injection(
-        added=torch.ones(1, 2, 4), turn=torch.ones(1, 2, 2), bias=torch.ones(1, 1, 2, 2), scale=torch.tensor([3.0])
+        added=torch.ones(1, 2, 4),
+        turn=torch.ones(1, 2, 2),
+        bias=torch.ones(1, 1, 2, 2),
+        scale=torch.tensor([[3.0, 1.0]]),
     )
     for both in (one + other, other + one):
         assert both.added.unique().tolist() == [2]
-        assert both.scale.tolist() == [6]
+        assert both.scale.tolist() == [[6, 5]]
         assert torch.equal(both.turn, other.turn)
         assert torch.equal(both.bias, other.bias)
     twice = other + other
@@ -330,10 +349,10 @@ def test_injections_add_slot_by_slot_and_scales_multiply() -> None:
 
 
 def test_injections_are_handed_to_sentences_row_by_row() -> None:
-    told = Injection(added=torch.arange(2.0).view(2, 1, 1), scale=torch.tensor([5.0, 7.0]))
+    told = Injection(added=torch.arange(2.0).view(2, 1, 1), scale=torch.tensor([[5.0], [7.0]]))
     rows = told.rows(torch.tensor([1, 0, 1]))
     assert rows.added.flatten().tolist() == [1, 0, 1]
-    assert rows.scale.tolist() == [7, 5, 7]
+    assert rows.scale.flatten().tolist() == [7, 5, 7]
     assert rows.turn is None
 
 
@@ -341,5 +360,6 @@ def test_log_length() -> None:
     mask = torch.arange(100) < torch.tensor([1, 2, 10, 100])[:, None]
     scale = LogLength(mean_length=10)(mask).scale
     expected = [math.log(max(n, 2)) / math.log(10) for n in (1, 2, 10, 100)]
-    torch.testing.assert_close(scale.tolist(), expected, rtol=1e-6, atol=0)
-    assert LogLength(mean_length=1)(mask).scale[1] == 1  # n0 is at least 2, as n is
+    torch.testing.assert_close(scale[:, 0].tolist(), expected, rtol=1e-6, atol=0)
+    assert torch.equal(scale, scale[:, :1].expand(4, 100))
+    assert LogLength(mean_length=1)(mask).scale[1, 0] == 1  # n0 is at least 2, as n is

@@ -21,7 +21,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply
 
 from vnait.backbone import Attention, turned
 from vnait.coordinates import Index
-from vnait.encodings.turn import Axial, Rotary, Scaling, convert_layout
+from vnait.encodings.turn import Axial, Rotary, Scaling, XPos, convert_layout
 from vnait.injection import Injection
 from vnait.methods import Method
 
@@ -71,8 +71,10 @@ def drawn(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Ten
 
 def scores(query: Tensor, key: Tensor, told: Injection) -> Tensor:
     """As the backbone scores, before the softmax."""
-    product = turned(query, told.turn) @ turned(key, told.turn).transpose(-1, -2) / query.shape[-1] ** 0.5
-    return product if told.scale is None else product * told.scale[:, None, None, None]
+    back = None if told.stretch is None else -told.stretch
+    query, key = turned(query, told.turn, told.stretch), turned(key, told.turn, back)
+    product = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+    return product if told.scale is None else product * told.scale[:, None, :, None]
 
 
 def llama(scaling: Scaling | None, base: float = 10_000.0) -> LlamaRotaryEmbedding:
@@ -119,7 +121,7 @@ def test_llama_in_float32(scaling: Scaling | None, length: int, base: float) -> 
             rotated = apply_rotary_pos_emb(q, k, *llama(scaling, base)(q, places))
         else:
             told = Rotary(width=K, base=base, scaling=scaling)(places[..., None].float())
-            m = 1.0 if told.scale is None else float(told.scale) ** 0.5
+            m = 1.0 if told.scale is None else float(told.scale[0, 0]) ** 0.5
             rotated = (m * turned(q, told.turn), m * turned(k, told.turn))
         score = rotated[0] @ rotated[1].transpose(-1, -2) / K**0.5
         ((score * weight).sum() / length**0.5).backward()
@@ -191,9 +193,10 @@ def test_attention_weights_are_llamas(scaling: Scaling | None) -> None:
 
 def test_the_attention_factor_enters_squared() -> None:
     told = Rotary(width=K, scaling=RULES["yarn"])(at(0, 1, 2).repeat(3, 1, 1))
-    assert told.scale.tolist() == pytest.approx([(0.1 * math.log(4) + 1) ** 2] * 3, rel=1e-12)
+    assert told.scale.shape == (3, 3)  # a number a query
+    assert told.scale.flatten().tolist() == pytest.approx([(0.1 * math.log(4) + 1) ** 2] * 9, rel=1e-12)
     longrope = Rotary(width=K, scaling=RULES["longrope"])(at(0, 1, 2)).scale
-    assert longrope.item() == pytest.approx(1 + math.log(4) / math.log(ORIGINAL), rel=1e-12)
+    assert longrope[0].tolist() == pytest.approx([1 + math.log(4) / math.log(ORIGINAL)] * 3, rel=1e-12)
     for rule in ("default", "linear", "dynamic", "llama3"):
         assert Rotary(width=K, scaling=RULES[rule])(at(0, 1, 2)).scale is None
 
@@ -339,6 +342,7 @@ def test_rotary_reads_axis_0() -> None:
 def test_no_tokens() -> None:
     for scaling in RULES.values():
         assert Rotary(width=K, scaling=scaling)(torch.zeros(2, 0, 1)).turn.shape == (2, 0, K // 2)
+    assert XPos(width=K)(torch.zeros(2, 0, 1)).stretch.shape == (2, 0, K // 2)
 
 
 @EVERY_RULE
@@ -358,7 +362,12 @@ def test_the_gradient_is_the_frequency(scaling: Scaling | None) -> None:
 
 def test_gradients_of_scores_reach_the_coordinates() -> None:
     query, key = drawn(1, 2, 4, 8), drawn(1, 2, 4, 8, seed=1)
-    for encoding, axes in ((Rotary(width=8), 1), (Rotary(width=8, share=0.5), 1), (Axial(width=8), 2)):
+    for encoding, axes in (
+        (Rotary(width=8), 1),
+        (Rotary(width=8, share=0.5), 1),
+        (Axial(width=8), 2),
+        (XPos(width=8), 1),
+    ):
         places = (drawn(1, 4, axes, seed=2) * 5).requires_grad_()
 
         def of(where: Tensor, encoding: torch.nn.Module = encoding) -> Tensor:
@@ -382,11 +391,13 @@ def test_a_model_in_half_precision_tells_8192_positions_apart(dtype: torch.dtype
 
 
 def test_angles_keep_the_precision_of_the_coordinates_and_of_the_model() -> None:
-    rotary, axial = Rotary(width=8), Axial(width=8)
+    rotary, axial, xpos = Rotary(width=8), Axial(width=8), XPos(width=8)
     kinds = {torch.float64: torch.float64, torch.float32: torch.float32, torch.bfloat16: torch.float32}
     for given_, expected in kinds.items():
         assert rotary(torch.ones(1, 2, 2, dtype=given_)).turn.dtype == expected
         assert axial(torch.ones(1, 2, 2, dtype=given_)).turn.dtype == expected
+        told = xpos(torch.ones(1, 2, 1, dtype=given_))
+        assert told.turn.dtype == told.stretch.dtype == expected
     torch.set_default_dtype(torch.float64)
     try:
         assert rotary(torch.ones(1, 2, 1, dtype=torch.float32)).turn.dtype == torch.float64
@@ -541,6 +552,119 @@ def test_axial_reads_its_first_axes() -> None:
     assert torch.equal(Axial(width=8)(places).turn, Axial(width=8)(places[..., :2]).turn)
 
 
+# --- XPos --------------------------------------------------------------------------------------------------------------------------
+
+
+def powers(place: float, width: int, scale_base: float) -> list[float]:
+    """The paper's zeta^(p / scale_base), number by number: of a query; a key's are their inverses."""
+    return [((2 * pair / width + 0.4) / 1.4) ** (place / scale_base) for pair in range(width // 2)]
+
+
+def xpos_score(query: Tensor, key: Tensor, i: Tensor, j: Tensor, scale_base: float) -> Tensor:
+    """One score of algorithm 1 in complex numbers: Re(q conj(k) e^{i theta (i - j)}) zeta^((i - j) / scale_base), summed over pairs."""
+    half, total = len(query) // 2, torch.zeros((), dtype=torch.float64)
+    for pair in range(half):
+        zeta = (2 * pair / (2 * half) + 0.4) / 1.4
+        angle = (i - j) / 10_000.0 ** (pair / half)
+        real = query[pair] * key[pair] + query[pair + half] * key[pair + half]
+        imaginary = query[pair + half] * key[pair] - query[pair] * key[pair + half]
+        total = total + (real * angle.cos() - imaginary * angle.sin()) * zeta ** ((i - j) / scale_base)
+    return total / (2 * half) ** 0.5
+
+
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("scale_base", [512.0, 20.0])
+def test_xpos_is_the_papers_score(scale_base: float, dtype: torch.dtype, close: float) -> None:
+    """Values, and gradients of queries, keys and coordinates; in no order, fractional, negative."""
+    query, key = drawn(1, 1, 6, 8), drawn(1, 1, 6, 8, seed=1)
+    places, weight = (drawn(1, 6, 1, seed=2) * 8).float(), drawn(6, 6, seed=3) / 6
+    results = []
+    for exact in (False, True):
+        kind = torch.float64 if exact else dtype
+        q, k, at_ = (x.to(kind).clone().requires_grad_() for x in (query, key, places))
+        if exact:
+            line = at_[0, :, 0]
+            pairs = [
+                xpos_score(q[0, 0, i], k[0, 0, j], line[i], line[j], scale_base) for i in range(6) for j in range(6)
+            ]
+            score = torch.stack(pairs).view(6, 6)
+        else:
+            score = scores(q, k, XPos(width=8, scale_base=scale_base)(at_))[0, 0]
+        (score * weight.to(kind)).sum().backward()
+        results.append((score, q.grad, k.grad, at_.grad))
+    for ours, expected in zip(*results, strict=True):
+        torch.testing.assert_close(ours.double(), expected, rtol=close, atol=close)
+
+
+@settings(max_examples=40)
+@given(
+    place=st.floats(-2e4, 2e4, width=32),
+    width=st.integers(1, 9).map(lambda n: 2 * n),
+    base=st.sampled_from([512.0, 2e3]),
+)
+def test_xpos_stretches_beside_rotary(place: float, width: int, base: float) -> None:
+    told = XPos(width=width, scale_base=base)(at(place))
+    assert torch.equal(told.turn, Rotary(width=width)(at(place)).turn)
+    assert told.stretch[0, 0].exp().tolist() == pytest.approx(powers(place, width, base), rel=1e-10)
+
+
+@pytest.mark.parametrize("shift", [1.0, 1000.0, 20_000.0, -20_000.0])
+def test_xpos_scores_depend_on_differences_in_float32_too(shift: float) -> None:
+    query, key = drawn(1, 1, 50, 64), drawn(1, 1, 50, 64, seed=1)
+    places = torch.arange(50.0)[None, :, None]
+    xpos = XPos(width=64)
+    here, there = (scores(query, key, xpos(where.double())) for where in (places, places + shift))
+    torch.testing.assert_close(there, here, rtol=1e-9, atol=1e-9)
+    narrow = scores(query.float(), key.float(), xpos(places + shift))
+    assert (narrow.double() - here).abs().max() < 1e-5
+    assert (scores(query, key, xpos(places.double() * 1.1)) - here).abs().max() > 0.1
+
+
+def test_xpos_decays_into_the_past_and_grows_into_the_future() -> None:
+    ones = torch.ones(1, 1, 9, 16, dtype=torch.float64)
+    told = XPos(width=16)(torch.arange(0.0, 900.0, 100.0, dtype=torch.float64)[None, :, None])
+    envelope = scores(ones, ones, Injection(turn=torch.zeros_like(told.turn), stretch=told.stretch))[0, 0]
+    assert (envelope.diff(dim=1) > 0).all()  # along the keys, from the furthest past to the furthest future
+    expected = sum(powers(800, 16, 512)) * 2 / 4
+    assert envelope[8, 0].item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_prefix_keeps_its_powers() -> None:
+    """The paper's code measures from the middle of the batch, and does not."""
+    places = drawn(1, 40, 1).abs().cumsum(1) * 10
+    whole, prefix = XPos(width=8)(places), XPos(width=8)(places[:, :11])
+    assert torch.equal(whole.turn[:, :11], prefix.turn)
+    assert torch.equal(whole.stretch[:, :11], prefix.stretch)
+
+
+def test_how_far_xpos_reaches() -> None:
+    for dtype, bases in ((torch.float32, 47), (torch.float64, 377)):
+        edge = bases * 512.0
+        query, key = (drawn(1, 1, 2, 64, dtype=dtype, seed=seed) for seed in (0, 1))
+        for side in (1, -1):
+            told = XPos(width=64)(at(side * edge, side * (edge - 7), dtype=dtype))
+            near = XPos(width=64)(at(0, -7 * side))
+            expected = scores(query.double(), key.double(), near)
+            assert (scores(query, key, told).double() - expected).abs().max() < 1e-5
+            with pytest.raises(ValueError, match="past what the powers of xPos hold at scale_base=512"):
+                XPos(width=64)(at(side * edge * 1.01, dtype=dtype))
+
+
+def test_xpos_in_half_precision_tells_8192_positions_apart() -> None:
+    method = Method(coordinates=Index(), encoding=XPos(width=8)).bfloat16()
+    told = method(torch.zeros(1, 8192, 8, dtype=torch.bfloat16), torch.ones(1, 8192).bool()).injection
+    assert told.stretch.dtype == torch.float32
+    for pair in range(4):
+        assert (told.stretch[0, :, pair].diff() < 0).all()
+
+
+def test_who_claims_that_a_shift_changes_nothing() -> None:
+    for rule, scaling in RULES.items():
+        assert Rotary(width=K, scaling=scaling).relative == (rule not in ("dynamic", "longrope"))
+    assert Axial(width=8).relative
+    assert XPos(width=8).relative
+
+
 # --- Messages ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -599,6 +723,13 @@ def scaled(**settings_: Any) -> Callable[[], object]:
         (lambda: Axial(width=7), "a head width of 7 has no equal number of pairs"),
         (lambda: Axial(width=8, axes=0), "for each of 0 axes"),
         (lambda: Axial(width=8, base=0.5), "base=0.5 gives no falling frequencies"),
+        (lambda: XPos(width=7), "a head width of 7 can't be turned in pairs"),
+        (lambda: XPos(width=8, base=0.5), "base=0.5 gives no falling frequencies"),
+        (lambda: XPos(width=8, scale_base=0.0), "scale_base=0.0; give a positive number of positions"),
+        (
+            lambda: XPos(width=8)(at(3.0, -40_000.0, dtype=torch.float32)),
+            r"a coordinate of -40000 is past .* scale_base=512 \(24,\d\d\d either way\); take a greater scale_base",
+        ),
         (lambda: Axial(width=8)(at(1.0)), "Axial turns by 2 axes, given coordinates of 1; set axes="),
         (
             lambda: convert_layout(torch.zeros(4), num_heads=1, source="neox", target="half"),
@@ -621,4 +752,5 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 
 def test_what_they_say_of_themselves() -> None:
     assert repr(Rotary(width=8, share=0.5)) == "Rotary(width=8, base=10000, share=0.5, scaling=None)"
+    assert repr(XPos(width=8)) == "XPos(width=8, base=10000, scale_base=512)"
     assert repr(Axial(width=8)) == "Axial(width=8, axes=2, base=100)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -13,7 +14,7 @@ from torch.nn import functional as F
 from vnait.injection import Injection
 
 X = Float[Tensor, "B T D"]
-Keep = Bool[Tensor, "B T"]
+Keep = Bool[Tensor, "B T"] | None  # True = real token; None: the bias already hides the others
 
 
 class Encoder(nn.Module):
@@ -37,15 +38,17 @@ class Encoder(nn.Module):
 
     def trace(self, x: X, injection: Injection, keep: Keep) -> list[X]:
         """The input and the output of every block, the last one normed."""
+        injection, visible = _told_once(injection, keep, x.dtype)
         states = [self.dropout(x)]
         for block in self.blocks:
-            states.append(block(states[-1], injection, keep))
+            states.append(block(states[-1], injection, visible))
         return [*states[:-1], self.norm(states[-1])]
 
     def weights(self, states: Sequence[X], injection: Injection, keep: Keep) -> list[Float[Tensor, "B H T T"]]:
         """The attention weights of every block on its state of `trace`; bias, rotation and scale are in them."""
+        injection, visible = _told_once(injection, keep, states[0].dtype)
         return [
-            cast(Block, block).weights(state, injection, keep)
+            cast(Block, block).weights(state, injection, visible)
             for block, state in zip(self.blocks, states, strict=False)
         ]
 
@@ -71,7 +74,10 @@ class Block(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention: softmax(scale * turn(q) . turn(k) / sqrt(K) + bias) v over the real tokens."""
+    """Multi-head self-attention: softmax(scale * turn(q) . turn(k) / sqrt(K) + bias) v over the real tokens.
+
+    With a stretch, turn(q) grows by exp(stretch) and turn(k) by exp(-stretch), pair by pair.
+    """
 
     def __init__(self, *, dim: int, num_heads: int, dropout: float) -> None:
         super().__init__()
@@ -92,19 +98,25 @@ class Attention(nn.Module):
 
     def weights(self, x: X, injection: Injection, keep: Keep) -> Float[Tensor, "B H T T"]:
         """What `forward` averages the values with."""
+        return self.scores(x, injection, keep).softmax(-1)
+
+    def scores(self, x: X, injection: Injection, keep: Keep) -> Float[Tensor, "B H T T"]:
+        """The attention scores (query, key): all that the injection says is in them, and padding is -inf."""
         query, key = self.queries_and_keys(x, injection)
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         if injection.bias is not None:
             scores = scores + injection.bias.to(scores.dtype)
-        return scores.masked_fill(~keep[:, None, None, :], -torch.inf).softmax(-1)
+        return scores if keep is None else scores.masked_fill(~keep[:, None, None, :], -torch.inf)
 
     def queries_and_keys(self, x: X, injection: Injection) -> tuple[Tensor, Tensor]:
-        """q and k (B, H, T, K), turned and scaled."""
+        """q and k (B, H, T, K), turned, stretched and scaled."""
         query, key = self.heads(self.query(x)), self.heads(self.key(x))
         if injection.turn is not None:
-            query, key = turned(query, injection.turn), turned(key, injection.turn)
+            stretch = injection.stretch
+            query = turned(query, injection.turn, stretch)
+            key = turned(key, injection.turn, None if stretch is None else -stretch)
         if injection.scale is not None:
-            query = query * injection.scale.to(query.dtype)[:, None, None, None]
+            query = query * injection.scale.to(query.dtype)[:, None, :, None]
         return query, key
 
     def heads(self, x: X) -> Float[Tensor, "B H T K"]:
@@ -112,19 +124,37 @@ class Attention(nn.Module):
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
 
-def turned(x: Float[Tensor, "B H T K"], turn: Float[Tensor, "B T K_half"]) -> Float[Tensor, "B H T K"]:
-    """x with the pair (x_k, x_{k+K/2}) rotated by the angle turn_k: the "half" layout of Llama and GPT-NeoX.
+def turned(
+    x: Float[Tensor, "B H T K"],
+    turn: Float[Tensor, "B T K_half"],
+    stretch: Float[Tensor, "B T K_half"] | None = None,
+) -> Float[Tensor, "B H T K"]:
+    """x with the pair (x_k, x_{k+K/2}) rotated by the angle turn_k and multiplied by exp(stretch_k).
+
+    Pairs are those of the "half" layout, of Llama and GPT-NeoX. Angles and powers are taken at the injection's precision.
 
     >>> turned(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([[[torch.pi]]])).round()
     tensor([[[[-1., -0.]]]])
     """
-    cos, sin = turn.cos().to(x.dtype)[:, None], turn.sin().to(x.dtype)[:, None]
     one, other = x.chunk(2, -1)
+    cos, sin = turn.cos(), turn.sin()
+    if stretch is not None:
+        cos, sin = cos * stretch.exp(), sin * stretch.exp()
+    cos, sin = (part.to(x.dtype)[:, None] for part in (cos, sin))
     return torch.cat([one * cos - other * sin, other * cos + one * sin], -1)
 
 
-def _mask(injection: Injection, keep: Keep, dtype: torch.dtype) -> Tensor:
-    visible = keep[:, None, None, :]
-    if injection.bias is None:
-        return visible
-    return injection.bias.to(dtype).masked_fill(~visible, -torch.inf)
+def _told_once(injection: Injection, keep: Keep, dtype: torch.dtype) -> tuple[Injection, Keep]:
+    """What is the same for every layer: a bias in the layers' dtype, with the keys that `keep` hides at -inf."""
+    if injection.bias is None or keep is None:
+        return injection, keep
+    hidden = ~keep[:, None, None, :]
+    return replace(injection, bias=injection.bias.to(dtype).masked_fill(hidden, -torch.inf)), None
+
+
+def _mask(injection: Injection, keep: Keep, dtype: torch.dtype) -> Tensor | None:
+    """What PyTorch's attention takes as its mask: what is visible, or a bias with -inf where nothing is."""
+    injection, keep = _told_once(injection, keep, dtype)
+    if injection.bias is not None:
+        return injection.bias.to(dtype)
+    return None if keep is None else keep[:, None, None, :]

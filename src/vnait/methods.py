@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, SoftBounds, Span, check_mask
+from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, SoftBounds, Span, check_mask, located
 from vnait.encodings import (
     Anchors,
     Buckets,
@@ -47,7 +47,9 @@ class Method(nn.Module):
     """A positional method: e -> where -> how -> x. The one place where position enters a model.
 
     coordinates (vectors, mask) -> (B, T, C);  encoding (at) -> Injection;  inputs (vectors, added) -> (B, T, D);
-    scale (mask) -> Injection, or None to leave the attention scores as they are.
+    scale (mask) -> Injection, or None to leave the attention scores as they are. A method holds no other method: exactly one tells.
+
+    Called with known `places` (B, T, C), the coordinates take them instead of counting: timestamps, a patch's row and column.
 
     >>> method = Method(coordinates=Index(), encoding=Sinusoid(dim=4))
     >>> method(torch.zeros(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).x.shape
@@ -67,25 +69,36 @@ class Method(nn.Module):
         self.encoding = encoding
         self.inputs = Add() if inputs is None else inputs
         self.scale = scale
+        for name, part in self.named_children():
+            _refuse_second(name, part)
 
     @property
     def causal(self) -> bool:
         """No token is told anything about what follows it."""
-        parts = (self.coordinates.causal, getattr(self.encoding, "causal", True), self.inputs.causal)
-        return all(map(bool, parts)) and self.scale is None
+        parts = [self.coordinates.causal, getattr(self.encoding, "causal", True), self.inputs.causal]
+        return all(map(bool, parts if self.scale is None else [*parts, self.scale.causal]))
 
-    def forward(self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Told:
+    @property
+    def relative(self) -> bool:
+        """Attention scores hang on the differences of coordinates alone: the same shift of all changes nothing."""
+        return bool(getattr(self.encoding, "relative", False))
+
+    def forward(
+        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Float[Tensor, "B T C"] | None = None
+    ) -> Told:
         vectors = vectors.masked_fill(~mask[..., None], 0)  # no window reads padding, whatever is there
-        at, injection = self.tell(vectors, mask)
+        at, injection = self.tell(vectors, mask, places)
         added = None if injection.added is None else injection.added.to(vectors.dtype)
         if self.scale is not None:
             injection = injection + self.scale(mask)
         return Told(self.inputs(vectors, added), injection, at)
 
-    def tell(self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> tuple[Tensor, Injection]:
+    def tell(
+        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Float[Tensor, "B T C"] | None = None
+    ) -> tuple[Tensor, Injection]:
         """Coordinates and injection; once a distinct mask where they depend on nothing else, not once a sentence."""
-        if self.coordinates.per_sentence or torch.compiler.is_compiling():
-            at = self.coordinates(vectors, mask)
+        if self.coordinates.per_sentence or places is not None or torch.compiler.is_compiling():
+            at = located(self.coordinates, vectors, mask, places)
             return at, self.encoding(at)
         check_mask(mask)  # here, where a row is still the batch's row
         masks, row = mask.unique(dim=0, return_inverse=True)
@@ -107,6 +120,20 @@ class Method(nn.Module):
         if bound:
             _say_no_boundary()
         return loss
+
+
+def _refuse_second(name: str, part: nn.Module) -> None:
+    """A method inside another's part would tell position twice."""
+    for inner in part.modules():
+        if isinstance(inner, Method):
+            raise ValueError(
+                f"{name} holds a method of its own ({_described(inner)}); a model has exactly one. Give its parts, or put "
+                "several encodings into one method with encodings.Sum."
+            )
+
+
+def _described(method: Method) -> str:
+    return f"{type(method.coordinates).__name__} x {type(method.encoding).__name__}"
 
 
 @lru_cache(maxsize=1)

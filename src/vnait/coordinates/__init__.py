@@ -4,29 +4,58 @@ Every part is called `coordinates(vectors, mask)` with `vectors` (B, T, D) or No
 
     causal        a token's coordinate never depends on what follows it
     per_sentence  two sentences with the same mask may get different coordinates
+    takes_places  it can be called `coordinates(vectors, mask, places)`, with known places (B, T, C): timestamps, rows and columns
+
+sources.py      where the gaps of a span come from: uniform, free, a warp, the words
+spans.py        along a text: the index, the span, the running coordinate, the ends
+grids.py        several axes: grids, segments, phases, coordinates side by side
+spectrum.py     eigenvectors of a graph
+wrappers.py     what moves positions about in training
 
 Whatever the part, padding gets the coordinate of the nearest real token, without gradient, and changes no real token's coordinate.
 Axis 0 is the main coordinate. Sums run in float32, in float64 where float32 can't keep neighbours apart, whatever the model's dtype.
 """
 
+from vnait.coordinates.grids import Diagonal, Grid, Joined, Phase, Segments
 from vnait.coordinates.sources import Content, Free, Uniform, Warp
-from vnait.coordinates.spans import MIN_GAP, SPAN, Ends, Index, Running, Saturating, SoftBounds, Span, check_mask
+from vnait.coordinates.spans import (
+    MIN_GAP,
+    SPAN,
+    Ends,
+    Index,
+    Running,
+    Saturating,
+    SoftBounds,
+    Span,
+    Start,
+    check_mask,
+    located,
+)
+from vnait.coordinates.spectrum import Spectrum
 from vnait.coordinates.wrappers import Jitter, Randomized
 
 __all__ = [
     "MIN_GAP",
     "SPAN",
     "Content",
+    "Diagonal",
     "Ends",
     "Free",
+    "Grid",
     "Index",
     "Jitter",
+    "Joined",
+    "Phase",
     "Randomized",
     "Running",
     "Saturating",
+    "Segments",
     "SoftBounds",
     "Span",
+    "Spectrum",
+    "Start",
     "Uniform",
     "Warp",
     "check_mask",
+    "located",
 ]

@@ -18,6 +18,7 @@ Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]
 Line = Float[Tensor, "B T"]
 At = Float[Tensor, "B T C"]
+Places = Float[Tensor, "B T P"] | None
 
 
 class Uniform(nn.Module):

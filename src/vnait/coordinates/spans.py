@@ -8,14 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from vnait.coordinates.sources import At, Content, Free, Line, Mask, Uniform, Vectors, Warp, rank
+from vnait.coordinates.sources import At, Content, Free, Line, Mask, Places, Uniform, Vectors, Warp, rank
 
 SPAN = 100.0
 MIN_GAP = 0.01  # the floor under a gap, as a fraction of the uniform gap
 
 
 class Index(nn.Module):
-    """Integer position, 0 ... n-1, counted over real tokens. Shape (B, T, 1).
+    """Integer position, 0 ... n-1, counted over real tokens. Shape (B, T, 1). Or the known places as they are, of any number of axes.
 
     >>> Index()(None, torch.tensor([[False, True, True]]))[0, :, 0]
     tensor([0., 0., 1.])
@@ -23,10 +23,13 @@ class Index(nn.Module):
 
     causal = True
     per_sentence = False
+    takes_places = True
 
-    def forward(self, vectors: Vectors, mask: Mask) -> At:
+    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         check_mask(mask)
-        return nearest_real(rank(mask).float(), mask)[..., None]
+        if places is None:
+            return nearest_real(rank(mask).float(), mask)[..., None]
+        return known(places, mask)
 
 
 class Span(nn.Module):
@@ -202,6 +205,35 @@ class Ends(nn.Module):
         return torch.cat([span, *(nearest_real(end, mask)[..., None].to(span.dtype) for end in ends)], -1)
 
 
+class Start(nn.Module):
+    """A causal coordinate with the distance from the start beside it: (S_i, R_i - R_1). Shape (B, T, 2).
+
+    >>> Start(Running())(None, torch.ones(1, 3, dtype=torch.bool))[0].int().tolist()
+    [[1, 0], [2, 1], [3, 2]]
+    """
+
+    def __init__(self, running: Running) -> None:
+        super().__init__()
+        self.running = running
+
+    @property
+    def causal(self) -> bool:
+        """As the coordinate."""
+        return self.running.causal
+
+    @property
+    def per_sentence(self) -> bool:
+        """As the coordinate."""
+        return self.running.per_sentence
+
+    def forward(self, vectors: Vectors, mask: Mask) -> At:
+        log_gaps = self.running.gaps(vectors, mask)
+        line = self.running.locate(log_gaps, mask)
+        since = _running(log_gaps, mask, self.running.min_gap)
+        since = since - since.masked_fill(~mask, torch.inf).amin(-1, keepdim=True)
+        return torch.cat([line, nearest_real(since, mask)[..., None].to(line.dtype)], -1)
+
+
 def _source(
     source: str | nn.Module, *, dim: int | None, max_length: int | None, knots: int, before: int, after: int
 ) -> nn.Module:
@@ -223,6 +255,26 @@ def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     after = torch.where(mask, place, 2 * length).flip(-1).cummin(-1).values.flip(-1)
     nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
     return torch.where(mask, line, line.detach().gather(-1, nearest))
+
+
+def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, places: Places) -> At:
+    """The coordinates, from known places where there are some; an error from those that can't use them."""
+    if places is None:
+        return coordinates(vectors, mask)
+    if not getattr(coordinates, "takes_places", False):
+        raise ValueError(
+            f"the coordinates {type(coordinates).__name__} count the tokens themselves and take no places; "
+            "leave `places` out, or take Index, Grid, Segments or Phase."
+        )
+    return coordinates(vectors, mask, places)
+
+
+def known(places: At, mask: Mask) -> At:
+    """Known places, in float32 at least, with padding set to the nearest real token's."""
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(places[mask]).all()):
+        raise ValueError("the places of the tokens have NaN or infinity; give a finite number for each real token.")
+    lines = places.to(torch.promote_types(places.dtype, torch.float32)).unbind(-1)
+    return torch.stack([nearest_real(line, mask) for line in lines], -1)
 
 
 def _precision(vectors: Vectors, mask: Mask, min_gap: float) -> torch.dtype:

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import nn
 
-from vnait.coordinates.sources import At, Mask, Vectors, rank
-from vnait.coordinates.spans import check_mask, nearest_real
+from vnait.coordinates.sources import At, Mask, Places, Vectors, rank
+from vnait.coordinates.spans import check_mask, located, nearest_real
 
 
 class Jitter(nn.Module):
@@ -40,12 +40,17 @@ class Jitter(nn.Module):
         return bool(self.coordinates.causal)
 
     @property
+    def takes_places(self) -> bool:
+        """As the coordinates."""
+        return bool(getattr(self.coordinates, "takes_places", False))
+
+    @property
     def per_sentence(self) -> bool:
         """In training every sentence draws its own numbers."""
         return self.training or bool(self.coordinates.per_sentence)
 
-    def forward(self, vectors: Vectors, mask: Mask) -> At:
-        at = self.coordinates(vectors, mask)
+    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
+        at = located(self.coordinates, vectors, mask, places)
         if not self.training:
             return at
         line = at[..., 0] + _uniform(at, self.shift, (len(at), 1))

@@ -1,4 +1,4 @@
-"""Encodings that bias: (B, H, T, T), indexed [query, key] and added to the attention scores, from distances between coordinates.
+"""Encodings that bias: (B, H, T, T), indexed [query, key] and added to the attention scores, by formulas of distances.
 
 The distance of a query from a key is d = at_query - at_key (axis 0 unless said): positive where the key comes first. Any real
 coordinates, both directions unless said. Distances are taken at the coordinates' precision; the bias is at the parameters', or at
@@ -11,14 +11,12 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vnait.encodings.shared import At, checked_heads, distances, whole
 from vnait.injection import Injection
-
-At = Float[Tensor, "B T C"]
-Bias = Float[Tensor, "B H T T"]
 
 
 class Slopes(nn.Module):
@@ -35,10 +33,12 @@ class Slopes(nn.Module):
     tensor([-0.5000, -0.1250, -0.0312, -0.0078])
     """
 
+    relative = True
+
     def __init__(self, *, num_heads: int, form: Literal["symmetric", "causal", "asymmetric"] = "symmetric") -> None:
         super().__init__()
         _one_of("form", form, ("symmetric", "causal", "asymmetric"))
-        self.num_heads, self.form = _checked_heads(num_heads), form
+        self.num_heads, self.form = checked_heads(num_heads), form
         self.sides = nn.Parameter(torch.empty(2, num_heads)) if form == "asymmetric" else None
         self.reset_parameters()
 
@@ -49,103 +49,15 @@ class Slopes(nn.Module):
 
     def forward(self, at: At) -> Injection:
         if self.sides is not None:
-            distance = _distances(at[..., :1], self.sides.dtype)
+            distance = distances(at[..., :1], self.sides.dtype)
             left, right = (_a_head(side, distance).sigmoid() for side in self.sides)
             return Injection(bias=-(left * distance.relu() + right * (-distance).relu()))
-        distance = _distances(at[..., :1], at.dtype)
+        distance = distances(at[..., :1], at.dtype)
         slope = _a_head(torch.tensor(alibi_slopes(self.num_heads), dtype=torch.float64, device=at.device), distance)
         return Injection(bias=-slope * (distance if self.form == "causal" else distance.abs()))
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}, form={self.form!r}"
-
-
-class Buckets(nn.Module):
-    """T5's learned table: one number a head for each bucket of distances, wider buckets further away; bias, (B, H, T, T).
-
-    An integer distance has T5's bucket. Between two integers the bias is linear, so that gradients reach the coordinates. Half of
-    the buckets hold one distance each, half grow up to `max_distance`; past it all is one bucket. `bidirectional` spends one half
-    on keys after the query (an even `num_buckets`); without it they share the bucket of distance 0, and the model has to hide them.
-
-    Normal rows of root mean square `start`; at 0, it says nothing at first. Source: T5, arXiv 1910.10683, section 2.1, and its code.
-
-    >>> Buckets(num_heads=4).bucket(torch.tensor([0, -1, -7, -90, -91, 1])).tolist()
-    [0, 1, 7, 14, 15, 17]
-    """
-
-    def __init__(
-        self,
-        *,
-        num_heads: int,
-        num_buckets: int = 32,
-        max_distance: int = 128,
-        bidirectional: bool = True,
-        start: float = 0.0,
-    ) -> None:
-        super().__init__()
-        directions = 2 if bidirectional else 1
-        exact = num_buckets // directions // 2
-        if num_buckets % directions or not 1 <= exact < max_distance:
-            raise ValueError(
-                f"num_buckets={num_buckets}, max_distance={max_distance}, bidirectional={bidirectional}; expected 2 buckets a "
-                "direction or more, as many for either, and a max_distance above half of a direction's buckets."
-            )
-        self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
-        self.start = start
-        self.weight = nn.Parameter(torch.empty(num_buckets, _checked_heads(num_heads)))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Normal, of root mean square `start`."""
-        nn.init.normal_(self.weight, std=self.start)
-
-    def forward(self, at: At) -> Injection:
-        offsets = torch.arange(-self.max_distance, self.max_distance + 1, device=at.device)
-        return Injection(bias=_read(self.weight[self.bucket(offsets)], at))
-
-    def bucket(self, offset: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-        """The row of `weight` for an offset, key - query."""
-        size = self.num_buckets // 2 if self.bidirectional else self.num_buckets
-        far = offset.abs() if self.bidirectional else (-offset).clamp(min=0)
-        exact = size // 2
-        # In float32, as T5: an offset at a bucket's edge falls where it falls there.
-        growth = torch.log(far.clamp(min=1).float() / exact) / math.log(self.max_distance / exact)
-        grown = exact + (growth * (size - exact)).long().clamp(max=size - exact - 1)
-        return torch.where(far < exact, far, grown) + (offset > 0).long() * (size if self.bidirectional else 0)
-
-    def extra_repr(self) -> str:
-        return f"num_buckets={self.num_buckets}, max_distance={self.max_distance}, bidirectional={self.bidirectional}"
-
-
-class Relative(nn.Module):
-    """A learned table over the distances -max_distance ... max_distance, one number a head; bias, (B, H, T, T).
-
-    Further away it is clipped; it is linear between integers. Row `max_distance` + key - query is the pair's. From one less than the
-    longest text on, it is the full table. Normal rows of root mean square `start`; at 0, it says nothing at first.
-    Source: Shaw et al., arXiv 1803.02155, section 3.2, whose vectors are one number here, as in T5.
-
-    >>> table = Relative(num_heads=1, max_distance=1).requires_grad_(False)
-    >>> table.weight[2] = 4.0  # one step ahead
-    >>> table(torch.tensor([[[0.0], [0.5], [9.0]]])).bias[0, 0]
-    tensor([[0., 2., 4.],
-            [0., 0., 4.],
-            [0., 0., 0.]])
-    """
-
-    def __init__(self, *, num_heads: int, max_distance: int, start: float = 0.0) -> None:
-        super().__init__()
-        if max_distance < 1:
-            raise ValueError(f"max_distance={max_distance}; a table of distances needs at least 1.")
-        self.start = start
-        self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, _checked_heads(num_heads)))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Normal, of root mean square `start`."""
-        nn.init.normal_(self.weight, std=self.start)
-
-    def forward(self, at: At) -> Injection:
-        return Injection(bias=_read(self.weight, at))
 
 
 class Kerple(nn.Module):
@@ -160,11 +72,13 @@ class Kerple(nn.Module):
     torch.Size([1, 3, 2, 2])
     """
 
+    relative = True
+
     def __init__(self, *, num_heads: int, form: Literal["log", "power"] = "log") -> None:
         super().__init__()
         _one_of("form", form, ("log", "power"))
         self.form = form
-        self.raw_r1, self.raw_r2 = (nn.Parameter(torch.empty(_checked_heads(num_heads))) for _ in range(2))
+        self.raw_r1, self.raw_r2 = (nn.Parameter(torch.empty(checked_heads(num_heads))) for _ in range(2))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -176,7 +90,7 @@ class Kerple(nn.Module):
             self.raw_r2.copy_(_softplus_inverse(r2) if self.form == "log" else (r2 / 2).logit())
 
     def forward(self, at: At) -> Injection:
-        distance = _distances(at[..., :1], self.raw_r1.dtype).abs()
+        distance = distances(at[..., :1], self.raw_r1.dtype).abs()
         r1, raw = F.softplus(_a_head(self.raw_r1, distance)), _a_head(self.raw_r2, distance)
         if self.form == "log":
             return Injection(bias=-r1 * torch.log1p(F.softplus(raw) * distance))
@@ -199,13 +113,15 @@ class Fire(nn.Module):
     torch.Size([1, 3, 2, 2])
     """
 
+    relative = True
+
     def __init__(self, *, num_heads: int, hidden: int = 32, threshold: float = 512.0) -> None:
         super().__init__()
         if hidden < 1 or not threshold > 0:
             raise ValueError(f"hidden={hidden}, threshold={threshold}; expected hidden >= 1 and threshold > 0.")
         self.threshold = threshold
         self.log_c, self.log_threshold = (nn.Parameter(torch.empty(())) for _ in range(2))
-        self.mlp = nn.Sequential(_Linear(1, hidden), nn.ReLU(), _Linear(hidden, _checked_heads(num_heads)))
+        self.mlp = nn.Sequential(_Linear(1, hidden), nn.ReLU(), _Linear(hidden, checked_heads(num_heads)))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -215,9 +131,9 @@ class Fire(nn.Module):
 
     def forward(self, at: At) -> Injection:
         place = at[..., :1]
-        distance = _distances(place, self.log_c.dtype)[:, 0].abs()
+        distance = distances(place, self.log_c.dtype)[:, 0].abs()
         # Left padding repeats the first token's coordinate without its gradient: with it, results would depend on the side.
-        since_first = (_whole(place) - _whole(place[:, :1]).detach()).to(distance.dtype)
+        since_first = (whole(place) - whole(place[:, :1]).detach()).to(distance.dtype)
         c, threshold = self.log_c.to(distance.dtype).exp(), self.log_threshold.to(distance.dtype).exp()
         ratio = torch.log1p(c * distance) / torch.log1p(c * torch.maximum(threshold, since_first))
         # Contiguous: PyTorch's fused attention takes no bias whose keys lie apart in memory.
@@ -240,10 +156,12 @@ class Decay(nn.Module):
     tensor([-1., -3.])
     """
 
+    relative = True
+
     def __init__(self, *, num_heads: int, form: Literal["shared", "heads"] = "shared") -> None:
         super().__init__()
         _one_of("form", form, ("shared", "heads"))
-        self.num_heads, self.form = _checked_heads(num_heads), form
+        self.num_heads, self.form = checked_heads(num_heads), form
         self.log_slope = nn.Parameter(torch.empty(num_heads)) if form == "shared" else None
         self.reset_parameters()
 
@@ -255,14 +173,14 @@ class Decay(nn.Module):
 
     def forward(self, at: At) -> Injection:
         if self.log_slope is not None:
-            distance = _distances(at[..., :1], self.log_slope.dtype).abs()
+            distance = distances(at[..., :1], self.log_slope.dtype).abs()
             return Injection(bias=-_a_head(self.log_slope, distance).exp() * distance)
         if at.shape[-1] != self.num_heads:
             raise ValueError(
                 f'form="heads" reads one axis a head: given {at.shape[-1]} axes for {self.num_heads} heads; '
                 'take coordinates with an axis a head, or form="shared".'
             )
-        return Injection(bias=-_distances(at, at.dtype).abs())
+        return Injection(bias=-distances(at, at.dtype).abs())
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}, form={self.form!r}"
@@ -287,39 +205,13 @@ def alibi_slopes(num_heads: int) -> list[float]:
     return slopes if below == num_heads else slopes + alibi_slopes(2 * below)[::2][: num_heads - below]
 
 
-def _distances(places: At, dtype: torch.dtype) -> Float[Tensor, "B C T T"]:
-    """query - key on each axis, subtracted at the coordinates' precision and then told in `dtype`; neither in half."""
-    places = _whole(places).transpose(1, 2).contiguous()  # so that keys lie side by side in the bias
-    return (places[..., :, None] - places[..., None, :]).to(torch.promote_types(dtype, torch.float32))
-
-
-def _whole(tensor: Tensor) -> Tensor:
-    """In float32 at least."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-
-
 def _a_head(values: Float[Tensor, " H"], pairs: Float[Tensor, "B one T T"]) -> Float[Tensor, "H 1 1"]:
     """One number a head, beside pairs and at their precision."""
     return values.to(pairs.dtype)[:, None, None]
 
 
-def _read(table: Float[Tensor, "R H"], at: At) -> Bias:
-    """A table over the offsets -R//2 ... R//2, key - query, read at each pair: linear between its rows, clipped past them."""
-    reach = len(table) // 2
-    offset = -_distances(at[..., :1], table.dtype)[:, 0].clamp(-reach, reach)
-    left = offset.detach().floor().clamp(max=reach - 1)
-    row, heads = left.long() + reach, table.to(offset.dtype).T
-    return torch.lerp(heads[:, row], heads[:, row + 1], offset - left).transpose(0, 1)
-
-
 def _softplus_inverse(positive: Tensor) -> Tensor:
     return positive + torch.log(-torch.expm1(-positive))
-
-
-def _checked_heads(num_heads: int) -> int:
-    if num_heads < 1:
-        raise ValueError(f"num_heads={num_heads}; a bias needs at least one head.")
-    return num_heads
 
 
 def _one_of(name: str, given: str, known: tuple[str, ...]) -> None:

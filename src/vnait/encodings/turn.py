@@ -16,9 +16,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vnait.encodings.shared import At, precision
 from vnait.injection import Injection
 
-At = Float[Tensor, "B T C"]
 Layout = Literal["half", "interleaved"]
 
 # Rule: what it needs and what it may have, beside factor and original_length, in transformers' names.
@@ -131,7 +131,7 @@ class Rotary(nn.Module):
                 pairs k with k + R/2, needs its rows reordered
     scaling     how to reach past the length trained at
 
-    The attention factor m of yarn and longrope multiplies cos and sin in transformers, so it enters as `scale` = m^2, (B,): all of a
+    The attention factor m of yarn and longrope multiplies cos and sin in transformers, so it enters as `scale` = m^2, (B, T): all of a
     score, as in the YaRN paper (transformers leaves out the channels that don't turn). Source: arXiv 2104.09864, section 3.2.2.
 
     >>> Rotary(width=4)(torch.tensor([[[1.0], [2.0]]])).turn
@@ -153,11 +153,16 @@ class Rotary(nn.Module):
         """Not where the rates hang on the length: past `original_length` a longer text turns its first tokens otherwise."""
         return self.scaling is None or self.scaling.rule not in ("dynamic", "longrope")
 
+    @property
+    def relative(self) -> bool:
+        """As `causal`: where a length counts, so does the place of the last token."""
+        return self.causal
+
     def forward(self, at: At) -> Injection:
         rates, factor = self._rates(at[..., 0].detach())
         turn = _turn(at[..., :1], rates)
         turn = F.pad(turn, (0, self.width // 2 - turn.shape[-1]))
-        return Injection(turn=turn, scale=None if factor == 1 else turn.new_full(at.shape[:1], factor**2))
+        return Injection(turn=turn, scale=None if factor == 1 else turn.new_full(at.shape[:2], factor**2))
 
     def _rates(self, place: Float[Tensor, "B T"]) -> tuple[Tensor, float]:
         """Radians a position, (pairs,) or (B, 1, pairs), and the factor of cos and sin."""
@@ -180,6 +185,8 @@ class Axial(nn.Module):
     tensor([[[1.0000, 0.1000, 2.0000, 0.2000]]])
     """
 
+    relative = True
+
     def __init__(self, *, width: int, axes: int = 2, base: float = 100.0) -> None:
         super().__init__()
         if axes < 1 or width < 1 or width % (2 * axes):
@@ -197,6 +204,56 @@ class Axial(nn.Module):
 
     def extra_repr(self) -> str:
         return f"width={self.width}, axes={self.axes}, base={self.base:g}"
+
+
+class XPos(nn.Module):
+    """RoPE whose scores decay: stretch_k = p / scale_base * log zeta_k, zeta_k = (2k/K + 0.4) / 1.4; turn and stretch, (B, T, K/2).
+
+    A pair of channels gives a score the factor zeta_k^((p_i - p_j) / scale_base) beside RoPE's cosine. Any real p, and scores depend
+    on p_i - p_j alone: they fade for keys before the query. For keys after it they grow exponentially, and the model has to hide them.
+
+    The factors of q and k are powers of p itself, so that a prefix keeps its own: the paper's code measures from the middle of the
+    batch, and changes the past as the text grows. In float32 both hold to 1e-5 up to |p| = 47 scale_base (24,000 at 512), and past it
+    there is an error; in float16 they overflow past 8 scale_base. Source: arXiv 2212.10554, algorithm 1.
+
+    >>> XPos(width=4, scale_base=2)(torch.tensor([[[1.0], [2.0]]])).stretch
+    tensor([[[-0.6264, -0.2209],
+             [-1.2528, -0.4418]]])
+    """
+
+    relative = True
+
+    def __init__(self, *, width: int, base: float = 10_000.0, scale_base: float = 512.0) -> None:
+        super().__init__()
+        if not scale_base > 0:
+            raise ValueError(
+                f"scale_base={scale_base}; give a positive number of positions, such as the length trained at."
+            )
+        self.pairs = _turning(width, 1.0) // 2
+        self.width, self.base, self.scale_base = width, _checked_base(base), scale_base
+
+    def forward(self, at: At) -> Injection:
+        place = at[..., :1]
+        turn = _turn(place, _geometric(self.pairs, self.base, at.device))
+        zeta = (torch.arange(self.pairs, dtype=torch.float64, device=at.device) / self.pairs + 0.4) / 1.4
+        stretch = (place.double() * zeta.log() / self.scale_base).to(turn.dtype)
+        self._check_reach(place, turn.dtype)
+        return Injection(turn=turn, stretch=stretch)
+
+    def _check_reach(self, place: Float[Tensor, "B T one"], dtype: torch.dtype) -> None:
+        # Two thirds of the exponents, so that small queries times small powers keep their digits.
+        reach = 2 / 3 * math.log(torch.finfo(dtype).max) / -math.log(0.4 / 1.4) * self.scale_base
+        if torch.compiler.is_compiling():
+            return
+        far = place.detach()[place.detach().abs() > reach]
+        if len(far):
+            raise ValueError(
+                f"a coordinate of {float(far[0]):g} is past what the powers of xPos hold at scale_base={self.scale_base:g} "
+                f"({reach:,.0f} either way); take a greater scale_base."
+            )
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, base={self.base:g}, scale_base={self.scale_base:g}"
 
 
 def convert_layout(
@@ -230,8 +287,7 @@ def _turn(places: Tensor, rates: Tensor) -> Tensor:
     """places * rates without whole turns, in the precision of the places or of the model, and float32 at least."""
     angle = places.double() * rates
     angle = angle - (angle.detach() / math.tau).round() * math.tau
-    precise = torch.promote_types(places.dtype, torch.get_default_dtype())
-    return angle.to(torch.promote_types(precise, torch.float32))
+    return angle.to(precision(places.dtype, torch.get_default_dtype()))
 
 
 def _geometric(pairs: int, base: float, device: torch.device) -> Float[Tensor, " pairs"]:

@@ -1,4 +1,4 @@
-"""Encodings that add: vectors (B, T, D) that join the semantic vectors in the input layer. And one that says nothing."""
+"""The spatial vector, (B, T, D), which joins the semantic vectors in the input layer; and the features of coordinates that it reads."""
 
 from __future__ import annotations
 
@@ -12,79 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnait.coordinates import SPAN
+from vnait.encodings.shared import At, first_axes, precision
 from vnait.injection import Injection
-
-At = Float[Tensor, "B T C"]
-
-
-class Silent(nn.Module):
-    """Says nothing: the model sees a bag of words.
-
-    >>> Silent()(torch.zeros(1, 2, 1))
-    Injection(added=None, turn=None, bias=None, scale=None)
-    """
-
-    def forward(self, at: At) -> Injection:
-        return Injection()
-
-
-class Sinusoid(nn.Module):
-    """PE[p, 2i] = sin(p / base^(2i/D)), PE[p, 2i+1] = cos(p / base^(2i/D)); added, (B, T, D). Any real p.
-
-    Angles are computed at the coordinates' precision, never in half precision. Source: arXiv 1706.03762, section 3.5.
-
-    >>> Sinusoid(dim=4)(torch.tensor([[[1.0]]])).added
-    tensor([[[0.8415, 0.5403, 0.0100, 0.9999]]])
-    """
-
-    def __init__(self, *, dim: int, base: float = 10_000.0) -> None:
-        super().__init__()
-        self.dim, self.base = dim, base
-
-    def forward(self, at: At) -> Injection:
-        # In float64: at base^(-2i/D) and positions past some thousands, float32 angles are off in the third digit.
-        rate = self.base ** (-torch.arange(0, self.dim, 2, dtype=torch.float64, device=at.device) / self.dim)
-        angle = at[..., :1].double() * rate
-        waves = torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., : self.dim]
-        return Injection(added=waves.to(torch.get_default_dtype()))
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, base={self.base:g}"
-
-
-class Table(nn.Module):
-    """A learned table of `max_length` vectors, read at p and linear between rows; added, (B, T, D). p in [0, max_length - 1].
-
-    Rows start at a root mean square of `start`, the scale of the semantic vectors in `vnait.model`. Source: BERT, arXiv 1810.04805.
-
-    >>> Table(dim=4, max_length=8)(torch.tensor([[[0.0], [1.0]]])).added.shape
-    torch.Size([1, 2, 4])
-    """
-
-    def __init__(self, *, dim: int, max_length: int, start: float = 1.0) -> None:
-        super().__init__()
-        self.max_length, self.start = max_length, start
-        self.weight = nn.Parameter(torch.empty(max_length, dim))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Normal rows of root mean square `start`."""
-        nn.init.normal_(self.weight, std=self.start)
-
-    def forward(self, at: At) -> Injection:
-        place = at[..., 0]
-        if not torch.compiler.is_compiling() and float(place.detach().max()) > self.max_length - 1:
-            raise ValueError(
-                f"a coordinate of {float(place.detach().max()):g} is past the learned table's max_length={self.max_length} "
-                f"(positions 0 to {self.max_length - 1}); cut the text, or take a method without a table."
-            )
-        left = place.detach().floor().long().clamp(0, max(self.max_length - 2, 0))
-        right = (left + 1).clamp(max=self.max_length - 1)
-        part = (place - left).to(self.weight.dtype)[..., None]
-        return Injection(added=torch.lerp(self.weight[left], self.weight[right], part))
-
-    def extra_repr(self) -> str:
-        return f"max_length={self.max_length}"
 
 
 class Spatial(nn.Module):
@@ -182,6 +111,43 @@ class Fourier(nn.Module):
 
     def extra_repr(self) -> str:
         return f"pairs={self.pairs}, longest={self.longest}, shortest={self.shortest}"
+
+
+class LearnedFourier(nn.Module):
+    """cos(W at), sin(W at) of the first `axes` axes, W learned; 2 `pairs` features in [-1, 1]. Any reals.
+
+    W starts normal, of standard deviation 1 / `gamma` radians a unit: places within about gamma of each other look alike, as under a
+    Gaussian kernel of that width. The paper's factor 1 / sqrt(2 pairs) is left to the layer that reads the features.
+    Source: learnable Fourier features, arXiv 2106.02795, equation 2.
+
+    >>> LearnedFourier(pairs=2, axes=2)(torch.zeros(1, 1, 2)).detach()
+    tensor([[[1., 1., 0., 0.]]])
+    """
+
+    def __init__(self, *, pairs: int, axes: int = 1, gamma: float = 10.0) -> None:
+        super().__init__()
+        if pairs < 1 or axes < 1 or not gamma > 0:
+            raise ValueError(f"pairs={pairs}, axes={axes}, gamma={gamma}; expected pairs, axes >= 1 and gamma > 0.")
+        self.gamma = gamma
+        self.weight = nn.Parameter(torch.empty(pairs, axes))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Normal, of standard deviation 1 / `gamma`."""
+        nn.init.normal_(self.weight, std=1 / self.gamma)
+
+    @property
+    def size(self) -> int:
+        """The number of features."""
+        return 2 * len(self.weight)
+
+    def forward(self, at: At) -> Float[Tensor, "B T F"]:
+        # In float64, which neither autocast nor TF32 rounds.
+        angle = first_axes(self, at, self.weight.shape[1]).double() @ self.weight.double().T
+        return torch.cat([angle.cos(), angle.sin()], -1).to(precision(self.weight.dtype))
+
+    def extra_repr(self) -> str:
+        return f"pairs={len(self.weight)}, axes={self.weight.shape[1]}, gamma={self.gamma:g}"
 
 
 class Anchors(nn.Module):

@@ -1,0 +1,63 @@
+"""What encodings share: the precision they compute at, and reading coordinates and tables.
+
+Angles, distances and shares are computed at the coordinates' precision or above. What is told has the precision of the parameters,
+or, where nothing is learned, of the coordinates or of the model (torch's default), whichever is wider. Never half.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+At = Float[Tensor, "B T C"]
+
+
+def precision(*dtypes: torch.dtype) -> torch.dtype:
+    """The widest of these, float32 at least."""
+    return reduce(torch.promote_types, dtypes, torch.float32)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """In float32 at least."""
+    return tensor.to(precision(tensor.dtype))
+
+
+def first_axes(part: nn.Module, at: At, axes: int) -> Float[Tensor, "B T A"]:
+    """The first axes of the coordinates, or an error that names the part that reads them."""
+    if at.shape[-1] < axes:
+        raise ValueError(
+            f"{type(part).__name__} reads {axes} axes, given coordinates of {at.shape[-1]}; take coordinates that have them."
+        )
+    return at[..., :axes]
+
+
+def neighbours(
+    place: Float[Tensor, "*any"], size: int
+) -> tuple[Int[Tensor, "*any"], Int[Tensor, "*any"], Float[Tensor, "*any"]]:
+    """The entries on either side of a place in a table of `size`, and the place's share of the way from one to the other."""
+    left = place.detach().floor().long().clamp(0, max(size - 2, 0))
+    return left, (left + 1).clamp(max=size - 1), whole(place) - left
+
+
+def distances(places: At, dtype: torch.dtype) -> Float[Tensor, "B C T T"]:
+    """query - key on each axis, subtracted at the coordinates' precision and then told in `dtype`; neither in half."""
+    places = whole(places).transpose(1, 2).contiguous()  # so that keys lie side by side in the bias
+    return (places[..., :, None] - places[..., None, :]).to(precision(dtype))
+
+
+def outside(place: Float[Tensor, "*any"], size: int) -> float | None:
+    """A place that is not in [0, size - 1], if there is one; a compiled model doesn't look."""
+    if torch.compiler.is_compiling():
+        return None
+    wrong = place.detach()[(place.detach() < 0) | (place.detach() > size - 1)]
+    return float(wrong[0]) if len(wrong) else None
+
+
+def checked_heads(num_heads: int) -> int:
+    """The number of heads, or an error."""
+    if num_heads < 1:
+        raise ValueError(f"num_heads={num_heads}; a bias needs at least one head.")
+    return num_heads

@@ -1,0 +1,178 @@
+"""Learned tables resized, and of a grid: against PyTorch's interpolation and a loop written from the formula."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional as F
+
+from vnait.encodings import GridTable, Table
+
+SIZES = st.integers(1, 9)
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Without the tests' own check of types, which would speak before the library's message."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def at(*places: tuple[float, ...], dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.tensor(places, dtype=dtype)[None]
+
+
+# --- Another length ----------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(old=SIZES, new=SIZES)
+def test_a_resized_table_is_pytorchs_interpolation(old: int, new: int) -> None:
+    table = Table(dim=3, max_length=old, start=0.5).double()
+    other = table.resized(new)
+    expected = F.interpolate(table.weight.T[None], size=new, mode="linear", align_corners=True)[0].T
+    torch.testing.assert_close(other.weight, expected, rtol=1e-12, atol=1e-12)
+    assert (other.max_length, other.start) == (new, 0.5)
+    assert torch.equal(other.weight[0], table.weight[0])
+    assert new == 1 or torch.equal(other.weight[-1], table.weight[-1])
+
+
+def test_a_resized_table_is_another() -> None:
+    table = Table(dim=3, max_length=5).bfloat16()
+    other = table.resized(5)
+    assert torch.equal(other.weight, table.weight)
+    assert other.weight.requires_grad
+    assert other.weight.dtype == torch.bfloat16
+    with torch.no_grad():
+        other.weight.zero_()
+    assert (table.weight != 0).any()
+    assert other(torch.full((1, 1, 1), 4.0)).added.shape == (1, 1, 3)
+
+
+def test_a_table_below_its_first_row() -> None:
+    """Softened bounds let a span begin a little before 0."""
+    table = Table(dim=2, max_length=4)
+    one, other = table.weight[0], table.weight[1]
+    torch.testing.assert_close(table(at((-0.5,))).added[0, 0], one - 0.5 * (other - one))
+
+
+# --- A grid ------------------------------------------------------------------------------------------------------------------------
+
+
+def bilinear(weight: Tensor, row: Tensor, column: Tensor) -> Tensor:
+    """The four corners, each by its share of the cell's area."""
+    top, left = (
+        min(math.floor(place.item()), max(size - 2, 0))
+        for place, size in zip((row, column), weight.shape, strict=False)
+    )
+    total = torch.zeros(weight.shape[-1], dtype=weight.dtype)
+    for y in (0, 1):
+        for x in (0, 1):
+            share = (row - top if y else 1 - (row - top)) * (column - left if x else 1 - (column - left))
+            total = total + share * weight[min(top + y, weight.shape[0] - 1), min(left + x, weight.shape[1] - 1)]
+    return total
+
+
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+def test_a_grid_is_bilinear(dtype: torch.dtype, close: float) -> None:
+    """Values and gradients, at the corners and between."""
+    torch.manual_seed(0)
+    table = GridTable(dim=3, shape=(4, 6)).to(dtype)
+    exact = table.weight.detach().double().requires_grad_()
+    where = torch.rand(1, 9, 3, dtype=torch.float32) * torch.tensor([3.0, 5.0, 9.0])
+    where[0, :2] = torch.tensor([[0.0, 0.0, 0.0], [3.0, 5.0, 0.0]])
+    ours, theirs = (where.to(kind).clone().requires_grad_() for kind in (dtype, torch.float64))
+    added = table(ours).added
+    expected = torch.stack([bilinear(exact, row, column) for row, column, _ in theirs[0]])[None]
+    weight = torch.randn(expected.shape, dtype=torch.float64)
+    (added * weight.to(dtype)).sum().backward()
+    (expected * weight).sum().backward()
+    for one, other in ((added, expected), (ours.grad, theirs.grad), (table.weight.grad, exact.grad)):
+        torch.testing.assert_close(one.double(), other, rtol=close, atol=close)
+
+
+def test_a_grid_reads_its_entries_exactly() -> None:
+    table = GridTable(dim=2, shape=(3, 5)).bfloat16()
+    where = torch.cartesian_prod(torch.arange(3.0), torch.arange(5.0))[None]
+    assert torch.equal(table(where).added[0], table.weight.float().flatten(0, 1))
+
+
+def test_places_between_are_told_apart_in_half_precision() -> None:
+    fine = torch.arange(2048.0) / 2048
+    grid = GridTable(dim=4, shape=(2, 2)).bfloat16()
+    for where in (torch.stack([fine, fine], -1), torch.stack([fine, 0 * fine], -1)):
+        assert len(grid(where[None]).added[0].unique(dim=0)) == 2048
+    assert len(Table(dim=4, max_length=2).bfloat16()(fine[None, :, None]).added[0].unique(dim=0)) == 2048
+
+
+@settings(max_examples=60)
+@given(old=st.tuples(SIZES, SIZES), new=st.tuples(SIZES, SIZES))
+def test_a_resized_grid_is_pytorchs_interpolation(old: tuple[int, int], new: tuple[int, int]) -> None:
+    table = GridTable(dim=3, shape=old, start=0.5).double()
+    other = table.resized(new)
+    expected = F.interpolate(table.weight.permute(2, 0, 1)[None], size=new, mode="bilinear", align_corners=True)
+    torch.testing.assert_close(other.weight, expected[0].permute(1, 2, 0), rtol=1e-12, atol=1e-12)
+    assert (other.shape, other.start) == (new, 0.5)
+
+
+def test_a_resized_grid_is_another() -> None:
+    table = GridTable(dim=3, shape=[2, 3]).bfloat16()
+    other = table.resized([2, 3])
+    assert torch.equal(other.weight, table.weight)
+    assert other.weight.dtype == torch.bfloat16
+    with torch.no_grad():
+        other.weight.zero_()
+    assert (table.weight != 0).any()
+
+
+def test_a_grid_starts_at_its_scale() -> None:
+    for start in (1.0, 0.02):
+        entries = GridTable(dim=16, shape=(20, 20), start=start).weight
+        assert entries.square().mean().sqrt().item() == pytest.approx(start, rel=0.05)
+
+
+# --- What they say ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Table(dim=2, max_length=0), "max_length=0; a learned table needs at least one row"),
+        (lambda: Table(dim=2, max_length=4).resized(0), "max_length=0; a learned table needs at least one row"),
+        (
+            lambda: Table(dim=2, max_length=4)(at((1.0,), (3.25,))),
+            r"a coordinate of 3.25 is past .* max_length=4 \(positions 0 to 3\)",
+        ),
+        (lambda: GridTable(dim=2, shape=(3, 0)), r"shape=\(3, 0\); a grid table needs two sizes, \(rows, columns\)"),
+        (lambda: GridTable(dim=2, shape=(3,)), r"shape=\(3,\); a grid table needs two sizes"),
+        (lambda: GridTable(dim=2, shape=(3, 4)).resized((3, 4, 5)), r"shape=\(3, 4, 5\); a grid table needs two sizes"),
+        (lambda: GridTable(dim=2, shape=(3, 4))(at((1.0,))), "GridTable reads 2 axes, given coordinates of 1"),
+        (
+            lambda: GridTable(dim=2, shape=(3, 4))(at((1.0, 3.0), (2.5, 1.0))),
+            r"a coordinate of 2.5 on axis 0 is outside the learned table of shape=\(3, 4\) \(0 to 2 on that axis\)",
+        ),
+        (
+            lambda: GridTable(dim=2, shape=(3, 4))(at((2.0, 3.5))),
+            r"a coordinate of 3.5 on axis 1 is outside .* \(0 to 3 on that axis\); resize",
+        ),
+        (lambda: GridTable(dim=2, shape=(3, 4))(at((2.0, -0.5))), "a coordinate of -0.5 on axis 1 is outside"),
+    ],
+)
+def test_messages(make: Callable[[], object], message: str) -> None:
+    with unchecked(), pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_what_a_grid_shows_of_itself() -> None:
+    assert repr(GridTable(dim=2, shape=[3, 4])) == "GridTable(shape=(3, 4))"
