@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from vnait.coordinates import Span
 from vnait.encodings import Spatial
 from vnait.inputs import Fusion, LiteralFusion
-from vnait.methods import Method, build
+from vnait.method import Method
+from vnait.methods import build
 
 B, T = 8, 128
 

@@ -21,7 +21,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from vnait.backbone import Encoder
 from vnait.coordinates import Index, Running
 from vnait.encodings import Buckets, Contacts, Decay, Fire, Kerple, Prefix, Relative, Slopes, alibi_slopes
-from vnait.methods import Method
+from vnait.method import Method
 from vnait.model import seed_weights
 
 HEADS = 6

@@ -317,7 +317,9 @@ def test_silent_says_nothing() -> None:
         (lambda: Spatial(dim=2, activation="tanh"), "activation='tanh' is not known; take gelu or relu"),
         (lambda: Fourier(pairs=1), "pairs=1, .* expected pairs >= 2, longest > shortest > 0"),
         (lambda: Fourier(longest=1, shortest=2), "longest=1, shortest=2; expected"),
-        (lambda: Anchors()(at(50.0)), r"given 1 axis; wrap the span: Ends\(Span"),
+        (lambda: Anchors()(at(50.0)), r"read axes 1 and 2, given coordinates of 1; wrap them: Ends\(Span"),
+        (lambda: Anchors(ends=1)(at(50.0)), r"read axis 1, given coordinates of 1; wrap them: Start\(Running"),
+        (lambda: Anchors(ends=3), "ends=3; a text has 2, and 1 is the start alone"),
         (lambda: LogLength(mean_length=0), "mean_length is 0; it must be a positive number"),
     ],
 )

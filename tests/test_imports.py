@@ -19,6 +19,7 @@ ORDER = [
     "coordinates",
     "encodings",
     "inputs",
+    "method",
     "methods",
     "backbone",
     "model",

@@ -24,7 +24,7 @@ from vnait.encodings import (
     Spatial,
     Table,
 )
-from vnait.methods import Method
+from vnait.method import Method
 
 DIM, HEADS, WIDTH = 16, 2, 8
 

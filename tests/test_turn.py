@@ -23,7 +23,7 @@ from vnait.backbone import Attention, turned
 from vnait.coordinates import Index
 from vnait.encodings.turn import Axial, Rotary, Scaling, XPos, convert_layout
 from vnait.injection import Injection
-from vnait.methods import Method
+from vnait.method import Method
 
 K = 32
 ORIGINAL = 48

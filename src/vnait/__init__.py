@@ -14,7 +14,8 @@ import wrapt
 from vnait import coordinates, encodings, inputs
 from vnait.errors import InputError
 from vnait.injection import Injection
-from vnait.methods import METHODS, Method, build
+from vnait.method import Method
+from vnait.methods import METHODS, build
 
 _LATER = {
     "Record": "vnait.record",

@@ -8,12 +8,14 @@ import torch
 
 from vnait import text as texts
 from vnait.injection import Injection
-from vnait.methods import METHODS, Method, parameters
+from vnait.method import Method
+from vnait.methods import METHODS, parameters
 from vnait.predict import Fitted
 
 PLACES = {
     "added": "joins the semantic vectors in the input layer",
     "turn": "rotates queries and keys",
+    "stretch": "stretches queries and keys",
     "bias": "is added to the attention scores",
     "scale": "multiplies the attention scores",
 }
@@ -65,7 +67,7 @@ def explain(fitted: Fitted, text: str) -> Explanation:
 def entering(injection: Injection, method: Method) -> list[str]:
     """Where the active method enters, in words.
 
-    >>> entering(Injection(scale=torch.ones(1)), Method(coordinates=torch.nn.Identity(), encoding=torch.nn.Identity()))
+    >>> entering(Injection(scale=torch.ones(1, 1)), Method(coordinates=torch.nn.Identity(), encoding=torch.nn.Identity()))
     ['multiplies the attention scores']
     """
     places = [words for slot, words in PLACES.items() if getattr(injection, slot) is not None]

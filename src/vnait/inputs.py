@@ -6,6 +6,8 @@ Every part is called `inputs(vectors, added)` with `vectors` (B, T, D), zero at 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -106,23 +108,39 @@ class LiteralFusion(nn.Module):
 
 
 class Local(nn.Module):
-    """Another input layer plus the local association l_i = sum_{|j| <= w} c_j * e_{i+j}: a depthwise window over neighbours' vectors.
+    """Another input layer plus the local association l_i = sum_j c_j * e_{i+j}: a depthwise window over neighbours' vectors.
 
-    `width` = 2w + 1 taps, each a vector c_j (D,), starting normal with standard deviation `start`. Source: RECIPE of this project.
+    look    "both"  j = -w ... w, an odd width of 2w + 1
+            "back"  j = -(width - 1) ... 0; for decoders
+
+    Each of the `width` taps c_j is a vector (D,), starting normal with standard deviation `start`. Source: RECIPE of this project.
 
     >>> Local(Add(), dim=4, width=3)(torch.ones(1, 5, 4), None).shape
     torch.Size([1, 5, 4])
     """
 
-    causal = False
-
-    def __init__(self, inputs: nn.Module, *, dim: int, width: int = 9, start: float = 0.1) -> None:
+    def __init__(
+        self,
+        inputs: nn.Module,
+        *,
+        dim: int,
+        width: int = 9,
+        start: float = 0.1,
+        look: Literal["both", "back"] = "both",
+    ) -> None:
         super().__init__()
-        if width < 1 or width % 2 == 0:
+        if look not in ("both", "back"):
+            raise ValueError(f"look={look!r} is not known; take both or back.")
+        if width < 1 or (look == "both" and width % 2 == 0):
             raise ValueError(f"width={width}; a window around a token has an odd number of taps, 1 or more.")
-        self.inputs, self.start = inputs, start
+        self.inputs, self.start, self.look = inputs, start, look
         self.taps = nn.Parameter(torch.empty(dim, 1, width))
         self.reset_parameters()
+
+    @property
+    def causal(self) -> bool:
+        """Where it looks back, over inputs that are causal."""
+        return self.look == "back" and bool(self.inputs.causal)
 
     def reset_parameters(self) -> None:
         """Normal with standard deviation `start`."""
@@ -130,9 +148,13 @@ class Local(nn.Module):
 
     def forward(self, vectors: X, added: X | None) -> X:
         dim, _, width = self.taps.shape
-        local = F.conv1d(vectors.transpose(1, 2), self.taps, padding=width // 2, groups=dim).transpose(1, 2)
+        room = (width - 1, 0) if self.look == "back" else (width // 2, width // 2)
+        local = F.conv1d(F.pad(vectors.transpose(1, 2), room), self.taps, groups=dim).transpose(1, 2)
         x: Tensor = self.inputs(vectors, added)
         return x + local
+
+    def extra_repr(self) -> str:
+        return f"width={self.taps.shape[-1]}, look={self.look!r}"
 
 
 def cosine(one: X, other: X) -> Float[Tensor, "B T"]:

@@ -1,25 +1,44 @@
-"""Every positional method by name: coordinates (where) x encoding (how it is told) x inputs (where it joins the words)."""
+"""Every positional method by name, each a line of three parts: `METHODS`, and how one is built at a model's size."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
 
-import torch
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import nn
 
-from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, SoftBounds, Span, check_mask, located
+from vnait.coordinates import (
+    Diagonal,
+    Ends,
+    Grid,
+    Index,
+    Jitter,
+    Joined,
+    Phase,
+    Randomized,
+    Running,
+    Saturating,
+    Segments,
+    Span,
+    Spectrum,
+    Start,
+)
 from vnait.encodings import (
     Anchors,
+    Axial,
+    Axis,
     Buckets,
+    Concatenated,
     Decay,
     Fire,
     Fourier,
+    GridTable,
+    Harmonics,
     Kerple,
+    Linear,
+    Prefix,
     Relative,
     Rotary,
     Scaling,
@@ -27,118 +46,13 @@ from vnait.encodings import (
     Sinusoid,
     Slopes,
     Spatial,
+    Sum,
     Table,
+    XPos,
 )
-from vnait.injection import Injection, LogLength
-from vnait.inputs import Add, Fusion, LiteralFusion, Local, boundary, smoothness
-
-logger = logging.getLogger("vnait")
-
-
-class Told(NamedTuple):
-    """What the backbone gets, and the coordinates behind it."""
-
-    x: Float[Tensor, "B T D"]
-    injection: Injection
-    at: Float[Tensor, "B T C"]
-
-
-class Method(nn.Module):
-    """A positional method: e -> where -> how -> x. The one place where position enters a model.
-
-    coordinates (vectors, mask) -> (B, T, C);  encoding (at) -> Injection;  inputs (vectors, added) -> (B, T, D);
-    scale (mask) -> Injection, or None to leave the attention scores as they are. A method holds no other method: exactly one tells.
-
-    Called with known `places` (B, T, C), the coordinates take them instead of counting: timestamps, a patch's row and column.
-
-    >>> method = Method(coordinates=Index(), encoding=Sinusoid(dim=4))
-    >>> method(torch.zeros(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).x.shape
-    torch.Size([1, 3, 4])
-    """
-
-    def __init__(
-        self,
-        *,
-        coordinates: nn.Module,
-        encoding: nn.Module,
-        inputs: nn.Module | None = None,
-        scale: nn.Module | None = None,
-    ) -> None:
-        super().__init__()
-        self.coordinates = coordinates
-        self.encoding = encoding
-        self.inputs = Add() if inputs is None else inputs
-        self.scale = scale
-        for name, part in self.named_children():
-            _refuse_second(name, part)
-
-    @property
-    def causal(self) -> bool:
-        """No token is told anything about what follows it."""
-        parts = [self.coordinates.causal, getattr(self.encoding, "causal", True), self.inputs.causal]
-        return all(map(bool, parts if self.scale is None else [*parts, self.scale.causal]))
-
-    @property
-    def relative(self) -> bool:
-        """Attention scores hang on the differences of coordinates alone: the same shift of all changes nothing."""
-        return bool(getattr(self.encoding, "relative", False))
-
-    def forward(
-        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Float[Tensor, "B T C"] | None = None
-    ) -> Told:
-        vectors = vectors.masked_fill(~mask[..., None], 0)  # no window reads padding, whatever is there
-        at, injection = self.tell(vectors, mask, places)
-        added = None if injection.added is None else injection.added.to(vectors.dtype)
-        if self.scale is not None:
-            injection = injection + self.scale(mask)
-        return Told(self.inputs(vectors, added), injection, at)
-
-    def tell(
-        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Float[Tensor, "B T C"] | None = None
-    ) -> tuple[Tensor, Injection]:
-        """Coordinates and injection; once a distinct mask where they depend on nothing else, not once a sentence."""
-        if self.coordinates.per_sentence or places is not None or torch.compiler.is_compiling():
-            at = located(self.coordinates, vectors, mask, places)
-            return at, self.encoding(at)
-        check_mask(mask)  # here, where a row is still the batch's row
-        masks, row = mask.unique(dim=0, return_inverse=True)
-        at = self.coordinates(vectors.new_empty(*masks.shape, 0), masks)  # only the dtype counts: no word is read
-        return at[row], self.encoding(at).rows(row)
-
-    def penalty(
-        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], *, smooth: float, bound: float
-    ) -> Float[Tensor, ""]:
-        """gamma1 smoothness + gamma2 boundary of the learned coordinates, free of jitter; 0 where nothing is learned."""
-        learned = any(parameter.requires_grad for parameter in self.coordinates.parameters())
-        if not learned or (smooth == 0 and bound == 0):
-            return vectors.new_zeros(())
-        plain = self.coordinates.coordinates if isinstance(self.coordinates, Jitter) else self.coordinates
-        at = plain(vectors, mask)
-        loss = smooth * smoothness(at, mask)
-        if any(isinstance(part, SoftBounds) for part in plain.modules()):
-            return loss + bound * boundary(at, mask)
-        if bound:
-            _say_no_boundary()
-        return loss
-
-
-def _refuse_second(name: str, part: nn.Module) -> None:
-    """A method inside another's part would tell position twice."""
-    for inner in part.modules():
-        if isinstance(inner, Method):
-            raise ValueError(
-                f"{name} holds a method of its own ({_described(inner)}); a model has exactly one. Give its parts, or put "
-                "several encodings into one method with encodings.Sum."
-            )
-
-
-def _described(method: Method) -> str:
-    return f"{type(method.coordinates).__name__} x {type(method.encoding).__name__}"
-
-
-@lru_cache(maxsize=1)
-def _say_no_boundary() -> None:
-    logger.info("hard bounds keep every coordinate in (0, 100], so the boundary penalty is 0 and is not computed.")
+from vnait.injection import LogLength
+from vnait.inputs import Fusion, LiteralFusion, Local
+from vnait.method import Method, described
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +63,19 @@ class Size:
     num_heads: int = 4
     max_length: int = 512
     mean_length: float = 24.0
+    shape: tuple[int, ...] = (-1, 16)
+    periods: tuple[float, ...] = (8.0, 64.0)
+
+    @property
+    def width(self) -> int:
+        """Of a head."""
+        return self.dim // self.num_heads
+
+    @property
+    def table(self) -> tuple[int, ...]:
+        """The grid's sizes, with as many rows as the longest text has where they aren't given."""
+        rows, *others = self.shape
+        return (rows if rows > 0 else -(-self.max_length // math.prod(others)), *others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +91,13 @@ def _rotary(size: Size, rule: str | None = None) -> nn.Module:
     """RoPE for the heads of this size; with a rule, stretched to four times the longest text."""
     original = None if rule == "linear" else size.max_length
     scaling = None if rule is None else Scaling(rule=rule, factor=4.0, original_length=original)  # type: ignore[arg-type]
-    return Rotary(width=size.dim // size.num_heads, scaling=scaling)
+    return Rotary(width=size.width, scaling=scaling)
+
+
+def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
+    """The sinusoids of two axes side by side, each in half of the channels."""
+    half = size.dim // 2
+    return Concatenated(Axis(Sinusoid(dim=half, base=base), 0), Axis(Sinusoid(dim=size.dim - half, base=base), 1))
 
 
 def _vnait(size: Size, source: str) -> Method:
@@ -174,6 +107,17 @@ def _vnait(size: Size, source: str) -> Method:
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
         inputs=Local(Fusion(dim=size.dim, hidden=16), dim=size.dim, width=9, start=0.1),
         scale=LogLength(mean_length=size.mean_length),
+    )
+
+
+def _vnait_causal(size: Size) -> Method:
+    features = [Fourier(pairs=16), Anchors(ends=1)]
+    saturating = Saturating(source="content", dim=size.dim, middle=size.mean_length)
+    return Method(
+        coordinates=Jitter(Start(saturating), shift=6.0),
+        encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
+        inputs=Local(Fusion(dim=size.dim, hidden=16), dim=size.dim, width=5, start=0.1, look="back"),
+        scale=LogLength(mean_length=size.mean_length, sees="prefix"),
     )
 
 
@@ -237,6 +181,11 @@ METHODS: dict[str, Recipe] = {
         formula="rope on n sorted random positions below 2048, drawn in training",
         source="arXiv 2305.16843",
     ),
+    "xpos": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=XPos(width=size.width)),
+        formula="rope, and pairs of scores * zeta_k^((i-j)/512); for decoders: keys after the query gain",
+        source="arXiv 2212.10554, algorithm 1",
+    ),
     "lpi": Recipe(
         make=lambda size: Method(coordinates=Running(source="content", dim=size.dim), encoding=_rotary(size)),
         formula="rope on R_i = cumsum(softplus(f(e_{i-1}, e_i)))",
@@ -269,10 +218,67 @@ METHODS: dict[str, Recipe] = {
     ),
     "cable": Recipe(
         make=lambda size: Method(
-            coordinates=Running(source="content", dim=size.dim), encoding=Decay(num_heads=size.num_heads)
+            coordinates=Joined(*(Running(source="content", dim=size.dim) for _ in range(size.num_heads))),
+            encoding=Decay(num_heads=size.num_heads, form="heads"),
         ),
-        formula="scores - m_h |R_i - R_j|, R = cumsum(softplus(f(e)))",
-        source="CABLE, arXiv 2503.08067, gaps shared by the heads",
+        formula="scores - |R_hi - R_hj|, R_h = cumsum(softplus(f_h(e_{i-1}, e_i))), a sum of its own a head",
+        source="CABLE, arXiv 2503.08067, both directions",
+    ),
+    "prefix": Recipe(
+        make=lambda size: Method(
+            coordinates=Running(source="content", dim=size.dim), encoding=Prefix(num_heads=size.num_heads, start=0.1)
+        ),
+        formula="scores + f_h(R_j / R_i), R = cumsum(softplus(f(e_{i-1}, e_i))); for decoders",
+        source="SPEC section 3: FIRE's ratio, arXiv 2310.04418, of learned coordinates",
+    ),
+    "hierarchical": Recipe(
+        make=lambda size: Method(coordinates=Segments(size=8), encoding=_halves(size)),
+        formula="x = e + [PE(segment), PE(offset)], segments of 8 tokens, or as `places` give them",
+        source="source documents, hierarchical positions",
+    ),
+    "grid-separable": Recipe(
+        make=lambda size: Method(coordinates=Grid(shape=size.shape), encoding=_halves(size, base=100.0)),
+        formula="x = e + [PE(row), PE(column)]",
+        source="source documents, 2-D forms; MAE's sincos2d, arXiv 2111.06377",
+    ),
+    "grid-additive": Recipe(
+        make=lambda size: Method(
+            coordinates=Grid(shape=size.shape),
+            encoding=Sum(*(Axis(Sinusoid(dim=size.dim, base=100.0), axis) for axis in (0, 1))),
+        ),
+        formula="x = e + PE(row) + PE(column)",
+        source="source documents, 2-D forms",
+    ),
+    "grid-diagonal": Recipe(
+        make=lambda size: Method(coordinates=Diagonal(Grid(shape=size.shape)), encoding=_halves(size, base=100.0)),
+        formula="x = e + [PE((r+c)/sqrt 2), PE((c-r)/sqrt 2)]",
+        source="source documents, the 2-D form turned by 45 degrees",
+    ),
+    "grid-learned": Recipe(
+        make=lambda size: Method(
+            coordinates=Grid(shape=size.shape), encoding=GridTable(dim=size.dim, shape=size.table)
+        ),
+        formula="x = e + P[row, column]",
+        source="ViT, arXiv 2010.11929",
+    ),
+    "grid-rope": Recipe(
+        make=lambda size: Method(
+            coordinates=Grid(shape=size.shape), encoding=Axial(width=size.width, axes=len(size.shape))
+        ),
+        formula="q, k turned by row w_k and column w_k, each its own pairs, w_k = 100^(-k/P)",
+        source="arXiv 2403.13298, axial",
+    ),
+    "phase": Recipe(
+        make=lambda size: Method(
+            coordinates=Phase(periods=size.periods), encoding=Harmonics(dim=size.dim, axes=len(size.periods))
+        ),
+        formula="x = e + [sin k theta_p, cos k theta_p], theta_p = 2 pi i/p",
+        source="source documents, seasonality",
+    ),
+    "spectral": Recipe(
+        make=lambda size: Method(coordinates=Spectrum(size=16), encoding=Linear(dim=size.dim, axes=16)),
+        formula="x = e + W u_i, u_i of the first 16 Laplacian eigenvectors of the text's path",
+        source="arXiv 2012.09699; source documents, graph spectra",
     ),
     "vnait": Recipe(
         make=lambda size: _vnait(size, "warp"),
@@ -283,6 +289,11 @@ METHODS: dict[str, Recipe] = {
         make=lambda size: _vnait(size, "uniform"),
         formula="vnait with S_i = 100 i/n, nothing learned in S",
         source="control: frozen uniform S",
+    ),
+    "vnait-causal": Recipe(
+        make=_vnait_causal,
+        formula="vnait with S = 100 R_i/(R_i + tau), gaps from the words so far, the start alone, a window that looks back",
+        source="SPEC sections 3 and 5",
     ),
     "vnait-paper": Recipe(
         make=lambda size: Method(
@@ -297,20 +308,58 @@ METHODS: dict[str, Recipe] = {
 
 
 def build(
-    method: str | Method, *, dim: int, num_heads: int = 4, max_length: int = 512, mean_length: float = 24.0
+    method: str | Method,
+    *,
+    dim: int,
+    num_heads: int = 4,
+    max_length: int = 512,
+    mean_length: float = 24.0,
+    shape: Sequence[int] = (-1, 16),
+    periods: Sequence[float] = (8.0, 64.0),
 ) -> Method:
     """The positional method `method` for a model of width `dim`: a name in `METHODS`, or a `Method` of your own parts, as it is.
 
+    max_length    longest text, for methods with a table
+    mean_length   mean training length, for methods that scale the scores by log length
+    shape         sizes of the grid for grid-*, in reading order; -1 for any number of rows
+    periods       in tokens, for phase
+
+    A model has exactly one method: two are an error that names both.
+
+    >>> import torch
     >>> build("sinusoidal", dim=8)(torch.zeros(1, 2, 8), torch.ones(1, 2, dtype=torch.bool)).at[0, :, 0]
     tensor([0., 1.])
     """
     if isinstance(method, Method):
         return method
+    _refuse_several(method)
     if method not in METHODS:
         raise ValueError(
             f"method {method!r} is not known; take one of {', '.join(METHODS)}, or register it in vnait.METHODS."
         )
-    return METHODS[method].make(Size(dim=dim, num_heads=num_heads, max_length=max_length, mean_length=mean_length))
+    return METHODS[method].make(
+        Size(
+            dim=dim,
+            num_heads=num_heads,
+            max_length=max_length,
+            mean_length=mean_length,
+            shape=tuple(shape),
+            periods=tuple(periods),
+        )
+    )
+
+
+def _refuse_several(method: object) -> None:
+    """An error that names them all, of a list of methods or of names joined by + or a comma."""
+    several = re.split(r"\s*[+,]\s*", method) if isinstance(method, str) else method
+    if isinstance(several, list | tuple) and len(several) != 1:
+        names = " and ".join(described(one) if isinstance(one, Method) else str(one) for one in several)
+        raise ValueError(
+            f"a model has exactly one positional method, given {names or 'none'}; take one of them, or give a Method whose "
+            "encoding is their Sum if both are meant."
+        )
+    if not isinstance(method, str):
+        raise ValueError(f"method={method!r}; give a name in vnait.METHODS, or a Method.")
 
 
 def parameters(module: nn.Module) -> int:

@@ -35,6 +35,7 @@ FORMAT = 1  # of a saved model; another number is refused rather than misread
 
 Ids = Int[Tensor, "B T"] | None
 Embeds = Float[Tensor, "B T D"] | None
+Places = Float[Tensor, "B T P"] | None
 AnyMask = Int[Tensor, "B T"] | Bool[Tensor, "B T"] | Float[Tensor, "B T"] | None
 
 
@@ -47,6 +48,8 @@ class VnaitConfig(PreTrainedConfig):
     tune_vectors    whether the semantic vectors are trained
     max_length      longest text in tokens, for methods with a table
     mean_length     mean training length in tokens (n0 of the log-length scale)
+    shape           sizes of the grid, in reading order, for grid-*; -1 first for any number of rows
+    periods         in tokens, for phase
     smoothness      gamma1 of the coordinates' regularizer;  boundary: gamma2
 
     >>> VnaitConfig(method="sinusoidal", hidden_size=32).vector_size
@@ -65,6 +68,8 @@ class VnaitConfig(PreTrainedConfig):
     dropout: float | int = 0.1
     max_length: int = 512
     mean_length: float | int = 24.0
+    shape: tuple[int, ...] | list[int] = (-1, 16)
+    periods: tuple[float | int, ...] | list[float | int] = (8.0, 64.0)
     tune_vectors: bool = True
     smoothness: float | int = 0.1
     boundary: float | int = 0.1
@@ -100,7 +105,8 @@ class VnaitPreTrainedModel(PreTrainedModel):
 class VnaitModel(VnaitPreTrainedModel):
     """The encoder: ids (B, T) -> e -> the positional method -> blocks -> (B, T, D).
 
-    Without `attention_mask`, every id that is not the padding id is a real token.
+    Without `attention_mask`, every id that is not the padding id is a real token. `places` (B, T, P) are known places of the tokens,
+    as timestamps or rows and columns, for methods that take them; without them tokens are counted.
 
     >>> VnaitModel(VnaitConfig(vocab_size=10))(torch.tensor([[3, 4, 5]])).last_hidden_state.shape
     torch.Size([1, 3, 96])
@@ -120,6 +126,8 @@ class VnaitModel(VnaitPreTrainedModel):
             num_heads=config.num_attention_heads,
             max_length=config.max_length,
             mean_length=config.mean_length,
+            shape=config.shape,
+            periods=config.periods,
         )
         self.encoder = Encoder(
             dim=config.hidden_size,
@@ -144,23 +152,27 @@ class VnaitModel(VnaitPreTrainedModel):
         input_ids: Ids = None,
         attention_mask: AnyMask = None,
         inputs_embeds: Embeds = None,
+        places: Places = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
     ) -> BaseModelOutput:
         """`last_hidden_state` (B, T, D); on request all states, and the attention weights with bias and scale in them."""
-        return self.encode(input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions).output
+        return self.encode(
+            input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
+        ).output
 
     def encode(
         self,
         input_ids: Ids = None,
         attention_mask: AnyMask = None,
         inputs_embeds: Embeds = None,
+        places: Places = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
     ) -> Encoded:
         """`forward`, with what a head needs besides."""
         vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds)
-        x, injection, _ = self.method(vectors, mask)
+        x, injection, _ = self.method(vectors, mask, places)
         states = self.encoder.trace(x, injection, mask)
         weights = self.config.output_attentions if output_attentions is None else output_attentions
         output = BaseModelOutput(
@@ -228,11 +240,14 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
         attention_mask: AnyMask = None,
         inputs_embeds: Embeds = None,
         labels: Tensor | None = None,
+        places: Places = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
     ) -> SequenceClassifierOutput:
         """`logits` (B, labels), and `loss` (task + regularizer) where labels (B,) are given."""
-        encoded = self.model.encode(input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions)
+        encoded = self.model.encode(
+            input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
+        )
         output = encoded.output
         real = encoded.mask[..., None].to(output.last_hidden_state.dtype)
         mean = (output.last_hidden_state * real).sum(1) / real.sum(1)
@@ -264,11 +279,14 @@ class VnaitForTokenClassification(VnaitPreTrainedModel):
         attention_mask: AnyMask = None,
         inputs_embeds: Embeds = None,
         labels: Tensor | None = None,
+        places: Places = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
     ) -> TokenClassifierOutput:
         """`logits` (B, T, labels), and `loss` (task + regularizer) where labels (B, T) are given."""
-        encoded = self.model.encode(input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions)
+        encoded = self.model.encode(
+            input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
+        )
         output = encoded.output
         logits = self.classifier(self.dropout(output.last_hidden_state))
         loss = None
@@ -309,11 +327,14 @@ class VnaitForMaskedLM(VnaitPreTrainedModel):
         attention_mask: AnyMask = None,
         inputs_embeds: Embeds = None,
         labels: Tensor | None = None,
+        places: Places = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
     ) -> MaskedLMOutput:
         """`logits` (B, T, vocabulary), and `loss` where labels (B, T) are given (-100: not asked)."""
-        encoded = self.model.encode(input_ids, attention_mask, inputs_embeds, output_hidden_states, output_attentions)
+        encoded = self.model.encode(
+            input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
+        )
         output = encoded.output
         # Rows of the table have a root mean square of 1: without the root, logits would start sqrt(D) too large.
         logits = self.decoder(self.transform(output.last_hidden_state) / self.config.vector_size**0.5)

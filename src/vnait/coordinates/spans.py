@@ -208,8 +208,8 @@ class Ends(nn.Module):
 class Start(nn.Module):
     """A causal coordinate with the distance from the start beside it: (S_i, R_i - R_1). Shape (B, T, 2).
 
-    >>> Start(Running())(None, torch.ones(1, 3, dtype=torch.bool))[0].int().tolist()
-    [[1, 0], [2, 1], [3, 2]]
+    >>> Start(Running())(None, torch.ones(1, 3, dtype=torch.bool))[0].float().tolist()
+    [[1.0, 0.0], [2.0, 1.0], [3.0, 2.0]]
     """
 
     def __init__(self, running: Running) -> None:

@@ -151,31 +151,38 @@ class LearnedFourier(nn.Module):
 
 
 class Anchors(nn.Module):
-    """exp(-a / tau) and exp(-b / tau) of the distances a, b from either end (axes 1 and 2, from `Ends`); 2 features a tau, in [0, 1].
+    """exp(-a / tau) of the distances a from the ends (axes 1, 2); features in [0, 1], one a tau and end.
 
-    Bounded and without a longest length: far from both ends they say nothing. Source: RECIPE of this project.
+    ends    2: from start and end, axes 1 and 2 of `Ends`. 1: from the start alone, axis 1 of `Start`, for decoders
+
+    Bounded and without a longest length: far from the ends they say nothing. Source: RECIPE of this project.
 
     >>> Anchors(taus=(1.0,))(torch.tensor([[[50.0, 0.0, 1.0]]]))
     tensor([[[1.0000, 0.3679]]])
     """
 
-    def __init__(self, *, taus: Sequence[float] = (1, 2, 4, 8, 16, 32)) -> None:
+    def __init__(self, *, taus: Sequence[float] = (1, 2, 4, 8, 16, 32), ends: Literal[1, 2] = 2) -> None:
         super().__init__()
-        self.taus = tuple(taus)
+        if ends not in (1, 2):
+            raise ValueError(f"ends={ends}; a text has 2, and 1 is the start alone.")
+        self.taus, self.ends = tuple(taus), ends
 
     @property
     def size(self) -> int:
         """The number of features."""
-        return 2 * len(self.taus)
+        return self.ends * len(self.taus)
 
     def forward(self, at: At) -> Float[Tensor, "B T F"]:
-        if at.shape[-1] < 3:
-            raise ValueError(f"Anchors read axes 1 and 2, given {at.shape[-1]} axis; wrap the span: Ends(Span(...)).")
+        if at.shape[-1] <= self.ends:
+            raise ValueError(
+                f"Anchors read {'axes 1 and 2' if self.ends == 2 else 'axis 1'}, given coordinates of {at.shape[-1]}; wrap them: "
+                f"{'Ends(Span(...))' if self.ends == 2 else 'Start(Running(...))'}."
+            )
         taus = torch.tensor(self.taus, dtype=at.dtype, device=at.device)
-        return torch.exp(-at[..., 1:3, None] / taus).flatten(-2)
+        return torch.exp(-at[..., 1 : 1 + self.ends, None] / taus).flatten(-2)
 
     def extra_repr(self) -> str:
-        return f"taus={self.taus}"
+        return f"taus={self.taus}, ends={self.ends}"
 
 
 def _features(features: str | Sequence[nn.Module]) -> Sequence[nn.Module]:
