@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 # Before anything imports vnait: every annotation with a shape is checked at every call. Not in vnait.model: there, transformers makes
 # a dataclass of the configuration, and the check reads its __init__ before it has its arguments.
-TYPED = ("injection", "coordinates", "encodings", "inputs", "methods", "backbone")
+TYPED = ("injection", "coordinates", "encodings", "inputs", "method", "methods", "backbone")
 CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
 install_import_hook([f"vnait.{name}" for name in TYPED], CHECK)
 
@@ -24,6 +26,16 @@ settings.register_profile(
     "vnait", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("vnait")
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Without the tests' own check of types, which would speak before the library's message."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(autouse=True)

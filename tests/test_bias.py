@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
@@ -18,6 +16,7 @@ from transformers import T5Config
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
+from conftest import unchecked
 from vnait.backbone import Encoder
 from vnait.coordinates import Index, Running
 from vnait.encodings import Buckets, Contacts, Decay, Fire, Kerple, Prefix, Relative, Slopes, alibi_slopes
@@ -48,16 +47,6 @@ CLOSE = {torch.float32: {"rtol": 1e-5, "atol": 1e-5}, torch.float64: {"rtol": 1e
 ONE_AXIS = [name for name in MAKE if name != "decay-heads"]
 RELATIVE = [name for name in MAKE if name not in ("prefix", "contacts")]
 ANYWHERE = [name for name in MAKE if name != "contacts"]  # a map of pairs ends
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Without the tests' own check of types, which would speak before the library's message."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(params=list(MAKE))

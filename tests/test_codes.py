@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from conftest import unchecked
 from vnait.encodings import (
     Binary,
     Fourier,
@@ -26,16 +25,6 @@ from vnait.encodings import (
 )
 from vnait.injection import Injection
 from vnait.model import seed_weights
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Without the tests' own check of types, which would speak before the library's message."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def at(*places: float, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor, nn
 
+from conftest import unchecked
 from vnait.encodings import (
     Axis,
     Binary,
@@ -33,16 +32,6 @@ from vnait.injection import Injection
 
 D = 32  # channels an axis
 DYNAMIC = Scaling(rule="dynamic", factor=2.0, original_length=8)
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Without the tests' own check of types, which would speak before the library's message."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from conftest import unchecked
 from vnait.coordinates import Ends, Index, Jitter, Running, Span
 from vnait.coordinates.sources import UNIT_Z, Content, Free, Warp
 from vnait.inputs import smoothness
@@ -122,16 +121,6 @@ def papers(z: list[float]) -> list[float]:
         total += math.log1p(math.exp(value))
         running.append(total)
     return [100 * partial / total for partial in running]
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Without the tests' own check of types, which would speak before the library's message."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 # --- Order, ends, padding, gradients -------------------------------------------------------------------------------------------

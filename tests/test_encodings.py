@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from conftest import unchecked
 from vnait.coordinates import Ends, Span
 from vnait.encodings import Anchors, Fourier, Scalar, Silent, Sinusoid, Spatial, Table
 from vnait.injection import Injection, LogLength
@@ -27,16 +27,6 @@ def double() -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(torch.float32)
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Without the tests' own check of types, which would speak before the library's message."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def at(*places: float, dtype: torch.dtype = torch.float32) -> Tensor:

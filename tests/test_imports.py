@@ -22,6 +22,7 @@ ORDER = [
     "method",
     "methods",
     "backbone",
+    "laws",
     "model",
     "text vectors",
     "statistics lexicon",

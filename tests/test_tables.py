@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,19 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from conftest import unchecked
 from vnait.encodings import GridTable, Table
 
 SIZES = st.integers(1, 9)
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Without the tests' own check of types, which would speak before the library's message."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def at(*places: tuple[float, ...], dtype: torch.dtype = torch.float32) -> Tensor:

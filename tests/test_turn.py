@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
@@ -19,6 +17,7 @@ from torch import Tensor
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
+from conftest import unchecked
 from vnait.backbone import Attention, turned
 from vnait.coordinates import Index
 from vnait.encodings.turn import Axial, Rotary, Scaling, XPos, convert_layout
@@ -49,16 +48,6 @@ RULES: dict[str, Scaling | None] = {
     ),
 }
 EVERY_RULE = pytest.mark.parametrize("scaling", RULES.values(), ids=RULES)
-
-
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Without the tests' own check of types, which would speak before the library's message."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def at(*places: float, dtype: torch.dtype = torch.float64) -> Tensor:

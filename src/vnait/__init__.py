@@ -27,6 +27,7 @@ _LATER = {
     "VnaitForTokenClassification": "vnait.model",
     "VnaitModel": "vnait.model",
     "compare": "vnait.comparison",
+    "conformance": "vnait.laws",
     "explain": "vnait.explanation",
 }
 
@@ -45,6 +46,7 @@ __all__ = [
     "VnaitModel",
     "build",
     "compare",
+    "conformance",
     "coordinates",
     "encodings",
     "explain",

@@ -260,6 +260,32 @@ def params_command(
         terminal.show_sizes(rows, dim=dim)
 
 
+@app.command("conformance")
+def conformance_command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Methods, peers or their libraries; ours or peers for all of them. Without: both."),
+    ] = None,
+    *,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Try positional methods, ours and other libraries', on the laws that each must keep; exit 1 where one is broken."""
+    _notes(quiet)
+    from vnait import laws
+
+    tried = [subject for name in names or ("ours", "peers") for subject in laws.subjects(name)]
+    unique = list({subject.name: subject for subject in tried}.values())
+    with _bar(quiet, "trying") as move:
+        rows = laws.conformance(unique, watch=move)
+    if as_json:
+        _print_json({"rows": [asdict(row) for row in rows]})
+    else:
+        terminal.show_conformance(rows)
+    if any(row.passed is False for row in rows):
+        raise typer.Exit(1)
+
+
 @vectors_app.command("train")
 def vectors_train_command(
     data: Data,
@@ -311,9 +337,9 @@ def vectors_convert_command(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     try:
-        stopped = app(args=arguments, standalone_mode=False) == STOPPED  # typer catches Ctrl-C itself
+        code = app(args=arguments, standalone_mode=False)  # typer catches Ctrl-C itself
     except (typer.Abort, KeyboardInterrupt):
-        stopped = True
+        code = STOPPED
     except _WRONG_USE as error:
         message = error.format_message().rstrip(".")  # empty where the help was shown instead
         sys.exit(_said(f"{message}; see --help.", 2) if message else 2)
@@ -326,8 +352,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(_said(error, 2))
     except (FloatingPointError, MemoryError) as error:
         sys.exit(_said(error, 1))
-    if stopped:
+    if code == STOPPED:
         sys.exit(_said("stopped; what was finished is kept, and the same command goes on from there.", STOPPED))
+    if code:
+        sys.exit(code)
 
 
 def _said(error: object, code: int) -> int:

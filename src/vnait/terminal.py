@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from textwrap import fill, indent
@@ -14,10 +15,12 @@ from rich.table import Table as Grid
 if TYPE_CHECKING:
     from vnait.comparison import Comparison
     from vnait.explanation import Explanation
+    from vnait.laws import Row
     from vnait.record import Record
     from vnait.text import Table
 
 BAR = 24  # cells of the longest bar
+HEADING = 11  # cells of the widest heading of a column, where its name has a place to break
 
 
 def show_comparison(comparison: Comparison, data: Table) -> None:
@@ -114,6 +117,63 @@ def show_sizes(rows: Sequence[dict[str, Any]], *, dim: int) -> None:
     for row in rows:
         grid.add_row(row["name"], f"{row['parameters']:,}", _beside(row["against_table_512"]))
     _print(grid)
+
+
+def show_conformance(rows: Sequence[Row]) -> None:
+    """Laws by implementations in blocks that fit the width; then each broken law with its smallest input, and what was not asked."""
+    laws = list(dict.fromkeys(row.law for row in rows))
+    marks = {(row.implementation, row.law): {True: "yes", False: "NO", None: "-"}[row.passed] for row in rows}
+    for names in _blocks(list(dict.fromkeys(row.implementation for row in rows)), max(map(len, laws))):
+        grid = _grid("law", *("\n".join(_folded(name)) for name in names), left=1)
+        for law in laws:
+            grid.add_row(law, *(marks[name, law] for name in names))
+        _print(grid)
+        print()
+    broken = [row for row in rows if row.passed is False]
+    for row in broken:
+        print(f"{row.implementation}: {row.law}: {row.detail}")
+    for reason, some in _reasons(rows).items():
+        print(f"-  {', '.join(dict.fromkeys(row.law for row in some))}: {reason} ({_listed(some)})")
+    kept = sum(row.passed is True for row in rows)
+    print(f"\n{kept} kept, {len(broken)} broken, {len(rows) - kept - len(broken)} not asked (-)")
+
+
+def _reasons(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """What was not asked, by reason."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.passed is None:
+            found.setdefault(row.detail, []).append(row)
+    return found
+
+
+def _listed(rows: Sequence[Row]) -> str:
+    names = list(dict.fromkeys(row.implementation for row in rows))
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)} implementations"
+
+
+def _blocks(names: Sequence[str], first: int) -> list[list[str]]:
+    """Columns that fit side by side beside a first one of this width."""
+    blocks: list[list[str]] = [[]]
+    room = Console().width - first - 2
+    for name in names:
+        width = max(map(len, _folded(name))) + 2
+        if blocks[-1] and width > room:
+            blocks.append([])
+            room = Console().width - first - 2
+        blocks[-1].append(name)
+        room -= width
+    return blocks
+
+
+def _folded(name: str) -> list[str]:
+    """A long name in lines, broken after a hyphen or a colon."""
+    lines = [""]
+    for part in re.findall(r"[^-:]+[-:]?", name):
+        if lines[-1] and len(lines[-1]) + len(part) > HEADING:
+            lines.append("")
+        lines[-1] += part
+    return lines
 
 
 def _beside(ratio: float) -> str:

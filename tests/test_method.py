@@ -1,0 +1,232 @@
+"""A positional method as a whole: known places, exactly one method, what a decoder may use, the penalty of a span alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from conftest import unchecked
+from vnait.coordinates import Grid, Index, Jitter, Phase, Running, Saturating, Segments, Span, Start
+from vnait.encodings import Fourier, Rotary, Silent, Sinusoid, Spatial, Sum
+from vnait.injection import Injection, LogLength
+from vnait.inputs import Add, Local
+from vnait.method import Method
+from vnait.methods import METHODS, build
+from vnait.model import (
+    VnaitConfig,
+    VnaitForMaskedLM,
+    VnaitForSequenceClassification,
+    VnaitForTokenClassification,
+    VnaitModel,
+    seed_weights,
+)
+
+MASK = torch.tensor([[True] * 5, [False, True, True, True, False]])
+
+
+def words(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+# --- Exactly one method ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (["rope", "alibi"], "rope and alibi"),
+        (("vnait", "t5", "fire"), "vnait and t5 and fire"),
+        ("rope+alibi", "rope and alibi"),
+        ("vnait, learned", "vnait and learned"),
+        ([build("rope", dim=8), "alibi"], "Index x Rotary and alibi"),
+    ],
+)
+def test_two_methods_are_an_error_that_names_both(given: object, names: str) -> None:
+    with (
+        unchecked(),
+        pytest.raises(ValueError, match=f"exactly one positional method, given {names}; take one of them"),
+    ):
+        build(given, dim=8)
+    if isinstance(given, str):
+        with pytest.raises(ValueError, match=f"exactly one positional method, given {names}"):
+            VnaitModel(VnaitConfig(method=given, vocab_size=9))
+
+
+@pytest.mark.parametrize("part", ["coordinates", "encoding", "inputs", "scale"])
+def test_a_method_in_a_method_is_an_error_that_names_both(part: str) -> None:
+    inner = nn.Sequential(build("rope", dim=8))
+    parts = {"coordinates": Index(), "encoding": Sinusoid(dim=8), part: inner}
+    with pytest.raises(
+        ValueError, match=rf"{part} holds a method of its own \(Index x Rotary\); a model has exactly one"
+    ):
+        Method(**parts)
+
+
+def test_several_encodings_are_one_method() -> None:
+    method = Method(coordinates=Index(), encoding=Sum(Sinusoid(dim=8), Rotary(width=4)))
+    told = method(words(2, 5, 8), MASK)
+    assert told.injection.added is not None
+    assert told.injection.turn is not None
+
+
+# --- Known places ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"), [(name, 2 if name.startswith("grid") or name == "hierarchical" else 1) for name in METHODS]
+)
+def test_places_stand_in_for_the_count_or_are_refused(name: str, axes: int) -> None:
+    method = build(name, dim=16, num_heads=2).eval()
+    places = words(2, 5, axes).abs()
+    if not getattr(method.coordinates, "takes_places", False):
+        with pytest.raises(
+            ValueError, match="take no places; leave `places` out, or take Index, Grid, Segments or Phase"
+        ):
+            method(words(2, 5, 16), MASK, places)
+        return
+    with torch.no_grad():
+        for parameter in method.parameters():
+            parameter.normal_(generator=torch.Generator().manual_seed(1))
+    told = method(words(2, 5, 16), MASK, places)
+    alone = method(words(2, 5, 16)[1:, 1:4], MASK[1:, 1:4], places[1:, 1:4])
+    torch.testing.assert_close(told.at[1:, 1:4], alone.at)
+    torch.testing.assert_close(told.x[1:, 1:4], alone.x)
+    counted = method(words(2, 5, 16), MASK).at
+    assert not torch.equal(told.at, counted)
+    count = getattr(method.coordinates, "coordinates", method.coordinates)(None, MASK)  # what a wrapper counts by
+    assert torch.equal(method(words(2, 5, 16), MASK, count).at, counted)
+
+
+@pytest.mark.parametrize(
+    "head", [VnaitModel, VnaitForSequenceClassification, VnaitForTokenClassification, VnaitForMaskedLM]
+)
+def test_places_reach_every_head(head: type) -> None:
+    config = VnaitConfig(method="grid-separable", vocab_size=20, hidden_size=16, shape=[-1, 3], dropout=0.0)
+    assert config.to_dict()["shape"] == [-1, 3]
+    model = head(config).eval()
+    seed_weights(model, 0)
+    ids, places = torch.tensor([[5, 9, 3, 17, 2]]), torch.tensor([[[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]]]).float()
+    torch.testing.assert_close(model(ids, places=places)[0], model(ids)[0])
+    assert not torch.allclose(model(ids, places=places.flip(1))[0], model(ids)[0], atol=1e-3)
+
+
+def test_settings_reach_the_grid_and_the_phase() -> None:
+    assert build("grid-learned", dim=8, max_length=50).encoding.shape == (4, 16)
+    assert build("grid-learned", dim=8, shape=(3, 5)).encoding.shape == (3, 5)
+    assert build("grid-rope", dim=24, num_heads=2, shape=(-1, 3, 4)).encoding.axes == 3
+    assert build("phase", dim=12, periods=(2, 3, 4)).coordinates.periods == (2, 3, 4)
+    config = VnaitConfig(method="phase", vocab_size=9, hidden_size=12, periods=[7.0])
+    assert VnaitModel(config).method.coordinates.periods == (7,)
+
+
+# --- Decoders --------------------------------------------------------------------------------------------------------------------
+
+
+def test_start_is_a_running_coordinate_and_its_distance_from_the_first() -> None:
+    content = Running(source="content", dim=8)
+    with torch.no_grad():
+        for parameter in content.parameters():
+            parameter.normal_()
+    at = Start(content)(words(2, 5, 8), MASK)
+    torch.testing.assert_close(at[..., :1], content(words(2, 5, 8), MASK))
+    for row, first in enumerate((0, 1)):
+        since = at[row, :, 0] - at[row, first, 0]
+        torch.testing.assert_close(at[row, MASK[row], 1], since[MASK[row]])
+    assert torch.equal(at[1, [0, 4]], at[1, [1, 3]])  # padding stands at the nearest
+
+
+def test_start_of_a_saturating_one_counts_in_gaps() -> None:
+    at = Start(Saturating(middle=3))(None, MASK)
+    torch.testing.assert_close(at[0, :, 0].float(), torch.tensor([25.0, 40.0, 50.0, 400 / 7, 62.5]))
+    torch.testing.assert_close(at[0, :, 1].float(), torch.arange(5.0))
+
+
+@pytest.mark.parametrize("make", [lambda: Start(Running()), lambda: Start(Saturating(source="content", dim=8))])
+def test_start_is_causal(make: Callable[[], Start]) -> None:
+    part = make()
+    assert part.causal
+    whole, prefix = (part(words(1, 9, 8)[:, :count], torch.ones(1, count, dtype=torch.bool)) for count in (9, 4))
+    torch.testing.assert_close(whole[:, :4], prefix)
+
+
+def test_a_window_that_looks_back_sees_no_later_word() -> None:
+    window = Local(Add(), dim=8, width=4, look="back")
+    assert window.causal
+    assert not Local(Add(), dim=8, width=3).causal
+    x = words(1, 7, 8).requires_grad_()
+    window(x, None)[0, 3].sum().backward()
+    seen = x.grad[0].abs().amax(-1) > 0
+    assert seen.tolist() == [True, True, True, True, False, False, False]
+    taps = window.taps.detach()[:, 0]
+    expected = x[0, 3] + sum(taps[:, 3 - back] * x[0, 3 - back] for back in range(4))
+    torch.testing.assert_close(window(x, None)[0, 3], expected)
+
+
+def test_a_window_is_told_in_words() -> None:
+    with unchecked(), pytest.raises(ValueError, match="look='ahead' is not known; take both or back"):
+        Local(Add(), dim=8, look="ahead")
+    with pytest.raises(ValueError, match="width=4; a window around a token has an odd number of taps"):
+        Local(Add(), dim=8, width=4)
+
+
+def test_log_length_of_a_prefix() -> None:
+    scale = LogLength(mean_length=4, sees="prefix")
+    assert scale.causal
+    assert not LogLength(mean_length=4).causal
+    told = scale(MASK).scale
+    expected = torch.tensor([2.0, 2, 3, 4, 5]).log() / torch.tensor(4.0).log()
+    torch.testing.assert_close(told[0], expected)
+    torch.testing.assert_close(told[1, 1:4], expected[:3])
+    text = LogLength(mean_length=4)(MASK).scale
+    torch.testing.assert_close(text, expected[[4, 2]][:, None].expand(2, 5))
+    with unchecked(), pytest.raises(ValueError, match="sees='all' is not known; take text or prefix"):
+        LogLength(mean_length=4, sees="all")
+
+
+def test_causal_vnait_is_vnait_without_what_follows() -> None:
+    causal, default = (build(name, dim=16, num_heads=2, mean_length=9) for name in ("vnait-causal", "vnait"))
+    assert causal.causal and not default.causal
+    assert causal.coordinates.coordinates.running.middle == 9
+    assert [type(part) for part in causal.encoding.features] == [type(part) for part in default.encoding.features]
+    assert causal.scale.sees == "prefix"
+
+
+# --- The rest --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_stretch_needs_a_turn() -> None:
+    with pytest.raises(ValueError, match="a stretch without a turn"):
+        Injection(stretch=torch.zeros(1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "counts"),
+    [
+        (Span(source="warp"), True),
+        (Jitter(Span(source="warp")), True),
+        (Span(source="warp", normalization="none"), False),
+        (Running(source="content", dim=8), False),
+        (Start(Saturating(source="content", dim=8)), False),
+        (Index(), False),
+        (Grid(shape=(-1, 2)), False),
+        (Segments(size=3), False),
+        (Phase(periods=[3]), False),
+    ],
+)
+def test_only_a_learned_span_is_drawn_to_uniform(coordinates: nn.Module, counts: bool) -> None:
+    """Its ideal gap, 100/n, means nothing to a coordinate that counts tokens."""
+    for parameter in coordinates.parameters():
+        nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
+    method = Method(coordinates=coordinates, encoding=Spatial(dim=8, features=[Fourier()]))
+    assert (method.penalty(words(2, 5, 8), MASK, smooth=1.0, bound=0.0) > 0) == counts
+
+
+def test_relative_is_what_the_encoding_says() -> None:
+    assert build("rope", dim=8, num_heads=2).relative
+    assert build("alibi", dim=8, num_heads=2).relative
+    assert not build("rope-ntk", dim=16, num_heads=2).relative
+    assert not build("sinusoidal", dim=8).relative
+    assert Method(coordinates=Index(), encoding=Silent()).relative
