@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from vnait.backbone import Attention, Block, Encoder, turned
-from vnait.injection import Injection
+from vnait.encodings import Decay, Kerple, Slopes
+from vnait.injection import DistanceBias, Injection
 
 DIM, HEADS, TOKENS = 16, 4, 7
 
@@ -268,3 +273,115 @@ def test_a_block_is_two_residual_steps() -> None:
     middle = x + block.attention(block.norm_attention(x), Injection(), keep)
     expected = middle + block.feedforward(block.norm_feedforward(middle))
     torch.testing.assert_close(block(x, Injection(), keep), expected)
+
+
+# --- A bias that is a formula of distances -----------------------------------------------------------------------------------------
+
+FORMULAS = {
+    "alibi": lambda: Slopes(num_heads=HEADS),
+    "causal": lambda: Slopes(num_heads=HEADS, form="causal"),
+    "asymmetric": lambda: Slopes(num_heads=HEADS, form="asymmetric"),
+    "kerple": lambda: Kerple(num_heads=HEADS),
+    "kerple power": lambda: Kerple(num_heads=HEADS, form="power"),
+    "cable": lambda: Decay(num_heads=HEADS),
+    "cable, an axis a head": lambda: Decay(num_heads=HEADS, form="heads"),
+}
+
+
+def untold(encoding: nn.Module, at: Tensor, monkeypatch: pytest.MonkeyPatch) -> Injection:
+    """What the encoding says on CUDA: the bias is still a formula."""
+    with monkeypatch.context() as patch:
+        patch.setattr("vnait.encodings.bias._told", _formula)
+        return encoding(at)
+
+
+def _formula(places: Tensor, formula: Callable[..., Tensor], *heads: Tensor) -> Injection:
+    line = places.transpose(1, 2).contiguous()
+    return Injection(distance=DistanceBias(line=line, formula=formula, heads=heads, dtype=line.dtype))
+
+
+FLEX = """
+import sys, torch
+from torch.nn.attention.flex_attention import flex_attention
+from vnait import backbone
+from vnait.backbone import Encoder
+from vnait.encodings import Decay, Kerple, Slopes, bias
+from vnait.injection import DistanceBias, Injection
+
+def formula(places, of, *heads):
+    line = places.transpose(1, 2).contiguous()
+    return Injection(distance=DistanceBias(line=line, formula=of, heads=heads, dtype=line.dtype))
+
+calls, compiled = [], len(sys.argv) > 1
+attend = torch.compile(flex_attention, dynamic=True) if compiled else flex_attention
+backbone.flex_attention = lambda *args, **options: calls.append(1) or attend(*args, **options)
+Encoder._fuses = lambda self, x, injection: injection.distance is not None
+told, forms = bias._told, ["symmetric", "causal", "asymmetric"]
+encodings = [Slopes(num_heads=4, form=form) for form in forms] + [Kerple(num_heads=4, form=form) for form in ("log", "power")]
+encodings += [Decay(num_heads=4), Decay(num_heads=4, form="heads")]
+torch.manual_seed(0)
+encoder = Encoder(dim=64, num_heads=4, intermediate=64, num_layers=2, dropout=0.0).eval()
+x, at, keep = torch.randn(2, 150, 64), torch.rand(2, 150, 4).cumsum(1), torch.arange(150) < torch.tensor([[150], [111]])
+with torch.no_grad():
+    for encoding in encodings[3:5] if compiled else encodings:
+        bias._told = told
+        dense = encoding(at)
+        bias._told = formula
+        kept = encoding(at)
+        assert dense.distance is None and kept.bias is None and not calls
+        torch.testing.assert_close(encoder(x, kept, keep)[keep], encoder(x, dense, keep)[keep], rtol=1e-4, atol=1e-5)
+        assert len(calls) == 2, calls
+        calls.clear()
+        for one, other in zip(encoder.weights([x], kept, keep), encoder.weights([x], dense, keep)):
+            torch.testing.assert_close(one, other)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["", "compiled"])
+def test_flex_attention_gives_what_the_dense_bias_gives(how: str) -> None:
+    """Its forward on the CPU; in a process of its own, for the compiler can't follow the tests' check of types."""
+    if how and shutil.which("g++") is None:
+        pytest.skip("PyTorch's compiler for the CPU needs g++")
+    script = [sys.executable, "-W", "ignore", "-c", FLEX, *([how] if how else [])]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_on_the_cpu_a_formula_is_made_dense_and_has_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FlexAttention has no backward there."""
+    ours, (x, keep) = encoder(), inputs()
+    at = torch.rand(*x.shape[:2], 1).requires_grad_()
+    ours(x, untold(Slopes(num_heads=HEADS), at, monkeypatch), keep)[keep].sum().backward()
+    assert at.grad.abs().max() > 0
+
+
+def test_formulas_add_up_select_rows_and_meet_other_biases() -> None:
+    line = torch.rand(3, 1, TOKENS)
+    one = Injection(distance=DistanceBias(line=line, formula=lambda distance: -distance.abs()))
+    two = Injection(distance=DistanceBias(line=line, formula=lambda distance: distance))
+    bias = Injection(bias=torch.rand(3, HEADS, TOKENS, TOKENS))
+    both = (one + two).dense().bias
+    torch.testing.assert_close(both, one.dense().bias + two.dense().bias)
+    torch.testing.assert_close((one + bias).dense().bias, one.dense().bias + bias.bias)
+    torch.testing.assert_close((bias + one).dense().bias, one.dense().bias + bias.bias)
+    rows = torch.tensor([2, 0, 2])
+    torch.testing.assert_close(one.rows(rows).dense().bias, one.dense().bias[rows])
+    assert bias.dense() is bias
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="FlexAttention's kernel needs CUDA")
+@pytest.mark.parametrize("name", FORMULAS)
+def test_flex_attention_on_cuda(name: str) -> None:
+    """Values and gradients against the dense bias; no (T, T) is stored."""
+    torch.manual_seed(0)
+    ours = Encoder(dim=64, num_heads=HEADS, intermediate=64, num_layers=1, dropout=0.0).cuda()
+    x, at = torch.randn(2, 300, 64).cuda(), (torch.rand(2, 300, HEADS) * 2).cumsum(1).cuda()
+    encoding, keep = FORMULAS[name]().cuda(), (torch.arange(300) < torch.tensor([[300], [211]])).cuda()
+    told = encoding(at.requires_grad_())
+    assert told.distance is not None
+    found, expected = ours(x, told, keep)[keep], ours(x, told.dense(), keep)[keep]
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+    gradients = [torch.autograd.grad(out.square().sum(), at, retain_graph=True)[0] for out in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-2, atol=1e-3)

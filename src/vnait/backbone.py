@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention.flex_attention import flex_attention
 
-from vnait.injection import Injection
+from vnait.injection import DistanceBias, Injection
 
 X = Float[Tensor, "B T D"]
+FLEX_WIDTH = 16  # the narrowest head that FlexAttention's kernel takes
 Keep = Bool[Tensor, "B T"] | None  # True = real token; None: the bias already hides the others
 
 
@@ -38,7 +41,8 @@ class Encoder(nn.Module):
 
     def trace(self, x: X, injection: Injection, keep: Keep) -> list[X]:
         """The input and the output of every block, the last one normed."""
-        injection, visible = _told_once(injection, keep, x.dtype)
+        fused = self._fuses(x, injection)
+        injection, visible = _told_once(injection if fused else injection.dense(), keep, x.dtype)
         states = [self.dropout(x)]
         for block in self.blocks:
             states.append(block(states[-1], injection, visible))
@@ -46,11 +50,18 @@ class Encoder(nn.Module):
 
     def weights(self, states: Sequence[X], injection: Injection, keep: Keep) -> list[Float[Tensor, "B H T T"]]:
         """The attention weights of every block on its state of `trace`; bias, rotation and scale are in them."""
-        injection, visible = _told_once(injection, keep, states[0].dtype)
+        injection, visible = _told_once(injection.dense(), keep, states[0].dtype)
         return [
             cast(Block, block).weights(state, injection, visible)
             for block, state in zip(self.blocks, states, strict=False)
         ]
+
+    def _fuses(self, x: X, injection: Injection) -> bool:
+        """Whether FlexAttention can take the bias of distances as it is: it runs on CUDA, and has no dropout and no narrow heads."""
+        attention = cast(Block, self.blocks[0]).attention
+        wide = x.shape[-1] // attention.num_heads >= FLEX_WIDTH
+        drops = self.training and attention.dropout > 0
+        return injection.distance is not None and injection.bias is None and x.is_cuda and wide and not drops
 
 
 class Block(nn.Module):
@@ -76,6 +87,7 @@ class Block(nn.Module):
 class Attention(nn.Module):
     """Multi-head self-attention: softmax(scale * turn(q) . turn(k) / sqrt(K) + bias) v over the real tokens.
 
+    A bias of distances that is still a formula goes to FlexAttention, everything else to scaled_dot_product_attention.
     With a stretch, turn(q) grows by exp(stretch) and turn(k) by exp(-stretch), pair by pair.
     """
 
@@ -90,10 +102,13 @@ class Attention(nn.Module):
 
     def forward(self, x: X, injection: Injection, keep: Keep) -> X:
         query, key = self.queries_and_keys(x, injection)
-        dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(
-            query, key, self.heads(self.value(x)), attn_mask=_mask(injection, keep, query.dtype), dropout_p=dropout
-        )
+        value = self.heads(self.value(x))
+        if injection.distance is not None:
+            mixed = _fused(query, key, value, injection.distance, keep)
+        else:
+            dropout = self.dropout if self.training else 0.0
+            mask = _mask(injection, keep, query.dtype)
+            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, x: X, injection: Injection, keep: Keep) -> Float[Tensor, "B H T T"]:
@@ -104,6 +119,7 @@ class Attention(nn.Module):
         """The attention scores (query, key): all that the injection says is in them, and padding is -inf."""
         query, key = self.queries_and_keys(x, injection)
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        injection = injection.dense()
         if injection.bias is not None:
             scores = scores + injection.bias.to(scores.dtype)
         return scores if keep is None else scores.masked_fill(~keep[:, None, None, :], -torch.inf)
@@ -142,6 +158,23 @@ def turned(
         cos, sin = cos * stretch.exp(), sin * stretch.exp()
     cos, sin = (part.to(x.dtype)[:, None] for part in (cos, sin))
     return torch.cat([one * cos - other * sin, other * cos + one * sin], -1)
+
+
+def _fused(query: Tensor, key: Tensor, value: Tensor, bias: DistanceBias, keep: Keep) -> Float[Tensor, "B H T K"]:
+    """FlexAttention: the bias is computed pair by pair inside the kernel, and no (T, T) is stored."""
+
+    def score(score: Tensor, row: Tensor, head: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        told = score + bias.pair(row, head, one, other)
+        return told if keep is None else torch.where(keep[row, other], told, -torch.inf)
+
+    attend = cast(Callable[..., Tensor], _compiled() if query.is_cuda else flex_attention)
+    return attend(query, key, value, score_mod=score)
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Callable[..., Tensor]:
+    """Uncompiled, it would store the scores. Another length is no reason to compile again."""
+    return torch.compile(flex_attention, dynamic=True)
 
 
 def _told_once(injection: Injection, keep: Keep, dtype: torch.dtype) -> tuple[Injection, Keep]:

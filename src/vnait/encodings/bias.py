@@ -8,6 +8,7 @@ the coordinates' where nothing is learned; neither ever in half. No bias is infi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -15,8 +16,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.encodings.shared import At, checked_heads, distances, whole
-from vnait.injection import Injection
+from vnait.encodings.shared import At, checked_heads, distances, precision, whole
+from vnait.injection import DistanceBias, Injection
 
 
 class Slopes(nn.Module):
@@ -49,12 +50,10 @@ class Slopes(nn.Module):
 
     def forward(self, at: At) -> Injection:
         if self.sides is not None:
-            distance = distances(at[..., :1], self.sides.dtype)
-            left, right = (_a_head(side, distance).sigmoid() for side in self.sides)
-            return Injection(bias=-(left * distance.relu() + right * (-distance).relu()))
-        distance = distances(at[..., :1], at.dtype)
-        slope = _a_head(torch.tensor(alibi_slopes(self.num_heads), dtype=torch.float64, device=at.device), distance)
-        return Injection(bias=-slope * (distance if self.form == "causal" else distance.abs()))
+            return _told(at[..., :1], _two_sided, *whole(self.sides).sigmoid())
+        dtype = precision(at.dtype)
+        slopes = torch.tensor(alibi_slopes(self.num_heads), dtype=dtype, device=at.device)
+        return _told(at[..., :1], _forward_only if self.form == "causal" else _both_ways, slopes)
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}, form={self.form!r}"
@@ -90,12 +89,10 @@ class Kerple(nn.Module):
             self.raw_r2.copy_(_softplus_inverse(r2) if self.form == "log" else (r2 / 2).logit())
 
     def forward(self, at: At) -> Injection:
-        distance = distances(at[..., :1], self.raw_r1.dtype).abs()
-        r1, raw = F.softplus(_a_head(self.raw_r1, distance)), _a_head(self.raw_r2, distance)
+        r1, raw = F.softplus(whole(self.raw_r1)), whole(self.raw_r2)
         if self.form == "log":
-            return Injection(bias=-r1 * torch.log1p(F.softplus(raw) * distance))
-        some = distance > 0  # |d|^r2 has no gradient at 0 where r2 < 1, and neither has log |d|
-        return Injection(bias=-r1 * torch.where(some, torch.where(some, distance, 1) ** (2 * raw.sigmoid()), 0))
+            return _told(at[..., :1], _logarithm, r1, F.softplus(raw))
+        return _told(at[..., :1], _power, r1, 2 * raw.sigmoid())
 
     def extra_repr(self) -> str:
         return f"form={self.form!r}"
@@ -173,14 +170,13 @@ class Decay(nn.Module):
 
     def forward(self, at: At) -> Injection:
         if self.log_slope is not None:
-            distance = distances(at[..., :1], self.log_slope.dtype).abs()
-            return Injection(bias=-_a_head(self.log_slope, distance).exp() * distance)
+            return _told(at[..., :1], _both_ways, whole(self.log_slope).exp())
         if at.shape[-1] != self.num_heads:
             raise ValueError(
                 f'form="heads" reads one axis a head: given {at.shape[-1]} axes for {self.num_heads} heads; '
                 'take coordinates with an axis a head, or form="shared".'
             )
-        return Injection(bias=-distances(at, at.dtype).abs())
+        return _told(at, _absolute)
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}, form={self.form!r}"
@@ -205,9 +201,37 @@ def alibi_slopes(num_heads: int) -> list[float]:
     return slopes if below == num_heads else slopes + alibi_slopes(2 * below)[::2][: num_heads - below]
 
 
-def _a_head(values: Float[Tensor, " H"], pairs: Float[Tensor, "B one T T"]) -> Float[Tensor, "H 1 1"]:
-    """One number a head, beside pairs and at their precision."""
-    return values.to(pairs.dtype)[:, None, None]
+def _told(places: Float[Tensor, "B T A"], formula: Callable[..., Tensor], *heads: Float[Tensor, " H"]) -> Injection:
+    """A bias of distances; computed now, but on CUDA, where FlexAttention may never need all of it."""
+    line = whole(places).transpose(1, 2).contiguous()  # so that keys lie side by side in the bias
+    dtype = heads[0].dtype if heads else line.dtype
+    bias = DistanceBias(line=line, formula=formula, heads=heads, dtype=dtype)
+    return Injection(distance=bias) if line.is_cuda else Injection(bias=bias.dense())
+
+
+def _both_ways(distance: Tensor, slope: Tensor) -> Tensor:
+    return -slope * distance.abs()
+
+
+def _forward_only(distance: Tensor, slope: Tensor) -> Tensor:
+    return -slope * distance
+
+
+def _two_sided(distance: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    return -(left * distance.relu() + right * (-distance).relu())
+
+
+def _absolute(distance: Tensor) -> Tensor:
+    return -distance.abs()
+
+
+def _logarithm(distance: Tensor, r1: Tensor, r2: Tensor) -> Tensor:
+    return -r1 * torch.log1p(r2 * distance.abs())
+
+
+def _power(distance: Tensor, r1: Tensor, r2: Tensor) -> Tensor:
+    some = distance != 0  # |d|^r2 has no gradient at 0 where r2 < 1, and neither has log |d|
+    return -r1 * torch.where(some, torch.where(some, distance.abs(), 1) ** r2, 0)
 
 
 def _softplus_inverse(positive: Tensor) -> Tensor:
