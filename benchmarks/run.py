@@ -9,6 +9,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-for name in ("input_layer.py", "vectors.py"):
+for name in ("input_layer.py", "methods.py", "vectors.py"):
     print(f"\n{name}", flush=True)
     subprocess.run([sys.executable, str(HERE / name)], check=True)

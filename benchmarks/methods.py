@@ -1,0 +1,128 @@
+"""What each positional method costs over none: time and peak memory, forward and a training step, at three lengths.
+
+    python benchmarks/methods.py [NAME ...] [--lengths 128 1024 4096] [--rounds 5] [--out benchmarks/methods.md]
+
+An encoder of 2 layers, width 128, 4 heads, on 1,024 tokens in a batch or one text, one thread, float32. Times: in every round each method
+runs once, and what is printed is the median over rounds of the ratio to `none` of the same round, so that a machine that slows down slows
+all of them. Memory: the most that PyTorch held at once beside the model and its input, by its profiler, as a ratio to `none`'s.
+"""
+
+import argparse
+import gc
+import os
+import time
+from collections.abc import Callable
+from itertools import accumulate
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import Tensor, nn
+
+from vnait.backbone import Encoder
+from vnait.methods import METHODS, build
+
+DIM, HEADS, LAYERS, TOKENS = 128, 4, 2, 1024
+WAYS = ("forward", "training step")
+
+
+class Model(nn.Module):
+    """A method and the encoder that it speaks to."""
+
+    def __init__(self, name: str, length: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.method = build(name, dim=DIM, num_heads=HEADS, max_length=length, mean_length=length)
+        self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=2 * DIM, num_layers=LAYERS, dropout=0.0)
+
+    def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        x, injection, _ = self.method(vectors, mask)
+        return self.encoder(x, injection, mask)
+
+
+def works(name: str, length: int) -> dict[str, Callable[[], None]]:
+    """A forward pass in evaluation, and a forward, backward and optimizer step in training."""
+    model = Model(name, length)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
+    vectors = torch.randn(max(TOKENS // length, 1), length, DIM, requires_grad=True)
+    mask = torch.ones(vectors.shape[:2], dtype=torch.bool)
+
+    def forward() -> None:
+        with torch.no_grad():
+            model.eval()(vectors, mask)
+
+    def step() -> None:
+        model.train()(vectors, mask).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        vectors.grad = None
+
+    return dict(zip(WAYS, (forward, step), strict=True))
+
+
+def times(names: list[str], length: int, rounds: int) -> dict[str, list[float]]:
+    """Median ratio to none, one a way."""
+    taken: dict[str, list[list[float]]] = {name: [] for name in names}
+    for _ in range(rounds + 1):  # the first one warms up
+        for name in names:
+            taken[name].append([seconds(work) for work in works(name, length).values()])
+            gc.collect()
+    pairs = {name: list(zip(taken["none"], own, strict=True))[1:] for name, own in taken.items()}
+    return {
+        name: [median(own[way] / base[way] for base, own in pairs[name]) for way in range(len(WAYS))] for name in names
+    }
+
+
+def seconds(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def peaks(names: list[str], length: int) -> dict[str, list[float]]:
+    """Ratio to none of the most that was held at once, one a way."""
+    held = {name: [peak(work) for work in works(name, length).values()] for name in names}
+    return {name: [own / base for own, base in zip(held[name], held["none"], strict=True)] for name in names}
+
+
+def peak(work: Callable[[], None]) -> int:
+    """Bytes held at once at most, beside what was held before: PyTorch's own account of what it allocates and frees."""
+    work()  # what is allocated once, as an optimizer's state
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        work()
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    return max(accumulate(event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", metavar="NAME", default=[])
+    parser.add_argument("--lengths", nargs="+", type=int, default=[128, 1024, 4096])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    os.environ["KINETO_LOG_LEVEL"] = "99"  # the profiler announces each start and stop
+    names = ["none", *(name for name in options.names or METHODS if name != "none")]
+    lines = [f"Ratios to none: {LAYERS} layers, width {DIM}, {HEADS} heads, one thread, {options.rounds} rounds."]
+    for length in options.lengths:
+        memory, time_taken = peaks(names, length), times(names, length, options.rounds)
+        batch = max(TOKENS // length, 1)
+        lines += ["", f"T = {length:,}, B = {batch}", ""]
+        lines += [
+            "| method | forward | training step | memory, forward | memory, training step |",
+            "|---|---|---|---|---|",
+        ]
+        for name in names:
+            lines.append(
+                f"| {name} | " + " | ".join(f"{ratio:.2f}" for ratio in time_taken[name] + memory[name]) + " |"
+            )
+        print("\n".join(lines), flush=True)
+        if options.out:
+            with options.out.open("w" if length == options.lengths[0] else "a") as file:
+                file.write("\n".join(lines) + "\n")
+        lines = []
+
+
+if __name__ == "__main__":
+    main()
