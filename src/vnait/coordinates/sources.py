@@ -99,8 +99,12 @@ class Content(nn.Module):
     def forward(self, vectors: Vectors, mask: Mask) -> Line:
         if vectors is None:
             raise ValueError('the source "content" needs the semantic vectors: call coordinates(vectors, mask).')
-        seen = F.pad((vectors * mask[..., None]).transpose(1, 2), (self.before, self.after))
-        return UNIT_Z + self.tell(F.gelu(self.look(seen)).transpose(1, 2))[..., 0]
+        # Never in half: a position is the sum of thousands of gaps.
+        dtype = torch.promote_types(vectors.dtype, torch.float32)
+        look, tell = ([parameter.to(dtype) for parameter in part.parameters()] for part in (self.look, self.tell))
+        with torch.autocast(vectors.device.type, enabled=False):
+            seen = F.pad((vectors * mask[..., None]).to(dtype).transpose(1, 2), (self.before, self.after))
+            return UNIT_Z + F.linear(F.gelu(F.conv1d(seen, *look)).transpose(1, 2), *tell)[..., 0]
 
 
 class ZeroLinear(nn.Linear):
