@@ -6,6 +6,7 @@ Every part is called `source(vectors, mask)` and says `causal` and `per_sentence
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -101,7 +102,7 @@ class Content(nn.Module):
             raise ValueError('the source "content" needs the semantic vectors: call coordinates(vectors, mask).')
         # Never in half: a position is the sum of thousands of gaps.
         dtype = torch.promote_types(vectors.dtype, torch.float32)
-        look, tell = ([parameter.to(dtype) for parameter in part.parameters()] for part in (self.look, self.tell))
+        look, tell = ((part.weight.to(dtype), cast(Tensor, part.bias).to(dtype)) for part in (self.look, self.tell))
         with torch.autocast(vectors.device.type, enabled=False):
             seen = F.pad((vectors * mask[..., None]).to(dtype).transpose(1, 2), (self.before, self.after))
             return UNIT_Z + F.linear(F.gelu(F.conv1d(seen, *look)).transpose(1, 2), *tell)[..., 0]
