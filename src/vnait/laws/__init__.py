@@ -107,6 +107,6 @@ def _laws(names: Iterable[str] | None) -> list[Law]:
     for name in wanted:
         if name not in LAWS:
             near = get_close_matches(name, LAWS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f"; did you mean {near[0]!r}?" if near else "."
             raise InputError(f"the law {name!r} is not known{hint} Take one of {', '.join(LAWS)}.")
     return [LAWS[name] for name in wanted]
