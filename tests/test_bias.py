@@ -99,6 +99,24 @@ def test_blooms_alibi(num_heads: int) -> None:
     assert torch.equal(symmetric, symmetric.transpose(-1, -2))
 
 
+@pytest.mark.parametrize("num_heads", [1, 2, 4, 8])
+def test_blooms_alibi_in_float64(num_heads: int) -> None:
+    """With heads whose slopes float32 holds, for BLOOM computes them there: weights and the gradients of what they average."""
+    theirs = build_alibi_tensor(torch.ones(1, 9), num_heads, torch.float64).view(1, num_heads, 1, 9)
+    bias = Slopes(num_heads=num_heads, form="causal")(torch.arange(9.0, dtype=torch.float64)[None, :, None]).bias
+    torch.manual_seed(0)
+    hidden = torch.ones(9, 9).triu(1).bool()
+    gradients = []
+    for told in (bias, theirs):
+        scores = torch.randn(
+            1, num_heads, 9, 9, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+        ).requires_grad_()
+        weights = (scores + told).masked_fill(hidden, -torch.inf).softmax(-1)
+        gradients.append((weights, *torch.autograd.grad(weights.square().sum(), scores)))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("num_heads", range(1, 33))
 def test_slopes_in_float64(num_heads: int) -> None:
     """The paper's code's recursion, in exact powers of two: exponents, not products."""
@@ -296,19 +314,28 @@ def test_the_references_see_both_sides_of_every_branch() -> None:
 
 @pytest.mark.parametrize("dtype", BOTH)
 def test_cable(dtype: torch.dtype) -> None:
-    """The paper: b_ij = S_i - S_j with S = cumsum(-softplus(W x + b)), for keys not after the query."""
+    """The paper: b_ij = S_i - S_j with S = cumsum(-softplus(W x + b)), for keys not after the query; values, and gradients of W and b."""
     torch.manual_seed(0)
     words, project = torch.randn(2, 7, 5, dtype=torch.float64), nn.Linear(5, 3).double()
-    logits = project(words)
-    at = nn.functional.softplus(logits).cumsum(1)
-    told = Decay(num_heads=3, form="heads")(at.to(dtype)).bias
-    for sentence in range(2):
-        for head in range(3):
-            for i in range(7):
-                for j in range(i + 1):
-                    steps = [math.log1p(math.exp(logits[sentence, t, head].item())) for t in range(7)]
-                    expected = -sum(steps[: i + 1]) + sum(steps[: j + 1])
-                    assert told[sentence, head, i, j].item() == pytest.approx(expected, abs=CLOSE[dtype]["atol"])
+    ours = copy.deepcopy(project).to(dtype)
+    told = Decay(num_heads=3, form="heads")(nn.functional.softplus(ours(words.to(dtype))).cumsum(1)).bias
+    steps = (1 + project(words).exp()).log()
+    before = torch.ones(7, 7).tril().bool()
+    expected = torch.stack(
+        [
+            -sum(steps[sentence, j + 1 : i + 1, head], start=steps.new_zeros(()))
+            for sentence in range(2)
+            for head in range(3)
+            for i in range(7)
+            for j in range(i + 1)
+        ]
+    ).view(2, 3, -1)
+    torch.testing.assert_close(told[..., before], expected.to(dtype), **CLOSE[dtype])
+    weight = torch.randn(expected.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64) / 6
+    (told[..., before] * weight.to(dtype)).sum().backward()
+    (expected * weight).sum().backward()
+    for one, other in zip(ours.parameters(), project.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad.to(dtype), **CLOSE[dtype])
 
 
 def test_decay_over_uniform_gaps_starts_as_alibi() -> None:

@@ -11,9 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertEmbeddings
 
 from conftest import unchecked
+from vnait.coordinates import Index
 from vnait.encodings import GridTable, Table
+from vnait.method import Method
 
 SIZES = st.integers(1, 9)
 
@@ -165,3 +169,22 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 
 def test_what_a_grid_shows_of_itself() -> None:
     assert repr(GridTable(dim=2, shape=[3, 4])) == "GridTable(shape=(3, 4))"
+
+
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+def test_berts_table(dtype: torch.dtype, close: float) -> None:
+    """transformers' BertEmbeddings with copied weights, words and positions before its norm: values, and gradients of the table."""
+    config = BertConfig(vocab_size=11, hidden_size=8, max_position_embeddings=12, hidden_dropout_prob=0.0)
+    theirs, ours = BertEmbeddings(config).to(dtype), Table(dim=8, max_length=12).to(dtype)
+    theirs.LayerNorm = torch.nn.Identity()
+    with torch.no_grad():
+        ours.weight.copy_(theirs.position_embeddings.weight)
+        theirs.token_type_embeddings.weight.zero_()
+    ids = torch.randint(11, (3, 12), generator=torch.Generator().manual_seed(0))
+    method = Method(coordinates=Index(), encoding=ours)
+    x = method(theirs.word_embeddings(ids).detach(), torch.ones(3, 12, dtype=torch.bool)).x
+    expected = theirs(ids)
+    torch.testing.assert_close(x, expected, rtol=close, atol=close)
+    for told in (x, expected):
+        (told * torch.linspace(-1, 1, told.numel(), dtype=dtype).view_as(told)).sum().backward()
+    torch.testing.assert_close(ours.weight.grad, theirs.position_embeddings.weight.grad, rtol=close, atol=close)

@@ -94,6 +94,11 @@ def _rotary(size: Size, rule: str | None = None) -> nn.Module:
     return Rotary(width=size.width, scaling=scaling)
 
 
+def _randomized(size: Size) -> Randomized:
+    """As in the paper, positions some four times further than the longest text."""
+    return Randomized(Index(), limit=max(2048, 4 * size.max_length))
+
+
 def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
     """The sinusoids of two axes side by side, each in half of the channels."""
     half = size.dim // 2
@@ -152,8 +157,8 @@ METHODS: dict[str, Recipe] = {
         source="CAPE, arXiv 2106.03143",
     ),
     "randomized-sinusoidal": Recipe(
-        make=lambda size: Method(coordinates=Randomized(Index()), encoding=Sinusoid(dim=size.dim)),
-        formula="sinusoidal on n sorted random positions below 2048, drawn in training",
+        make=lambda size: Method(coordinates=_randomized(size), encoding=Sinusoid(dim=size.dim)),
+        formula="sinusoidal on n sorted random positions below 2048 (4 times the longest text where that is more), drawn in training",
         source="arXiv 2305.16843",
     ),
     "rope": Recipe(
@@ -177,8 +182,8 @@ METHODS: dict[str, Recipe] = {
         source="arXiv 2309.00071",
     ),
     "randomized-rope": Recipe(
-        make=lambda size: Method(coordinates=Randomized(Index()), encoding=_rotary(size)),
-        formula="rope on n sorted random positions below 2048, drawn in training",
+        make=lambda size: Method(coordinates=_randomized(size), encoding=_rotary(size)),
+        formula="rope on n sorted random positions below 2048 (4 times the longest text where that is more), drawn in training",
         source="arXiv 2305.16843",
     ),
     "xpos": Recipe(
