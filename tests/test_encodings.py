@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from vnait.coordinates import Ends, Span
-from vnait.encodings import Anchors, Fourier, Scalar, Silent, Sinusoid, Spatial, Table
+from vnait.encodings import Anchors, Centre, Fourier, Scalar, Silent, Sinusoid, Spatial, Table
 from vnait.injection import Injection, LogLength
 
 
@@ -243,6 +243,19 @@ def test_anchors(a: float, b: float) -> None:
     assert told == pytest.approx(expected, abs=1e-12)
 
 
+@settings(max_examples=30)
+@given(a=st.floats(0, 1e6), b=st.floats(0, 1e6))
+def test_centre(a: float, b: float) -> None:
+    """By the distance from the middle alone, however long the text: odd and even features of it."""
+    taus = (1.0, 8.0)
+    told = Centre(taus=taus)(torch.tensor([[[50.0, a, b]]], dtype=torch.float64))[0, 0].tolist()
+    middle = (a - b) / 2
+    expected = [math.tanh(middle / tau) for tau in taus] + [math.exp(-abs(middle) / tau) for tau in taus]
+    assert told == pytest.approx(expected, abs=1e-12)
+    mirrored = Centre(taus=taus)(torch.tensor([[[50.0, b, a]]], dtype=torch.float64))[0, 0].tolist()
+    assert mirrored == pytest.approx([-told[0], -told[1], *told[2:]], abs=1e-12)
+
+
 def test_coordinates_far_away_keep_their_precision() -> None:
     """float32 coordinates up to 1e5: the sinusoid's angles are computed in float64."""
     places = torch.arange(99_900.0, 100_000.0)
@@ -309,6 +322,7 @@ def test_silent_says_nothing() -> None:
         (lambda: Fourier(longest=1, shortest=2), "longest=1, shortest=2; expected"),
         (lambda: Anchors()(at(50.0)), r"read axes 1 and 2, given coordinates of 1; wrap them: Ends\(Span"),
         (lambda: Anchors(ends=1)(at(50.0)), r"read axis 1, given coordinates of 1; wrap them: Start\(Running"),
+        (lambda: Centre()(at(50.0)), r"Centre reads axes 1 and 2, given coordinates of 1; wrap them: Ends\(Span"),
         (lambda: Anchors(ends=3), "ends=3; a text has 2, and 1 is the start alone"),
         (lambda: LogLength(mean_length=0), "mean_length is 0; it must be a positive number"),
     ],

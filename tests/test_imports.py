@@ -31,7 +31,7 @@ ORDER = [
     "baselines",
     "plan",
     "comparison",
-    "explanation",
+    "explanation suites",
     "estimator",
     "__init__",
     "terminal",

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from vnait.coordinates import Grid, Index, Jitter, Phase, Running, Saturating, Segments, Span, Start
-from vnait.encodings import Fourier, Rotary, Silent, Sinusoid, Spatial, Sum
+from vnait.encodings import Anchors, Centre, Fourier, Rotary, Silent, Sinusoid, Spatial, Sum
 from vnait.injection import Injection, LogLength
 from vnait.inputs import Add, Local
 from vnait.method import Method
@@ -190,7 +190,9 @@ def test_causal_vnait_is_vnait_without_what_follows() -> None:
     causal, default = (build(name, dim=16, num_heads=2, mean_length=9) for name in ("vnait-causal", "vnait"))
     assert causal.causal and not default.causal
     assert causal.coordinates.coordinates.running.middle == 9
-    assert [type(part) for part in causal.encoding.features] == [type(part) for part in default.encoding.features]
+    assert [type(part) for part in causal.encoding.features] == [Fourier, Anchors]
+    assert causal.encoding.features[1].ends == 1
+    assert [type(part) for part in default.encoding.features] == [Fourier, Anchors, Centre]
     assert causal.scale.sees == "prefix"
 
 

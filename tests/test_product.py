@@ -10,7 +10,7 @@ from vnait import coordinates as where_is
 from vnait import encodings as told
 from vnait.backbone import Encoder
 from vnait.coordinates import Ends, Grid, Index, Jitter, Joined, Randomized, Running, Saturating, Span, Start
-from vnait.encodings import Anchors, Axis, Fourier, LearnedFourier, Rotary, Scaling, Sinusoid, Spatial
+from vnait.encodings import Anchors, Axis, Centre, Fourier, LearnedFourier, Rotary, Scaling, Sinusoid, Spatial
 from vnait.method import Method
 
 DIM, HEADS, WIDTH, TOKENS = 16, 2, 8, 6
@@ -57,6 +57,7 @@ ENCODINGS = {
     "Spatial learned fourier": (1, lambda: Spatial(dim=DIM, features=[LearnedFourier(pairs=4)])),
     "Spatial learned fourier 2-D": (2, lambda: Spatial(dim=DIM, features=[LearnedFourier(pairs=4, axes=2)])),
     "Spatial ends": (3, lambda: Spatial(dim=DIM, features=[Fourier(), Anchors()])),
+    "Spatial centre": (3, lambda: Spatial(dim=DIM, features=[Fourier(), Centre()])),
     "Spatial start": (2, lambda: Spatial(dim=DIM, features=[Fourier(), Anchors(ends=1)])),
     "Separable": (2, lambda: told.Concatenated(*(Axis(Sinusoid(dim=DIM // 2), axis) for axis in (0, 1)))),
     "Additive": (2, lambda: told.Sum(*(Axis(Sinusoid(dim=DIM), axis) for axis in (0, 1)))),
@@ -104,7 +105,7 @@ PAIRS = [pytest.param(where, how, id=f"{where} x {how}") for where, how in EVERY
 def test_how_many_pairs_there_are():
     """And why the others are left out; the part that reads none of the axes it lacks says so itself."""
     left_out = Counter(reason(where, how) for where, how in EVERY)
-    assert len(EVERY) == 22 * 37
+    assert len(EVERY) == 22 * 38
     assert left_out == {
         None: 679,
         "an encoding of several axes needs coordinates that have them": 127,

@@ -286,6 +286,49 @@ def conformance_command(
         raise typer.Exit(1)
 
 
+@app.command("study")
+def study_command(
+    name: Annotated[str, typer.Argument(help="length: trained on 8 to 40 tokens, tested up to 500.")],
+    *,
+    methods: Annotated[str, typer.Option("--methods", help="Names from `vnait list`, with commas. Without: all.")] = "",
+    tasks: Annotated[str, typer.Option("--tasks", help="Names of tasks, with commas. Without: all.")] = "",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 5,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps and tests, for a look.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Where records go, and are read from again.")] = Path(
+        "runs/length"
+    ),
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one a core.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a study of positional methods on generated tasks; finished cells are kept and not run again."""
+    if name != "length":
+        raise InputError(f"the study {name!r} is not known; take length.")
+    _notes(quiet)
+    from vnait import suites
+    from vnait.methods import METHODS
+
+    path = out / "records.jsonl"
+    with _bar(quiet, "training") as move:
+        found = suites.run_suite(
+            methods=tuple(filter(None, methods.split(","))) or tuple(METHODS),
+            tasks=tuple(filter(None, tasks.split(","))) or tuple(suites.TASKS),
+            seeds=range(seeds),
+            setting=suites.QUICK if quick else suites.Setting(),
+            path=path,
+            jobs=jobs,
+            watch=lambda done, total, record: move(
+                done, total, "" if record is None else f"{record.method} {record.data['name']}"
+            ),
+        )
+    rows = suites.summary(found)
+    if as_json:
+        _print_json({"rows": rows, "records": str(path)})
+        return
+    terminal.show_lengths(rows, suites.LENGTHS)
+    print(f"records: {path}")
+
+
 @vectors_app.command("train")
 def vectors_train_command(
     data: Data,

@@ -30,6 +30,7 @@ from vnait.encodings import (
     Axial,
     Axis,
     Buckets,
+    Centre,
     Concatenated,
     Decay,
     Fire,
@@ -106,7 +107,7 @@ def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
 
 
 def _vnait(size: Size, source: str) -> Method:
-    features = [Fourier(pairs=16), Anchors()]
+    features = [Fourier(pairs=16), Anchors(), Centre()]
     return Method(
         coordinates=Jitter(Ends(Span(source=source)), shift=6.0),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
@@ -287,7 +288,7 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait": Recipe(
         make=lambda size: _vnait(size, "warp"),
-        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e), s = MLP(Fourier(S), ends), S = 100 R_i/R_n; scores * log n/log n0",
+        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e), s = MLP(Fourier(S), ends, centre), S = 100 R_i/R_n; scores * log n/log n0",
         source="Vnait papers + SPEC section 5",
     ),
     "vnait-uniform": Recipe(

@@ -138,6 +138,26 @@ def show_conformance(rows: Sequence[Row]) -> None:
     print(f"\n{kept} kept, {len(broken)} broken, {len(rows) - kept - len(broken)} not asked (-)")
 
 
+def show_lengths(rows: Sequence[dict[str, Any]], lengths: Sequence[int]) -> None:
+    """Accuracy of methods on tasks, a table a length; in brackets what was not learned at the training length."""
+    cells = {(row["task"], row["method"]): row for row in rows}
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    for length in lengths:
+        print(f"{length} tokens")
+        for block in _blocks(names, max(map(len, [*tasks, "mean"]))):
+            grid = _grid("task", *("\n".join(_folded(name)) for name in block), left=1)
+            found = {name: [cells[task, name][f"accuracy_{length}"] for task in tasks] for name in block}
+            for number, task in enumerate(tasks):
+                forms = ("{:.1f}" if cells[task, name]["learned"] else "({:.1f})" for name in block)
+                values = (100 * found[name][number] for name in block)
+                grid.add_row(task, *(form.format(value) for form, value in zip(forms, values, strict=True)))
+            grid.add_row("mean", *(f"{100 * sum(found[name]) / len(tasks):.1f}" for name in block))
+            _print(grid)
+            print()
+    print("Accuracy in %. In brackets: below 90 at the training length, so the task was not learned.")
+
+
 def _reasons(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """What was not asked, by reason."""
     found: dict[str, list[Row]] = {}

@@ -19,7 +19,7 @@ from vnait.encodings.bias import Decay, Fire, Kerple, Slopes, alibi_slopes
 from vnait.encodings.bias_tables import Buckets, Contacts, Prefix, Relative
 from vnait.encodings.codes import Binary, Harmonics, Linear, Sinusoid
 from vnait.encodings.combined import Axis, Concatenated, Silent, Sum
-from vnait.encodings.spatial import Anchors, Fourier, LearnedFourier, Scalar, Spatial
+from vnait.encodings.spatial import Anchors, Centre, Fourier, LearnedFourier, Scalar, Spatial
 from vnait.encodings.tables import GridTable, Table
 from vnait.encodings.turn import Axial, Rotary, Scaling, XPos, convert_layout
 
@@ -29,6 +29,7 @@ __all__ = [
     "Axis",
     "Binary",
     "Buckets",
+    "Centre",
     "Concatenated",
     "Contacts",
     "Decay",

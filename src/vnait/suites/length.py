@@ -1,0 +1,171 @@
+"""The length suite: trained on texts of 8 to 40 tokens, tested at 40, 80, 160, 320 and 500. One cell, one `Record`; a suite resumes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator
+
+from vnait import record as records
+from vnait.errors import InputError
+from vnait.methods import METHODS, parameters
+from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
+from vnait.record import Record
+from vnait.statistics import interval
+from vnait.suites.tasks import SHORTEST, TASKS, VOCABULARY
+
+TRAINED = 40
+LENGTHS = (40, 80, 160, 320, 500)
+FAR = (320, 500)
+LEARNED = 0.9  # below it at the training length a method has not learned the task, and its far lengths say nothing of generalization
+TESTS_FROM = 1_000_000  # seeds of test texts; training's are below
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One budget for every method and task. Every text of a batch has the same length, drawn evenly from 8 to 40."""
+
+    steps: int = 1000
+    batch: int = 64
+    learning_rate: float = 1e-3
+    warmup: int = 50
+    weight_decay: float = 0.01
+    hidden_size: int = 64
+    num_hidden_layers: int = 2
+    num_attention_heads: int = 4
+    tests: int = 400
+
+
+QUICK = Setting(steps=400, tests=200)
+
+
+def run_suite(
+    *,
+    methods: Sequence[str],
+    tasks: Sequence[str],
+    seeds: Sequence[int],
+    setting: Setting,
+    path: str | Path,
+    jobs: int | None = None,
+    watch: Callable[[int, int, Record | None], None] = lambda done, total, record: None,
+) -> list[Record]:
+    """Every method on every task with every seed; what `path` holds already is not run again."""
+    from joblib import Parallel, delayed
+
+    _check("method", methods, METHODS)
+    _check("task", tasks, TASKS)
+    cells = [(method, task, seed) for seed in seeds for task in tasks for method in methods]
+    keys = {key(*cell, setting): cell for cell in cells}
+    path = Path(path)
+    done = {record.key: record for record in records.read(path) if record.key in keys} if path.is_file() else {}
+    watch(len(done), len(keys), None)
+    left = [cell for name, cell in keys.items() if name not in done]
+    workers = max(min(jobs or os.cpu_count() or 1, len(left)), 1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with records.appending(path) as appender:
+        found: Iterator[Record] = Parallel(n_jobs=workers, return_as="generator_unordered")(
+            delayed(run_cell)(*cell, setting) for cell in left
+        )
+        for record in found:
+            appender.write(record)
+            done[record.key] = record
+            watch(len(done), len(keys), record)
+    return [done[name] for name in keys]
+
+
+def key(method: str, task: str, seed: int, setting: Setting) -> str:
+    """The fingerprint of everything that decides a cell; a method whose formula changes is another one."""
+    return records.key_of(method, METHODS[method].formula, task, TASKS[task].asks, seed, asdict(setting))
+
+
+def run_cell(method: str, task: str, seed: int, setting: Setting) -> Record:
+    """Train one method on one task, and test it at every length; on one core."""
+    torch.set_num_threads(1)
+    started = time.perf_counter()
+    model = fit(method, task, seed, setting)
+    seconds = time.perf_counter() - started
+    random = Generator().manual_seed(TESTS_FROM + seed)
+    return Record.now(
+        key=key(method, task, seed, setting),
+        method=method,
+        seed=seed,
+        run=asdict(setting),
+        data={"name": task, "family": TASKS[task].family, "trained": [SHORTEST, TRAINED]},
+        metrics={f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS},
+        parameters=parameters(model.model.method),
+        seconds=seconds,
+    )
+
+
+def fit(method: str, task: str, seed: int, setting: Setting) -> VnaitForSequenceClassification:
+    """The trained classifier. Texts, starting weights and what a method draws in training hang on the seed alone."""
+    model = VnaitForSequenceClassification(
+        VnaitConfig(
+            method=method,
+            vocab_size=VOCABULARY,
+            hidden_size=setting.hidden_size,
+            num_hidden_layers=setting.num_hidden_layers,
+            num_attention_heads=setting.num_attention_heads,
+            max_length=max(LENGTHS),
+            mean_length=(SHORTEST + TRAINED) / 2,
+            dropout=0.0,
+            num_labels=TASKS[task].classes,
+        )
+    ).train()
+    seed_weights(model, seed)
+    torch.manual_seed(seed)
+    random = Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=setting.learning_rate, weight_decay=setting.weight_decay)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / setting.warmup, 1) * max(1 - step / setting.steps, 0.05)
+    )
+    for _ in range(setting.steps):
+        length = int(torch.randint(SHORTEST, TRAINED + 1, (), generator=random))
+        ids, classes = TASKS[task].make(setting.batch, length, random)
+        optimizer.zero_grad(set_to_none=True)
+        model(ids, labels=classes).loss.backward()
+        optimizer.step()
+        schedule.step()
+    return model.eval()
+
+
+@torch.no_grad()
+def score(model: VnaitForSequenceClassification, task: str, length: int, count: int, random: Generator) -> float:
+    """The share of `count` new texts that are answered rightly; 0 where the method refuses the length."""
+    ids, classes = TASKS[task].make(count, length, random)
+    some = max(1, 20_000 // length)  # tokens at a time: a bias of long texts is large
+    try:
+        answers = torch.cat([model(part).logits.argmax(-1) for part in ids.split(some)])
+    except ValueError:
+        return 0.0
+    return float((answers == classes).float().mean())
+
+
+def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
+    """A row a method and task: mean accuracy over seeds at every length, with its interval, and whether it learned the task at all."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in found:
+        groups.setdefault((record.method, str(record.data["name"])), []).append(record)
+    rows: list[dict[str, Any]] = []
+    for (method, task), own in groups.items():
+        row: dict[str, Any] = {"method": method, "task": task, "family": own[0].data["family"], "seeds": len(own)}
+        for length in LENGTHS:
+            mean, low, high = interval([record.metrics[f"accuracy_{length}"] for record in own])
+            row |= {f"accuracy_{length}": mean, f"ci_low_{length}": low, f"ci_high_{length}": high}
+        row["learned"] = row[f"accuracy_{TRAINED}"] >= LEARNED
+        rows.append(row)
+    return rows
+
+
+def _check(what: str, given: Sequence[str], known: dict[str, Any]) -> None:
+    if not given:
+        raise InputError(f"no {what} was given; take one or more of {', '.join(known)}.")
+    for name in given:
+        if name not in known:
+            raise InputError(f"the {what} {name!r} is not known; take one of {', '.join(known)}.")

@@ -1,0 +1,178 @@
+"""The length suite: what its tasks ask, answered again by a loop; that a suite resumes; what its summary says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Generator
+
+from vnait import record as records
+from vnait.cli import main
+from vnait.errors import InputError
+from vnait.record import Record
+from vnait.suites import LENGTHS, TASKS, Setting, run_suite, summary
+from vnait.suites.length import fit
+from vnait.suites.tasks import VOCABULARY, A, B, M, task
+
+TINY = Setting(steps=2, batch=4, tests=5, hidden_size=8, num_attention_heads=2, num_hidden_layers=1)
+
+
+def answer(name: str, text: list[int]) -> int:
+    """The class, looked up by hand."""
+    n, place = len(text), {mark: text.index(mark) for mark in (A, B, M) if mark in text}
+    odd = [word % 2 for word in text]
+    if name == "half":
+        return int(2 * place[M] < n - 1)
+    if name == "order":
+        return int(place[A] < place[B])
+    if name == "middle":
+        return odd[n // 2]
+    if name == "third_from_end":
+        return odd[n - 3]
+    if name == "adjacent":
+        assert abs(place[A] - place[B]) == 1
+        return int(place[A] < place[B])
+    if name == "offset3":
+        return odd[place[M] + 3]
+    if name == "bigram":
+        pairs = set(pairwise(text))
+        assert {(A, B), (B, A)} & pairs
+        return int((A, B) in pairs)
+    if name == "third":
+        return odd[2]
+    if name == "first_of_two":
+        assert odd[0] != odd[1]
+        return odd[0]
+    if name == "first_after":
+        return int(next(word for word in text[place[M] + 1 :] if word in (A, B)) == A)
+    return 2 * int(2 * place[M] < n - 1) + odd[place[M] - 1]
+
+
+@pytest.mark.parametrize("length", [8, 9, 40, 41, 320])
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks_ask_what_they_say(name: str, length: int) -> None:
+    ids, classes = TASKS[name].make(300, length, Generator().manual_seed(1))
+    assert ids.shape == (300, length)
+    assert int(ids.min()) >= 1 and int(ids.max()) < VOCABULARY
+    wrong = [text for text, found in zip(ids.tolist(), classes.tolist(), strict=True) if answer(name, text) != found]
+    assert not wrong, wrong[0]
+    shares = classes.bincount(minlength=TASKS[name].classes) / 300
+    assert (shares - 1 / TASKS[name].classes).abs().max() < 0.12, shares
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_texts_are_decided_by_the_generator(name: str) -> None:
+    one, other, third = (TASKS[name].make(5, 20, Generator().manual_seed(seed)) for seed in (3, 3, 4))
+    assert torch.equal(one[0], other[0]) and torch.equal(one[1], other[1])
+    assert not torch.equal(one[0], third[0])
+
+
+def test_marks_stand_everywhere() -> None:
+    """A task whose marks kept to a part of the text would not ask for the rest."""
+    random = Generator().manual_seed(0)
+    for name, mark, places in (
+        ("half", M, 40),
+        ("order", A, 40),
+        ("adjacent", A, 40),
+        ("offset3", M, 37),
+        ("bigram", A, 39),
+    ):
+        ids, _ = TASKS[name].make(4000, 40, random)
+        assert len((ids == mark).nonzero()[:, 1].unique()) == places, name
+
+
+def test_a_suite_resumes_and_a_task_comes_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vnait.suites.length.TASKS", tasks := dict(TASKS))
+    path = tmp_path / "new" / "records.jsonl"
+    options = {"methods": ["none", "learned"], "setting": TINY, "path": path, "jobs": 1}
+    first = run_suite(tasks=["half"], seeds=[0], **options)
+    assert [record.method for record in first] == ["none", "learned"]
+    assert all(set(record.metrics) == {f"accuracy_{length}" for length in LENGTHS} for record in first)
+    tasks["reversed"] = replace(TASKS["half"], asks="the same, by another name")
+    seen = []
+    both = run_suite(
+        tasks=["half", "reversed"], seeds=[0], watch=lambda done, total, record: seen.append((done, total)), **options
+    )
+    assert seen == [(2, 4), (3, 4), (4, 4)]
+    assert [record.key for record in both[:2]] == [record.key for record in first]
+    assert len(records.read(path)) == 4
+    again = run_suite(tasks=["half"], seeds=[0], **{**options, "setting": replace(TINY, steps=3)})
+    assert not {record.key for record in again} & {record.key for record in first}
+
+
+def test_a_task_is_registered_by_name() -> None:
+    try:
+
+        @task("own", "is it so?")
+        def so(count: int, length: int, random: Generator):
+            return TASKS["half"].make(count, length, random)
+
+        assert TASKS["so"].family == "own" and TASKS["so"].classes == 2
+    finally:
+        TASKS.pop("so")
+
+
+def test_a_seed_decides_a_training() -> None:
+    one, other, third = (fit("vnait", "half", seed, TINY).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert not all(torch.equal(one[name], third[name]) for name in one)
+
+
+def test_the_summary_says_what_was_not_learned() -> None:
+    def invented(seed: int, near: float, far: float) -> Record:
+        metrics = {f"accuracy_{length}": near if length == 40 else far for length in LENGTHS}
+        data = {"name": "half", "family": "global"}
+        return Record.now(
+            key=str(seed), method="m", seed=seed, run={}, data=data, metrics=metrics, parameters=0, seconds=0.0
+        )
+
+    (row,) = summary([invented(seed, 0.95, 0.5 + seed / 10) for seed in range(3)])
+    assert row["learned"] and row["seeds"] == 3
+    assert row["accuracy_500"] == pytest.approx(0.6)
+    assert row["ci_low_500"] < 0.6 < row["ci_high_500"]
+    (row,) = summary([invented(0, 0.85, 0.85)])
+    assert not row["learned"]
+
+
+def test_unknown_names_are_named(tmp_path: Path) -> None:
+    options = {"seeds": [0], "setting": TINY, "path": tmp_path / "r.jsonl"}
+    with pytest.raises(InputError, match="the task 'halve' is not known; take one of half, order"):
+        run_suite(methods=["none"], tasks=["halve"], **options)
+    with pytest.raises(InputError, match="the method 'ropes' is not known; take one of none"):
+        run_suite(methods=["ropes"], tasks=["half"], **options)
+    with pytest.raises(InputError, match="no task was given"):
+        run_suite(methods=["none"], tasks=[], **options)
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("vnait.suites.QUICK", TINY)
+    command = [
+        "study",
+        "length",
+        "--quick",
+        "--methods",
+        "none",
+        "--tasks",
+        "half",
+        "--seeds",
+        "1",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
+    main([*command, "--quiet"])
+    printed = capsys.readouterr().out
+    assert "500 tokens" in printed and "half" in printed and "records:" in printed
+    main([*command, "--json", "--quiet"])
+    assert json.loads(capsys.readouterr().out)["rows"][0]["task"] == "half"
+    with pytest.raises(SystemExit) as stopped:
+        main(["study", "widths"])
+    assert stopped.value.code == 2
+    assert "the study 'widths' is not known; take length" in capsys.readouterr().err
