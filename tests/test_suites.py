@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ from vnait import record as records
 from vnait.cli import main
 from vnait.errors import InputError
 from vnait.record import Record
-from vnait.suites import LENGTHS, TASKS, Setting, run_suite, summary
+from vnait.suites import LENGTHS, TASKS, Setting, run_suite, summary, verdict
 from vnait.suites.length import fit
 from vnait.suites.tasks import VOCABULARY, A, B, M, task
 
@@ -137,6 +138,53 @@ def test_the_summary_says_what_was_not_learned() -> None:
     assert row["ci_low_500"] < 0.6 < row["ci_high_500"]
     (row,) = summary([invented(0, 0.85, 0.85)])
     assert not row["learned"]
+
+
+def scores(method: str, task: str, near: float, far: float, seeds: int = 3) -> dict:
+    row = {f"accuracy_{length}": near if length == 40 else far for length in LENGTHS}
+    return {"method": method, "task": task, "seeds": seeds, "learned": near >= 0.9, **row}
+
+
+@pytest.mark.parametrize(
+    ("rows", "word", "said"),
+    [
+        (
+            [scores("m", "half", 1.0, 0.99), scores("m", "order", 1.0, 0.97)],
+            "confirmed",
+            "98.0 % on average over 2 tasks",
+        ),
+        ([scores("m", "half", 1.0, 0.97), scores("m", "order", 1.0, 0.97)], "refuted", "97.0 % on average"),
+        (
+            [scores("m", "half", 1.0, 1.0), scores("m", "order", 1.0, 0.94)],
+            "refuted",
+            "order at 320 (94.0), order at 500 (94.0)",
+        ),
+        ([scores("m", "half", 1.0, 1.0, seeds=2)], "undecided", "fewer than 3 seeds"),
+        (
+            [scores("m", "half", 0.6, 0.5), scores("n", "half", 0.5, 0.5)],
+            "undecided",
+            "not run on a task that any method learned",
+        ),
+        ([scores("m", "half", 0.6, 0.5), scores("n", "half", 1.0, 0.5)], "refuted", "half at 320 (50.0)"),
+        (
+            [scores("m", "half", 1.0, 1.0), scores("m", "order", 0.5, 0.5)],
+            "confirmed",
+            "100.0 % on average over 1 tasks",
+        ),
+    ],
+)
+def test_the_verdict(rows: list[dict], word: str, said: str) -> None:
+    """By invented rows: what is asked is what some method learned at the training length."""
+    found = verdict(rows, "m")
+    assert found[0] == word
+    assert said in found[1]
+
+
+def test_the_page_of_studies_is_written_from_its_records() -> None:
+    script = Path(__file__).parents[1] / "studies" / "readme.py"
+    written = runpy.run_path(str(script))
+    expected = written["page"](records.read(written["LENGTH"]))
+    assert (script.parent / "README.md").read_text(encoding="utf-8") == expected, "run: python studies/readme.py"
 
 
 def test_unknown_names_are_named(tmp_path: Path) -> None:

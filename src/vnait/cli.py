@@ -326,6 +326,8 @@ def study_command(
         _print_json({"rows": rows, "records": str(path)})
         return
     terminal.show_lengths(rows, suites.LENGTHS)
+    for row in {row["method"]: row for row in rows if row["method"].startswith("vnait")}.values():
+        print(f"{row['method']}: {': '.join(suites.verdict(rows, row['method']))}")
     print(f"records: {path}")
 
 

@@ -24,6 +24,11 @@ TRAINED = 40
 LENGTHS = (40, 80, 160, 320, 500)
 FAR = (320, 500)
 LEARNED = 0.9  # below it at the training length a method has not learned the task, and its far lengths say nothing of generalization
+EACH, ALL, SEEDS = (
+    0.95,
+    0.98,
+    3,
+)  # what the claim asks of every task, of their mean, and from how many seeds on it is judged
 TESTS_FROM = 1_000_000  # seeds of test texts; training's are below
 
 
@@ -161,6 +166,30 @@ def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
         row["learned"] = row[f"accuracy_{TRAINED}"] >= LEARNED
         rows.append(row)
     return rows
+
+
+def verdict(rows: Sequence[dict[str, Any]], method: str) -> tuple[str, str]:
+    """The claim that `method` holds at 320 and 500 tokens what it learned at 40: every task at 0.95, their mean at 0.98.
+
+    Asked are the tasks that any method learned. "confirmed" or "refuted" by the means, from 3 seeds on, and "undecided" before.
+    """
+    own = [row for row in rows if row["method"] == method]
+    learnable = {row["task"] for row in rows if row["learned"]}
+    asked = [row for row in own if row["task"] in learnable]
+    if not asked:
+        return "undecided", f"{method} was not run on a task that any method learned"
+    scores = {(row["task"], length): row[f"accuracy_{length}"] for row in asked for length in FAR}
+    mean = sum(scores.values()) / len(scores)
+    short = {cell: score for cell, score in scores.items() if score < EACH}
+    said = f"{100 * mean:.1f} % on average over {len(asked)} tasks at 320 and 500 tokens"
+    if short:
+        worst = sorted(short, key=lambda cell: short[cell])
+        said += "; short of 95: " + ", ".join(
+            f"{task} at {length} ({100 * short[task, length]:.1f})" for task, length in worst
+        )
+    if min(row["seeds"] for row in asked) < SEEDS:
+        return "undecided", f"{said}; fewer than {SEEDS} seeds"
+    return ("confirmed" if not short and mean >= ALL else "refuted"), said
 
 
 def _check(what: str, given: Sequence[str], known: dict[str, Any]) -> None:
