@@ -55,6 +55,11 @@ def test_two_methods_are_an_error_that_names_both(given: object, names: str) -> 
             VnaitModel(VnaitConfig(method=given, vocab_size=9))
 
 
+def test_a_registered_name_may_have_any_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "rope, but mine + alibi", METHODS["rope"])
+    assert isinstance(build("rope, but mine + alibi", dim=8).encoding, Rotary)
+
+
 @pytest.mark.parametrize("part", ["coordinates", "encoding", "inputs", "scale"])
 def test_a_method_in_a_method_is_an_error_that_names_both(part: str) -> None:
     inner = nn.Sequential(build("rope", dim=8))

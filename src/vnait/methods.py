@@ -338,8 +338,8 @@ def build(
     """
     if isinstance(method, Method):
         return method
-    _refuse_several(method)
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
+        _refuse_several(method)
         raise ValueError(
             f"method {method!r} is not known; take one of {', '.join(METHODS)}, or register it in vnait.METHODS."
         )
