@@ -17,6 +17,7 @@ PLACES = {
     "turn": "rotates queries and keys",
     "stretch": "stretches queries and keys",
     "bias": "is added to the attention scores",
+    "distance": "is added to the attention scores",
     "scale": "multiplies the attention scores",
 }
 
@@ -70,8 +71,8 @@ def entering(injection: Injection, method: Method) -> list[str]:
     >>> entering(Injection(scale=torch.ones(1, 1)), Method(coordinates=torch.nn.Identity(), encoding=torch.nn.Identity()))
     ['multiplies the attention scores']
     """
-    places = [words for slot, words in PLACES.items() if getattr(injection, slot) is not None]
-    return places or ["tells nothing: the model sees a bag of words"]
+    places = dict.fromkeys(words for slot, words in PLACES.items() if getattr(injection, slot) is not None)
+    return list(places) or ["tells nothing: the model sees a bag of words"]
 
 
 def _origin(line: list[float]) -> float:
