@@ -18,9 +18,8 @@ from vnait.laws.subjects import Probe, Seen, Subject
 
 LONG = 8192
 LEAST = 1e-6  # neighbours nearer than this in float64 are near for other reasons than rounding
-ROUNDINGS = (
-    4  # so many units in the last place of the largest number beside it may a result be off: a few roundings in a row
-)
+# A result may be off by so many units in the last place of the largest number beside it: a few roundings in a row.
+ROUNDINGS = 4
 
 
 @law("bfloat16")
