@@ -15,7 +15,7 @@ ROOT = Path(vnait.__file__).parent
 ORDER = [
     "errors",
     "injection",
-    "files record",
+    "files record threads",
     "coordinates",
     "encodings",
     "inputs",

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from vnait import record as records
 from vnait import text as texts
 from vnait import train
@@ -23,6 +21,7 @@ from vnait.predict import Fitted, check_replaceable
 from vnait.record import Record
 from vnait.statistics import Interval, interval
 from vnait.text import Table
+from vnait.threads import one_thread
 from vnait.train import Run
 
 logger = logging.getLogger("vnait")
@@ -173,19 +172,8 @@ def compare(
 def _run_cells(
     plan: Plan, path: Path, jobs: int, backend: str, watch: Callable[[int, int, Record | None], None]
 ) -> list[Record]:
-    keys = {plan.key(cell): cell for cell in plan.cells()}
-    done = {record.key: record for record in records.read(path) if record.key in keys} if path.is_file() else {}
-    if done:
-        logger.info("%d of %d cells are done already (%s)", len(done), len(keys), path)
-    left = [cell for key, cell in keys.items() if key not in done]
-    results = _results(plan, left, jobs, backend)  # reads the vectors, which may be refused: before a file is opened
-    watch(len(done), len(keys), None)
-    with records.appending(path) as appender:
-        for record in results:
-            appender.write(record)
-            done[record.key] = record
-            watch(len(done), len(keys), record)
-    return [done[key] for key in keys]
+    cells = {plan.key(cell): cell for cell in plan.cells()}
+    return records.resumed(path, cells, lambda left: _results(plan, left, jobs, backend), watch)
 
 
 def _results(plan: Plan, cells: list[Cell], jobs: int, backend: str) -> Iterator[Record]:
@@ -214,7 +202,7 @@ def _lexicon_seeds(plan: Plan, cells: list[Cell]) -> list[int]:
 
 def run_cell(plan: Plan, cell: Cell, words: Lexicon) -> Record:
     """Train and test one cell on one core, so that the result is the same however many run beside it."""
-    with _one_thread(), _hushed():
+    with one_thread(), _hushed():
         if cell.method not in BASELINES:
             record = _fitted(plan, cell, words).record
             assert record is not None
@@ -241,17 +229,8 @@ def _save_best(plan: Plan, method: str, folder: Path) -> None:
     note = folder / "record.json"
     if note.is_file() and [record.key for record in records.read(note)] == [plan.key(cell)]:
         return
-    with _one_thread():
+    with one_thread():
         _fitted(plan, cell, plan.lexicon(cell.seed)).save(folder)
-
-
-class _one_thread:
-    def __enter__(self) -> None:
-        self.before = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    def __exit__(self, *error: object) -> None:
-        torch.set_num_threads(self.before)
 
 
 @contextmanager

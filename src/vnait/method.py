@@ -31,7 +31,7 @@ class Method(nn.Module):
     coordinates (vectors, mask) -> (B, T, C);  encoding (at) -> Injection;  inputs (vectors, added) -> (B, T, D);
     scale (mask) -> Injection, or None to leave the attention scores as they are. A method holds no other method: exactly one tells.
 
-    Called with known `places` (B, T, C), the coordinates take them instead of counting: timestamps, a patch's row and column.
+    Called with known `places` (B, T, P), the coordinates take them instead of counting: timestamps, a patch's row and column.
 
     >>> from vnait.coordinates import Index
     >>> from vnait.encodings import Sinusoid
@@ -68,7 +68,7 @@ class Method(nn.Module):
         return bool(getattr(self.encoding, "relative", False))
 
     def forward(
-        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Float[Tensor, "B T C"] | None = None
+        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Float[Tensor, "B T P"] | None = None
     ) -> Told:
         vectors = vectors.masked_fill(~mask[..., None], 0)  # no window reads padding, whatever is there
         at, injection = self.tell(vectors, mask, places)
@@ -78,7 +78,7 @@ class Method(nn.Module):
         return Told(self.inputs(vectors, added), injection, at)
 
     def tell(
-        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Float[Tensor, "B T C"] | None = None
+        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Float[Tensor, "B T P"] | None = None
     ) -> tuple[Tensor, Injection]:
         """Coordinates and injection; once a distinct mask where they depend on nothing else, not once a sentence."""
         if self.coordinates.per_sentence or places is not None or torch.compiler.is_compiling():

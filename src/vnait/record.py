@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from vnait.errors import InputError
+
+logger = logging.getLogger("vnait")
+
+Cell = TypeVar("Cell")  # whatever a runner calls one run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +90,30 @@ def _records(path: str | Path, lines: list[bytes]) -> Iterator[Record]:
             raise InputError(
                 f"line {number} of {path} is no record of this version: {error}. Move the file away."
             ) from error
+
+
+def resumed(
+    path: str | Path,
+    cells: Mapping[str, Cell],
+    run: Callable[[list[Cell]], Iterable[Record]],
+    watch: Callable[[int, int, Record | None], None],
+) -> list[Record]:
+    """The records of all cells, by key and in their order: those that `path` holds, and those that `run` gives of the others.
+
+    `run` may give them in any order; each is on the disk before the next is asked for.
+    """
+    path = Path(path)
+    done = {record.key: record for record in read(path) if record.key in cells} if path.is_file() else {}
+    if done:
+        logger.info("%d of %d cells are done already (%s)", len(done), len(cells), path)
+    results = run([cell for key, cell in cells.items() if key not in done])  # may refuse: before a file is opened
+    watch(len(done), len(cells), None)
+    with appending(path) as appender:
+        for record in results:
+            appender.write(record)
+            done[record.key] = record
+            watch(len(done), len(cells), record)
+    return [done[key] for key in cells]
 
 
 @contextmanager

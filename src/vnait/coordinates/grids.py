@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates.sources import At, Mask, Places, Vectors, rank
-from vnait.coordinates.spans import Index, check_mask, known, located, nearest_real
+from vnait.coordinates.spans import Index, Wrapped, check_mask, known, located, nearest_real, takes_places
 
 
 class Grid(nn.Module):
@@ -57,7 +57,7 @@ class Grid(nn.Module):
         return f"shape={self.shape}"
 
 
-class Diagonal(nn.Module):
+class Diagonal(Wrapped):
     """Axes 0 and 1 turned by 45 degrees: (r, c) becomes ((r + c) / sqrt 2, (c - r) / sqrt 2). Distances stay; so do further axes.
 
     For the "45-degree rotated" 2-D encodings: a separable encoding of these axes is at its best along the diagonals.
@@ -65,25 +65,6 @@ class Diagonal(nn.Module):
     >>> Diagonal(Grid(shape=(2, 2)))(None, torch.ones(1, 4, dtype=torch.bool))[0, :, 1]
     tensor([ 0.0000,  0.7071, -0.7071,  0.0000])
     """
-
-    def __init__(self, coordinates: nn.Module) -> None:
-        super().__init__()
-        self.coordinates = coordinates
-
-    @property
-    def causal(self) -> bool:
-        """As the coordinates."""
-        return bool(self.coordinates.causal)
-
-    @property
-    def per_sentence(self) -> bool:
-        """As the coordinates."""
-        return bool(self.coordinates.per_sentence)
-
-    @property
-    def takes_places(self) -> bool:
-        """As the coordinates."""
-        return _takes_places(self.coordinates)
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         at = located(self.coordinates, vectors, mask, places)
@@ -155,7 +136,7 @@ class Segments(nn.Module):
         return f"size={self.size}"
 
 
-class Phase(nn.Module):
+class Phase(Wrapped):
     """The phase of one or several periods: axis k is 2 pi (t mod P_k) / P_k, in [0, 2 pi). Shape (B, T, number of periods).
 
     periods       P_k > 0, in the unit of t: tokens where they are counted, seconds for timestamps in seconds
@@ -169,26 +150,10 @@ class Phase(nn.Module):
     """
 
     def __init__(self, *, periods: Sequence[float], coordinates: nn.Module | None = None) -> None:
-        super().__init__()
+        super().__init__(Index() if coordinates is None else coordinates)
         self.periods = tuple(map(float, periods))
         if not self.periods or not all(0 < period < math.inf for period in self.periods):
             raise ValueError(f"periods={self.periods}; expected one or more positive, finite numbers.")
-        self.coordinates = Index() if coordinates is None else coordinates
-
-    @property
-    def causal(self) -> bool:
-        """As the coordinates."""
-        return bool(self.coordinates.causal)
-
-    @property
-    def per_sentence(self) -> bool:
-        """As the coordinates."""
-        return bool(self.coordinates.per_sentence)
-
-    @property
-    def takes_places(self) -> bool:
-        """As the coordinates."""
-        return _takes_places(self.coordinates)
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         time = located(self.coordinates, vectors, mask, places)[..., :1]
@@ -230,7 +195,7 @@ class Joined(nn.Module):
     @property
     def takes_places(self) -> bool:
         """Where all do."""
-        return all(map(_takes_places, self.coordinates))
+        return all(map(takes_places, self.coordinates))
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         return torch.cat([located(part, vectors, mask, places) for part in self.coordinates], -1)
@@ -260,10 +225,6 @@ def _known(places: At, mask: Mask, *, axes: int, part: str) -> At:
     if places.shape[-1] != axes:
         raise ValueError(f"{part} has {axes} axes, and the places have {places.shape[-1]}; give places (B, T, {axes}).")
     return known(places, mask)
-
-
-def _takes_places(coordinates: nn.Module) -> bool:
-    return bool(getattr(coordinates, "takes_places", False))
 
 
 def _check_lengths(lengths: Int[Tensor, "B S"], mask: Mask) -> None:

@@ -257,11 +257,39 @@ def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     return torch.where(mask, line, line.detach().gather(-1, nearest))
 
 
+class Wrapped(nn.Module):
+    """What changes the coordinates it holds, and says of itself what they say."""
+
+    def __init__(self, coordinates: nn.Module) -> None:
+        super().__init__()
+        self.coordinates = coordinates
+
+    @property
+    def causal(self) -> bool:
+        """As the coordinates."""
+        return bool(self.coordinates.causal)
+
+    @property
+    def per_sentence(self) -> bool:
+        """As the coordinates."""
+        return bool(self.coordinates.per_sentence)
+
+    @property
+    def takes_places(self) -> bool:
+        """As the coordinates."""
+        return takes_places(self.coordinates)
+
+
+def takes_places(coordinates: nn.Module) -> bool:
+    """Whether they can be called with known places."""
+    return bool(getattr(coordinates, "takes_places", False))
+
+
 def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, places: Places) -> At:
     """The coordinates, from known places where there are some; an error from those that can't use them."""
     if places is None:
         return coordinates(vectors, mask)
-    if not getattr(coordinates, "takes_places", False):
+    if not takes_places(coordinates):
         raise ValueError(
             f"the coordinates {type(coordinates).__name__} count the tokens themselves and take no places; "
             "leave `places` out, or take Index, Grid, Segments or Phase."

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from vnait.coordinates.sources import At, Mask, Places, Vectors, rank
-from vnait.coordinates.spans import check_mask, located, nearest_real
+from vnait.coordinates.spans import Wrapped, check_mask, located, nearest_real
 
 
-class Jitter(nn.Module):
+class Jitter(Wrapped):
     """In training, axis 0 becomes lambda (S_i + shift_b + local_i); in evaluation nothing changes. Any axes beside it stay.
 
     shift     one number a sentence, uniform in (-shift, shift), in the coordinate's own unit (hundredths of the text, for a span)
@@ -26,28 +26,17 @@ class Jitter(nn.Module):
     """
 
     def __init__(self, coordinates: nn.Module, *, shift: float = 6.0, local: float = 0.0, stretch: float = 1.0) -> None:
-        super().__init__()
+        super().__init__(coordinates)
         if shift < 0 or local < 0 or stretch < 1:
             raise ValueError(
                 f"shift={shift}, local={local}, stretch={stretch}; expected shift, local >= 0 and stretch >= 1."
             )
-        self.coordinates = coordinates
         self.shift, self.local, self.stretch = shift, local, stretch
-
-    @property
-    def causal(self) -> bool:
-        """As the coordinates: what is drawn tells no token what follows it."""
-        return bool(self.coordinates.causal)
-
-    @property
-    def takes_places(self) -> bool:
-        """As the coordinates."""
-        return bool(getattr(self.coordinates, "takes_places", False))
 
     @property
     def per_sentence(self) -> bool:
         """In training every sentence draws its own numbers."""
-        return self.training or bool(self.coordinates.per_sentence)
+        return self.training or super().per_sentence
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         at = located(self.coordinates, vectors, mask, places)
@@ -64,7 +53,7 @@ class Jitter(nn.Module):
         return f"shift={self.shift}, local={self.local}, stretch={self.stretch}"
 
 
-class Randomized(nn.Module):
+class Randomized(Wrapped):
     """In training, the positions of a sentence of n tokens are n random numbers of [0, limit), sorted; in evaluation the wrapped ones.
 
     draw   "subset": integers without repetition (arXiv 2305.16843). "floats": real numbers (arXiv 2602.14050)
@@ -76,22 +65,18 @@ class Randomized(nn.Module):
     tensor([0., 1., 2.])
     """
 
+    takes_places = False  # it draws its own, in training
+
     def __init__(self, coordinates: nn.Module, *, limit: int = 2048, draw: str = "subset") -> None:
-        super().__init__()
+        super().__init__(coordinates)
         if draw not in ("subset", "floats"):
             raise ValueError(f"draw={draw!r} is not known; take subset or floats.")
-        self.coordinates = coordinates
         self.limit, self.draw = limit, draw
-
-    @property
-    def causal(self) -> bool:
-        """As the coordinates. What is drawn hangs on the length alone, and only in training."""
-        return bool(self.coordinates.causal)
 
     @property
     def per_sentence(self) -> bool:
         """In training every sentence draws its own positions."""
-        return self.training or bool(self.coordinates.per_sentence)
+        return self.training or super().per_sentence
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
         if not self.training:

@@ -10,12 +10,10 @@ peers.py        adapters of other libraries
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-import torch
 from torch import nn
 
 from vnait.errors import InputError
@@ -23,6 +21,7 @@ from vnait.laws import peers, positions, precision, running, texts
 from vnait.laws.register import Law, judged
 from vnait.laws.subjects import Limit, Probe, Seen, Subject, given, named, ours
 from vnait.methods import METHODS
+from vnait.threads import one_thread
 
 __all__ = ["LAWS", "Law", "Limit", "Probe", "Row", "Seen", "Subject", "conformance", "subjects"]
 
@@ -67,20 +66,9 @@ def conformance(
     for number, one in enumerate(tried):
         if watch is not None:
             watch(number, len(tried), one.name)
-        with _one_thread():
+        with one_thread():  # the texts are small: several threads would mostly wait for each other
             rows += [Row(one.name, law.name, *judged(law, one)) for law in some]
     return rows
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """The texts are small: several threads would mostly wait for each other, and long beside other work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def subjects(

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from vnait.backbone import Attention
 from vnait.coordinates import Index
-from vnait.coordinates.spans import located
+from vnait.coordinates.spans import located, takes_places
 from vnait.encodings import Silent, Sinusoid
 from vnait.injection import Injection
 from vnait.laws.formulas import FORMULAS, Formula
 from vnait.method import Method
-from vnait.methods import METHODS, Size, build
+from vnait.methods import METHODS, Size
 
 SIZE = Size(dim=32, num_heads=2, max_length=64, mean_length=4.0)
 
@@ -196,22 +196,12 @@ LIMITS = {
 def named(name: str) -> Subject:
     """A method of the catalogue."""
 
-    def built(size: Size) -> Method:
-        return build(
-            name,
-            dim=size.dim,
-            num_heads=size.num_heads,
-            max_length=size.max_length,
-            mean_length=size.mean_length,
-            shape=size.shape,
-            periods=size.periods,
-        )
-
+    make = METHODS[name].make
     limits = tuple(filter(None, [LIMITS.get(name)]))
     subject = Subject(
-        name=name, make=lambda size: _through(built(size), size), formula=FORMULAS.get(name), limits=limits
+        name=name, make=lambda size: _through(make(size), size), formula=FORMULAS.get(name), limits=limits
     )
-    return _claimed(subject, built(SIZE))
+    return _claimed(subject, make(SIZE))
 
 
 def given(part: nn.Module, *, dim: int | None = None, num_heads: int | None = None) -> Subject:
@@ -265,7 +255,7 @@ def _claimed(subject: Subject, method: Method) -> Subject:
 
 def _place_axes(method: Method) -> int:
     """How many numbers a place has; 0 where the coordinates take none."""
-    if not getattr(method.coordinates, "takes_places", False):
+    if not takes_places(method.coordinates):
         return 0
     mask = torch.ones(1, 1, dtype=torch.bool)
     for axes in (1, 2, 3, 4):

@@ -19,6 +19,7 @@ from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weight
 from vnait.record import Record
 from vnait.statistics import interval
 from vnait.suites.tasks import SHORTEST, TASKS, VOCABULARY
+from vnait.threads import one_thread
 
 TRAINED = 40
 LENGTHS = (40, 80, 160, 320, 500)
@@ -65,23 +66,18 @@ def run_suite(
 
     _check("method", methods, METHODS)
     _check("task", tasks, TASKS)
-    cells = [(method, task, seed) for seed in seeds for task in tasks for method in methods]
-    keys = {key(*cell, setting): cell for cell in cells}
-    path = Path(path)
-    done = {record.key: record for record in records.read(path) if record.key in keys} if path.is_file() else {}
-    watch(len(done), len(keys), None)
-    left = [cell for name, cell in keys.items() if name not in done]
-    workers = max(min(jobs or os.cpu_count() or 1, len(left)), 1)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with records.appending(path) as appender:
+    cells = {
+        key(method, task, seed, setting): (method, task, seed) for seed in seeds for task in tasks for method in methods
+    }
+
+    def run(left: list[tuple[str, str, int]]) -> Iterator[Record]:
+        workers = max(min(jobs or os.cpu_count() or 1, len(left)), 1)
         found: Iterator[Record] = Parallel(n_jobs=workers, return_as="generator_unordered")(
             delayed(run_cell)(*cell, setting) for cell in left
         )
-        for record in found:
-            appender.write(record)
-            done[record.key] = record
-            watch(len(done), len(keys), record)
-    return [done[name] for name in keys]
+        return found
+
+    return records.resumed(path, cells, run, watch)
 
 
 def key(method: str, task: str, seed: int, setting: Setting) -> str:
@@ -91,18 +87,19 @@ def key(method: str, task: str, seed: int, setting: Setting) -> str:
 
 def run_cell(method: str, task: str, seed: int, setting: Setting) -> Record:
     """Train one method on one task, and test it at every length; on one core."""
-    torch.set_num_threads(1)
-    started = time.perf_counter()
-    model = fit(method, task, seed, setting)
-    seconds = time.perf_counter() - started
-    random = Generator().manual_seed(TESTS_FROM + seed)
+    with one_thread():
+        started = time.perf_counter()
+        model = fit(method, task, seed, setting)
+        seconds = time.perf_counter() - started
+        random = Generator().manual_seed(TESTS_FROM + seed)
+        metrics = {f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS}
     return Record.now(
         key=key(method, task, seed, setting),
         method=method,
         seed=seed,
         run=asdict(setting),
         data={"name": task, "family": TASKS[task].family, "trained": [SHORTEST, TRAINED]},
-        metrics={f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS},
+        metrics=metrics,
         parameters=parameters(model.model.method),
         seconds=seconds,
     )
