@@ -28,8 +28,12 @@ bench: install  ## ratios measured side by side
 docs: install  ## every example in README and docs/ runs, every link resolves
 	$(BIN)/pytest tests/test_docs.py
 
-studies: install
-	@echo "No study has landed yet; see CHANGELOG.md."
+studies: install  ## goes on where it stopped; days on two cores from nothing
+	$(BIN)/vnait study length --out studies/records/length
+	$(BIN)/vnait study algorithmic --out studies/records/algorithmic
+	$(BIN)/vnait study few-labels --seeds 10 --out studies/records/few_labels
+	$(BIN)/python studies/ablation.py
+	$(BIN)/python studies/readme.py
 
 clean:
 	rm -rf .venv runs

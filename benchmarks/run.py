@@ -1,7 +1,4 @@
-"""`make bench`: every benchmark that needs no data of yours, one after the other.
-
-few_labels.py needs VNAIT_DATA and an hour, and is run by itself.
-"""
+"""`make bench`: every benchmark, one after the other."""
 
 import subprocess
 import sys

@@ -25,7 +25,7 @@ ORDER = [
     "laws",
     "model",
     "text vectors",
-    "statistics lexicon",
+    "averages statistics lexicon",
     "predict",
     "train",
     "baselines",

@@ -71,12 +71,12 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
     loaded = AutoConfig.from_pretrained(tmp_path)
     assert isinstance(loaded, VnaitConfig)
     assert (loaded.method, loaded.vector_size, loaded.num_labels) == ("learned", 7, 5)
-    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 1)
+    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 2)
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(InputError, match="this model is of format 2, and this vnait reads format 1"):
-        VnaitConfig(vnait_format=2)
+    with pytest.raises(InputError, match="this model is of format 3, and this vnait reads format 2"):
+        VnaitConfig(vnait_format=3)
 
 
 def test_an_unknown_method_is_named() -> None:
@@ -215,6 +215,18 @@ def test_the_mean_is_over_real_tokens() -> None:
     torch.testing.assert_close(model(ids()).logits, model.classifier(means))
 
 
+def test_the_average_of_the_vectors_is_added_and_takes_no_gradient() -> None:
+    model = VnaitForSequenceClassification(config(num_labels=3, tune_vectors=False)).eval()
+    alone = model(ids()).logits
+    torch.nn.init.normal_(model.average.weight)
+    torch.nn.init.normal_(model.average.bias)
+    rows = [row[row != 0] for row in ids()]
+    means = torch.stack([model.get_input_embeddings()(row).mean(0) for row in rows])
+    torch.testing.assert_close(model(ids()).logits, alone + model.average(means))
+    model(ids(), labels=torch.zeros(len(rows), dtype=torch.long)).loss.backward()
+    assert model.average.weight.grad is None and model.classifier.weight.grad is not None
+
+
 # --- Losses -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -348,8 +360,8 @@ def edit(folder: Path, **settings: object) -> None:
 
 def test_a_folder_of_another_format(tmp_path: Path) -> None:
     saved(tmp_path)
-    edit(tmp_path, vnait_format=2)
-    with pytest.raises(InputError, match="this model is of format 2, and this vnait reads format 1"):
+    edit(tmp_path, vnait_format=3)
+    with pytest.raises(InputError, match="this model is of format 3, and this vnait reads format 2"):
         load_classifier(tmp_path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import runpy
 from dataclasses import replace
 from itertools import pairwise
@@ -13,7 +12,6 @@ import torch
 from torch import Generator
 
 from vnait import record as records
-from vnait.cli import main
 from vnait.errors import InputError
 from vnait.record import Record
 from vnait.suites import LENGTHS, TASKS, Setting, run_suite, summary, verdict
@@ -119,7 +117,7 @@ def test_a_task_is_registered_by_name() -> None:
 
 
 def test_a_seed_decides_a_training() -> None:
-    one, other, third = (fit("vnait", "half", seed, TINY).state_dict() for seed in (0, 0, 1))
+    one, other, third = (fit("vnait", "half", [seed], TINY)[0].state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert not all(torch.equal(one[name], third[name]) for name in one)
 
@@ -183,7 +181,7 @@ def test_the_verdict(rows: list[dict], word: str, said: str) -> None:
 def test_the_page_of_studies_is_written_from_its_records() -> None:
     script = Path(__file__).parents[1] / "studies" / "readme.py"
     written = runpy.run_path(str(script))
-    expected = written["page"](records.read(written["LENGTH"]))
+    expected = written["page"]()
     assert (script.parent / "README.md").read_text(encoding="utf-8") == expected, "run: python studies/readme.py"
 
 
@@ -196,31 +194,3 @@ def test_unknown_names_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no task was given"):
         run_suite(methods=["none"], tasks=[], **options)
     assert not (tmp_path / "r.jsonl").exists()
-
-
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("vnait.suites.QUICK", TINY)
-    command = [
-        "study",
-        "length",
-        "--quick",
-        "--methods",
-        "none",
-        "--tasks",
-        "half",
-        "--seeds",
-        "1",
-        "--jobs",
-        "1",
-        "--out",
-        str(tmp_path),
-    ]
-    main([*command, "--quiet"])
-    printed = capsys.readouterr().out
-    assert "500 tokens" in printed and "half" in printed and "records:" in printed
-    main([*command, "--json", "--quiet"])
-    assert json.loads(capsys.readouterr().out)["rows"][0]["task"] == "half"
-    with pytest.raises(SystemExit) as stopped:
-        main(["study", "widths"])
-    assert stopped.value.code == 2
-    assert "the study 'widths' is not known; take length" in capsys.readouterr().err

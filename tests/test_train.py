@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 import torch
 
-from vnait import lexicon, train
+from vnait import averages, lexicon, train
 from vnait.errors import InputError
-from vnait.text import Table
+from vnait.text import Table, encode
 from vnait.train import Run, fit, new_model, scores
 
-RUN = Run(method="vnait", steps=12, eval_every=4, batch_size=8)
+ONCE = Run(method="vnait", refit=0, average=0)  # gradient descent alone, on the rows that are not held out
+RUN = replace(ONCE, steps=12, eval_every=4, batch_size=8)
 LONG = replace(RUN, steps=60, eval_every=3, patience=60)
 WORDS = {
     "neg": ["bad", "dull", "poor", "weak"],
@@ -335,6 +336,98 @@ def test_it_learns_what_the_texts_tell(table, words):
     assert record.metrics["accuracy"] > 0.9
 
 
+# All rows, and averaged vectors beside the Transformer
+
+
+def test_refitted_the_weights_are_those_of_a_training_without_validation(table, words):
+    refitted, whole = (
+        fit(replace(RUN, refit=40, average=0.5), table, words),
+        fit(replace(RUN, validation=0, average=0.5), table, words),
+    )
+    assert equal(weights(refitted), weights(whole))
+    once = fit(replace(RUN, average=0.5), table, words)
+    assert not equal(weights(once), weights(whole))
+    for name in ("accuracy", "macro_f1", "mcc"):  # they are of the training that did not see those rows
+        assert refitted.record.metrics[f"validation_{name}"] == once.record.metrics[f"validation_{name}"]
+
+
+def test_more_rows_than_refit_are_trained_on_once(table, words):
+    assert equal(weights(fit(replace(RUN, refit=39), table, words)), weights(fit(RUN, table, words)))
+
+
+@pytest.mark.parametrize("stop", [3, 7, 12, 13, 18, 24])
+def test_stopped_in_either_training_it_goes_on(stop, table, words, tmp_path):
+    run = replace(RUN, refit=40, average=0.5, patience=60)
+    whole, seen = weights(fit(run, table, words)), []
+
+    def watch(status):
+        seen.append(status.step)
+        if len(seen) == stop:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        fit(run, table, words, checkpoints=tmp_path / "c", watch=watch)
+    again = []
+    resumed = fit(run, table, words, checkpoints=tmp_path / "c", watch=lambda status: again.append(status.step))
+    assert equal(weights(resumed), whole)
+    assert len(again) == 24 - (stop - 1) // 4 * 4
+    train.forget(tmp_path / "c", resumed)
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("classes", [("neg", "pos"), ("neg", "pos", "mix")])
+@pytest.mark.parametrize("learning_rate", [1e-4, 0.03])
+def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
+    """The Transformer's logits, no louder than the others, and those of scikit-learn's own logistic regression."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    table = texts_of(classes, rows=42, noise=0.3)
+    words = words_of(table)
+    run = replace(RUN, validation=0, learning_rate=learning_rate)
+    alone = centred(np.log(fit(run, table, words).probabilities(table.texts)))
+    mixed = fit(replace(run, average=0.3), table, words).probabilities(table.texts)
+    means = np.stack([words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)])
+    standard = StandardScaler().fit_transform(means.astype(np.float64))
+    linear = LogisticRegression(C=averages.STRENGTH, max_iter=2000).fit(standard, table.labels)
+    other = centred(linear.predict_log_proba(standard))
+    louder = np.sqrt((alone**2).mean() / (other**2).mean())
+    logits = 0.7 * alone / max(louder, 1) + 0.3 * other
+    expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(mixed, expected, atol=1e-5)
+
+
+def test_the_share_of_the_average_is_its_skill(table, words):
+    means = np.stack([words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)])
+    share = min(averages.skill(means, [int(label == "pos") for label in table.labels]), train.MOST)
+    assert share > 0
+    run = replace(RUN, validation=0)
+    one, other = (fit(replace(run, average=average), table, words) for average in (None, share))
+    assert equal(weights(one), weights(other))
+
+
+def test_a_regression_that_knows_nothing_has_no_share():
+    rng = np.random.default_rng(0)
+    assert averages.skill(rng.normal(size=(400, 3)), [0, 1] * 200) < 0.15
+    assert averages.skill(rng.normal(size=(3, 3)), [0, 1, 1]) == 0
+
+
+def centred(logits: np.ndarray) -> np.ndarray:
+    return logits - logits.mean(1, keepdims=True)
+
+
+def test_the_average_is_of_the_vectors_that_training_tuned(table, words):
+    run = replace(RUN, tune_vectors=True, learning_rate=0.03, validation=0)
+    fitted = fit(replace(run, average=0.5), table, words)
+    tuned = fitted.model.get_input_embeddings().weight.detach().numpy()
+    assert not np.allclose(tuned, words.table)
+    means = np.stack([tuned[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)])
+    weight, bias = averages.linear(means, [int(label == "pos") for label in table.labels])
+    np.testing.assert_allclose(fitted.model.average.weight.numpy(), weight / 2, atol=1e-5)
+    np.testing.assert_allclose(fitted.model.average.bias.numpy(), bias / 2, atol=1e-5)
+    assert fitted.record.parameters == fit(run, table, words).record.parameters + 2 * 8 + 2
+
+
 # Paired: what two methods share
 
 
@@ -403,9 +496,11 @@ def test_all_wrong_settings_are_said_together():
             validation=1.5,
             eval_every=0,
             patience=0,
+            refit=-1,
+            average=1.0,
         )
     message = str(error.value)
-    assert message.count(";") == 12 and message.endswith(".") and "\n" not in message
+    assert message.count(";") == 14 and message.endswith(".") and "\n" not in message
     for part in (
         "method 'nope' is not known: take one of none, sinusoidal",
         "seed is -1: it must be in [0, 4294967296)",
@@ -420,6 +515,8 @@ def test_all_wrong_settings_are_said_together():
         "validation is 1.5",
         "eval_every is 0",
         "patience is 0",
+        "refit is -1: it must be a number of rows, or 0 for never",
+        "average is 1.0: it must be in [0, 1)",
     ):
         assert part in message
 
@@ -470,6 +567,6 @@ def test_scores_are_those_of_their_formulas():
 
 
 def test_steps_where_none_are_given():
-    assert Run().total_steps(100) == 200
+    assert Run().total_steps(100) == 300
     assert Run(batch_size=10).total_steps(10_001) == 3 * 1001
     assert Run(steps=7).total_steps(10_001) == 7

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 
+from vnait import averages
 from vnait import record as records
 from vnait import text as texts
 from vnait.lexicon import Lexicon
@@ -32,8 +33,8 @@ def tfidf(lexicon: Lexicon, tokenization: str) -> Any:
 
 
 def averaged(lexicon: Lexicon, tokenization: str) -> Any:
-    """The mean of a text's semantic vectors, standardized, then logistic regression."""
-    return make_pipeline(FunctionTransformer(_Means(lexicon)), StandardScaler(), _logistic())
+    """The mean of a text's semantic vectors, standardized, then logistic regression: the same as in every trained classifier."""
+    return make_pipeline(FunctionTransformer(_Means(lexicon)), *averages.regression())
 
 
 BASELINES: dict[str, Callable[[Lexicon, str], Any]] = {"tfidf-logreg": tfidf, "average-logreg": averaged}

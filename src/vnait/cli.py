@@ -288,47 +288,42 @@ def conformance_command(
 
 @app.command("study")
 def study_command(
-    name: Annotated[str, typer.Argument(help="length: trained on 8 to 40 tokens, tested up to 500.")],
+    name: Annotated[str, typer.Argument(help="length, algorithmic or few-labels.")],
     *,
     methods: Annotated[str, typer.Option("--methods", help="Names from `vnait list`, with commas. Without: all.")] = "",
-    tasks: Annotated[str, typer.Option("--tasks", help="Names of tasks, with commas. Without: all.")] = "",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 5,
+    tasks: Annotated[str, typer.Option("--tasks", help="Names of tasks, or of sets, with commas. Without: all.")] = "",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds, or draws of rows.")] = 5,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer steps and tests, for a look.")] = False,
-    out: Annotated[Path, typer.Option("--out", help="Where records go, and are read from again.")] = Path(
-        "runs/length"
-    ),
+    out: Annotated[Path | None, typer.Option("--out", help="Where records go, and are read from again.")] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one a core.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a study of positional methods on generated tasks; finished cells are kept and not run again."""
-    if name != "length":
-        raise InputError(f"the study {name!r} is not known; take length.")
+    """Compare positional methods on generated tasks, or on real sets with few labels; finished cells are not run again."""
     _notes(quiet)
-    from vnait import suites
-    from vnait.methods import METHODS
+    from vnait.suites.command import Asked, study
 
-    path = out / "records.jsonl"
+    out = out or Path("runs") / name
     with _bar(quiet, "training") as move:
-        found = suites.run_suite(
-            methods=tuple(filter(None, methods.split(","))) or tuple(METHODS),
-            tasks=tuple(filter(None, tasks.split(","))) or tuple(suites.TASKS),
-            seeds=range(seeds),
-            setting=suites.QUICK if quick else suites.Setting(),
-            path=path,
-            jobs=jobs,
-            watch=lambda done, total, record: move(
-                done, total, "" if record is None else f"{record.method} {record.data['name']}"
+        found = study(
+            name,
+            Asked(
+                methods=tuple(filter(None, methods.split(","))),
+                tasks=tuple(filter(None, tasks.split(","))),
+                seeds=seeds,
+                quick=quick,
+                out=out,
+                jobs=jobs,
+                watch=move,
             ),
         )
-    rows = suites.summary(found)
     if as_json:
-        _print_json({"rows": rows, "records": str(path)})
+        _print_json({"rows": found.rows, "verdicts": found.verdicts, "records": str(out)})
         return
-    terminal.show_lengths(rows, suites.LENGTHS)
-    for row in {row["method"]: row for row in rows if row["method"].startswith("vnait")}.values():
-        print(f"{row['method']}: {': '.join(suites.verdict(rows, row['method']))}")
-    print(f"records: {path}")
+    found.show()
+    for method, verdict in found.verdicts.items():
+        print(f"{method}: {': '.join(verdict)}")
+    print(f"records: {out}")
 
 
 @vectors_app.command("train")

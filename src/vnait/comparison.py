@@ -163,15 +163,21 @@ def compare(
     out = Path(out)
     check_replaceable(out / "model")
     path = out / "records.jsonl"
-    found = _run_cells(plan, path, jobs or os.cpu_count() or 1, backend, watch)
+    found = run_cells(plan, path, jobs=jobs or os.cpu_count() or 1, backend=backend, watch=watch)
     comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
     _save_best(plan, comparison.best, out / "model")
     return comparison
 
 
-def _run_cells(
-    plan: Plan, path: Path, jobs: int, backend: str, watch: Callable[[int, int, Record | None], None]
+def run_cells(
+    plan: Plan,
+    path: str | Path,
+    *,
+    jobs: int = 1,
+    backend: str = "local",
+    watch: Callable[[int, int, Record | None], None] = lambda done, total, record: None,
 ) -> list[Record]:
+    """The records of all cells of a plan; those that `path` holds are not run again."""
     cells = {plan.key(cell): cell for cell in plan.cells()}
     return records.resumed(path, cells, lambda left: _results(plan, left, jobs, backend), watch)
 

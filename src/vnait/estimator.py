@@ -31,8 +31,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     method          a name in `vnait.METHODS`
     vectors         a file of semantic vectors; None: Word2Vec is trained on the texts themselves
     tokenization    "words", "characters" or "jieba"
-    steps           optimizer steps at most; None: 200, or three times through the rows if that is more
-    validation      share of the rows held out for early stopping
+    steps           optimizer steps at most; None: 300, or three times through the rows if that is more
+    validation      share of the rows held out for validation scores and early stopping; few rows are then trained on whole (`Run.refit`)
     random_state    the same number gives the same model
 
     X is a sequence of strings; labels may be strings, numbers or booleans. Pickling goes through the model's own files.

@@ -113,7 +113,9 @@ class Local(nn.Module):
     look    "both"  j = -w ... w, an odd width of 2w + 1
             "back"  j = -(width - 1) ... 0; for decoders
 
-    Each of the `width` taps c_j is a vector (D,), starting normal with standard deviation `start`. Source: RECIPE of this project.
+    Each of the `width` taps c_j is a vector (D,). A channel starts with neighbours on one side alone, the nearer the louder: c_j =
+    g exp(-(|j| - 1) / tau) and 0 on the other side and at the token, g normal of standard deviation `start`, tau log-uniform in [1, w].
+    So "the first A after here" can be read from the start. Source: RECIPE and studies of this project.
 
     >>> Local(Add(), dim=4, width=3)(torch.ones(1, 5, 4), None).shape
     torch.Size([1, 5, 4])
@@ -125,7 +127,7 @@ class Local(nn.Module):
         *,
         dim: int,
         width: int = 9,
-        start: float = 0.1,
+        start: float = 0.3,
         look: Literal["both", "back"] = "both",
     ) -> None:
         super().__init__()
@@ -143,8 +145,15 @@ class Local(nn.Module):
         return self.look == "back" and bool(self.inputs.causal)
 
     def reset_parameters(self) -> None:
-        """Normal with standard deviation `start`."""
-        nn.init.normal_(self.taps, std=self.start)
+        """Fading to one side: every other channel to the right, or all to the left for decoders."""
+        dim, _, width = self.taps.shape
+        ahead = torch.arange(width) - (width - 1 if self.look == "back" else width // 2)
+        right = torch.arange(dim) % 2 == 0 if self.look == "both" else torch.zeros(dim, dtype=torch.bool)
+        away = torch.where(right[:, None], ahead, -ahead)
+        tau = max(width - 1 if self.look == "back" else width // 2, 1) ** torch.rand(dim, 1)
+        taps = nn.init.normal_(torch.empty(dim, 1), std=self.start) * torch.exp((1 - away) / tau)
+        with torch.no_grad():
+            self.taps.copy_(taps.masked_fill(away <= 0, 0)[:, None])
 
     def forward(self, vectors: X, added: X | None) -> X:
         dim, _, width = self.taps.shape

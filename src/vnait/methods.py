@@ -111,7 +111,7 @@ def _vnait(size: Size, source: str) -> Method:
     return Method(
         coordinates=Jitter(Ends(Span(source=source)), shift=6.0),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
-        inputs=Local(Fusion(dim=size.dim, hidden=16), dim=size.dim, width=9, start=0.1),
+        inputs=Local(Fusion(dim=size.dim, hidden=16), dim=size.dim),
         scale=LogLength(mean_length=size.mean_length),
     )
 
@@ -122,7 +122,7 @@ def _vnait_causal(size: Size) -> Method:
     return Method(
         coordinates=Jitter(Start(saturating), shift=6.0),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
-        inputs=Local(Fusion(dim=size.dim, hidden=16), dim=size.dim, width=5, start=0.1, look="back"),
+        inputs=Local(Fusion(dim=size.dim, hidden=16), dim=size.dim, width=5, look="back"),
         scale=LogLength(mean_length=size.mean_length, sees="prefix"),
     )
 
@@ -288,7 +288,7 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait": Recipe(
         make=lambda size: _vnait(size, "warp"),
-        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e), s = MLP(Fourier(S), ends, centre), S = 100 R_i/R_n; scores * log n/log n0",
+        formula="x = e + s + MLP([e; s; e-s; cos]) + fading window(e), s = MLP(Fourier(S), ends, centre), S = 100 R_i/R_n; scores * log n/log n0",
         source="Vnait papers + SPEC section 5",
     ),
     "vnait-uniform": Recipe(

@@ -28,10 +28,11 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple
 
 from vnait.backbone import Encoder
+from vnait.coordinates.sources import ZeroLinear
 from vnait.errors import InputError
 from vnait.methods import build
 
-FORMAT = 1  # of a saved model; another number is refused rather than misread
+FORMAT = 2  # of a saved model; another number is refused rather than misread
 
 Ids = Int[Tensor, "B T"] | None
 Embeds = Float[Tensor, "B T D"] | None
@@ -223,7 +224,11 @@ class SemanticVectors(nn.Embedding):
 
 
 class VnaitForSequenceClassification(VnaitPreTrainedModel):
-    """One answer a text, from the mean over its real tokens: classes, or numbers with problem_type="regression"."""
+    """One answer a text, from the mean over its real tokens: classes, or numbers with problem_type="regression".
+
+    logits = classifier(mean of the last states) + average(mean of the semantic vectors). `average` starts at zero and takes no part in
+    gradient descent: `vnait.fit` sets it to a logistic regression.
+    """
 
     def __init__(self, config: VnaitConfig) -> None:
         super().__init__(config)
@@ -231,6 +236,7 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
         self.model = VnaitModel(config)
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.average = ZeroLinear(config.hidden_size, config.num_labels).requires_grad_(False)
         self.post_init()
 
     @can_return_tuple
@@ -249,9 +255,8 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
             input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
         )
         output = encoded.output
-        real = encoded.mask[..., None].to(output.last_hidden_state.dtype)
-        mean = (output.last_hidden_state * real).sum(1) / real.sum(1)
-        logits = self.classifier(self.dropout(mean))
+        mean = mean_of(output.last_hidden_state, encoded.mask)
+        logits = self.classifier(self.dropout(mean)) + self.average(mean_of(encoded.vectors, encoded.mask))
         loss = None
         if labels is not None:
             task = self.loss_function(logits=logits, labels=labels, pooled_logits=logits, config=self.config)
@@ -259,6 +264,16 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
         )
+
+
+def mean_of(states: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+    """The mean over the real tokens.
+
+    >>> mean_of(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))
+    tensor([[2.]])
+    """
+    real = mask[..., None].to(states.dtype)
+    return (states * real).sum(1) / real.sum(1)
 
 
 class VnaitForTokenClassification(VnaitPreTrainedModel):

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from vnait import lexicon as lexicons
 from vnait import record as records
 from vnait import text as texts
+from vnait.averages import STRENGTH
 from vnait.baselines import BASELINES
 from vnait.errors import InputError
 from vnait.lexicon import Lexicon
@@ -31,7 +32,10 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A comparison before it runs: what is compared, on what, with which settings."""
+    """A comparison before it runs: what is compared, on what, with which settings.
+
+    chooses   whether a best method is chosen, by its validation scores
+    """
 
     table: Table
     test: Table | None
@@ -42,6 +46,7 @@ class Plan:
     vectors: str | None
     tokenization: str
     held_out: float = 0.3
+    chooses: bool = True
 
     def __post_init__(self) -> None:
         if problems := list(self._problems()):
@@ -59,7 +64,7 @@ class Plan:
                 yield f"no {name} given: at least one is needed"
             if len(set(given)) < len(given):
                 yield f"{name} has the same entry twice: {', '.join(map(str, given))}"
-        if not self.run.validation:
+        if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
         if self.test is not None and not set(self.test.labels or []) & set(self.table.labels or []):
             yield f"{self.test.name} and {self.table.name} share no label: check the label column of both"
@@ -96,7 +101,7 @@ class Plan:
 
     def key(self, cell: Cell) -> str:
         """The fingerprint of everything that decides a cell's result."""
-        run = asdict(replace(self.run, seed=cell.seed)) if cell.method in METHODS else {}
+        run = asdict(replace(self.run, seed=cell.seed)) if cell.method in METHODS else {"strength": STRENGTH}
         run.pop("method", None)
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else _stamp(self.vectors)

@@ -158,6 +158,17 @@ def show_lengths(rows: Sequence[dict[str, Any]], lengths: Sequence[int]) -> None
     print("Accuracy in %. In brackets: below 90 at the training length, so the task was not learned.")
 
 
+def show_shares(rows: Sequence[dict[str, Any]], *, name: str) -> None:
+    """Rows of names, counts, and shares in %, under their own headings; what comes under `name` stands left."""
+    heads = list(dict.fromkeys(head for row in rows for head in row))
+    heads.sort(key=lambda head: head != name)
+    grid = _grid(*("\n".join(_folded(head.replace("_", "-"))) for head in heads), left=2)
+    for row in rows:
+        values = (row.get(head, "") for head in heads)
+        grid.add_row(*(f"{100 * value:.1f}" if isinstance(value, float) else str(value) for value in values))
+    _print(grid)
+
+
 def _reasons(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """What was not asked, by reason."""
     found: dict[str, list[Row]] = {}

@@ -7,38 +7,47 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
+from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 from torch import Tensor
 from transformers import get_linear_schedule_with_warmup
 
+from vnait import averages
 from vnait import record as records
 from vnait import text as texts
 from vnait.errors import InputError
 from vnait.files import writing
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS, parameters
-from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
+from vnait.model import VnaitConfig, VnaitForSequenceClassification, mean_of, seed_weights
 from vnait.predict import Fitted, logits_of
 from vnait.record import Record
 from vnait.text import Table
 
 logger = logging.getLogger("vnait")
 
+MOST = 0.8  # of the answer that averaged vectors may have by their skill: the Transformer keeps a say
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """The settings of one training.
 
-    steps        optimizer steps at most; None: 200, or three times through the rows if that is more
-    validation   share of the rows held out for early stopping, stratified
+    steps        optimizer steps at most; None: 300, or three times through the rows if that is more
+    validation   share of the rows held out for the validation scores and early stopping, stratified
     patience     evaluations (one every `eval_every` steps) without a better validation loss before it stops
+    refit        up to so many rows, the validation scores taken, it trains once more on all of them, to the last step; 0: never.
+                 With few labels a fifth of them is worth more than early stopping, and the weights are those of validation=0
+    average      share of the answer's logits that a logistic regression of the averaged semantic vectors has, in [0, 1), the
+                 Transformer's being scaled to no more than its size. None: what it knows of rows it has not seen (`averages.skill`, at
+                 most .8), so much where words say it all and nothing where all is in their order
     num_heads    None: the first of 4, 6, 5, 3, 2, 1 that splits the width into heads of even width
     """
 
@@ -59,6 +68,8 @@ class Run:
     validation: float = 0.2
     eval_every: int = 25
     patience: int = 4
+    refit: int = 2_000
+    average: float | None = None
 
     def __post_init__(self) -> None:
         if problems := list(self._problems()):
@@ -77,13 +88,17 @@ class Run:
             yield f"seed is {self.seed}: it must be in [0, {2**32})"
         if not self.learning_rate > 0:
             yield f"learning_rate is {self.learning_rate}: it must be above 0"
+        if self.refit < 0:
+            yield f"refit is {self.refit}: it must be a number of rows, or 0 for never"
+        if self.average is not None and not 0 <= self.average < 1:
+            yield f"average is {self.average}: it must be in [0, 1)"
         for name in ("validation", "dropout", "warmup"):
             if not 0 <= getattr(self, name) < 1:
                 yield f"{name} is {getattr(self, name)}: it must be in [0, 1)"
 
     def total_steps(self, rows: int) -> int:
         """The optimizer steps for this many training rows."""
-        return self.steps or max(200, 3 * -(-rows // self.batch_size))
+        return self.steps or max(300, 3 * -(-rows // self.batch_size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,19 +125,22 @@ def fit(
     stays there until `forget`, so that nothing is lost if the model can't be saved.
     """
     key = records.key_of(asdict(run), table.fingerprint, test.fingerprint if test else None, lexicon.fingerprint)
-    task = _Task.of(run, table, lexicon)
-    training = _Training(run, task, lexicon, _Checkpoints(checkpoints, key))
-    training.go(watch)
-    model = training.best_model()
+    task, states = _Task.of(run, table, lexicon), _Checkpoints(checkpoints, key)
+    model, seconds = _trained(run, task, lexicon, states, watch)
+    validation = _validation_metrics(model, task)
+    if task.valid and len(table) <= run.refit:
+        model, more = _trained(run, task.whole(), lexicon, states.inner("all-rows"), watch)
+        seconds += more
     record = Record.now(
         key=key,
         method=run.method,
         seed=run.seed,
         run=asdict(run),
         data={**_facts(table, test, lexicon), "unknown_share": texts.unknown_share(lexicon.tokenizer, task.ids)},
-        metrics={**_validation_metrics(model, task), **({} if test is None else metrics_on(model, task, test))},
-        parameters=parameters(model),
-        seconds=training.progress.seconds,
+        metrics={**validation, **({} if test is None else metrics_on(model, task, test))},
+        parameters=parameters(model)
+        + (sum(map(torch.numel, model.average.parameters())) if model.average.weight.any() else 0),
+        seconds=seconds,
     )
     return Fitted(model=model, tokenizer=lexicon.tokenizer, record=record)
 
@@ -131,6 +149,49 @@ def forget(checkpoints: str | Path, fitted: Fitted) -> None:
     """Delete what `fit` left in `checkpoints`, once the model is saved."""
     assert fitted.record is not None
     _Checkpoints(checkpoints, fitted.record.key).remove()
+
+
+def _trained(
+    run: Run, task: _Task, lexicon: Lexicon, states: _Checkpoints, watch: Callable[[Status], None]
+) -> tuple[VnaitForSequenceClassification, float]:
+    """The model after its training on the task's rows, with its share of averaged vectors; and the seconds of training."""
+    training = _Training(run, task, lexicon, states)
+    training.go(watch)
+    model = training.best_model()
+    _lean(model, task, run.average)
+    return model, training.progress.seconds
+
+
+@torch.no_grad()
+def _lean(model: VnaitForSequenceClassification, task: _Task, share: float | None) -> None:
+    """Give a logistic regression of the averaged vectors of the training rows its share of the logits, and scale the classifier.
+
+    The Transformer's logits become no louder on these rows than the regression's, share for share: it knows its few rows by heart, its
+    logits grow with every step, and they would leave the average no say.
+    """
+    ids, labels = [task.ids[row] for row in task.train], [task.labels[row] for row in task.train]
+    means = np.stack([_mean(model, row) for row in ids])
+    share = min(averages.skill(means, labels), MOST) if share is None else share
+    if not share:
+        return
+    weight, bias = averages.linear(means, labels)
+    linear = torch.from_numpy(means @ weight.T + bias)
+    louder = _loudness(logits_of(model, ids)) / _loudness(linear)
+    for parameter in (model.classifier.weight, model.classifier.bias):
+        parameter.mul_((1 - share) / max(louder, 1.0))
+    model.average.weight.copy_(share * torch.from_numpy(weight))
+    model.average.bias.copy_(share * torch.from_numpy(bias))
+
+
+def _loudness(logits: Tensor) -> float:
+    """The root mean square of the logits around each row's mean."""
+    return float((logits - logits.mean(-1, keepdim=True)).square().mean().sqrt().clamp(min=1e-12))
+
+
+def _mean(model: VnaitForSequenceClassification, ids: Sequence[int]) -> NDArray[np.float32]:
+    vectors, mask = model.model.semantics(torch.tensor([ids]), None, None)
+    mean: NDArray[np.float32] = mean_of(vectors, mask)[0].numpy()
+    return mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +226,10 @@ class _Task:
             valid=rows[1],
             max_length=run.max_length,
         )
+
+    def whole(self) -> _Task:
+        """The same with every row to train on and none held out."""
+        return replace(self, train=sorted([*self.train, *self.valid]), valid=[])
 
     def batch(self, rows: Sequence[int]) -> dict[str, Tensor]:
         """The rows as tensors."""
@@ -277,6 +342,10 @@ class _Checkpoints:
 
     def __init__(self, folder: str | Path | None, key: str) -> None:
         self.folder = None if folder is None else Path(folder) / key
+
+    def inner(self, name: str) -> _Checkpoints:
+        """Those of a training that belongs to this one; they go when this one's go."""
+        return _Checkpoints(self.folder, name)
 
     def save(self, accelerator: Accelerator, step: int) -> None:
         """Write the state; a state that a kill left unfinished is never taken for one."""

@@ -367,7 +367,13 @@ def check_mask(mask: Mask) -> None:
 
 
 def _check_finite(z: Line, source: nn.Module) -> None:
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(z).all()):
+    if torch.compiler.is_compiling():
+        return
+    try:
+        finite = bool(torch.isfinite(z).all())
+    except RuntimeError:  # under torch.func.vmap no value can be looked at
+        return
+    if not finite:
         raise ValueError(
             f"the coordinate source {type(source).__name__.lower()} gave NaN or infinity; "
             "look at its parameters and at the vectors it reads (a diverged training, or vectors that are not finite)."

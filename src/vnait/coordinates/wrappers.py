@@ -103,4 +103,4 @@ class Randomized(Wrapped):
 
 
 def _uniform(like: At, reach: float, shape: tuple[int, ...]) -> torch.Tensor:
-    return torch.empty(shape, dtype=like.dtype, device=like.device).uniform_(-reach, reach)
+    return reach * (2 * torch.rand(shape, dtype=like.dtype, device=like.device) - 1)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from vnait import record as records
-from vnait.errors import InputError
-from vnait.methods import METHODS, parameters
+from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
-from vnait.suites.tasks import SHORTEST, TASKS, VOCABULARY
+from vnait.suites.cells import Watch, in_bulk, run_cells
+from vnait.suites.tasks import SHORTEST, TASKS, VOCABULARY, Task
+from vnait.suites.together import train_together
 from vnait.threads import one_thread
 
 TRAINED = 40
@@ -38,17 +39,17 @@ class Setting:
     """One budget for every method and task. Every text of a batch has the same length, drawn evenly from 8 to 40."""
 
     steps: int = 1000
-    batch: int = 64
-    learning_rate: float = 1e-3
+    batch: int = 16
+    learning_rate: float = 2e-3
     warmup: int = 50
     weight_decay: float = 0.01
     hidden_size: int = 64
     num_hidden_layers: int = 2
     num_attention_heads: int = 4
-    tests: int = 400
+    tests: int = 200
 
 
-QUICK = Setting(steps=400, tests=200)
+QUICK = Setting(steps=250, tests=100)
 
 
 def run_suite(
@@ -59,25 +60,20 @@ def run_suite(
     setting: Setting,
     path: str | Path,
     jobs: int | None = None,
-    watch: Callable[[int, int, Record | None], None] = lambda done, total, record: None,
+    watch: Watch = lambda done, total, record: None,
 ) -> list[Record]:
     """Every method on every task with every seed; what `path` holds already is not run again."""
-    from joblib import Parallel, delayed
-
-    _check("method", methods, METHODS)
-    _check("task", tasks, TASKS)
-    cells = {
-        key(method, task, seed, setting): (method, task, seed) for seed in seeds for task in tasks for method in methods
-    }
-
-    def run(left: list[tuple[str, str, int]]) -> Iterator[Record]:
-        workers = max(min(jobs or os.cpu_count() or 1, len(left)), 1)
-        found: Iterator[Record] = Parallel(n_jobs=workers, return_as="generator_unordered")(
-            delayed(run_cell)(*cell, setting) for cell in left
-        )
-        return found
-
-    return records.resumed(path, cells, run, watch)
+    return run_cells(
+        partial(run_cell, setting=setting),
+        partial(key, setting=setting),
+        methods=methods,
+        tasks=tasks,
+        known=TASKS,
+        seeds=seeds,
+        path=path,
+        jobs=jobs,
+        watch=watch,
+    )
 
 
 def key(method: str, task: str, seed: int, setting: Setting) -> str:
@@ -85,28 +81,66 @@ def key(method: str, task: str, seed: int, setting: Setting) -> str:
     return records.key_of(method, METHODS[method].formula, task, TASKS[task].asks, seed, asdict(setting))
 
 
-def run_cell(method: str, task: str, seed: int, setting: Setting) -> Record:
-    """Train one method on one task, and test it at every length; on one core."""
+def run_cell(
+    method: str, recipe: Recipe, task: str, about: Task, seeds: Sequence[int], *, setting: Setting
+) -> list[Record]:
+    """Train one method on one task with several seeds at once, and test each at every length; on one core."""
+    METHODS.setdefault(method, recipe)
+    TASKS.setdefault(task, about)
     with one_thread():
         started = time.perf_counter()
-        model = fit(method, task, seed, setting)
-        seconds = time.perf_counter() - started
-        random = Generator().manual_seed(TESTS_FROM + seed)
-        metrics = {f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS}
+        models = fit(method, task, seeds, setting)
+        seconds = (time.perf_counter() - started) / len(seeds)
+        return [_record(model, method, task, seed, setting, seconds) for model, seed in zip(models, seeds, strict=True)]
+
+
+def _record(
+    model: VnaitForSequenceClassification, method: str, task: str, seed: int, setting: Setting, seconds: float
+) -> Record:
+    random = Generator().manual_seed(TESTS_FROM + seed)
     return Record.now(
         key=key(method, task, seed, setting),
         method=method,
         seed=seed,
         run=asdict(setting),
         data={"name": task, "family": TASKS[task].family, "trained": [SHORTEST, TRAINED]},
-        metrics=metrics,
+        metrics={f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS},
         parameters=parameters(model.model.method),
         seconds=seconds,
     )
 
 
-def fit(method: str, task: str, seed: int, setting: Setting) -> VnaitForSequenceClassification:
-    """The trained classifier. Texts, starting weights and what a method draws in training hang on the seed alone."""
+def fit(method: str, task: str, seeds: Sequence[int], setting: Setting) -> list[VnaitForSequenceClassification]:
+    """A trained classifier a seed, which decides its starting weights and its texts."""
+    models = [new_model(method, task, seed, setting) for seed in seeds]
+    torch.manual_seed(0)  # what a method draws in training is drawn for all seeds at once
+
+    def loss(model: Any, ids: Tensor, classes: Tensor) -> Tensor:
+        real = torch.ones(ids.shape)  # given, since no mask can be checked inside vmap
+        found: Tensor = model(ids, real, labels=classes).loss
+        return found
+
+    train_together(
+        models,
+        in_bulk(
+            TASKS[task].make,
+            shortest=SHORTEST,
+            longest=TRAINED,
+            seeds=seeds,
+            steps=setting.steps,
+            batch=setting.batch,
+        ),
+        loss,
+        steps=setting.steps,
+        learning_rate=setting.learning_rate,
+        weight_decay=setting.weight_decay,
+        warmup=setting.warmup,
+    )
+    return [model.eval() for model in models]
+
+
+def new_model(method: str, task: str, seed: int, setting: Setting) -> VnaitForSequenceClassification:
+    """An untrained classifier; what two methods share starts equal."""
     model = VnaitForSequenceClassification(
         VnaitConfig(
             method=method,
@@ -121,20 +155,7 @@ def fit(method: str, task: str, seed: int, setting: Setting) -> VnaitForSequence
         )
     ).train()
     seed_weights(model, seed)
-    torch.manual_seed(seed)
-    random = Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=setting.learning_rate, weight_decay=setting.weight_decay)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / setting.warmup, 1) * max(1 - step / setting.steps, 0.05)
-    )
-    for _ in range(setting.steps):
-        length = int(torch.randint(SHORTEST, TRAINED + 1, (), generator=random))
-        ids, classes = TASKS[task].make(setting.batch, length, random)
-        optimizer.zero_grad(set_to_none=True)
-        model(ids, labels=classes).loss.backward()
-        optimizer.step()
-        schedule.step()
-    return model.eval()
+    return model
 
 
 @torch.no_grad()
@@ -187,11 +208,3 @@ def verdict(rows: Sequence[dict[str, Any]], method: str) -> tuple[str, str]:
     if min(row["seeds"] for row in asked) < SEEDS:
         return "undecided", f"{said}; fewer than {SEEDS} seeds"
     return ("confirmed" if not short and mean >= ALL else "refuted"), said
-
-
-def _check(what: str, given: Sequence[str], known: dict[str, Any]) -> None:
-    if not given:
-        raise InputError(f"no {what} was given; take one or more of {', '.join(known)}.")
-    for name in given:
-        if name not in known:
-            raise InputError(f"the {what} {name!r} is not known; take one of {', '.join(known)}.")

@@ -1,0 +1,57 @@
+"""A linear answer from a text's averaged vectors: a baseline of its own, and the steady half of every trained classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
+# The inverse of the penalty, as scikit-learn counts it. On rows of five training files (trec, subj, tnews, eprstmt, splice; 8, 16 and 64
+# labels a class; 5 splits) .03 was within a point of the best of .003 ... 1 in 13 of 15 cases; scikit-learn's own 1 lost up to 3.6.
+STRENGTH = 0.03
+
+
+def regression() -> Any:
+    """Logistic regression on standardized features."""
+    return make_pipeline(StandardScaler(), LogisticRegression(C=STRENGTH, max_iter=2000))
+
+
+def linear(means: NDArray[Any], labels: Sequence[int]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """`regression` fitted on means (texts, D) and labels 0 ... C-1, as one linear map: logits = W mean + b, W (C, D) and b (C,).
+
+    >>> weight, bias = linear(np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1])
+    >>> (np.array([[0.0], [3.0]]) @ weight.T + bias).argmax(1).tolist()
+    [0, 1]
+    """
+    with threadpool_limits(1):  # sums in one order, however many runs share the machine
+        scaler, head = regression().fit(np.asarray(means, dtype=np.float64), labels)
+    weight = head.coef_ / scaler.scale_
+    bias = head.intercept_ - weight @ scaler.mean_
+    if len(weight) == 1:  # of two classes scikit-learn keeps the difference of their logits
+        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
+    return weight, bias
+
+
+def skill(means: NDArray[Any], labels: Sequence[int]) -> float:
+    """What `regression` knows of rows it has not seen: (accuracy - chance) / (1 - chance), at least 0, by up to five folds.
+
+    Chance is one in C classes. A class of a single row can't be left out; then it is 0.
+
+    >>> skill(np.array([[0.0], [0.1], [2.0], [2.1]]), [0, 0, 1, 1])
+    1.0
+    """
+    counts = np.unique(np.asarray(labels), return_counts=True)[1]
+    if counts.min() < 2:
+        return 0.0
+    folds = StratifiedKFold(min(5, int(counts.min())), shuffle=True, random_state=0)
+    with threadpool_limits(1):
+        answers = cross_val_predict(regression(), np.asarray(means, dtype=np.float64), labels, cv=folds)
+    accuracy, chance = float((answers == np.asarray(labels)).mean()), 1 / len(counts)
+    return max(0.0, (accuracy - chance) / (1 - chance))

@@ -1,0 +1,277 @@
+"""The algorithmic suite: trained on texts of 1 to 40 symbols, tested up to 500. One cell, one `Record`; a suite resumes.
+
+As in Deletang et al. (arXiv 2207.02098) and Ruoss et al. (arXiv 2305.16843), an encoder reads a text and a blank for every answer, and
+answers at the blanks. A score is the share of right answers, over all texts; the papers' mean over all lengths from 41 to 500 is taken
+at six, evenly spread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Generator, Tensor
+
+from vnait import record as records
+from vnait.methods import METHODS, Recipe, parameters
+from vnait.model import VnaitConfig, VnaitForTokenClassification, seed_weights
+from vnait.record import Record
+from vnait.statistics import interval
+from vnait.suites.algorithms import ALGORITHMS, Algorithm, Texts
+from vnait.suites.cells import Watch, in_bulk, run_cells
+from vnait.suites.together import train_together
+from vnait.threads import one_thread
+
+TRAINED = 40
+LENGTHS = (40, 60, 120, 200, 300, 400, 500)
+FAR = LENGTHS[1:]  # their mean, 263, is about the 270.5 of 41 ... 500
+AHEAD, SEEDS = (
+    0.12,
+    3,
+)  # what the claim asks over the best non-randomized method, and from how many seeds on it is judged
+TESTS_FROM = 1_000_000  # seeds of test texts; training's are below
+FEWEST_TEXTS = 8
+PAIRS = 4_000_000  # of tokens at a time in a test: a bias of long texts is large
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One budget for every method and task. Every text of a batch has the same length, drawn evenly from 1 to 40.
+
+    As in the papers there are 5 layers, 8 heads and a width of 64; they have feedforward layers of 256, and far more steps.
+
+    tests   answers that are tested a length, in 8 texts at least
+    """
+
+    steps: int = 400
+    batch: int = 16
+    learning_rate: float = 1e-3
+    warmup: int = 50
+    weight_decay: float = 0.01
+    hidden_size: int = 64
+    intermediate_size: int = 128
+    num_hidden_layers: int = 5
+    num_attention_heads: int = 8
+    tests: int = 64
+
+
+QUICK = Setting(steps=80, tests=16)
+
+
+def run_suite(
+    *,
+    methods: Sequence[str],
+    tasks: Sequence[str],
+    seeds: Sequence[int],
+    setting: Setting,
+    path: str | Path,
+    jobs: int | None = None,
+    watch: Watch = lambda done, total, record: None,
+) -> list[Record]:
+    """Every method on every task with every seed; what `path` holds already is not run again."""
+    return run_cells(
+        partial(run_cell, setting=setting),
+        partial(key, setting=setting),
+        methods=methods,
+        tasks=tasks,
+        known=ALGORITHMS,
+        seeds=seeds,
+        path=path,
+        jobs=jobs,
+        watch=watch,
+    )
+
+
+def key(method: str, task: str, seed: int, setting: Setting) -> str:
+    """The fingerprint of everything that decides a cell; a method whose formula changes is another one."""
+    return records.key_of(
+        "algorithmic", method, METHODS[method].formula, task, ALGORITHMS[task].asks, seed, asdict(setting)
+    )
+
+
+def run_cell(
+    method: str, recipe: Recipe, task: str, about: Algorithm, seeds: Sequence[int], *, setting: Setting
+) -> list[Record]:
+    """Train one method on one task with several seeds at once, and test each at every length; on one core."""
+    METHODS.setdefault(method, recipe)
+    ALGORITHMS.setdefault(task, about)
+    with one_thread():
+        started = time.perf_counter()
+        models = fit(method, task, seeds, setting)
+        seconds = (time.perf_counter() - started) / len(seeds)
+        return [_record(model, method, task, seed, setting, seconds) for model, seed in zip(models, seeds, strict=True)]
+
+
+def _record(
+    model: VnaitForTokenClassification, method: str, task: str, seed: int, setting: Setting, seconds: float
+) -> Record:
+    random, about = Generator().manual_seed(TESTS_FROM + seed), ALGORITHMS[task]
+    return Record.now(
+        key=key(method, task, seed, setting),
+        method=method,
+        seed=seed,
+        run=asdict(setting),
+        data={"name": task, "level": about.level, "chance": about.chance, "trained": [1, TRAINED]},
+        metrics={f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS},
+        parameters=parameters(model.model.method),
+        seconds=seconds,
+    )
+
+
+def fit(method: str, task: str, seeds: Sequence[int], setting: Setting) -> list[VnaitForTokenClassification]:
+    """A trained model a seed, which decides its starting weights and its texts."""
+    models = [new_model(method, task, seed, setting) for seed in seeds]
+    torch.manual_seed(0)  # what a method draws in training is drawn for all seeds at once
+
+    def loss(model: Any, ids: Tensor, labels: Tensor) -> Tensor:
+        real = torch.ones(ids.shape)  # given, since no mask can be checked inside vmap
+        found: Tensor = model(ids, real, labels=labels).loss
+        return found
+
+    train_together(
+        models,
+        in_bulk(
+            lambda count, length, random: asked(task, ALGORITHMS[task].make(count, length, random)),
+            shortest=1,
+            longest=TRAINED,
+            seeds=seeds,
+            steps=setting.steps,
+            batch=setting.batch,
+        ),
+        loss,
+        steps=setting.steps,
+        learning_rate=setting.learning_rate,
+        weight_decay=setting.weight_decay,
+        warmup=setting.warmup,
+    )
+    return [model.eval() for model in models]
+
+
+def new_model(method: str, task: str, seed: int, setting: Setting) -> VnaitForTokenClassification:
+    """An untrained model; what two methods share starts equal. A method with a table has a row for every place of the longest test."""
+    about = ALGORITHMS[task]
+    model = VnaitForTokenClassification(
+        VnaitConfig(
+            method=method,
+            vocab_size=about.symbols + 2,  # padding, which no text here has, and the blank
+            hidden_size=setting.hidden_size,
+            intermediate_size=setting.intermediate_size,
+            num_hidden_layers=setting.num_hidden_layers,
+            num_attention_heads=setting.num_attention_heads,
+            max_length=max(LENGTHS) + about.answers(max(LENGTHS)),
+            mean_length=sum(length + about.answers(length) for length in range(1, TRAINED + 1)) / TRAINED,
+            dropout=0.0,
+            num_labels=about.classes,
+        )
+    ).train()
+    seed_weights(model, seed)
+    return model
+
+
+def asked(task: str, texts: Texts) -> tuple[Int[Tensor, "N TA"], Int[Tensor, "N TA"]]:
+    """ids, which count symbols from 1 and end in a blank an answer, and labels: the answers at the blanks, -100 elsewhere.
+
+    >>> [part.tolist() for part in asked("parity_check", (torch.tensor([[1, 0]]), torch.tensor([[1]])))]
+    [[[2, 1, 3]], [[-100, -100, 1]]]
+    """
+    text, answers = texts
+    blanks = torch.full_like(answers, ALGORITHMS[task].symbols + 1)
+    return torch.cat([text + 1, blanks], 1), torch.cat([torch.full_like(text, -100), answers], 1)
+
+
+@torch.no_grad()
+def score(model: VnaitForTokenClassification, task: str, length: int, tests: int, random: Generator) -> float:
+    """The share of right answers among those that count, in new texts with about `tests` of them; 0 where the method refuses the length."""
+    about = ALGORITHMS[task]
+    texts = about.make(max(FEWEST_TEXTS, tests // about.answers(length)), length, random)
+    ids, _ = asked(task, texts)
+    answers, counted = texts[1], about.counted(texts[1])
+    some = max(1, PAIRS // ids.shape[1] ** 2)
+    try:
+        found = torch.cat([model(part).logits[:, -answers.shape[1] :].argmax(-1) for part in ids.split(some)])
+    except ValueError:
+        return 0.0
+    return float((found == answers)[counted].float().mean())
+
+
+def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
+    """A row a method and task: mean accuracy over seeds at every length and, as `far`, over all lengths past training, with intervals."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in found:
+        groups.setdefault((record.method, str(record.data["name"])), []).append(record)
+    rows: list[dict[str, Any]] = []
+    for (method, task), own in groups.items():
+        row: dict[str, Any] = {"method": method, "task": task, "seeds": len(own)}
+        row |= {name: own[0].data[name] for name in ("level", "chance")}
+        scores = {f"_{length}": [record.metrics[f"accuracy_{length}"] for record in own] for length in LENGTHS}
+        scores["_far"] = [sum(scores[f"_{length}"][index] for length in FAR) / len(FAR) for index in range(len(own))]
+        for name, values in scores.items():
+            mean, low, high = interval(values)
+            row |= {f"accuracy{name}": mean, f"ci_low{name}": low, f"ci_high{name}": high}
+        rows.append(row)
+    return rows
+
+
+def overall(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row a method, the best first: mean accuracy over its tasks at the training length and past it, and past it over each level's."""
+    found: list[dict[str, Any]] = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+        levels = {
+            f"accuracy_far_{level}": _mean(own, "accuracy_far", level)
+            for level in dict.fromkeys(row["level"] for row in own)
+        }
+        found.append(
+            {
+                "method": method,
+                "tasks": len(own),
+                "seeds": min(row["seeds"] for row in own),
+                f"accuracy_{TRAINED}": _mean(own, f"accuracy_{TRAINED}"),
+                "accuracy_far": _mean(own, "accuracy_far"),
+                **levels,
+            }
+        )
+    return sorted(found, key=lambda row: -row["accuracy_far"])
+
+
+def _mean(rows: Sequence[dict[str, Any]], name: str, level: str | None = None) -> float:
+    values = [row[name] for row in rows if level in (None, row["level"])]
+    return sum(values) / len(values)
+
+
+def verdict(rows: Sequence[dict[str, Any]], method: str) -> tuple[str, str]:
+    """The claim that `method` is first past the training length, and 12 points or more above the best non-randomized method.
+
+    By means over tasks and lengths. Rivals are all methods but `method` and its own variants. "undecided" below 3 seeds, without a
+    non-randomized rival, or where methods ran on different tasks.
+    """
+    tasks = {
+        name: {row["task"] for row in rows if row["method"] == name}
+        for name in dict.fromkeys(row["method"] for row in rows)
+        if name == method or name.split("-")[0] != method.split("-")[0]
+    }
+    rivals = [name for name in tasks if name != method]
+    plain = [name for name in rivals if not name.startswith("randomized-")]
+    if method not in tasks or not plain:
+        return "undecided", f"{method} and a non-randomized method were not both run"
+    if other := [name for name in rivals if tasks[name] != tasks[method]]:
+        return "undecided", f"not run on the same tasks as {method}: {', '.join(other)}"
+    by_method = {row["method"]: row for row in overall([row for row in rows if row["method"] in tasks])}
+    means = {name: row["accuracy_far"] for name, row in by_method.items()}
+    first, best = max(rivals, key=lambda name: means[name]), max(plain, key=lambda name: means[name])
+    ahead, lead = means[method] - means[best], means[method] - means[first]
+    said = (
+        f"{100 * means[method]:.1f} % over {len(tasks[method])} tasks at {FAR[0]} to {FAR[-1]} symbols; "
+        f"{100 * ahead:+.1f} points to the best non-randomized method, {best}"
+    )
+    if first != best:
+        said += f", and {100 * lead:+.1f} to {first}"
+    if min(row["seeds"] for row in by_method.values()) < SEEDS:
+        return "undecided", f"{said}; fewer than {SEEDS} seeds"
+    return ("confirmed" if lead > 0 and ahead >= AHEAD else "refuted"), said

@@ -1,0 +1,85 @@
+"""What suites of generated tasks share: a grid of cells that resumes, and training texts made in bulk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from vnait import record as records
+from vnait.errors import InputError
+from vnait.methods import METHODS
+from vnait.record import Record
+
+Watch = Callable[[int, int, Record | None], None]
+
+
+def run_cells(
+    run: Callable[..., list[Record]],
+    key: Callable[[str, str, int], str],
+    *,
+    methods: Sequence[str],
+    tasks: Sequence[str],
+    known: dict[str, Any],
+    seeds: Sequence[int],
+    path: str | Path,
+    jobs: int | None,
+    watch: Watch,
+) -> list[Record]:
+    """Every method on every task with every seed, the seeds of a method and task at once; what `path` holds already is not run again.
+
+    `run(method, recipe, task, its entry in `known`, seeds)` gives a record a seed. It may run in another process, which knows only what
+    the library itself registers: hence recipe and entry.
+    """
+    from joblib import Parallel, delayed
+
+    check("method", methods, METHODS)
+    check("task", tasks, known)
+    cells = {key(method, task, seed): (method, task, seed) for seed in seeds for task in tasks for method in methods}
+
+    def results(left: list[tuple[str, str, int]]) -> Iterator[Record]:
+        groups: dict[tuple[str, str], list[int]] = {}
+        for method, task, seed in left:
+            groups.setdefault((method, task), []).append(seed)
+        workers = max(min(jobs or os.cpu_count() or 1, len(groups)), 1)
+        found = Parallel(n_jobs=workers, return_as="generator_unordered")(
+            delayed(run)(method, METHODS[method], task, known[task], own) for (method, task), own in groups.items()
+        )
+        return chain.from_iterable(found)
+
+    return records.resumed(path, cells, results, watch)
+
+
+def in_bulk(
+    make: Callable[[int, int, Generator], tuple[Tensor, Tensor]],
+    *,
+    shortest: int,
+    longest: int,
+    seeds: Iterable[int],
+    steps: int,
+    batch: int,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Two tensors (seeds, batch, ...) a step, of a length drawn evenly, the same for all seeds; all of a length are made at once."""
+    lengths = torch.randint(shortest, longest + 1, (steps,), generator=Generator().manual_seed(0)).tolist()
+    randoms = [Generator().manual_seed(seed) for seed in seeds]
+    made: dict[int, Iterator[tuple[Tensor, Tensor]]] = {}
+    for length in sorted(set(lengths)):
+        own = [make(lengths.count(length) * batch, length, random) for random in randoms]
+        texts, answers = (torch.stack(parts).unflatten(1, (-1, batch)).unbind(1) for parts in zip(*own, strict=True))
+        made[length] = zip(texts, answers, strict=True)
+    for length in lengths:
+        yield next(made[length])
+
+
+def check(what: str, given: Sequence[str], known: dict[str, Any]) -> None:
+    """An error in words where nothing is given, or a name that is not known."""
+    if not given:
+        raise InputError(f"no {what} was given; take one or more of {', '.join(known)}.")
+    for name in given:
+        if name not in known:
+            raise InputError(f"the {what} {name!r} is not known; take one of {', '.join(known)}.")

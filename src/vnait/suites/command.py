@@ -1,0 +1,124 @@
+"""What `vnait study NAME` runs, and what it says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vnait import terminal
+from vnait.errors import InputError
+from vnait.methods import METHODS
+from vnait.record import Record
+from vnait.suites import algorithmic, few_labels, length
+from vnait.suites.algorithms import ALGORITHMS
+from vnait.suites.tasks import TASKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The command's options; no methods or tasks: all of them."""
+
+    methods: Sequence[str]
+    tasks: Sequence[str]
+    seeds: int
+    quick: bool
+    out: Path
+    jobs: int | None
+    watch: Callable[[int, int, str], None]
+
+    @property
+    def path(self) -> Path:
+        """The file of records."""
+        return self.out / "records.jsonl"
+
+    def moved(self, done: int, total: int, record: Record | None) -> None:
+        """One cell more."""
+        self.watch(done, total, "" if record is None else f"{record.method} {record.data['name']}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Its rows, how they are shown, and the verdict."""
+
+    rows: list[dict[str, Any]]
+    show: Callable[[], None]
+    verdicts: dict[str, tuple[str, str]]
+
+
+def study_length(asked: Asked) -> Found:
+    """Trained on 8 to 40 tokens, tested up to 500."""
+    rows = length.summary(
+        length.run_suite(
+            methods=asked.methods or tuple(METHODS),
+            tasks=asked.tasks or tuple(TASKS),
+            seeds=range(asked.seeds),
+            setting=length.QUICK if asked.quick else length.Setting(),
+            path=asked.path,
+            jobs=asked.jobs,
+            watch=asked.moved,
+        )
+    )
+    own = dict.fromkeys(row["method"] for row in rows if row["method"].startswith("vnait"))
+    return Found(
+        rows=rows,
+        show=lambda: terminal.show_lengths(rows, length.LENGTHS),
+        verdicts={method: length.verdict(rows, method) for method in own},
+    )
+
+
+def study_algorithmic(asked: Asked) -> Found:
+    """The fifteen tasks of Deletang et al., trained on 1 to 40 symbols, tested up to 500."""
+    rows = algorithmic.summary(
+        algorithmic.run_suite(
+            methods=asked.methods or tuple(METHODS),
+            tasks=asked.tasks or tuple(ALGORITHMS),
+            seeds=range(asked.seeds),
+            setting=algorithmic.QUICK if asked.quick else algorithmic.Setting(),
+            path=asked.path,
+            jobs=asked.jobs,
+            watch=asked.moved,
+        )
+    )
+    return Found(
+        rows=rows,
+        show=lambda: terminal.show_shares(algorithmic.overall(rows), name="method"),
+        verdicts={"vnait": algorithmic.verdict(rows, "vnait")},
+    )
+
+
+def study_few_labels(asked: Asked) -> Found:
+    """8 to 128 labels a class of the real sets in the folder VNAIT_DATA; seeds are draws of rows."""
+    data = os.environ.get("VNAIT_DATA")
+    if data is None:
+        raise InputError("VNAIT_DATA is not set; set it to a folder with a folder a set (train.csv and test.csv).")
+    found = few_labels.run_suite(
+        data=data,
+        methods=asked.methods or tuple(METHODS),
+        sets=asked.tasks or tuple(few_labels.SETS),
+        shots=(16,) if asked.quick else few_labels.SHOTS,
+        seeds=tuple(range(asked.seeds)),
+        out=asked.out,
+        jobs=asked.jobs or os.cpu_count() or 1,
+        watch=lambda name, done, total, record: asked.watch(
+            done, total, name if record is None else f"{name} {record.method}"
+        ),
+    )
+    areas = [{"set": row["set"], "method": row["method"], "area": row["mean"]} for row in few_labels.areas(found)]
+    return Found(
+        rows=few_labels.rows(found),
+        show=lambda: terminal.show_shares(areas, name="set"),
+        verdicts={"vnait": few_labels.verdict(found)},
+    )
+
+
+STUDIES = {"length": study_length, "algorithmic": study_algorithmic, "few-labels": study_few_labels}
+
+
+def study(name: str, asked: Asked) -> Found:
+    """Run a study by its name."""
+    if name not in STUDIES:
+        raise InputError(f"the study {name!r} is not known; take one of {', '.join(STUDIES)}.")
+    return STUDIES[name](asked)

@@ -1,0 +1,95 @@
+"""What each ingredient of `vnait` is for: the default, and beside it one arm an ingredient taken out or exchanged.
+
+    python studies/ablation.py [--seeds 3] [--tasks order,middle] [--jobs N]
+
+Records go to studies/records/ablation; what is there is not run again. Settings and tasks are the length suite's.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from torch import nn
+
+from vnait import suites
+from vnait.coordinates import Ends, Jitter, Span
+from vnait.encodings import Anchors, Centre, Fourier, Scalar, Spatial
+from vnait.injection import LogLength
+from vnait.inputs import Add, Fusion, Local
+from vnait.method import Method
+from vnait.methods import METHODS, Recipe, Size
+
+TASKS = ("order", "middle", "third", "offset3")
+PATH = Path(__file__).parent / "records" / "ablation" / "records.jsonl"
+
+
+class Flat(Local):
+    """A window whose taps start alike on both sides, near and far."""
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.taps, std=0.1)
+
+
+def vnait(
+    size: Size,
+    *,
+    span: Span | None = None,
+    features: Sequence[nn.Module] | None = None,
+    jitter: float = 6.0,
+    start: float | None = 1.0,
+    relation: bool = True,
+    window: Callable[..., nn.Module] | None = Local,
+    width: int = 9,
+    scale: bool = True,
+) -> Method:
+    """`vnait` with one thing changed."""
+    inputs: nn.Module = Fusion(dim=size.dim) if relation else Add()
+    return Method(
+        coordinates=Jitter(Ends(span or Span(source="warp")), shift=jitter),
+        encoding=Spatial(dim=size.dim, features=features or [Fourier(), Anchors(), Centre()], start=start),
+        inputs=inputs if window is None else window(inputs, dim=size.dim, width=width),
+        scale=LogLength(mean_length=size.mean_length) if scale else None,
+    )
+
+
+ARMS: dict[str, Callable[[Size], Method]] = {
+    "vnait": vnait,
+    "S frozen at 100 i/n": lambda size: vnait(size, span=Span(source="uniform")),
+    "S from the words": lambda size: vnait(size, span=Span(source="content", dim=size.dim)),
+    "no jitter": lambda size: vnait(size, jitter=0),
+    "S as it is, no Fourier": lambda size: vnait(size, features=[Scalar(), Anchors(), Centre()]),
+    "no anchors": lambda size: vnait(size, features=[Fourier(), Centre()]),
+    "anchors to 32 tokens": lambda size: vnait(
+        size, features=[Fourier(), Anchors(taus=(1, 2, 4, 8, 16, 32)), Centre()]
+    ),
+    "no centre": lambda size: vnait(size, features=[Fourier(), Anchors()]),
+    "s starting quietly": lambda size: vnait(size, start=None),
+    "no relation": lambda size: vnait(size, relation=False),
+    "no window": lambda size: vnait(size, window=None),
+    "window of 17": lambda size: vnait(size, width=17),
+    "window starting flat": lambda size: vnait(size, window=Flat),
+    "no log length": lambda size: vnait(size, scale=False),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--jobs", type=int)
+    options = parser.parse_args()
+    for name, make in ARMS.items():
+        METHODS[name] = Recipe(make=make, formula=f"ablation: {name}", source="studies/ablation.py")
+    suites.run_suite(
+        methods=tuple(ARMS),
+        tasks=tuple(options.tasks.split(",")),
+        seeds=range(options.seeds),
+        setting=suites.Setting(),
+        path=PATH,
+        jobs=options.jobs,
+        watch=lambda done, total, record: print(f"{done} of {total}", flush=True),
+    )
+
+
+if __name__ == "__main__":
+    main()
