@@ -15,11 +15,11 @@ from vnait import suites
 from vnait.coordinates import Ends, Jitter, Span
 from vnait.encodings import Anchors, Centre, Fourier, Scalar, Spatial
 from vnait.injection import LogLength
-from vnait.inputs import Add, Fusion, Local
+from vnait.inputs import Add, Fusion, Local, Nearest, Neighbours
 from vnait.method import Method
 from vnait.methods import METHODS, Recipe, Size
 
-TASKS = ("order", "middle", "third", "offset3")
+TASKS = ("order", "middle", "third", "offset3", "first_after")
 PATH = Path(__file__).parent / "records" / "ablation" / "records.jsonl"
 
 
@@ -40,14 +40,18 @@ def vnait(
     relation: bool = True,
     window: Callable[..., nn.Module] | None = Local,
     width: int = 9,
+    nearest: bool = True,
+    dropout: float = 0.25,
     scale: bool = True,
 ) -> Method:
     """`vnait` with one thing changed."""
     inputs: nn.Module = Fusion(dim=size.dim) if relation else Add()
+    views: list[nn.Module] = [] if window is None else [window(dim=size.dim, width=width)]
+    views += [Nearest(dim=size.dim)] if nearest else []
     return Method(
         coordinates=Jitter(Ends(span or Span(source="warp")), shift=jitter),
         encoding=Spatial(dim=size.dim, features=features or [Fourier(), Anchors(), Centre()], start=start),
-        inputs=inputs if window is None else window(inputs, dim=size.dim, width=width),
+        inputs=Neighbours(inputs, views, dropout=dropout) if views else inputs,
         scale=LogLength(mean_length=size.mean_length) if scale else None,
     )
 
@@ -68,6 +72,9 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "no window": lambda size: vnait(size, window=None),
     "window of 17": lambda size: vnait(size, width=17),
     "window starting flat": lambda size: vnait(size, window=Flat),
+    "no nearest word": lambda size: vnait(size, nearest=False),
+    "no neighbours": lambda size: vnait(size, window=None, nearest=False),
+    "neighbours always told": lambda size: vnait(size, dropout=0),
     "no log length": lambda size: vnait(size, scale=False),
 }
 

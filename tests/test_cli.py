@@ -636,6 +636,7 @@ def test_a_disk_that_is_really_full(home, tiny_disk, vnait):
 def run_command(folder: str, arguments: list[str]) -> None:
     """`vnait` in a process of its own, what it says in files."""
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background, it is ignored
     os.chdir(folder)
     with (
         open("out", "w") as out,

@@ -530,25 +530,15 @@ def test_causality_follows_the_parts() -> None:
 
 @settings(max_examples=40)
 @given(batch=batches(longest=60))
-def test_ends_count_tokens_from_either_end(batch: Batch, counted: Counted) -> None:
+def test_ends_count_tokens_from_either_end_whatever_the_gaps(batch: Batch, counted: Counted) -> None:
     counted()
-    at = Ends(Span(source="uniform"))(None, batch.mask)
-    assert torch.equal(at[..., :1], Span(source="uniform")(None, batch.mask))
+    span = with_wild_parameters("warp", torch.linspace(-3, 3, 16))
+    at = Ends(span)(None, batch.mask)
+    assert torch.equal(at[..., :1], span(None, batch.mask))
     for row, real in enumerate(batch.mask):
         count = torch.arange(float(real.sum()))
         torch.testing.assert_close(at[row, real, 1], count, rtol=1e-6, atol=1e-6)
         torch.testing.assert_close(at[row, real, 2], count.flip(0), rtol=1e-6, atol=1e-6)
-
-
-@settings(max_examples=30)
-@given(z=st.lists(MODERATE, min_size=1, max_size=30))
-def test_ends_are_the_running_coordinates_two_ends(z: list[float], counted: Counted) -> None:
-    counted()
-    at = Ends(Span(source=Given(torch.tensor([z])), min_gap=0))(None, everything(len(z)))[0]
-    gaps = [math.log1p(math.exp(value)) for value in z]
-    for i in range(len(z)):
-        torch.testing.assert_close(at[i, 1].item(), sum(gaps[1 : i + 1], 0.0), rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(at[i, 2].item(), sum(gaps[i + 1 :], 0.0), rtol=1e-5, atol=1e-5)
 
 
 @settings(max_examples=25)

@@ -35,6 +35,7 @@ ORDER = [
     "estimator",
     "__init__",
     "terminal",
+    "studies",
     "cli",
 ]
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line.split()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates import Span
-from vnait.inputs import Add, Fusion, LiteralFusion, Local, boundary, cosine, smoothness
+from vnait.inputs import Add, Fusion, LiteralFusion, Local, Nearest, Neighbours, boundary, cosine, smoothness
 
 SIZES = {"batch": st.integers(1, 3), "length": st.integers(1, 5), "dim": st.integers(1, 9), "hidden": st.integers(1, 7)}
 TOLERANCES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
@@ -97,7 +98,7 @@ def test_add() -> None:
     assert torch.equal(Add()(e, None), e)
 
 
-@pytest.mark.parametrize("part", [Fusion(dim=2), LiteralFusion(dim=2, hidden=2), Local(Fusion(dim=2), dim=2)])
+@pytest.mark.parametrize("part", [Fusion(dim=2), LiteralFusion(dim=2, hidden=2), Neighbours(Fusion(dim=2), [])])
 def test_a_fusion_needs_something_added(part: nn.Module) -> None:
     with pytest.raises(ValueError, match=r"the encoding added no s; take an encoding that adds, or inputs=Add\(\)"):
         part(torch.zeros(1, 2, 2), None)
@@ -156,21 +157,21 @@ def test_cosine_in_half_precision(dtype: torch.dtype, size: float) -> None:
 @given(length=st.integers(1, 9), dim=st.integers(1, 4), reach=st.integers(0, 4), seed=st.integers(0, 99))
 def test_local_is_a_loop_over_taps(length: int, dim: int, reach: int, seed: int) -> None:
     torch.manual_seed(seed)
-    e, s = torch.randn(2, 2, length, dim)
-    local = Local(Add(), dim=dim, width=2 * reach + 1)
+    e = torch.randn(2, length, dim)
+    local = Local(dim=dim, width=2 * reach + 1)
     nn.init.normal_(local.taps)
-    expected = e + s
+    expected = torch.zeros_like(e)
     for i in range(length):
         for j in range(-reach, reach + 1):
             if 0 <= i + j < length:
                 expected[:, i] += local.taps[:, 0, reach + j].detach() * e[:, i + j]
-    torch.testing.assert_close(local(e, s).detach(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(local(e).detach(), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("look", "right", "left"), [("both", 0, 1), ("back", None, 0)])
 def test_local_starts_fading_to_one_side(look: str, right: int | None, left: int) -> None:
     torch.manual_seed(0)
-    taps = Local(Add(), dim=400, width=9, start=0.1, look=look).taps.detach()[:, 0]
+    taps = Local(dim=400, width=9, start=0.1, look=look).taps.detach()[:, 0]
     here = 8 if look == "back" else 4
     nearest = []
     if right is not None:
@@ -187,13 +188,83 @@ def test_local_starts_fading_to_one_side(look: str, right: int | None, left: int
 
 
 def test_a_window_of_one_token_starts_at_nothing() -> None:
-    assert not Local(Add(), dim=4, width=1).taps.detach().any()
+    assert not Local(dim=4, width=1).taps.detach().any()
 
 
 @pytest.mark.parametrize("width", [0, 4, -1])
 def test_local_has_an_odd_width(width: int) -> None:
     with pytest.raises(ValueError, match=f"width={width}; .* an odd number of taps"):
-        Local(Add(), dim=2, width=width)
+        Local(dim=2, width=width)
+
+
+# --- The nearest neighbour that counts -----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(
+    length=st.integers(1, 12),
+    dim=st.integers(1, 6),
+    heads=st.sampled_from([2, 4]),
+    reach=st.integers(1, 6),
+    look=st.sampled_from(["both", "back"]),
+    seed=st.integers(0, 99),
+)
+def test_nearest_is_a_softmax_over_one_side(
+    length: int, dim: int, heads: int, reach: int, look: str, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    e = torch.randn(1, length, dim)
+    nearest = Nearest(dim=dim, heads=heads, reach=reach, look=look)
+    beyond = F.pad(e, (0, 0, reach, reach))[0]
+    group = -(-dim // heads)
+    with torch.no_grad():
+        found = nearest(e)[0]
+        for i in range(length):
+            for channel in range(dim):
+                head = channel // group
+                side = 1 if look == "both" and head >= heads // 2 else -1
+                seen = torch.stack([beyond[reach + i + side * j] for j in range(1, reach + 1)])
+                scores = 4 * seen @ nearest.key.weight[head] - F.softplus(nearest.fade[head]) * torch.arange(reach)
+                expected = nearest.gain[channel] * (scores.softmax(0) * seen[:, channel]).sum()
+                torch.testing.assert_close(found[i, channel], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_nearest_picks_the_first_word_that_counts_as_loud_from_afar_as_from_near() -> None:
+    nearest = Nearest(dim=2, heads=2, reach=8)
+    with torch.no_grad():
+        nearest.key.weight.copy_(torch.tensor([[0.0, 0.0], [20.0, 0.0]]))  # the head that looks ahead, of channel 1
+        nearest.gain.fill_(1)
+    e = torch.zeros(1, 12, 2)
+    e[0, 7], e[0, 9] = torch.tensor([1.0, 1.0]), torch.tensor([1.0, -1.0])
+    found = nearest(e)[0, :, 1].tolist()
+    first = math.tanh(1)  # shares 1 : exp(-2), two tokens at tau = 1
+    assert found[1] == pytest.approx(first) and found[6] == pytest.approx(first)
+    assert found[8] == pytest.approx(-1) and found[0] == pytest.approx(1) and found[11] == 0
+
+
+@pytest.mark.parametrize("given", [{"heads": 3}, {"heads": 0}, {"reach": 0}])
+def test_nearest_is_told_in_words(given: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="take an even number of heads, and a reach of 1 or more"):
+        Nearest(dim=4, **given)
+
+
+def test_views_add_up_and_a_training_text_has_all_or_none() -> None:
+    torch.manual_seed(0)
+    e = torch.randn(400, 6, 4)
+    views = [Local(dim=4), Nearest(dim=4)]
+    neighbours = Neighbours(Add(), views, dropout=0.25)
+    told = sum(view(e) for view in views)
+    torch.testing.assert_close(neighbours.eval()(e, None), e + told)
+    off = neighbours.train()(e, None) - e
+    none = (off == 0).flatten(1).all(1)
+    assert none.float().mean().item() == pytest.approx(0.25, abs=0.07)
+    torch.testing.assert_close(off[~none], told[~none], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0])
+def test_a_dropout_is_a_share(dropout: float) -> None:
+    with pytest.raises(ValueError, match=f"dropout={dropout}; take a share"):
+        Neighbours(Add(), [], dropout=dropout)
 
 
 # --- The regularizers ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from conftest import unchecked
 from vnait.coordinates import Grid, Index, Jitter, Phase, Running, Saturating, Segments, Span, Start
 from vnait.encodings import Anchors, Centre, Fourier, Rotary, Silent, Sinusoid, Spatial, Sum
 from vnait.injection import Injection, LogLength
-from vnait.inputs import Add, Local
+from vnait.inputs import Add, Local, Nearest, Neighbours
 from vnait.method import Method
 from vnait.methods import METHODS, build
 from vnait.model import (
@@ -157,24 +157,33 @@ def test_start_is_causal(make: Callable[[], Start]) -> None:
     torch.testing.assert_close(whole[:, :4], prefix)
 
 
-def test_a_window_that_looks_back_sees_no_later_word() -> None:
-    window = Local(Add(), dim=8, width=4, look="back")
-    assert window.causal
-    assert not Local(Add(), dim=8, width=3).causal
+def test_neighbours_looking_back_see_no_later_word() -> None:
+    views = [Local(dim=8, width=4, look="back"), Nearest(dim=8, reach=2, look="back")]
+    assert Neighbours(Add(), views).causal and not Neighbours(Add(), [*views, Nearest(dim=8)]).causal
     x = words(1, 7, 8).requires_grad_()
-    window(x, None)[0, 3].sum().backward()
+    Neighbours(Add(), views[1:]).eval()(x, None)[0, 3].sum().backward()
+    assert (x.grad[0].abs().amax(-1) > 0).tolist() == [False, True, True, True, False, False, False]
+
+
+def test_a_window_that_looks_back_sees_no_later_word() -> None:
+    window = Local(dim=8, width=4, look="back")
+    nn.init.normal_(window.taps)  # it starts without the token itself
+    assert window.causal
+    assert not Local(dim=8, width=3).causal
+    x = words(1, 7, 8).requires_grad_()
+    window(x)[0, 3].sum().backward()
     seen = x.grad[0].abs().amax(-1) > 0
     assert seen.tolist() == [True, True, True, True, False, False, False]
     taps = window.taps.detach()[:, 0]
-    expected = x[0, 3] + sum(taps[:, 3 - back] * x[0, 3 - back] for back in range(4))
-    torch.testing.assert_close(window(x, None)[0, 3], expected)
+    expected = sum(taps[:, 3 - back] * x[0, 3 - back] for back in range(4))
+    torch.testing.assert_close(window(x)[0, 3], expected)
 
 
 def test_a_window_is_told_in_words() -> None:
     with unchecked(), pytest.raises(ValueError, match="look='ahead' is not known; take both or back"):
-        Local(Add(), dim=8, look="ahead")
+        Local(dim=8, look="ahead")
     with pytest.raises(ValueError, match="width=4; a window around a token has an odd number of taps"):
-        Local(Add(), dim=8, width=4)
+        Local(dim=8, width=4)
 
 
 def test_log_length_of_a_prefix() -> None:

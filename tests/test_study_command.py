@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from vnait.cli import main
+from vnait.studies import STUDIES
 from vnait.suites import algorithmic, few_labels, length
-from vnait.suites.command import STUDIES
 from vnait.train import Run
 
 SMALL = {"steps": 2, "batch": 4, "tests": 5, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}

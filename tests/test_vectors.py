@@ -273,7 +273,10 @@ GOOD = {"binary": binary(MADE), "text": text(MADE), "glove": glove(MADE)}
         (b"a 1 2\nb 1 1e99\n", "the vector of 'b' holds NaN or infinity"),
         (binary(MADE)[:-4] + np.float32("nan").tobytes(), "the vector of 'w3' holds NaN or infinity"),
         (pickle.dumps(["anything"]), "is a Python pickle, which can run any code .* ending .kv or .model"),
-        (gzip.compress(Path(datapath("toy-model.bin")).read_bytes(), mtime=0), "is a fastText model inside gzip; unpack it"),
+        (
+            gzip.compress(Path(datapath("toy-model.bin")).read_bytes(), mtime=0),
+            "is a fastText model inside gzip; unpack it",
+        ),
         (b"\x1f\x8b nonsense", "can't be read"),
     ],
 )

@@ -301,7 +301,7 @@ def study_command(
 ) -> None:
     """Compare positional methods on generated tasks, or on real sets with few labels; finished cells are not run again."""
     _notes(quiet)
-    from vnait.suites.command import Asked, study
+    from vnait.studies import Asked, study
 
     out = out or Path("runs") / name
     with _bar(quiet, "training") as move:

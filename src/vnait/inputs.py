@@ -6,6 +6,7 @@ Every part is called `inputs(vectors, added)` with `vectors` (B, T, D), zero at 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -107,42 +108,66 @@ class LiteralFusion(nn.Module):
         return vectors + spatial + self.out(F.gelu(self.inner(relation)))
 
 
+class Neighbours(nn.Module):
+    """Another input layer plus what views of the neighbourhood tell: x = inputs(e, s) + sum_v v(e).
+
+    views    `Local`, `Nearest` or any other (B, T, D) -> (B, T, D) that says whether it is causal
+    dropout  the share of training texts, in [0, 1), that get no view: in short ones a view tells much of what s should be learned for,
+             such as which of two words comes first, and lost in long ones (`studies/LOG.md`)
+
+    >>> Neighbours(Add(), [Local(dim=4), Nearest(dim=4)])(torch.ones(1, 5, 4), None).shape
+    torch.Size([1, 5, 4])
+    """
+
+    def __init__(self, inputs: nn.Module, views: Sequence[nn.Module], *, dropout: float = 0.25) -> None:
+        super().__init__()
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout={dropout}; take a share of texts in [0, 1).")
+        self.inputs, self.views, self.dropout = inputs, nn.ModuleList(views), dropout
+
+    @property
+    def causal(self) -> bool:
+        """Where all of its parts are."""
+        return all(bool(part.causal) for part in (self.inputs, *self.views))
+
+    def forward(self, vectors: X, added: X | None) -> X:
+        x: Tensor = self.inputs(vectors, added)
+        told = sum(view(vectors) for view in self.views)
+        if self.training and self.dropout:
+            told = told * (torch.rand(len(vectors), 1, 1, device=vectors.device) >= self.dropout).to(vectors.dtype)
+        return x + told
+
+    def extra_repr(self) -> str:
+        return f"dropout={self.dropout}"
+
+
 class Local(nn.Module):
-    """Another input layer plus the local association l_i = sum_j c_j * e_{i+j}: a depthwise window over neighbours' vectors.
+    """l_i = sum_j c_j * e_{i+j}: a depthwise window over neighbours' vectors.
 
     look    "both"  j = -w ... w, an odd width of 2w + 1
             "back"  j = -(width - 1) ... 0; for decoders
 
     Each of the `width` taps c_j is a vector (D,). A channel starts with neighbours on one side alone, the nearer the louder: c_j =
     g exp(-(|j| - 1) / tau) and 0 on the other side and at the token, g normal of standard deviation `start`, tau log-uniform in [1, w].
-    So "the first A after here" can be read from the start. Source: RECIPE and studies of this project.
+    Source: RECIPE and studies of this project.
 
-    >>> Local(Add(), dim=4, width=3)(torch.ones(1, 5, 4), None).shape
+    >>> Local(dim=4, width=3)(torch.ones(1, 5, 4)).shape
     torch.Size([1, 5, 4])
     """
 
-    def __init__(
-        self,
-        inputs: nn.Module,
-        *,
-        dim: int,
-        width: int = 9,
-        start: float = 0.3,
-        look: Literal["both", "back"] = "both",
-    ) -> None:
+    def __init__(self, *, dim: int, width: int = 9, start: float = 0.3, look: Literal["both", "back"] = "both") -> None:
         super().__init__()
-        if look not in ("both", "back"):
-            raise ValueError(f"look={look!r} is not known; take both or back.")
+        _check_look(look)
         if width < 1 or (look == "both" and width % 2 == 0):
             raise ValueError(f"width={width}; a window around a token has an odd number of taps, 1 or more.")
-        self.inputs, self.start, self.look = inputs, start, look
+        self.start, self.look = start, look
         self.taps = nn.Parameter(torch.empty(dim, 1, width))
         self.reset_parameters()
 
     @property
     def causal(self) -> bool:
-        """Where it looks back, over inputs that are causal."""
-        return self.look == "back" and bool(self.inputs.causal)
+        """Where it looks back."""
+        return self.look == "back"
 
     def reset_parameters(self) -> None:
         """Fading to one side: every other channel to the right, or all to the left for decoders."""
@@ -155,15 +180,105 @@ class Local(nn.Module):
         with torch.no_grad():
             self.taps.copy_(taps.masked_fill(away <= 0, 0)[:, None])
 
-    def forward(self, vectors: X, added: X | None) -> X:
+    def forward(self, vectors: X) -> X:
         dim, _, width = self.taps.shape
         room = (width - 1, 0) if self.look == "back" else (width // 2, width // 2)
-        local = F.conv1d(F.pad(vectors.transpose(1, 2), room), self.taps, groups=dim).transpose(1, 2)
-        x: Tensor = self.inputs(vectors, added)
-        return x + local
+        return F.conv1d(F.pad(vectors.transpose(1, 2), room), self.taps, groups=dim).transpose(1, 2)
 
     def extra_repr(self) -> str:
         return f"width={self.taps.shape[-1]}, look={self.look!r}"
+
+
+class Nearest(nn.Module):
+    """The nearest neighbour that counts, to one side: n_i = g * sum_{j=1}^{reach} a_j e_{i-j}, or e_{i+j}.
+
+    a_j = softmax_j(4 k(e_{i-j}) - (j - 1) / tau), for each of `heads` groups of channels: k a learned linear map, which words count, and
+    tau learned from 1 to 4. Where a few words count far more than the others, a picks the nearest one of them, at full strength
+    however far it stands; a window's taps fade. Attention without queries, as AFT-local (Zhai et al. 2021, arXiv 2105.14103), with
+    ALiBi's distances. Past either end stand zero vectors, as padding is.
+
+    look    "both"  the first half of the heads looks back, the other one ahead
+            "back"  all heads look back; for decoders
+
+    >>> Nearest(dim=4, heads=2)(torch.ones(1, 5, 4)).shape
+    torch.Size([1, 5, 4])
+    """
+
+    LOUD = 4.0  # of the keys: so they are learned in as few steps as the rest
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        heads: int = 8,
+        reach: int = 16,
+        start: float = 0.3,
+        look: Literal["both", "back"] = "both",
+    ) -> None:
+        super().__init__()
+        _check_look(look)
+        if reach < 1 or heads < 1 or (look == "both" and heads % 2):
+            raise ValueError(f"heads={heads}, reach={reach}; take an even number of heads, and a reach of 1 or more.")
+        self.heads, self.reach, self.start, self.look = heads, reach, start, look
+        self.key = nn.Linear(dim, heads, bias=False)  # at padding, which is zero, k is zero
+        self.fade = nn.Parameter(torch.empty(heads))
+        self.gain = nn.Parameter(torch.empty(dim))
+        self.reset_parameters()
+
+    @property
+    def causal(self) -> bool:
+        """Where it looks back."""
+        return self.look == "back"
+
+    def reset_parameters(self) -> None:
+        """g normal of standard deviation `start`; tau evenly from 1 to 4 in its logarithm, alike on both sides."""
+        sides = 1 if self.causal else 2
+        tau = 4 ** torch.linspace(0, 1, self.heads // sides)
+        nn.init.normal_(self.gain, std=self.start)
+        with torch.no_grad():
+            self.fade.copy_((1 / tau).expm1().log().repeat(sides))
+
+    def forward(self, vectors: X) -> X:
+        dim, heads = vectors.shape[-1], self.heads
+        key, fade = self.LOUD * self.key(vectors), F.softplus(self.fade)
+        value = F.pad(vectors, (0, -dim % heads)).unflatten(-1, (heads, -1))
+        if self.causal:
+            found = self._behind(key, value, fade)
+        else:
+            back = heads // 2
+            turned = torch.cat([key[..., :back], key[..., back:].flip(1)], -1)
+            found = self._behind(turned, torch.cat([value[..., :back, :], value[..., back:, :].flip(1)], -2), fade)
+            found = torch.cat([found[..., :back, :], found[..., back:, :].flip(1)], -2)
+        return self.gain * found.flatten(-2)[..., :dim]
+
+    def _behind(
+        self, key: Float[Tensor, "B T H"], value: Float[Tensor, "B T H C"], fade: Float[Tensor, " H"]
+    ) -> Float[Tensor, "B T H C"]:
+        """In blocks of `reach` tokens, each of which sees itself and the block before."""
+        length, reach = key.shape[1], self.reach
+        here, there = torch.arange(reach, device=key.device)[:, None], torch.arange(2 * reach, device=key.device)
+        away = here + reach - there
+        scores = _blocks(key, reach).transpose(2, 3)[..., None, :] - fade[:, None, None] * (away - 1)
+        shares = scores.masked_fill((away < 1) | (away > reach), -torch.inf).softmax(-1)
+        found = shares.to(value.dtype) @ _blocks(value, reach).transpose(2, 3)
+        return found.transpose(2, 3).flatten(1, 2)[:, :length]
+
+    def extra_repr(self) -> str:
+        return f"reach={self.reach}, look={self.look!r}"
+
+
+def _blocks(tokens: Float[Tensor, "B T *any"], size: int) -> Float[Tensor, "B N M *any"]:
+    """Every block of `size` tokens with the one before it, zeros before the first and after the last."""
+    length = tokens.shape[1]
+    room = torch.zeros_like(tokens[:, :1])
+    before, after = (room.expand(-1, count, *tokens.shape[2:]) for count in (size, -length % size))
+    blocks = torch.cat([before, tokens, after], 1).unflatten(1, (-1, size))
+    return torch.cat([blocks[:, :-1], blocks[:, 1:]], 2)
+
+
+def _check_look(look: str) -> None:
+    if look not in ("both", "back"):
+        raise ValueError(f"look={look!r} is not known; take both or back.")
 
 
 def cosine(one: X, other: X) -> Float[Tensor, "B T"]:

@@ -52,7 +52,7 @@ from vnait.encodings import (
     XPos,
 )
 from vnait.injection import LogLength
-from vnait.inputs import Fusion, LiteralFusion, Local
+from vnait.inputs import Fusion, LiteralFusion, Local, Nearest, Neighbours
 from vnait.method import Method, described
 
 
@@ -111,7 +111,7 @@ def _vnait(size: Size, source: str) -> Method:
     return Method(
         coordinates=Jitter(Ends(Span(source=source)), shift=6.0),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
-        inputs=Local(Fusion(dim=size.dim, hidden=16), dim=size.dim),
+        inputs=Neighbours(Fusion(dim=size.dim, hidden=16), [Local(dim=size.dim), Nearest(dim=size.dim)]),
         scale=LogLength(mean_length=size.mean_length),
     )
 
@@ -122,7 +122,10 @@ def _vnait_causal(size: Size) -> Method:
     return Method(
         coordinates=Jitter(Start(saturating), shift=6.0),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
-        inputs=Local(Fusion(dim=size.dim, hidden=16), dim=size.dim, width=5, look="back"),
+        inputs=Neighbours(
+            Fusion(dim=size.dim, hidden=16),
+            [Local(dim=size.dim, width=5, look="back"), Nearest(dim=size.dim, look="back")],
+        ),
         scale=LogLength(mean_length=size.mean_length, sees="prefix"),
     )
 
@@ -288,7 +291,8 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait": Recipe(
         make=lambda size: _vnait(size, "warp"),
-        formula="x = e + s + MLP([e; s; e-s; cos]) + fading window(e), s = MLP(Fourier(S), ends, centre), S = 100 R_i/R_n; scores * log n/log n0",
+        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(Fourier(S), ends, centre), "
+        "S = 100 R_i/R_n; scores * log n/log n0",
         source="Vnait papers + SPEC section 5",
     ),
     "vnait-uniform": Recipe(
@@ -298,7 +302,7 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait-causal": Recipe(
         make=_vnait_causal,
-        formula="vnait with S = 100 R_i/(R_i + tau), gaps from the words so far, the start alone, a window that looks back",
+        formula="vnait with S = 100 R_i/(R_i + tau), gaps from the words so far, the start alone, neighbours looking back",
         source="SPEC sections 3 and 5",
     ),
     "vnait-paper": Recipe(

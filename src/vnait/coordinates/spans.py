@@ -175,12 +175,12 @@ class Saturating(Running):
 
 
 class Ends(nn.Module):
-    """A span with the distances from either end beside it: (S_i, R_i - R_1, R_n - R_i). Shape (B, T, 3).
+    """A span with the distances from either end beside it, in tokens: (S_i, i - 1, n - i). Shape (B, T, 3).
 
-    The distances are in gaps of the same source (for "uniform" they are i - 1 and n - i), so they are unbounded: encode them by
-    `Anchors`. Source: RECIPE of this project.
+    They are unbounded: encode them by `Anchors` and `Centre`. They are counted, not learned: an error in learned gaps adds up over n of
+    them, and moved the middle of 500 tokens by one (`studies/LOG.md`). Source: RECIPE and studies of this project.
 
-    >>> Ends(Span(source="uniform"))(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 1:].int().tolist()
+    >>> Ends(Span())(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 1:].int().tolist()
     [[0, 2], [1, 1], [2, 0]]
     """
 
@@ -196,12 +196,8 @@ class Ends(nn.Module):
         return self.span.per_sentence
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
-        log_gaps = self.span.gaps(vectors, mask)
-        span = self.span.locate(log_gaps, mask)
-        running = _running(log_gaps, mask, self.span.min_gap)
-        # Padding is left out of the smallest and filled in last: where it ties with R_1 it would take a share of the gradient.
-        first = running.masked_fill(~mask, torch.inf).amin(-1, keepdim=True)
-        ends = running - first, running[..., -1:] - running
+        span, number = self.span(vectors, mask), rank(mask)
+        ends = number, mask.sum(-1, keepdim=True) - 1 - number
         return torch.cat([span, *(nearest_real(end, mask)[..., None].to(span.dtype) for end in ends)], -1)
 
 
