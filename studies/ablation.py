@@ -1,6 +1,6 @@
 """What each ingredient of `vnait` is for: the default, and beside it one arm an ingredient taken out or exchanged.
 
-    python studies/ablation.py [--seeds 3] [--tasks order,middle] [--jobs N]
+    python studies/ablation.py [--seeds 3] [--tasks order,middle] [--arms "vnait,no window"] [--jobs N]
 
 Records go to studies/records/ablation; what is there is not run again. Settings and tasks are the length suite's.
 """
@@ -35,23 +35,23 @@ def vnait(
     *,
     span: Span | None = None,
     features: Sequence[nn.Module] | None = None,
-    jitter: float = 6.0,
+    jitter: float = 9.0,
     start: float | None = 1.0,
     relation: bool = True,
     window: Callable[..., nn.Module] | None = Local,
     width: int = 9,
     nearest: bool = True,
-    dropout: float = 0.25,
+    always: bool = False,
     scale: bool = True,
 ) -> Method:
     """`vnait` with one thing changed."""
     inputs: nn.Module = Fusion(dim=size.dim) if relation else Add()
-    views: list[nn.Module] = [] if window is None else [window(dim=size.dim, width=width)]
-    views += [Nearest(dim=size.dim)] if nearest else []
+    views: list[nn.Module] = [] if window is None else [window(dim=size.dim, width=width, dropout=0 if always else 0.1)]
+    views += [Nearest(dim=size.dim, dropout=0 if always else 0.5)] if nearest else []
     return Method(
         coordinates=Jitter(Ends(span or Span(source="warp")), shift=jitter),
         encoding=Spatial(dim=size.dim, features=features or [Fourier(), Anchors(), Centre()], start=start),
-        inputs=Neighbours(inputs, views, dropout=dropout) if views else inputs,
+        inputs=Neighbours(inputs, views) if views else inputs,
         scale=LogLength(mean_length=size.mean_length) if scale else None,
     )
 
@@ -61,7 +61,8 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "S frozen at 100 i/n": lambda size: vnait(size, span=Span(source="uniform")),
     "S from the words": lambda size: vnait(size, span=Span(source="content", dim=size.dim)),
     "no jitter": lambda size: vnait(size, jitter=0),
-    "S as it is, no Fourier": lambda size: vnait(size, features=[Scalar(), Anchors(), Centre()]),
+    "jitter of 6": lambda size: vnait(size, jitter=6),
+    "S without Fourier": lambda size: vnait(size, features=[Scalar(), Anchors(), Centre()]),
     "no anchors": lambda size: vnait(size, features=[Fourier(), Centre()]),
     "anchors to 32 tokens": lambda size: vnait(
         size, features=[Fourier(), Anchors(taus=(1, 2, 4, 8, 16, 32)), Centre()]
@@ -74,7 +75,7 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "window starting flat": lambda size: vnait(size, window=Flat),
     "no nearest word": lambda size: vnait(size, nearest=False),
     "no neighbours": lambda size: vnait(size, window=None, nearest=False),
-    "neighbours always told": lambda size: vnait(size, dropout=0),
+    "neighbours always told": lambda size: vnait(size, always=True),
     "no log length": lambda size: vnait(size, scale=False),
 }
 
@@ -83,12 +84,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--arms", default=",".join(ARMS))
     parser.add_argument("--jobs", type=int)
     options = parser.parse_args()
     for name, make in ARMS.items():
         METHODS[name] = Recipe(make=make, formula=f"ablation: {name}", source="studies/ablation.py")
     suites.run_suite(
-        methods=tuple(ARMS),
+        methods=tuple(options.arms.split(",")),
         tasks=tuple(options.tasks.split(",")),
         seeds=range(options.seeds),
         setting=suites.Setting(),

@@ -22,7 +22,7 @@ ORDER = [
     "method",
     "methods",
     "backbone",
-    "laws",
+    "attached laws",
     "model",
     "text vectors",
     "averages statistics lexicon",

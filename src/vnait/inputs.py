@@ -112,18 +112,14 @@ class Neighbours(nn.Module):
     """Another input layer plus what views of the neighbourhood tell: x = inputs(e, s) + sum_v v(e).
 
     views    `Local`, `Nearest` or any other (B, T, D) -> (B, T, D) that says whether it is causal
-    dropout  the share of training texts, in [0, 1), that get no view: in short ones a view tells much of what s should be learned for,
-             such as which of two words comes first, and lost in long ones (`studies/LOG.md`)
 
     >>> Neighbours(Add(), [Local(dim=4), Nearest(dim=4)])(torch.ones(1, 5, 4), None).shape
     torch.Size([1, 5, 4])
     """
 
-    def __init__(self, inputs: nn.Module, views: Sequence[nn.Module], *, dropout: float = 0.25) -> None:
+    def __init__(self, inputs: nn.Module, views: Sequence[nn.Module]) -> None:
         super().__init__()
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout={dropout}; take a share of texts in [0, 1).")
-        self.inputs, self.views, self.dropout = inputs, nn.ModuleList(views), dropout
+        self.inputs, self.views = inputs, nn.ModuleList(views)
 
     @property
     def causal(self) -> bool:
@@ -132,16 +128,38 @@ class Neighbours(nn.Module):
 
     def forward(self, vectors: X, added: X | None) -> X:
         x: Tensor = self.inputs(vectors, added)
-        told = sum(view(vectors) for view in self.views)
-        if self.training and self.dropout:
-            told = told * (torch.rand(len(vectors), 1, 1, device=vectors.device) >= self.dropout).to(vectors.dtype)
-        return x + told
-
-    def extra_repr(self) -> str:
-        return f"dropout={self.dropout}"
+        return x + sum(view(vectors) for view in self.views)
 
 
-class Local(nn.Module):
+class _View(nn.Module):
+    """What a neighbourhood tells. `dropout` is the share of training texts, in [0, 1), that are not told.
+
+    In short texts a view tells much of what s is to be learned for, such as which of two words comes first, and in long ones it does
+    not (`studies/LOG.md`).
+    """
+
+    def __init__(self, *, look: str, dropout: float) -> None:
+        super().__init__()
+        if look not in ("both", "back"):
+            raise ValueError(f"look={look!r} is not known; take both or back.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout={dropout}; take a share of the texts in [0, 1).")
+        self.look, self.dropout = look, dropout
+
+    @property
+    def causal(self) -> bool:
+        """Where it looks back."""
+        return self.look == "back"
+
+    def told(self, found: X) -> X:
+        """It, or zeros for the training texts that are left out."""
+        if not (self.training and self.dropout):
+            return found
+        kept = torch.rand(len(found), 1, 1, device=found.device) >= self.dropout
+        return found * kept.to(found.dtype)
+
+
+class Local(_View):
     """l_i = sum_j c_j * e_{i+j}: a depthwise window over neighbours' vectors.
 
     look    "both"  j = -w ... w, an odd width of 2w + 1
@@ -155,19 +173,21 @@ class Local(nn.Module):
     torch.Size([1, 5, 4])
     """
 
-    def __init__(self, *, dim: int, width: int = 9, start: float = 0.3, look: Literal["both", "back"] = "both") -> None:
-        super().__init__()
-        _check_look(look)
+    def __init__(
+        self,
+        *,
+        dim: int,
+        width: int = 9,
+        start: float = 0.3,
+        look: Literal["both", "back"] = "both",
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__(look=look, dropout=dropout)
         if width < 1 or (look == "both" and width % 2 == 0):
             raise ValueError(f"width={width}; a window around a token has an odd number of taps, 1 or more.")
-        self.start, self.look = start, look
+        self.start = start
         self.taps = nn.Parameter(torch.empty(dim, 1, width))
         self.reset_parameters()
-
-    @property
-    def causal(self) -> bool:
-        """Where it looks back."""
-        return self.look == "back"
 
     def reset_parameters(self) -> None:
         """Fading to one side: every other channel to the right, or all to the left for decoders."""
@@ -183,13 +203,13 @@ class Local(nn.Module):
     def forward(self, vectors: X) -> X:
         dim, _, width = self.taps.shape
         room = (width - 1, 0) if self.look == "back" else (width // 2, width // 2)
-        return F.conv1d(F.pad(vectors.transpose(1, 2), room), self.taps, groups=dim).transpose(1, 2)
+        return self.told(F.conv1d(F.pad(vectors.transpose(1, 2), room), self.taps, groups=dim).transpose(1, 2))
 
     def extra_repr(self) -> str:
-        return f"width={self.taps.shape[-1]}, look={self.look!r}"
+        return f"width={self.taps.shape[-1]}, look={self.look!r}, dropout={self.dropout}"
 
 
-class Nearest(nn.Module):
+class Nearest(_View):
     """The nearest neighbour that counts, to one side: n_i = g * sum_{j=1}^{reach} a_j e_{i-j}, or e_{i+j}.
 
     a_j = softmax_j(4 k(e_{i-j}) - (j - 1) / tau), for each of `heads` groups of channels: k a learned linear map, which words count, and
@@ -214,21 +234,16 @@ class Nearest(nn.Module):
         reach: int = 16,
         start: float = 0.3,
         look: Literal["both", "back"] = "both",
+        dropout: float = 0.5,
     ) -> None:
-        super().__init__()
-        _check_look(look)
+        super().__init__(look=look, dropout=dropout)
         if reach < 1 or heads < 1 or (look == "both" and heads % 2):
             raise ValueError(f"heads={heads}, reach={reach}; take an even number of heads, and a reach of 1 or more.")
-        self.heads, self.reach, self.start, self.look = heads, reach, start, look
+        self.heads, self.reach, self.start = heads, reach, start
         self.key = nn.Linear(dim, heads, bias=False)  # at padding, which is zero, k is zero
         self.fade = nn.Parameter(torch.empty(heads))
         self.gain = nn.Parameter(torch.empty(dim))
         self.reset_parameters()
-
-    @property
-    def causal(self) -> bool:
-        """Where it looks back."""
-        return self.look == "back"
 
     def reset_parameters(self) -> None:
         """g normal of standard deviation `start`; tau evenly from 1 to 4 in its logarithm, alike on both sides."""
@@ -249,7 +264,7 @@ class Nearest(nn.Module):
             turned = torch.cat([key[..., :back], key[..., back:].flip(1)], -1)
             found = self._behind(turned, torch.cat([value[..., :back, :], value[..., back:, :].flip(1)], -2), fade)
             found = torch.cat([found[..., :back, :], found[..., back:, :].flip(1)], -2)
-        return self.gain * found.flatten(-2)[..., :dim]
+        return self.told(self.gain * found.flatten(-2)[..., :dim])
 
     def _behind(
         self, key: Float[Tensor, "B T H"], value: Float[Tensor, "B T H C"], fade: Float[Tensor, " H"]
@@ -264,7 +279,7 @@ class Nearest(nn.Module):
         return found.transpose(2, 3).flatten(1, 2)[:, :length]
 
     def extra_repr(self) -> str:
-        return f"reach={self.reach}, look={self.look!r}"
+        return f"reach={self.reach}, look={self.look!r}, dropout={self.dropout}"
 
 
 def _blocks(tokens: Float[Tensor, "B T *any"], size: int) -> Float[Tensor, "B N M *any"]:
@@ -274,11 +289,6 @@ def _blocks(tokens: Float[Tensor, "B T *any"], size: int) -> Float[Tensor, "B N 
     before, after = (room.expand(-1, count, *tokens.shape[2:]) for count in (size, -length % size))
     blocks = torch.cat([before, tokens, after], 1).unflatten(1, (-1, size))
     return torch.cat([blocks[:, :-1], blocks[:, 1:]], 2)
-
-
-def _check_look(look: str) -> None:
-    if look not in ("both", "back"):
-        raise ValueError(f"look={look!r} is not known; take both or back.")
 
 
 def cosine(one: X, other: X) -> Float[Tensor, "B T"]:

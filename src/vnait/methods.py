@@ -109,7 +109,7 @@ def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
 def _vnait(size: Size, source: str) -> Method:
     features = [Fourier(pairs=16), Anchors(), Centre()]
     return Method(
-        coordinates=Jitter(Ends(Span(source=source)), shift=6.0),
+        coordinates=Jitter(Ends(Span(source=source)), shift=9.0),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
         inputs=Neighbours(Fusion(dim=size.dim, hidden=16), [Local(dim=size.dim), Nearest(dim=size.dim)]),
         scale=LogLength(mean_length=size.mean_length),

@@ -92,6 +92,12 @@ class Span(nn.Module):
         exact = self.normalization == "none"
         return _log_softplus(z.to(torch.float64 if exact else _precision(vectors, mask, self.min_gap)))
 
+    def since_start(self, vectors: Vectors, mask: Mask) -> Line:
+        """R_i - R_1 (B, T): the distance from the first token, in the source's own gaps."""
+        running = _running(self.gaps(vectors, mask), mask, self.min_gap)
+        # Padding is left out of the smallest and filled in last: where it ties with R_1 it would take a share of the gradient.
+        return nearest_real(running - running.masked_fill(~mask, torch.inf).amin(-1, keepdim=True), mask)
+
     def locate(self, log_gaps: Line, mask: Mask) -> At:
         """S (or R) from the logarithms of the gaps."""
         if self.normalization == "none":
@@ -223,11 +229,8 @@ class Start(nn.Module):
         return self.running.per_sentence
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
-        log_gaps = self.running.gaps(vectors, mask)
-        line = self.running.locate(log_gaps, mask)
-        since = _running(log_gaps, mask, self.running.min_gap)
-        since = since - since.masked_fill(~mask, torch.inf).amin(-1, keepdim=True)
-        return torch.cat([line, nearest_real(since, mask)[..., None].to(line.dtype)], -1)
+        line = self.running(vectors, mask)
+        return torch.cat([line, self.running.since_start(vectors, mask)[..., None].to(line.dtype)], -1)
 
 
 def _source(

@@ -1,0 +1,7 @@
+"""Pretrained models with another positional method: `attach`, `detach`, `audit`, and adapters that hold what was attached alone."""
+
+from vnait.attached.adapters import load_adapter, save_adapter
+from vnait.attached.attaching import Attachment, attach, detach
+from vnait.attached.auditing import Audit, Source, audit
+
+__all__ = ["Attachment", "Audit", "Source", "attach", "audit", "detach", "load_adapter", "save_adapter"]

@@ -1,0 +1,130 @@
+"""Adapters: what was attached, without the model it was attached to, in a folder of two files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import PreTrainedModel
+
+from vnait.attached.attaching import Attachment, attach, attached_owner, detach
+from vnait.attached.finding import owner_of
+from vnait.attached.telling import Attached
+from vnait.errors import InputError
+from vnait.files import whole_folder
+from vnait.method import Method
+
+FORMAT = 1
+WEIGHTS, SETTINGS = "vnait.safetensors", "vnait.json"
+
+
+def save_adapter(model: nn.Module, folder: str | Path) -> None:
+    """Write what was attached to `folder`: vnait.safetensors with its weights, vnait.json with how to attach it, and to what.
+
+    vnait.json holds the base's name, its class and the SHA-256 of its weights as they are now: an adapter belongs to exactly these.
+    Where the base was trained along, save the base too (after `detach`). Heads aside: the checksum is of the part attached to.
+    """
+    owner = attached_owner(model)
+    attached: Attached = owner.vnait
+    settings = {
+        "format": FORMAT,
+        "base": {"name": owner.config._name_or_path, "class": type(owner).__name__, "sha256": checksum(owner)},
+        "weights_sha256": None,
+        **attached.recipe,
+    }
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in attached.state_dict().items()}
+    with whole_folder(folder) as draft:
+        save_file(weights, draft / WEIGHTS)
+        settings["weights_sha256"] = hashlib.sha256((draft / WEIGHTS).read_bytes()).hexdigest()
+        (draft / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def load_adapter(model: nn.Module, folder: str | Path, *, method: Method | None = None) -> Attachment:
+    """Attach what `save_adapter` wrote to the same base; another base, or a damaged folder, is refused and changes nothing.
+
+    method    the `Method` again, where it was attached as one and not by name
+    """
+    folder = Path(folder)
+    settings = _settings(folder)
+    weights = _weights(folder, settings)
+    _, owner = owner_of(model)
+    _check_base(owner, settings, folder)
+    if settings["method"] is None and method is None:
+        raise InputError(
+            f"{folder} holds the weights of a Method of your own ({settings['described']}); give it as method=."
+        )
+    if settings["method"] is not None and method is not None:
+        raise InputError(f"{folder} holds the method {settings['method']}; leave method= out.")
+    attachment = attach(model, method or settings["method"], warm_start=settings["warm_start"], **settings["options"])
+    attached: Attached = owner.vnait
+    try:
+        _fit_old(attached, weights)
+        attached.load_state_dict(weights)
+    except RuntimeError as error:
+        detach(model)
+        raise InputError(
+            f"{folder} does not fit: its weights aren't those of {attachment.method}; save it again."
+        ) from error
+    return attachment
+
+
+def checksum(owner: PreTrainedModel) -> str:
+    """SHA-256 of a model's own weights, by name, type, shape and bytes; what is attached to it aside."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(owner.state_dict().items()):
+        if not name.startswith("vnait."):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _fit_old(attached: Attached, weights: dict[str, torch.Tensor]) -> None:
+    """As many waves as were saved: what fits a table depends on rounding."""
+    saved = weights.get("old.weight")
+    if saved is not None and attached.old is not None and saved.shape != attached.old.weight.shape:
+        attached.old.weight = nn.Parameter(saved.to(attached.old.weight))
+
+
+def _check_base(owner: PreTrainedModel, settings: dict[str, Any], folder: Path) -> None:
+    base = settings["base"]
+    found = {"name": owner.config._name_or_path, "class": type(owner).__name__, "sha256": checksum(owner)}
+    if any(found[key] != base[key] for key in ("class", "sha256")):
+        raise InputError(
+            f"{folder} is the adapter of {_in_words(base)}, and this is {_in_words(found)}; load that base, in the same precision."
+        )
+
+
+def _in_words(base: dict[str, str]) -> str:
+    return f"{base['class']} {base['name'] or '(without a name)'} with weights {base['sha256'][:12]}"
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    path = folder / SETTINGS
+    if not path.is_file():
+        raise InputError(f"{folder} holds no adapter: it has no {SETTINGS}; give a folder that save_adapter wrote.")
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}; save the adapter again.") from error
+    if not isinstance(settings, dict) or settings.get("format") != FORMAT:
+        raise InputError(f"{path} is not of format {FORMAT}, which this vnait reads; save the adapter again.")
+    return settings
+
+
+def _weights(folder: Path, settings: dict[str, Any]) -> dict[str, torch.Tensor]:
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise InputError(f"{folder} is damaged: it has no {WEIGHTS}; save the adapter again.")
+    if hashlib.sha256(path.read_bytes()).hexdigest() != settings["weights_sha256"]:
+        raise InputError(f"{path} is damaged: its checksum is not the one in {SETTINGS}; save the adapter again.")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise InputError(f"{path} is damaged: {error}; save the adapter again.") from error

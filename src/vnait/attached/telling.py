@@ -1,0 +1,219 @@
+"""What is attached: a module inside the model, and the hook that lets it speak before the model does."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import Cache, DynamicLayer
+
+from vnait.attached.old import Rows, Waves, running
+from vnait.coordinates.sources import rank
+from vnait.errors import InputError
+from vnait.method import Method
+
+Vectors = Float[Tensor, "B T D"]
+Mask = Bool[Tensor, "B T"]
+
+
+class Given(NamedTuple):
+    """What the model gets: its input, the places that its rotation turns by, and a bias of its scores."""
+
+    x: Vectors
+    places: Float[Tensor, "B T"]
+    bias: Float[Tensor, "B H T T"] | None
+
+
+class Attached(nn.Module):
+    """x = e + old(p) + gate * (method(e) - e), with gate = 0 at first; or x = method(e), where nothing is taken over.
+
+    old     the model's own position table, read at real places p (`running`); None where it has none, or in a cold start
+    gate    (D,), learned from 0; None in a cold start
+    turns   what the model's rotation turns by: "coordinates" the method's, "running" p, "nothing" 0; None where it has none
+    loud    the root mean square of the model's vectors, as a power of two: the method is made for vectors of 1, and
+            such a factor rounds nothing
+
+    Computed in float32 at least, whatever the model's precision.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: Method,
+        old: Rows | Waves | None,
+        warm: bool,
+        turns: str | None,
+        owner: PreTrainedModel,
+        first: int = 0,
+        causal: bool = False,
+        biased: bool = False,
+        recipe: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.method, self.old = method, old
+        table = owner.get_input_embeddings().weight.detach().float()
+        self.loud = 2.0 ** round(float(table.square().mean().clamp(min=1e-12).sqrt().log2()))
+        self.gate = nn.Parameter(torch.zeros(table.shape[1], device=table.device)) if warm else None
+        self.turns, self.first, self.causal = turns, first, causal
+        self.biased = biased
+        self.recipe = recipe or {}  # what `attach` was called with, for `save_adapter`
+        self.silent = False  # for `audit`: all coordinates at zero, nothing told
+        self.names = tuple(inspect.signature(owner.forward).parameters)
+        self.types = any(name.endswith("token_type_ids") for name, _ in owner.named_buffers())
+
+    def forward(self, vectors: Vectors, mask: Mask) -> Given:
+        e = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+        nowhere = torch.zeros(mask.shape, device=mask.device)
+        if self.silent:
+            return Given(vectors, nowhere, None)
+        told = self.method(e / self.loud, mask)
+        x = told.x * self.loud
+        if self.gate is not None:
+            x = e + self.gate * (x - e)
+        here = running(self.method.coordinates, e / self.loud, mask) if self.reads_old else nowhere
+        if self.old is not None:
+            x = x + self.old.read(here).to(x.dtype)
+        places = told.at[..., 0] if self.turns == "coordinates" else here if self.turns == "running" else nowhere
+        return Given(x.to(vectors.dtype), places, told.injection.dense().bias)
+
+    @property
+    def reads_old(self) -> bool:
+        """Whether the model's own positions are read, at places that may be learned."""
+        return self.old is not None or self.turns == "running"
+
+    def extra_repr(self) -> str:
+        return f"loud={self.loud:g}, turns={self.turns!r}"
+
+
+class Words(DynamicLayer):
+    """The semantic vectors of the text so far, as one more layer of the cache: whatever happens to the keys happens to them.
+
+    A causal method reads them again with the new ones, so that it tells each token in a cache exactly what it tells it without.
+    """
+
+    def so_far(self, vectors: Vectors) -> Vectors:
+        """All vectors, the new ones last."""
+        keys, _ = self.update(vectors[:, None], vectors[:, None, :, :0])
+        return keys[:, 0]
+
+
+def tell(
+    owner: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[()], dict[str, Any]] | None:
+    """The hook before the owner's forward: its ids become vectors with a position in them."""
+    attached: Attached = owner.vnait
+    named = {**dict(zip(attached.names, args, strict=False)), **kwargs}
+    ids, vectors = named.get("input_ids"), named.get("inputs_embeds")
+    if (ids is None) == (vectors is None):
+        return None  # the model's own error says so
+    vectors = owner.get_input_embeddings()(ids) if vectors is None else vectors
+    if vectors.ndim != 3:
+        raise InputError(
+            f"an attached model was given vectors of shape {tuple(vectors.shape)}; give (sentences, tokens, width)."
+        )
+    _check_run(owner, attached)
+    cache = _cache(owner, attached, named)
+    past = 0 if cache is None else int(cache.get_seq_length())
+    length = past + vectors.shape[1]
+    mask = _whole_mask(named.get("attention_mask"), len(vectors), length, vectors.device)
+    _check_places(named.get("position_ids"), mask, attached.first)
+    whole = vectors if cache is None else _remembered(owner, cache, vectors, past)
+    x, places, bias = attached(whole, mask)
+    named |= {"input_ids": None, "inputs_embeds": x[:, past:]}
+    if "position_ids" in attached.names:
+        count = torch.arange(past, length, device=vectors.device).expand(len(vectors), -1)
+        named["position_ids"] = count if attached.turns is None else places[:, past:]
+    if attached.turns is not None and named.get("attention_mask") is None:
+        named["attention_mask"] = mask.long()  # without one, places that aren't 0, 1, 2 ... would pass for packed texts
+    if attached.types and named.get("token_type_ids") is None:
+        named["token_type_ids"] = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)
+    if bias is not None:
+        named["position_bias"] = bias[:, :, past:].to(vectors.dtype)
+    return (), named
+
+
+def _cache(owner: PreTrainedModel, attached: Attached, named: dict[str, Any]) -> Cache | None:
+    """The cache of keys and values that this run fills; made here where the model would make one, so that it has the words too."""
+    if not attached.causal or "past_key_values" not in attached.names:
+        return None
+    cache = named.get("past_key_values")
+    if cache is None:
+        wanted = named.get("use_cache")
+        wanted = owner.config.use_cache if wanted is None else wanted
+        if not wanted or _recomputes(owner):
+            return None
+        cache = named["past_key_values"] = DynamicCache(config=owner.config)
+    if not isinstance(cache, Cache) or not hasattr(cache, "layers"):
+        raise InputError(f"an attached model was given a {type(cache).__name__} as its cache; give a DynamicCache.")
+    return cache
+
+
+def _remembered(owner: PreTrainedModel, cache: Cache, vectors: Vectors, past: int) -> Vectors:
+    """The vectors of the whole text so far; the new ones are kept in the cache."""
+    if not any(isinstance(layer, Words) for layer in cache.layers):
+        if past:
+            raise InputError(
+                f"the cache holds {past} tokens that were read before the method was attached; start with an empty cache."
+            )
+        # Layers of a cache that grows on demand go by their number: the model's own come first.
+        while cache.layer_class_to_replicate is not None and len(cache.layers) < owner.config.num_hidden_layers:
+            cache.layers.append(cache.layer_class_to_replicate())
+        cache.layers.append(Words())
+    return next(layer for layer in cache.layers if isinstance(layer, Words)).so_far(vectors)
+
+
+def _whole_mask(given: Any, rows: int, length: int, device: torch.device) -> Mask:
+    """Which tokens are real, the past's among them."""
+    if given is None:
+        return torch.ones(rows, length, dtype=torch.bool, device=device)
+    if not isinstance(given, Tensor) or given.ndim != 2:
+        shape = tuple(given.shape) if isinstance(given, Tensor) else type(given).__name__
+        raise InputError(
+            f"an attached model was given an attention_mask of {shape}; give (sentences, tokens), 1 at real tokens, from which it "
+            "counts them (for generate: a cache that grows, cache_implementation='dynamic')."
+        )
+    if given.shape[1] != length:
+        raise InputError(
+            f"an attached model was given an attention_mask of {given.shape[1]} tokens for a text of {length}; give one number a "
+            "token, those in the cache first."
+        )
+    return given.bool().expand(rows, length)
+
+
+def _check_places(given: Int[Tensor, "B T"] | None, mask: Mask, first: int) -> None:
+    """A method counts the tokens itself: `position_ids` may say the same, as generate's do, and nothing else."""
+    if given is None or torch.compiler.is_compiling():
+        return
+    real = mask[:, -given.shape[-1] :]
+    apart = (given - rank(mask)[:, -given.shape[-1] :])[real]
+    if not ((apart == 0).all() or (apart == first).all()):
+        raise InputError(
+            "an attached model was given position_ids that aren't the tokens' numbers; its method counts the tokens of attention_mask "
+            "itself, so leave position_ids out, and give packed texts one by one."
+        )
+
+
+def _check_run(owner: PreTrainedModel, attached: Attached) -> None:
+    """Settings that may have changed since the method was attached, and would go wrong without a word."""
+    kind = owner.config._attn_implementation
+    if attached.biased and kind != "sdpa":
+        raise InputError(
+            f'{kind} attention would ignore the method\'s bias; call model.set_attn_implementation("sdpa").'
+        )
+    if attached.turns is None or not _recomputes(owner):
+        return
+    again = (getattr(part, "_gradient_checkpointing_func", None) for part in owner.modules())
+    if any(getattr(function, "keywords", {}).get("use_reentrant") for function in again):
+        raise InputError(
+            "reentrant gradient checkpointing loses the gradient of learned places in a rotation; call "
+            'model.gradient_checkpointing_enable({"use_reentrant": False}).'
+        )
+
+
+def _recomputes(owner: PreTrainedModel) -> bool:
+    """Whether it trains with gradient checkpointing."""
+    return owner.training and any(getattr(part, "gradient_checkpointing", False) for part in owner.modules())

@@ -1,0 +1,719 @@
+"""Attached methods: every family of models, before and after, cached and not, padded on either side, saved and taken out."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+import vnait
+from conftest import unchecked
+from vnait import InputError, Method
+from vnait.attached import load_adapter, save_adapter
+from vnait.attached.attaching import attached_owner
+from vnait.attached.old import Rows, Waves, running
+from vnait.attached.telling import Attached
+from vnait.coordinates import Index, Running
+from vnait.encodings import Rotary, Silent, Sinusoid, Slopes
+from vnait.injection import LogLength
+
+ROWS = 40  # of every position table
+SMALL = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": ROWS,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+GROUPED = {**SMALL, "num_key_value_heads": 1, "head_dim": 8}
+FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "bert": ("BertForMaskedLM", "BertConfig", SMALL),
+    "roberta": ("RobertaForMaskedLM", "RobertaConfig", SMALL),
+    "distilbert": (
+        "DistilBertForMaskedLM",
+        "DistilBertConfig",
+        {"vocab_size": 50, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": ROWS},
+    ),
+    "electra": ("ElectraForMaskedLM", "ElectraConfig", {**SMALL, "embedding_size": 8}),
+    "gpt2": (
+        "GPT2LMHeadModel",
+        "GPT2Config",
+        {
+            "vocab_size": 50,
+            "n_embd": 16,
+            "n_layer": 2,
+            "n_head": 2,
+            "n_positions": ROWS,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    ),
+    "llama": ("LlamaForCausalLM", "LlamaConfig", GROUPED),
+    "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", GROUPED),
+    "mistral": ("MistralForCausalLM", "MistralConfig", GROUPED),
+    "modernbert": ("ModernBertForMaskedLM", "ModernBertConfig", {**SMALL, "cls_token_id": 1, "sep_token_id": 2}),
+}
+DECODERS = ["gpt2", "llama", "qwen3", "mistral"]
+ROTARY = ["llama", "qwen3", "mistral", "modernbert"]
+TABLES = ["bert", "roberta", "distilbert", "electra", "gpt2"]
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def model_of(family: str, **changes: Any) -> Any:
+    """A random model, its weights enlarged so that positions matter."""
+    kind, config, settings = FAMILIES[family]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = getattr(transformers, kind)(getattr(transformers, config)(**{**settings, **changes})).eval()
+        with torch.no_grad():
+            for weight in model.parameters():
+                if weight.ndim > 1:
+                    weight.mul_(6)
+    return model
+
+
+def method_of(family: str) -> str:
+    return "vnait-causal" if family in DECODERS else "vnait"
+
+
+def attached_to(family: str, **options: Any) -> Any:
+    """With a method whose weights are all random, as after training."""
+    model = model_of(family)
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(1)
+        vnait.attach(model, method_of(family), **options)
+        for name, weight in attached_owner(model).vnait.named_parameters():
+            if not name.startswith("old."):
+                weight.add_(torch.randn_like(weight), alpha=0.3)
+    return model
+
+
+def always(method: Method) -> None:
+    """Nothing is drawn in training."""
+    method.coordinates.shift = 0.0
+    for view in method.inputs.views:
+        view.dropout = 0.0
+
+
+def ids_of(rows: int = 2, length: int = 20) -> Tensor:
+    return torch.randint(3, 50, (rows, length), generator=torch.Generator().manual_seed(3))
+
+
+@torch.no_grad()
+def logits(model: nn.Module, ids: Tensor, **more: Any) -> Tensor:
+    return model(ids, **{"attention_mask": torch.ones_like(ids), **more}).logits
+
+
+@every_family
+def test_warm_start_keeps_the_outputs_and_detach_gives_the_model_back(family):
+    model, ids = model_of(family), ids_of(length=ROWS - 4)
+    before, weights = logits(model, ids), copy.deepcopy(model.state_dict())
+    learned = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    report = vnait.attach(model, method_of(family))
+    after = logits(model, ids)
+    assert report.difference <= 2e-6
+    assert (after - before).abs().max() <= (0 if family in ["distilbert", "gpt2", *ROTARY] else 1e-5)
+    assert weights.keys() < model.state_dict().keys()
+    assert all(torch.equal(weights[name], model.state_dict()[name]) for name in weights)
+    vnait.detach(model)
+    assert list(model.state_dict()) == list(weights)
+    assert all(torch.equal(weights[name], model.state_dict()[name]) for name in weights)
+    assert torch.equal(logits(model, ids), before)
+    assert {name for name, weight in model.named_parameters() if weight.requires_grad} == learned
+    assert not any(part._forward_pre_hooks or part._forward_hooks for part in model.modules())
+
+
+@pytest.mark.parametrize("method", ["vnait", "vnait-causal", "lpi", "sinusoidal", "fourier"])
+def test_old_positions_are_read_at_the_index_before_anything_is_learned(method):
+    coordinates = vnait.build(method, dim=16, num_heads=2).coordinates
+    mask = torch.arange(520)[None] >= torch.tensor([[0], [8]])
+    place = running(coordinates, torch.randn(2, 520, 16), mask)
+    assert torch.allclose(place[0].double(), torch.arange(520).double(), rtol=0, atol=1e-9)
+    assert torch.allclose(place[1, 8:].double(), torch.arange(512).double(), rtol=0, atol=1e-9)
+
+
+@every_family
+def test_a_position_of_its_own_is_gone_in_a_cold_start(family):
+    model, ids = model_of(family), ids_of()
+    before = logits(model, ids)
+    assert vnait.attach(model, method_of(family), warm_start=None).difference > 0.1
+    after = logits(model, ids)
+    table = next((weight for name, weight in model.named_parameters() if name.endswith(_TABLES)), None)
+    if table is not None:
+        with torch.no_grad():
+            table.add_(1)
+    assert torch.equal(logits(model, ids), after)
+    assert not torch.allclose(after, before, atol=0.1)
+
+
+_TABLES = ("position_embeddings.weight", "wpe.weight")
+
+
+@every_family
+def test_gradients_reach_every_new_parameter_and_the_models_own(family):
+    model = attached_to(family).train()
+    always(attached_owner(model).vnait.method)
+    out = model(ids_of(), attention_mask=torch.ones(2, 20, dtype=torch.long)).logits
+    out.square().mean().backward()
+    for name, weight in model.named_parameters():
+        silent = name.endswith(_TABLES)
+        assert weight.requires_grad != silent
+        if "vnait." in name:
+            assert weight.grad is not None and weight.grad.abs().max() > 0, name
+
+
+@every_family
+def test_the_input_is_the_formula(family):
+    """x = e + old(p) + gate * (method(e) - e), with the method at vectors of a root mean square near 1."""
+    attached, mask = attached_owner(attached_to(family)).vnait, torch.ones(1, 50, dtype=torch.bool)
+    e = model_of(family).get_input_embeddings().weight.detach()[None]
+    told = attached.method(e / attached.loud, mask)
+    old = (
+        0 if attached.old is None else attached.old.read(running(attached.method.coordinates, e / attached.loud, mask))
+    )
+    expected = e + old + attached.gate * (told.x * attached.loud - e)
+    assert torch.allclose(attached(e, mask).x, expected, atol=1e-6)
+    assert 0.7 < (e / attached.loud).square().mean().sqrt() < 1.43
+    assert math.log2(attached.loud).is_integer()
+
+
+@every_family
+def test_at_the_start_the_gate_and_the_places_learn(family):
+    model = model_of(family)
+    vnait.attach(model, method_of(family))
+    model(ids_of(), attention_mask=torch.ones(2, 20, dtype=torch.long)).logits.square().mean().backward()
+    attached = attached_owner(model).vnait
+    source = "tell.weight" if family in DECODERS else "source.z"
+    places = next(weight for name, weight in attached.named_parameters() if name.endswith(source))
+    assert attached.gate.grad.abs().max() > 0
+    assert places.grad.abs().max() > 0
+
+
+@every_family
+@pytest.mark.parametrize("warm_start", ["exact", None])
+def test_padding_on_either_side_changes_nothing(family, warm_start):
+    model, ids = attached_to(family, warm_start=warm_start), ids_of(rows=1, length=9)
+    alone = logits(model, ids)
+    for side in [(3, 0), (0, 3)]:
+        padded = nn.functional.pad(ids, side)
+        mask = nn.functional.pad(torch.ones_like(ids), side)
+        got = logits(model, padded, attention_mask=mask)[:, side[0] : side[0] + 9]
+        assert torch.allclose(got, alone, atol=2e-5), (got - alone).abs().max()
+
+
+@every_family
+def test_texts_may_be_longer_than_the_table(family):
+    model = attached_to(family)
+    assert torch.isfinite(logits(model, ids_of(length=3 * ROWS))).all()
+
+
+@every_family
+def test_vectors_of_the_callers_own_are_told_where_they_are(family):
+    model, ids = attached_to(family), ids_of()
+    vectors = model.get_input_embeddings()(ids).detach()
+    with torch.no_grad():
+        got = model(inputs_embeds=vectors, attention_mask=torch.ones_like(ids)).logits
+        bare = [model(ids).logits]
+        if family in DECODERS:  # without mask and cache, the model looks for packed texts in position_ids
+            bare.append(model(ids, use_cache=False).logits)
+    for other in (got, *bare):
+        assert torch.allclose(other, logits(model, ids), atol=1e-6)
+
+
+@every_family
+def test_a_copy_is_a_model_of_its_own(family):
+    model, ids = attached_to(family), ids_of()
+    told = logits(model, ids)
+    twin = copy.deepcopy(model)
+    assert torch.equal(logits(twin, ids), told)
+    with torch.no_grad():
+        attached_owner(twin).vnait.gate.add_(1)
+    assert not torch.equal(logits(twin, ids), told)
+    vnait.detach(twin)
+    assert torch.equal(logits(model, ids), told)
+    assert torch.equal(logits(twin, ids), logits(model_of(family), ids))
+
+
+@every_family
+def test_an_adapter_is_loaded_into_its_base_alone(family, tmp_path):
+    model, ids = attached_to(family), ids_of()
+    save_adapter(model, tmp_path / "adapter")
+    assert sorted(path.name for path in (tmp_path / "adapter").iterdir()) == ["vnait.json", "vnait.safetensors"]
+    again = model_of(family)
+    load_adapter(again, tmp_path / "adapter")
+    assert torch.equal(logits(again, ids), logits(model, ids))
+    wrong = model_of(family)
+    with torch.no_grad():
+        next(iter(wrong.parameters()))[3, 0] += 1e-3
+    with pytest.raises(InputError, match=r"is the adapter of .* with weights .* load that base"):
+        load_adapter(wrong, tmp_path / "adapter")
+    vnait.detach(again)  # the right one had it; the wrong one was left alone
+    with pytest.raises(InputError, match=r"has no method attached"):
+        vnait.detach(wrong)
+
+
+@pytest.mark.parametrize("family", DECODERS)
+@pytest.mark.parametrize("warm_start", ["exact", None])
+def test_with_a_cache_is_as_without(family, warm_start):
+    model, ids = attached_to(family, warm_start=warm_start), ids_of(length=12)
+    whole = logits(model, ids)
+    cache, parts = None, []
+    for part in ids.split([5, 1, 1, 4, 1], dim=1):
+        with torch.no_grad():
+            out = model(part, past_key_values=cache, use_cache=True)
+        cache = out.past_key_values
+        parts.append(out.logits)
+    assert torch.allclose(torch.cat(parts, 1), whole, atol=2e-5)
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_no_token_is_told_what_follows(family):
+    model, ids = attached_to(family), ids_of(length=12)
+    other = ids.clone()
+    other[:, 8:] = ids_of(length=30)[:, -4:]
+    assert torch.allclose(logits(model, ids)[:, :8], logits(model, other)[:, :8], atol=1e-6)
+
+
+@pytest.mark.parametrize("family", DECODERS)
+@pytest.mark.parametrize("beams", [1, 3])
+def test_generate_writes_the_same_with_a_cache_and_in_a_padded_batch(family, beams):
+    model = attached_to(family)
+    short, long = ids_of(rows=1, length=5), ids_of(rows=1, length=8)
+    batch = torch.cat([nn.functional.pad(short, (3, 0)), long])
+    mask = torch.cat([nn.functional.pad(torch.ones_like(short), (3, 0)), torch.ones_like(long)])
+
+    def written(ids: Tensor, mask: Tensor, cached: bool) -> Tensor:
+        settings = {"max_new_tokens": 6, "min_new_tokens": 6, "num_beams": beams, "do_sample": False, "pad_token_id": 0}
+        return model.generate(ids, attention_mask=mask, use_cache=cached, **settings)[:, ids.shape[1] :]
+
+    with_cache = written(batch, mask, True)
+    assert torch.equal(with_cache, written(batch, mask, False))
+    assert torch.equal(with_cache[:1], written(short, torch.ones_like(short), True))
+    assert torch.equal(with_cache[1:], written(long, torch.ones_like(long), True))
+
+
+def test_a_cache_from_before_is_refused():
+    model = model_of("gpt2")
+    with torch.no_grad():
+        cache = model(ids_of(), use_cache=True).past_key_values
+    vnait.attach(model, "vnait-causal")
+    with pytest.raises(InputError, match=r"the cache holds 20 tokens that were read before the method was attached"):
+        model(ids_of(length=1), past_key_values=cache)
+    with pytest.raises(InputError, match=r"was given a tuple as its cache; give a DynamicCache"):
+        model.transformer(ids_of(length=1), past_key_values=(1, 2))
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_a_fit_needs_few_waves_for_a_smooth_table(family, caplog):
+    model = model_of(family)
+    table = next(weight for name, weight in model.named_parameters() if name.endswith(_TABLES))
+    place = torch.arange(len(table))[:, None] / len(table)
+    with torch.no_grad():
+        table.copy_(torch.cos(3 * place + torch.arange(table.shape[1])))
+    with caplog.at_level(logging.INFO, logger="vnait"):
+        report = vnait.attach(model, method_of(family), warm_start="fit")
+    old = attached_owner(model).vnait.old
+    assert isinstance(old, Waves) and len(old.weight) < 12
+    assert report.difference < 0.5 and report.relative < 0.05
+    assert f"differ by at most {report.difference:.2g}" in caplog.text
+
+
+def test_waves_of_every_length_give_a_table_of_noise_again():
+    rows = torch.randn(17, 3, generator=torch.Generator().manual_seed(0))
+    waves = Waves(rows)
+    assert torch.allclose(waves.read(torch.arange(17.0)[None])[0], rows, atol=0.1)
+    assert torch.allclose(waves.read(torch.tensor([[16.0, 99.0]]))[0, 1], waves.read(torch.tensor([[16.0]]))[0, 0])
+    assert torch.equal(Rows(rows).read(torch.tensor([[16.0, 99.0, 3.0]]))[0], rows[[16, 16, 3]])
+
+
+@pytest.mark.parametrize("family", ROTARY)
+def test_a_rotation_by_learned_places(family):
+    """Running(content) is the index before training, and turns queries and keys by real numbers after it."""
+    model, ids = model_of(family), ids_of()
+    before = logits(model, ids)
+    own = Method(coordinates=Running(source="content", dim=16), encoding=Rotary(width=8))
+    report = vnait.attach(model, own)
+    assert report.difference <= 2e-5  # R starts at 1, and rotations are relative
+    assert torch.allclose(logits(model, ids), before, atol=1e-4)
+    model(ids).logits.square().mean().backward()
+    tell = own.coordinates.source.tell
+    assert tell.weight.grad.abs().max() > 0
+    with torch.no_grad():
+        tell.bias.add_(1)
+    assert not torch.allclose(logits(model, ids), before, atol=1e-2)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_bias_of_the_scores_is_carried_where_the_attention_takes_one(family):
+    model, ids = model_of(family), ids_of(length=12)
+    vnait.attach(model, "alibi", warm_start=None)
+    told = logits(model, ids)
+    padded = logits(
+        model, nn.functional.pad(ids, (2, 0)), attention_mask=nn.functional.pad(torch.ones_like(ids), (2, 0))
+    )
+    assert torch.allclose(padded[:, 2:], told, atol=2e-5)
+    shuffled = ids[:, [3, 0, 5, 1, 4, 2, 6, 7, 8, 9, 10, 11]]
+    assert not torch.allclose(logits(model, shuffled)[:, -1], told[:, -1], atol=2e-4)
+    if family in DECODERS:
+        with torch.no_grad():
+            first = model(ids[:, :7], use_cache=True)
+            rest = model(ids[:, 7:8], past_key_values=first.past_key_values)
+        assert torch.allclose(rest.logits[:, 0], told[:, 7], atol=2e-5)
+    model.set_attn_implementation("eager")
+    with pytest.raises(InputError, match=r"eager attention would ignore the method's bias"):
+        model(ids)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra"])
+def test_a_bias_is_what_a_mask_of_numbers_says(family):
+    """Against the model without its table, given the same numbers as a 4-D mask."""
+    model, plain, ids = model_of(family), model_of(family), ids_of(length=12)
+    vnait.attach(model, "alibi", warm_start=None)
+    with torch.no_grad():
+        next(weight for name, weight in plain.named_parameters() if name.endswith(_TABLES)).zero_()
+    mask = torch.ones_like(ids)
+    bias = attached_owner(model).vnait.method(torch.zeros(2, 12, 16), mask.bool()).injection.dense().bias
+    assert torch.allclose(logits(model, ids), logits(plain, ids, attention_mask=bias), atol=2e-5)
+
+
+def test_a_learned_bias_gets_its_gradient():
+    model = model_of("bert")
+    vnait.attach(model, "t5", warm_start=None)
+    model(ids_of()).logits.square().mean().backward()
+    assert all(weight.grad.abs().max() > 0 for weight in attached_owner(model).vnait.parameters())
+
+
+@every_family
+def test_an_audit_names_what_tells_position_and_finds_nothing_else(family):
+    model = model_of(family)
+    before = vnait.audit(model)
+    assert [source.kind for source in before.sources] == ["rotation" if family in ROTARY else "position table"]
+    assert before.leftover > 1e-3
+    vnait.attach(model, method_of(family), warm_start=None)
+    after = vnait.audit(model)
+    assert [source.speaks for source in after.sources] == [False, True]
+    assert after.leftover < 1e-5
+    assert after.sources[-1].path == "vnait"
+
+
+@every_family
+def test_in_one_layer_with_all_coordinates_at_zero_the_order_says_nothing(family):
+    """The audit's own claim, without the audit."""
+    layers = "n_layers" if family == "distilbert" else "n_layer" if family == "gpt2" else "num_hidden_layers"
+    model = model_of(family, **{layers: 1})
+    vnait.attach(model, method_of(family))
+    attached_owner(model).vnait.silent = True
+    ids = ids_of(length=7)
+    one, two = logits(model, ids), logits(model, ids[:, [4, 2, 0, 5, 1, 3, 6]])
+    assert torch.allclose(one[:, -1], two[:, -1], atol=2e-5)
+    attached_owner(model).vnait.silent = False
+    one, two = logits(model, ids), logits(model, ids[:, [4, 2, 0, 5, 1, 3, 6]])
+    assert not torch.allclose(one[:, -1], two[:, -1], atol=1e-3)
+
+
+class Convolved(transformers.BertModel):
+    """Position from where no one looks."""
+
+    def forward(self, input_ids: Tensor | None = None, inputs_embeds: Tensor | None = None, **kwargs: Any) -> Any:
+        vectors = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+        return super().forward(inputs_embeds=vectors + vectors.roll(1, 1), **kwargs)
+
+
+def test_position_from_elsewhere_is_measured_and_refused():
+    model = Convolved(transformers.BertConfig(**SMALL)).eval()
+    ids = ids_of()
+    before = model(ids).last_hidden_state
+    with pytest.raises(InputError, match=r"tells position in a way that was not found: without embeddings"):
+        vnait.attach(model)
+    assert torch.equal(model(ids).last_hidden_state, before)
+    assert vnait.audit(model).leftover > 1e-3
+
+
+def t5() -> nn.Module:
+    return transformers.T5Model(
+        transformers.T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+    )
+
+
+def canine() -> nn.Module:
+    small = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "num_hash_buckets": 16,
+    }
+    return transformers.CanineModel(transformers.CanineConfig(**small, max_position_embeddings=64))
+
+
+def bloom() -> nn.Module:
+    return transformers.BloomModel(transformers.BloomConfig(vocab_size=50, hidden_size=16, n_layer=1, n_head=2))
+
+
+def scaled() -> Method:
+    return Method(coordinates=Index(), encoding=Sinusoid(dim=16), scale=LogLength(mean_length=24))
+
+
+REFUSED: dict[str, tuple[Callable[[], nn.Module], dict[str, Any], str]] = {
+    "not a causal method": (
+        lambda: model_of("gpt2"),
+        {"method": "vnait"},
+        "vnait tells a token what follows it, and GPT2LMHeadModel reads from left to right; take a causal method",
+    ),
+    "a turn without a rotation": (
+        lambda: model_of("bert"),
+        {"method": "rope"},
+        "rope tells a turn, and BertForMaskedLM has no",
+    ),
+    "a rotation of its own": (
+        lambda: model_of("llama"),
+        {"method": "rope-yarn"},
+        "rope-yarn turns in a way of its own",
+    ),
+    "stretch": (lambda: model_of("llama"), {"method": "xpos"}, "xpos turns in a way of its own"),
+    "a scale": (
+        lambda: model_of("bert"),
+        {"method": scaled()},
+        "Sinusoid tells a scale, which BertForMaskedLM has no place for",
+    ),
+    "a warm bias": (lambda: model_of("bert"), {"method": "alibi"}, "alibi tells a bias, .* give warm_start=None"),
+    "nothing, warm": (lambda: model_of("llama"), {"method": "none"}, "none tells LlamaForCausalLM nothing"),
+    "fit of a rotation": (
+        lambda: model_of("llama"),
+        {"method": "vnait-causal", "warm_start": "fit"},
+        "LlamaForCausalLM has a rotation and no table to fit",
+    ),
+    "another width": (
+        lambda: model_of("bert"),
+        {"method": Method(coordinates=Index(), encoding=Sinusoid(dim=12))},
+        "does not fit BertForMaskedLM: build it for dim=16",
+    ),
+    "other heads": (
+        lambda: model_of("bert"),
+        {"method": Method(coordinates=Index(), encoding=Slopes(num_heads=3)), "warm_start": None},
+        "has a bias for 3 heads, and BertForMaskedLM has 2",
+    ),
+    "a start": (lambda: model_of("bert"), {"warm_start": "hot"}, "warm_start='hot' is not known"),
+    "an option": (lambda: model_of("bert"), {"speed": 3}, "attach has no option speed"),
+    "options of a built method": (
+        lambda: model_of("bert"),
+        {"method": Method(coordinates=Index(), encoding=Silent()), "mean_length": 3},
+        "options mean_length were given with a Method",
+    ),
+    "two sides": (t5, {}, "T5Model can't be attached to: exactly one part .* it has 2 of them .* take one of BERT"),
+    "alibi inside": (bloom, {}, "BloomModel also tells position inside its layers .*build_alibi_tensor"),
+    "no words": (canine, {}, "CanineModel can't be attached to: .* it has none; take one of BERT"),
+    "no transformer": (lambda: nn.Linear(2, 2), {}, "Linear can't be attached to: .* it has none; take one of BERT"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_carried_is_refused_in_a_sentence_and_changes_nothing(case):
+    make, options, message = REFUSED[case]
+    model = make()
+    keys = list(model.state_dict())
+    with unchecked(), pytest.raises(InputError, match=message):
+        vnait.attach(model, **options)
+    assert list(model.state_dict()) == keys
+    assert not any(part._forward_pre_hooks for part in model.modules())
+
+
+class Drawing(transformers.BertModel):
+    """Another answer each time."""
+
+    def forward(
+        self, *args: Any, inputs_embeds: Tensor | None = None, input_ids: Tensor | None = None, **kwargs: Any
+    ) -> Any:
+        output = super().forward(*args, inputs_embeds=inputs_embeds, input_ids=input_ids, **kwargs)
+        output["last_hidden_state"] = output[0] + (0 if input_ids is None else 1)
+        return output
+
+
+def test_an_exact_start_that_is_not_exact_is_refused():
+    model = Drawing(transformers.BertConfig(**SMALL)).eval()
+    with pytest.raises(InputError, match=r"Drawing differs by .* of its states after an exact start"):
+        vnait.attach(model)
+    assert not any(part._forward_pre_hooks for part in model.modules())
+    assert vnait.attach(model, warm_start=None).difference > 0.5
+
+
+def test_experts_read_from_left_to_right():
+    """Where a token's numbers hang, in their last digit, on how many tokens its expert has."""
+    config = transformers.OlmoeConfig(**GROUPED, num_experts=4, num_experts_per_tok=2)
+    model = transformers.OlmoeForCausalLM(config).eval()
+    assert vnait.attach(model, "vnait-causal").difference <= 1e-5
+
+
+def test_a_model_has_one_method():
+    model = model_of("bert")
+    vnait.attach(model)
+    with pytest.raises(InputError, match=r"BertForMaskedLM has a method attached already; .* vnait.detach"):
+        vnait.attach(model, "sinusoidal")
+    vnait.detach(model)
+    with pytest.raises(InputError, match=r"BertForMaskedLM has no method attached; call vnait.attach"):
+        vnait.detach(model)
+
+
+def test_peft_comes_after():
+    class Lora(nn.Linear):
+        __module__ = "peft.tuners.lora.layer"
+
+    model = model_of("bert")
+    model.cls.predictions.transform.dense = Lora(16, 16)
+    with pytest.raises(InputError, match=r"attach first, then call get_peft_model"):
+        vnait.attach(model)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"attention_mask": torch.ones(2, 1, 20, 20)},
+            r"attention_mask of \(2, 1, 20, 20\); give \(sentences, tokens\)",
+        ),
+        ({"attention_mask": torch.ones(2, 19)}, "attention_mask of 19 tokens for a text of 20"),
+        ({"position_ids": torch.arange(20)[None] // 2}, "position_ids that aren't the tokens' numbers"),
+    ],
+)
+def test_runs_that_would_go_wrong_without_a_word(changes, message):
+    model = model_of("bert")
+    vnait.attach(model)
+    with pytest.raises(InputError, match=message):
+        model(ids_of(), **changes)
+    assert torch.equal(logits(model, ids_of()), logits(model, ids_of(), position_ids=torch.arange(20)[None]))
+
+
+def test_roberta_counts_from_past_its_padding():
+    model = model_of("roberta", pad_token_id=1)
+    vnait.attach(model)
+    assert attached_owner(model).vnait.first == 2
+    assert len(attached_owner(model).vnait.old.weight) == ROWS - 2
+    assert torch.equal(logits(model, ids_of()), logits(model, ids_of(), position_ids=torch.arange(2, 22)[None]))
+
+
+def checkpoint(model: Any, settings: dict[str, Any] | None = None) -> None:
+    """By the name that this version of transformers has for it."""
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)(settings)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_gradient_checkpointing_gives_the_same_gradients(family):
+    gradients = []
+    for checkpointing in (False, True):
+        model = attached_to(family)
+        for part in model.modules():
+            if isinstance(part, nn.Dropout):
+                part.p = 0.0
+        always(attached_owner(model).vnait.method)  # two runs would draw two numbers
+        if checkpointing:
+            checkpoint(model)
+        model.train()(ids_of(), attention_mask=torch.ones(2, 20)).logits.square().mean().backward()
+        gradients.append({name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None})
+    plain, again = gradients
+    assert plain.keys() == again.keys()
+    assert all(torch.allclose(plain[name], again[name], rtol=1e-4, atol=1e-5) for name in plain)
+
+
+def test_reentrant_checkpointing_of_a_rotation_is_refused():
+    model = attached_to("llama").train()
+    checkpoint(model, {"use_reentrant": True})
+    with pytest.raises(InputError, match=r"reentrant gradient checkpointing loses the gradient"):
+        model(ids_of())
+
+
+def test_in_bfloat16_the_method_is_computed_in_float32_and_outputs_stay():
+    model = model_of("bert").to(torch.bfloat16)
+    before = logits(model, ids_of())
+    vnait.attach(model)
+    assert all(weight.dtype == torch.float32 for weight in attached_owner(model).vnait.parameters())
+    assert logits(model, ids_of()).dtype == torch.bfloat16
+    assert (logits(model, ids_of()) - before).abs().max() <= 0.05 * before.abs().max()
+
+
+def test_more_words_and_tied_weights():
+    model = attached_to("gpt2")
+    told = logits(model, ids_of())
+    model.resize_token_embeddings(60, mean_resizing=False)
+    assert torch.equal(logits(model, ids_of())[..., :50], told)
+    assert model.lm_head.weight is model.get_input_embeddings().weight
+
+
+def test_methods_that_read_no_words_and_learn_nothing():
+    model, ids = model_of("gpt2"), ids_of(length=10)
+    vnait.attach(model, "sinusoidal", warm_start=None)
+    first = model(ids[:, :6], use_cache=True)
+    rest = model(ids[:, 6:], past_key_values=first.past_key_values).logits
+    assert torch.allclose(rest, logits(model, ids)[:, 6:], atol=2e-5)
+
+
+def test_an_attached_method_comes_by_name_without_its_scale(caplog):
+    model = model_of("bert")
+    with caplog.at_level(logging.INFO, logger="vnait"):
+        vnait.attach(model, "vnait", mean_length=12)
+    attached = attached_owner(model).vnait
+    assert isinstance(attached, Attached) and attached.method.scale is None
+    assert "vnait is attached without its scale" in caplog.text
+
+
+def test_an_adapter_of_a_method_of_ones_own(tmp_path):
+    def own() -> Method:
+        return Method(coordinates=Index(), encoding=Sinusoid(dim=16))
+
+    model = model_of("bert")
+    vnait.attach(model, own())
+    save_adapter(model, tmp_path / "adapter")
+    with pytest.raises(InputError, match=r"weights of a Method of your own \(Index x Sinusoid\); give it as method="):
+        load_adapter(model_of("bert"), tmp_path / "adapter")
+    load_adapter(model_of("bert"), tmp_path / "adapter", method=own())
+    with pytest.raises(InputError, match=r"does not fit: its weights aren't those of"):
+        load_adapter(model_of("bert"), tmp_path / "adapter", method=vnait.build("learned", dim=16, max_length=50))
+
+
+def test_damaged_adapters_are_refused(tmp_path):
+    folder = tmp_path / "adapter"
+    with pytest.raises(InputError, match=r"holds no adapter: it has no vnait.json"):
+        load_adapter(model_of("bert"), folder)
+    with pytest.raises(InputError, match=r"has no method attached"):
+        save_adapter(model_of("bert"), folder)
+    model = model_of("bert")
+    vnait.attach(model)
+    save_adapter(model, folder)
+    with pytest.raises(InputError, match=r"holds the method vnait; leave method= out"):
+        load_adapter(model_of("bert"), folder, method=scaled())
+    settings = json.loads((folder / "vnait.json").read_text())
+    data = (folder / "vnait.safetensors").read_bytes()
+    (folder / "vnait.safetensors").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(InputError, match=r"is damaged: its checksum is not the one in vnait.json"):
+        load_adapter(model_of("bert"), folder)
+    (folder / "vnait.safetensors").unlink()
+    with pytest.raises(InputError, match=r"is damaged: it has no vnait.safetensors"):
+        load_adapter(model_of("bert"), folder)
+    (folder / "vnait.json").write_text(json.dumps({**settings, "format": 99}))
+    with pytest.raises(InputError, match=r"is not of format 1"):
+        load_adapter(model_of("bert"), folder)
+    (folder / "vnait.json").write_text("{")
+    with pytest.raises(InputError, match=r"is damaged"):
+        load_adapter(model_of("bert"), folder)
+
+
+def test_another_class_of_the_same_weights_keeps_the_adapter(tmp_path):
+    """The checksum is of the part attached to, whatever head it carries."""
+    model = model_of("distilbert")
+    vnait.attach(model)
+    save_adapter(model, tmp_path / "adapter")
+    config = transformers.DistilBertConfig(**FAMILIES["distilbert"][2])
+    other = transformers.DistilBertForSequenceClassification(config).eval()
+    other.distilbert.load_state_dict(model_of("distilbert").distilbert.state_dict())
+    assert load_adapter(other, tmp_path / "adapter").owner == "distilbert"
