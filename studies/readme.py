@@ -26,7 +26,7 @@ def records(name: str) -> list[Record]:
 
 
 def page() -> str:
-    sections: list[Callable[[], tuple[str, str]]] = [length, algorithms, few, compact, ablations]
+    sections: list[Callable[[], tuple[str, str]]] = [length, held_out, algorithms, few, compact, ablations]
     written = [section() for section in sections]
     head = "| claim | verdict | what was found | command |\n|---|---|---|---|"
     claims = "\n".join(claim for claim, _ in written if claim)
@@ -55,10 +55,27 @@ length, and so did not learn the task. The last column is the mean over the task
     return claim, "\n\n".join([text, *tables])
 
 
+def held_out() -> tuple[str, str]:
+    found = records("held_out")
+    if not found:
+        return "", ""
+    rows = suites.summary(found)
+    claim = claimed(
+        "The same on tasks that nothing was chosen on, written after `vnait` was",
+        suites.verdict(rows, "vnait"),
+        "python studies/held_out.py",
+    )
+    tables = (f"### Held out, {tokens} tokens\n\n{by_method(found, rows, tokens)}" for tokens in (40, 320, 500))
+    return claim, "\n\n".join(
+        ["## Held-out tasks\n\nThe same budget; the tasks are in `studies/held_out.py`.", *tables]
+    )
+
+
 def by_method(found: Sequence[Record], rows: Sequence[dict[str, Any]], tokens: int) -> str:
     cells = {(row["method"], row["task"]): row for row in rows}
     names = sorted({row["method"] for row in rows}, key=list(METHODS).index)
-    tasks = [name for name in suites.TASKS if any(row["task"] == name for row in rows)]
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    tasks.sort(key=lambda name: list(suites.TASKS).index(name) if name in suites.TASKS else len(suites.TASKS))
     lines: list[list[object]] = []
     for name in names:
         own = [one for one in found if one.method == name]

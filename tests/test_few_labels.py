@@ -102,41 +102,54 @@ def test_only_what_both_have_is_compared():
 # The verdict
 
 
+def judged(found: list[Record]) -> tuple[str, str]:
+    return verdict(found, sets=("trec", "subj"), shots=(8, 16))
+
+
 def test_the_claim_is_confirmed_where_all_it_asks_holds():
-    word, said = verdict(made_up(claim()))
+    word, said = judged(made_up(claim()))
     assert word == "confirmed"
     assert said.startswith("nearest of 1 methods, pooled: none +10.0 [+9.")
 
 
 def test_a_method_that_is_ahead_pooled_refutes_it():
-    word, said = verdict(made_up(claim(none_trec=0.9)))
+    word, said = judged(made_up(claim(none_trec=0.9)))
     assert word == "refuted" and "against the claim: none -5.0" in said
 
 
 def test_a_baseline_ahead_on_one_set_refutes_it_though_the_pool_is_far_ahead():
     scores = claim(**{"average-logreg_subj": 0.72})
-    word, said = verdict(made_up(scores))
+    word, said = judged(made_up(scores))
     assert word == "refuted" and "average-logreg on subj -2.0" in said
 
 
 def test_level_with_a_baseline_is_enough_but_not_where_order_matters():
     level = {"average-logreg_subj": 0.701}
-    assert verdict(made_up(claim(**level)))[0] == "confirmed"
-    assert verdict(made_up(claim(**{"average-logreg_trec": 0.7})))[0] == "refuted"
-    word, said = verdict(made_up(claim(**{"average-logreg_trec": 0.699})))
+    assert judged(made_up(claim(**level)))[0] == "confirmed"
+    assert judged(made_up(claim(**{"average-logreg_trec": 0.7})))[0] == "refuted"
+    word, said = judged(made_up(claim(**{"average-logreg_trec": 0.699})))
     assert word == "undecided" and "not told apart: average-logreg on trec +0.1" in said
 
 
 def test_pooled_differences_inside_the_noise_decide_nothing():
     scores = claim(none_trec=0.699, none_subj=0.699)
-    assert verdict(made_up(scores))[0] == "undecided"
+    assert judged(made_up(scores))[0] == "undecided"
 
 
 def test_few_splits_and_nothing_to_compare_with_are_undecided():
     few = {key: values[:9] for key, values in claim().items()}
-    word, said = verdict(made_up(few))
+    word, said = judged(made_up(few))
     assert word == "undecided" and "9 splits, fewer than 10" in said
-    assert verdict(made_up({("trec", "none"): [0.5] * 10})) == ("undecided", "vnait was compared with nothing")
+    assert judged(made_up({("trec", "none"): [0.5] * 10})) == ("undecided", "vnait was compared with nothing")
+
+
+def test_what_was_not_run_leaves_it_open_unless_a_set_refutes_it_alone():
+    word, said = verdict(made_up(claim()), shots=(8, 16))
+    assert word == "undecided" and said.endswith("not run yet: mr, cola, ag_news, bbc_news, tnews, eprstmt, splice")
+    word, said = verdict(made_up(claim()), sets=("trec", "subj"))
+    assert word == "undecided" and said.endswith("not run yet: 32 labels, 64 labels, 128 labels")
+    assert verdict(made_up(claim(none_trec=0.9)))[0] == "undecided"  # ahead in the pool, which is not whole
+    assert verdict(made_up(claim(**{"average-logreg_subj": 0.72})))[0] == "refuted"
 
 
 # Runs

@@ -161,12 +161,19 @@ def paired(found: Sequence[Record], method: str = "vnait") -> list[dict[str, Any
     ]
 
 
-def verdict(found: Sequence[Record], method: str = "vnait") -> tuple[str, str]:
+def verdict(
+    found: Sequence[Record],
+    method: str = "vnait",
+    *,
+    sets: Sequence[str] = tuple(SETS),
+    shots: Sequence[int] = SHOTS,
+) -> tuple[str, str]:
     """The claim that `method` learns better from few labels, judged by the areas under the learning curves, paired over splits.
 
     It asks three things: pooled over sets, above every other method; on no set below a baseline; above both baselines where order
     matters (TREC, CoLA, splice). "confirmed" where every interval says so (the second: no interval is wholly below zero), "refuted" where
-    a mean contradicts it, "undecided" where only an interval does not suffice, or with fewer than 10 splits.
+    a mean contradicts it, "undecided" where only an interval does not suffice, with fewer than 10 splits, or while some of `sets` or
+    `shots` are missing, unless a set that is there refutes it alone.
     """
     asked = list(_asked(paired(found, method)))
     if not asked:
@@ -181,6 +188,10 @@ def verdict(found: Sequence[Record], method: str = "vnait") -> tuple[str, str]:
     fewest = min(row["splits"] for row, _ in asked)
     if fewest < SPLITS:
         return "undecided", "; ".join([*said, f"{fewest} splits, fewer than {SPLITS}"])
+    left = [name for name in sets if all(row["set"] != name for row, _ in asked)]
+    left += [f"{count} labels" for count in shots if all(record.data["shots"] != count for record in found)]
+    if left and not any(row["set"] for row in wrong):
+        return "undecided", "; ".join([*said, f"not run yet: {', '.join(left)}"])
     return ("refuted" if wrong else "undecided" if open_ else "confirmed"), "; ".join(said)
 
 

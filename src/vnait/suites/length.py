@@ -49,7 +49,7 @@ class Setting:
     tests: int = 200
 
 
-QUICK = Setting(steps=250, tests=100)
+QUICK = Setting(steps=160, tests=50)
 
 
 def run_suite(
