@@ -51,8 +51,7 @@ One budget for all: {run["steps"]:,} steps of {run["batch"]} texts, {run["num_hi
 dropout; {run["tests"]} new texts a length. Accuracy in %, the mean over seeds; in brackets where a method stayed below 90 at the training
 length, and so did not learn the task. The last column is the mean over the tasks at that length with its 95 % interval over seeds. 80 and
 160 tokens are in the records. The tasks are in `src/vnait/suites/tasks.py`."""
-    tables = (f"### {tokens} tokens\n\n{by_method(found, rows, tokens)}" for tokens in (40, 320, 500))
-    return claim, "\n\n".join([text, *tables])
+    return claim, "\n\n".join([text, *by_length(found, rows, "")])
 
 
 def held_out() -> tuple[str, str]:
@@ -65,10 +64,12 @@ def held_out() -> tuple[str, str]:
         suites.verdict(rows, "vnait"),
         "python studies/held_out.py",
     )
-    tables = (f"### Held out, {tokens} tokens\n\n{by_method(found, rows, tokens)}" for tokens in (40, 320, 500))
-    return claim, "\n\n".join(
-        ["## Held-out tasks\n\nThe same budget; the tasks are in `studies/held_out.py`.", *tables]
-    )
+    text = "## Held-out tasks\n\nThe same budget; the tasks are in `studies/held_out.py`."
+    return claim, "\n\n".join([text, *by_length(found, rows, "Held out, ")])
+
+
+def by_length(found: Sequence[Record], rows: Sequence[dict[str, Any]], head: str) -> list[str]:
+    return [f"### {head}{tokens} tokens\n\n{by_method(found, rows, tokens)}" for tokens in (40, 320, 500)]
 
 
 def by_method(found: Sequence[Record], rows: Sequence[dict[str, Any]], tokens: int) -> str:

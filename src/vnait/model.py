@@ -227,7 +227,7 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
     """One answer a text, from the mean over its real tokens: classes, or numbers with problem_type="regression".
 
     logits = classifier(mean of the last states) + average(mean of the semantic vectors). `average` starts at zero and takes no part in
-    gradient descent: `vnait.fit` sets it to a logistic regression.
+    gradient descent: `vnait.train.fit` sets it to a logistic regression.
     """
 
     def __init__(self, config: VnaitConfig) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -67,14 +67,9 @@ def leftover(owner: PreTrainedModel) -> float:
     ids = probe_ids(owner, 1, 6)
     other = ids[:, [3, 0, 4, 2, 1, 5]]
     causal = looks_back(owner)
-    with _nowhere(owner), _first_layer(owner) if causal else _as_it_is():
+    with _nowhere(owner), _first_layer(owner) if causal else nullcontext():
         one, two = states(owner, ids)[0, -1], states(owner, other)[0, -1]
     return float((one - two).abs().max() / one.abs().max().clamp(min=1e-30))
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def running(coordinates: nn.Module, vectors: Tensor, mask: Mask) -> At:
     elif type(coordinates) is not Running:
         return rank(mask).float()
     assert isinstance(coordinates, Span)
-    return coordinates.since_start(vectors, mask).float() / unit_gap(coordinates.min_gap)
+    return coordinates.since_start(coordinates.gaps(vectors, mask), mask).float() / unit_gap(coordinates.min_gap)
 
 
 def unit_gap(min_gap: float) -> float:

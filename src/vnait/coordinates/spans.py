@@ -92,9 +92,9 @@ class Span(nn.Module):
         exact = self.normalization == "none"
         return _log_softplus(z.to(torch.float64 if exact else _precision(vectors, mask, self.min_gap)))
 
-    def since_start(self, vectors: Vectors, mask: Mask) -> Line:
+    def since_start(self, log_gaps: Line, mask: Mask) -> Line:
         """R_i - R_1 (B, T): the distance from the first token, in the source's own gaps."""
-        running = _running(self.gaps(vectors, mask), mask, self.min_gap)
+        running = _running(log_gaps, mask, self.min_gap)
         # Padding is left out of the smallest and filled in last: where it ties with R_1 it would take a share of the gradient.
         return nearest_real(running - running.masked_fill(~mask, torch.inf).amin(-1, keepdim=True), mask)
 
@@ -229,8 +229,9 @@ class Start(nn.Module):
         return self.running.per_sentence
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
-        line = self.running(vectors, mask)
-        return torch.cat([line, self.running.since_start(vectors, mask)[..., None].to(line.dtype)], -1)
+        log_gaps = self.running.gaps(vectors, mask)
+        line, since = self.running.locate(log_gaps, mask), self.running.since_start(log_gaps, mask)
+        return torch.cat([line, since[..., None].to(line.dtype)], -1)
 
 
 def _source(

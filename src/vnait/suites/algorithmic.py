@@ -24,24 +24,21 @@ from vnait.model import VnaitConfig, VnaitForTokenClassification, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
 from vnait.suites.algorithms import ALGORITHMS, Algorithm, Texts
-from vnait.suites.cells import Watch, in_bulk, run_cells
-from vnait.suites.together import train_together
+from vnait.suites.cells import Budget, Watch, run_cells, trained
 from vnait.threads import one_thread
 
 TRAINED = 40
 LENGTHS = (40, 60, 120, 200, 300, 400, 500)
 FAR = LENGTHS[1:]  # their mean, 263, is about the 270.5 of 41 ... 500
-AHEAD, SEEDS = (
-    0.12,
-    3,
-)  # what the claim asks over the best non-randomized method, and from how many seeds on it is judged
+AHEAD = 0.12  # what the claim asks over the best non-randomized method
+SEEDS = 3  # from how many on it is judged
 TESTS_FROM = 1_000_000  # seeds of test texts; training's are below
 FEWEST_TEXTS = 8
 PAIRS = 4_000_000  # of tokens at a time in a test: a bias of long texts is large
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class Setting(Budget):
     """One budget for every method and task. Every text of a batch has the same length, drawn evenly from 1 to 40.
 
     As in the papers there are 5 layers, 8 heads and a width of 64; they have feedforward layers of 256, and far more steps.
@@ -127,30 +124,11 @@ def _record(
 def fit(method: str, task: str, seeds: Sequence[int], setting: Setting) -> list[VnaitForTokenClassification]:
     """A trained model a seed, which decides its starting weights and its texts."""
     models = [new_model(method, task, seed, setting) for seed in seeds]
-    torch.manual_seed(0)  # what a method draws in training is drawn for all seeds at once
 
-    def loss(model: Any, ids: Tensor, labels: Tensor) -> Tensor:
-        real = torch.ones(ids.shape)  # given, since no mask can be checked inside vmap
-        found: Tensor = model(ids, real, labels=labels).loss
-        return found
+    def make(count: int, length: int, random: Generator) -> tuple[Tensor, Tensor]:
+        return asked(task, ALGORITHMS[task].make(count, length, random))
 
-    train_together(
-        models,
-        in_bulk(
-            lambda count, length, random: asked(task, ALGORITHMS[task].make(count, length, random)),
-            shortest=1,
-            longest=TRAINED,
-            seeds=seeds,
-            steps=setting.steps,
-            batch=setting.batch,
-        ),
-        loss,
-        steps=setting.steps,
-        learning_rate=setting.learning_rate,
-        weight_decay=setting.weight_decay,
-        warmup=setting.warmup,
-    )
-    return [model.eval() for model in models]
+    return trained(models, make, shortest=1, longest=TRAINED, seeds=seeds, budget=setting)
 
 
 def new_model(method: str, task: str, seed: int, setting: Setting) -> VnaitForTokenClassification:

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from vnait import record as records
 from vnait.errors import InputError
 from vnait.methods import METHODS
 from vnait.record import Record
+from vnait.suites.together import train_together
 
 Watch = Callable[[int, int, Record | None], None]
+Make = Callable[[int, int, Generator], tuple[Tensor, Tensor]]
+Model = TypeVar("Model", bound=nn.Module)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What a suite gives every method and task alike."""
+
+    steps: int
+    batch: int
+    learning_rate: float
+    warmup: int
+    weight_decay: float
 
 
 def run_cells(
@@ -55,8 +70,31 @@ def run_cells(
     return records.resumed(path, cells, results, watch)
 
 
+def trained(
+    models: list[Model], make: Make, *, shortest: int, longest: int, seeds: Sequence[int], budget: Budget
+) -> list[Model]:
+    """The models, each trained on its seed's texts, ready to be tested."""
+    torch.manual_seed(0)  # what a method draws in training is drawn for all seeds at once
+
+    def loss(model: Any, ids: Tensor, labels: Tensor) -> Tensor:
+        real = torch.ones(ids.shape)  # given, since no mask can be checked inside vmap
+        found: Tensor = model(ids, real, labels=labels).loss
+        return found
+
+    train_together(
+        models,
+        in_bulk(make, shortest=shortest, longest=longest, seeds=seeds, steps=budget.steps, batch=budget.batch),
+        loss,
+        steps=budget.steps,
+        learning_rate=budget.learning_rate,
+        weight_decay=budget.weight_decay,
+        warmup=budget.warmup,
+    )
+    return [model.eval() for model in models]
+
+
 def in_bulk(
-    make: Callable[[int, int, Generator], tuple[Tensor, Tensor]],
+    make: Make,
     *,
     shortest: int,
     longest: int,

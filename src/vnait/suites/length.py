@@ -10,32 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from vnait import record as records
 from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
-from vnait.suites.cells import Watch, in_bulk, run_cells
+from vnait.suites.cells import Budget, Watch, run_cells, trained
 from vnait.suites.tasks import SHORTEST, TASKS, VOCABULARY, Task
-from vnait.suites.together import train_together
 from vnait.threads import one_thread
 
 TRAINED = 40
 LENGTHS = (40, 80, 160, 320, 500)
 FAR = (320, 500)
 LEARNED = 0.9  # below it at the training length a method has not learned the task, and its far lengths say nothing of generalization
-EACH, ALL, SEEDS = (
-    0.95,
-    0.98,
-    3,
-)  # what the claim asks of every task, of their mean, and from how many seeds on it is judged
+EACH, ALL = 0.95, 0.98  # what the claim asks of every task, and of their mean
+SEEDS = 3  # from how many on it is judged
 TESTS_FROM = 1_000_000  # seeds of test texts; training's are below
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class Setting(Budget):
     """One budget for every method and task. Every text of a batch has the same length, drawn evenly from 8 to 40."""
 
     steps: int = 1000
@@ -113,30 +109,7 @@ def _record(
 def fit(method: str, task: str, seeds: Sequence[int], setting: Setting) -> list[VnaitForSequenceClassification]:
     """A trained classifier a seed, which decides its starting weights and its texts."""
     models = [new_model(method, task, seed, setting) for seed in seeds]
-    torch.manual_seed(0)  # what a method draws in training is drawn for all seeds at once
-
-    def loss(model: Any, ids: Tensor, classes: Tensor) -> Tensor:
-        real = torch.ones(ids.shape)  # given, since no mask can be checked inside vmap
-        found: Tensor = model(ids, real, labels=classes).loss
-        return found
-
-    train_together(
-        models,
-        in_bulk(
-            TASKS[task].make,
-            shortest=SHORTEST,
-            longest=TRAINED,
-            seeds=seeds,
-            steps=setting.steps,
-            batch=setting.batch,
-        ),
-        loss,
-        steps=setting.steps,
-        learning_rate=setting.learning_rate,
-        weight_decay=setting.weight_decay,
-        warmup=setting.warmup,
-    )
-    return [model.eval() for model in models]
+    return trained(models, TASKS[task].make, shortest=SHORTEST, longest=TRAINED, seeds=seeds, budget=setting)
 
 
 def new_model(method: str, task: str, seed: int, setting: Setting) -> VnaitForSequenceClassification:
