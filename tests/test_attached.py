@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import logging
 import math
@@ -17,8 +18,9 @@ from torch import Tensor, nn
 import vnait
 from conftest import unchecked
 from vnait import InputError, Method
-from vnait.attached import load_adapter, save_adapter
-from vnait.attached.attaching import attached_owner
+from vnait.attached import FAMILIES as TYPES
+from vnait.attached import Family, load_adapter, save_adapter
+from vnait.attached.attaching import attached_owners
 from vnait.attached.old import Rows, Waves, running
 from vnait.attached.telling import Attached
 from vnait.coordinates import Index, Running
@@ -64,10 +66,41 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", GROUPED),
     "mistral": ("MistralForCausalLM", "MistralConfig", GROUPED),
     "modernbert": ("ModernBertForMaskedLM", "ModernBertConfig", {**SMALL, "cls_token_id": 1, "sep_token_id": 2}),
+    "bloom": ("BloomForCausalLM", "BloomConfig", {"vocab_size": 50, "hidden_size": 16, "n_layer": 2, "n_head": 2}),
+    "t5": (
+        "T5ForConditionalGeneration",
+        "T5Config",
+        {
+            "vocab_size": 50,
+            "d_model": 16,
+            "d_kv": 8,
+            "d_ff": 32,
+            "num_layers": 2,
+            "num_heads": 2,
+            "decoder_start_token_id": 0,
+        },
+    ),
+    "bart": (
+        "BartForConditionalGeneration",
+        "BartConfig",
+        {
+            "vocab_size": 50,
+            "d_model": 16,
+            "encoder_layers": 2,
+            "decoder_layers": 3,
+            "encoder_attention_heads": 2,
+            "decoder_attention_heads": 4,
+            "encoder_ffn_dim": 32,
+            "decoder_ffn_dim": 32,
+            "max_position_embeddings": ROWS,
+        },
+    ),
 }
-DECODERS = ["gpt2", "llama", "qwen3", "mistral"]
+DECODERS = ["gpt2", "bloom", "llama", "qwen3", "mistral"]
+TWO_SIDED = ["t5", "bart"]
+ONE_SIDED = [name for name in FAMILIES if name not in TWO_SIDED]
 ROTARY = ["llama", "qwen3", "mistral", "modernbert"]
-TABLES = ["bert", "roberta", "distilbert", "electra", "gpt2"]
+TABLES = ["bert", "roberta", "distilbert", "electra", "gpt2"]  # of one side
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -80,8 +113,18 @@ def model_of(family: str, **changes: Any) -> Any:
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.ndim > 1:
-                    weight.mul_(6)
+                    weight.mul_(2 if family == "t5" else 6)  # T5's scores are not divided by the root of their width
     return model
+
+
+def attached_owner(model: nn.Module) -> Any:
+    """Of a model of one side."""
+    (owner,) = attached_owners(model).values()
+    return owner
+
+
+def sides(model: nn.Module) -> list[Attached]:
+    return [owner.vnait for owner in attached_owners(model).values()]
 
 
 def method_of(family: str) -> str:
@@ -94,9 +137,10 @@ def attached_to(family: str, **options: Any) -> Any:
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(1)
         vnait.attach(model, method_of(family), **options)
-        for name, weight in attached_owner(model).vnait.named_parameters():
-            if not name.startswith("old."):
-                weight.add_(torch.randn_like(weight), alpha=0.3)
+        for side in sides(model):
+            for name, weight in side.named_parameters():
+                if not name.startswith("old."):
+                    weight.add_(torch.randn_like(weight), alpha=0.3)
     return model
 
 
@@ -113,7 +157,15 @@ def ids_of(rows: int = 2, length: int = 20) -> Tensor:
 
 @torch.no_grad()
 def logits(model: nn.Module, ids: Tensor, **more: Any) -> Tensor:
-    return model(ids, **{"attention_mask": torch.ones_like(ids), **more}).logits
+    return forward(model, ids, **more).logits
+
+
+def forward(model: nn.Module, ids: Tensor, **more: Any) -> Any:
+    """Both sides of an encoder-decoder read the same text, unless something else is given."""
+    given = {"attention_mask": torch.ones_like(ids), **more}
+    if model.config.is_encoder_decoder:
+        given = {"decoder_input_ids": ids, "decoder_attention_mask": given["attention_mask"], **given}
+    return model(ids, **given)
 
 
 @every_family
@@ -158,15 +210,15 @@ def test_a_position_of_its_own_is_gone_in_a_cold_start(family):
     assert not torch.allclose(after, before, atol=0.1)
 
 
-_TABLES = ("position_embeddings.weight", "wpe.weight")
+_TABLES = ("position_embeddings.weight", "wpe.weight", "embed_positions.weight")
 
 
 @every_family
 def test_gradients_reach_every_new_parameter_and_the_models_own(family):
     model = attached_to(family).train()
-    always(attached_owner(model).vnait.method)
-    out = model(ids_of(), attention_mask=torch.ones(2, 20, dtype=torch.long)).logits
-    out.square().mean().backward()
+    for side in sides(model):
+        always(side.method)
+    forward(model, ids_of()).logits.square().mean().backward()
     for name, weight in model.named_parameters():
         silent = name.endswith(_TABLES)
         assert weight.requires_grad != silent
@@ -177,28 +229,28 @@ def test_gradients_reach_every_new_parameter_and_the_models_own(family):
 @every_family
 def test_the_input_is_the_formula(family):
     """x = e + old(p) + gate * (method(e) - e), with the method at vectors of a root mean square near 1."""
-    attached, mask = attached_owner(attached_to(family)).vnait, torch.ones(1, 50, dtype=torch.bool)
+    mask = torch.ones(1, 50, dtype=torch.bool)
     e = model_of(family).get_input_embeddings().weight.detach()[None]
-    told = attached.method(e / attached.loud, mask)
-    old = (
-        0 if attached.old is None else attached.old.read(running(attached.method.coordinates, e / attached.loud, mask))
-    )
-    expected = e + old + attached.gate * (told.x * attached.loud - e)
-    assert torch.allclose(attached(e, mask).x, expected, atol=1e-6)
-    assert 0.7 < (e / attached.loud).square().mean().sqrt() < 1.43
-    assert math.log2(attached.loud).is_integer()
+    for attached in sides(attached_to(family)):
+        told = attached.method(e / attached.loud, mask)
+        place = running(attached.method.coordinates, e / attached.loud, mask)
+        old = 0 if attached.old is None else attached.old.read(place)
+        expected = e + old + attached.gate * (told.x * attached.loud - e)
+        assert torch.allclose(attached(e, mask).x, expected, atol=1e-6)
+        assert 0.7 < (e / attached.loud).square().mean().sqrt() < 1.43
+        assert math.log2(attached.loud).is_integer()
 
 
 @every_family
 def test_at_the_start_the_gate_and_the_places_learn(family):
     model = model_of(family)
     vnait.attach(model, method_of(family))
-    model(ids_of(), attention_mask=torch.ones(2, 20, dtype=torch.long)).logits.square().mean().backward()
-    attached = attached_owner(model).vnait
-    source = "tell.weight" if family in DECODERS else "source.z"
-    places = next(weight for name, weight in attached.named_parameters() if name.endswith(source))
-    assert attached.gate.grad.abs().max() > 0
-    assert places.grad.abs().max() > 0
+    forward(model, ids_of()).logits.square().mean().backward()
+    for attached in sides(model):
+        source = "tell.weight" if attached.causal else "source.z"
+        places = next(weight for name, weight in attached.named_parameters() if name.endswith(source))
+        assert attached.gate.grad.abs().max() > 0
+        assert places.grad.abs().max() > 0
 
 
 @every_family
@@ -210,7 +262,7 @@ def test_padding_on_either_side_changes_nothing(family, warm_start):
         padded = nn.functional.pad(ids, side)
         mask = nn.functional.pad(torch.ones_like(ids), side)
         got = logits(model, padded, attention_mask=mask)[:, side[0] : side[0] + 9]
-        assert torch.allclose(got, alone, atol=2e-5), (got - alone).abs().max()
+        assert (got - alone).abs().max() <= 2e-5 * alone.abs().max()
 
 
 @every_family
@@ -223,6 +275,12 @@ def test_texts_may_be_longer_than_the_table(family):
 def test_vectors_of_the_callers_own_are_told_where_they_are(family):
     model, ids = attached_to(family), ids_of()
     vectors = model.get_input_embeddings()(ids).detach()
+    if family in TWO_SIDED:
+        real = torch.ones_like(ids)
+        given = {"inputs_embeds": vectors, "decoder_inputs_embeds": vectors, "decoder_attention_mask": real}
+        with torch.no_grad():
+            assert torch.allclose(model(**given, attention_mask=real).logits, logits(model, ids), atol=1e-6)
+        return
     with torch.no_grad():
         got = model(inputs_embeds=vectors, attention_mask=torch.ones_like(ids)).logits
         bare = [model(ids).logits]
@@ -239,7 +297,8 @@ def test_a_copy_is_a_model_of_its_own(family):
     twin = copy.deepcopy(model)
     assert torch.equal(logits(twin, ids), told)
     with torch.no_grad():
-        attached_owner(twin).vnait.gate.add_(1)
+        for side in sides(twin):
+            side.gate.add_(1)
     assert not torch.equal(logits(twin, ids), told)
     vnait.detach(twin)
     assert torch.equal(logits(model, ids), told)
@@ -315,6 +374,100 @@ def test_a_cache_from_before_is_refused():
         model.transformer(ids_of(length=1), past_key_values=(1, 2))
 
 
+@pytest.mark.parametrize("family", TWO_SIDED)
+@pytest.mark.parametrize("cross", ["source", "target", "relative", None])
+def test_an_encoder_decoder_writes_the_same_with_a_cache_and_in_a_padded_batch(family, cross):
+    model = attached_to(family, cross=cross)
+    short, long = ids_of(rows=1, length=5), ids_of(rows=1, length=8)
+    real = torch.ones_like(short)
+    starts = torch.tensor([[4, 7, 9]])
+    alone = logits(model, short, decoder_input_ids=starts, decoder_attention_mask=torch.ones_like(starts))
+    for side in [(3, 0), (0, 3)]:
+        batch = torch.cat([nn.functional.pad(short, side), long])
+        mask = torch.cat([nn.functional.pad(real, side), torch.ones_like(long)])
+        given = {"decoder_input_ids": starts.expand(2, -1), "decoder_attention_mask": torch.ones(2, 3)}
+        got = logits(model, batch, attention_mask=mask, **given)[:1]
+        assert (got - alone).abs().max() <= 2e-5 * alone.abs().max()
+
+        def written(ids: Tensor, mask: Tensor, cached: bool, beams: int) -> Tensor:
+            settings = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+            return model.generate(ids, attention_mask=mask, use_cache=cached, num_beams=beams, **settings)
+
+        for beams in (1, 3):
+            with_cache = written(batch, mask, True, beams)
+            assert torch.equal(with_cache, written(batch, mask, False, beams))
+            assert torch.equal(with_cache[:1], written(short, real, True, beams))
+
+
+@pytest.mark.parametrize("family", TWO_SIDED)
+def test_what_cross_attention_is_told_starts_at_nothing_and_learns(family):
+    before = logits(model_of(family), ids_of())
+    told = {}
+    for cross in ["source", "target", "relative"]:
+        model = model_of(family)
+        vnait.attach(model, cross=cross)
+        assert (logits(model, ids_of()) - before).abs().max() <= 1e-5 * before.abs().max()
+        assert vnait.audit(model).sources[-1].path.endswith("decoder.vnait.crossing")
+        forward(model, ids_of()).logits.square().mean().backward()
+        crossing = sides(model)[1].crossing
+        first = crossing.buckets.weight if cross == "relative" else crossing.place.gate
+        assert first.grad.abs().max() > 0
+        told[cross] = logits(attached_to(family, cross=cross), ids_of())
+    plain = logits(attached_to(family), ids_of())
+    assert all(not torch.allclose(found, plain, atol=1e-2) for found in told.values())
+
+
+@pytest.mark.parametrize("family", TWO_SIDED)
+def test_crossing_symmetries(family):
+    """STUDIES B2, on the whole model: which order of the source's words cross-attention can tell."""
+    ids, turned = ids_of(rows=1, length=6), [3, 0, 5, 1, 4, 2]
+    changed = {}
+    for cross in ["source", "target", "relative", None]:
+        model = attached_to(family, cross=cross)
+        decoder = list(attached_owners(model).values())[1]
+        for side in sides(model):  # nothing but cross-attention is told
+            side.gate.data.zero_()
+        states = torch.randn(1, 6, 16, generator=torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            one, two = (
+                decoder(input_ids=ids, encoder_hidden_states=source, attention_mask=torch.ones_like(ids))[0]
+                for source in (states, states[:, turned])
+            )
+        changed[cross] = float((one - two).abs().max())
+    assert changed["target"] <= 1e-4 and changed[None] <= 1e-4
+    assert changed["source"] > 1e-2 and changed["relative"] > 1e-2
+
+
+def test_a_family_is_added_in_a_line():
+    """One whose table has a name that says nothing."""
+    model = model_of("bert")
+    model.config.model_type = "one-of-mine"
+    embeddings = model.bert.embeddings
+    embeddings.whereabouts = embeddings.position_embeddings
+    del embeddings.position_embeddings
+    embeddings.forward = functools.partial(_with_whereabouts, embeddings)
+    before = logits(model, ids_of())
+    with pytest.raises(InputError, match=r"found nothing; take one of .* vnait.attached.FAMILIES"):
+        vnait.attach(model)
+    TYPES["one-of-mine"] = Family(tables=("embeddings.whereabout",))
+    try:
+        with pytest.raises(InputError, match=r"BertModel has no embeddings.whereabout, which vnait.attached.FAMILIES"):
+            vnait.attach(model)
+        TYPES["one-of-mine"] = Family(tables=("embeddings.whereabouts",))
+        assert vnait.attach(model).difference <= 2e-6
+    finally:
+        del TYPES["one-of-mine"]
+    assert torch.allclose(logits(model, ids_of()), before, atol=1e-5)
+
+
+def _with_whereabouts(
+    embeddings: Any, input_ids: Tensor | None, inputs_embeds: Tensor | None, position_ids: Tensor | None, **kwargs: Any
+) -> Tensor:
+    vectors = embeddings.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+    places = torch.arange(vectors.shape[1]) if position_ids is None else position_ids
+    return embeddings.LayerNorm(vectors + embeddings.whereabouts(places))
+
+
 @pytest.mark.parametrize("family", TABLES)
 def test_a_fit_needs_few_waves_for_a_smooth_table(family, caplog):
     model = model_of(family)
@@ -355,7 +508,7 @@ def test_a_rotation_by_learned_places(family):
     assert not torch.allclose(logits(model, ids), before, atol=1e-2)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "bloom"])
 def test_a_bias_of_the_scores_is_carried_where_the_attention_takes_one(family):
     model, ids = model_of(family), ids_of(length=12)
     vnait.attach(model, "alibi", warm_start=None)
@@ -399,19 +552,21 @@ def test_a_learned_bias_gets_its_gradient():
 def test_an_audit_names_what_tells_position_and_finds_nothing_else(family):
     model = model_of(family)
     before = vnait.audit(model)
-    assert [source.kind for source in before.sources] == ["rotation" if family in ROTARY else "position table"]
+    kind = "rotation" if family in ROTARY else "bias of distances" if family in ["bloom", "t5"] else "position table"
+    assert {source.kind for source in before.sources} == {kind}
+    assert len(before.sources) == (2 if family in TWO_SIDED else 1)
     assert before.leftover > 1e-3
     vnait.attach(model, method_of(family), warm_start=None)
     after = vnait.audit(model)
-    assert [source.speaks for source in after.sources] == [False, True]
+    assert [source.speaks for source in after.sources] == [False, True] * len(before.sources)
     assert after.leftover < 1e-5
-    assert after.sources[-1].path == "vnait"
+    assert all(source.path.endswith("vnait") == source.speaks for source in after.sources)
 
 
-@every_family
+@pytest.mark.parametrize("family", ONE_SIDED)
 def test_in_one_layer_with_all_coordinates_at_zero_the_order_says_nothing(family):
     """The audit's own claim, without the audit."""
-    layers = "n_layers" if family == "distilbert" else "n_layer" if family == "gpt2" else "num_hidden_layers"
+    layers = "n_layers" if family == "distilbert" else "n_layer" if family in ["gpt2", "bloom"] else "num_hidden_layers"
     model = model_of(family, **{layers: 1})
     vnait.attach(model, method_of(family))
     attached_owner(model).vnait.silent = True
@@ -441,10 +596,12 @@ def test_position_from_elsewhere_is_measured_and_refused():
     assert vnait.audit(model).leftover > 1e-3
 
 
-def t5() -> nn.Module:
-    return transformers.T5Model(
-        transformers.T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+def deberta() -> nn.Module:
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.DebertaV2Config(
+        vocab_size=50, **small, relative_attention=True, pos_att_type=["c2p"], position_biased_input=False
     )
+    return transformers.DebertaV2Model(config)
 
 
 def canine() -> nn.Module:
@@ -456,10 +613,6 @@ def canine() -> nn.Module:
         "num_hash_buckets": 16,
     }
     return transformers.CanineModel(transformers.CanineConfig(**small, max_position_embeddings=64))
-
-
-def bloom() -> nn.Module:
-    return transformers.BloomModel(transformers.BloomConfig(vocab_size=50, hidden_size=16, n_layer=1, n_head=2))
 
 
 def scaled() -> Method:
@@ -512,8 +665,24 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], dict[str, Any], str]] = {
         {"method": Method(coordinates=Index(), encoding=Silent()), "mean_length": 3},
         "options mean_length were given with a Method",
     ),
-    "two sides": (t5, {}, "T5Model can't be attached to: exactly one part .* it has 2 of them .* take one of BERT"),
-    "alibi inside": (bloom, {}, "BloomModel also tells position inside its layers .*build_alibi_tensor"),
+    "a decoder without one": (
+        lambda: model_of("bert"),
+        {"decoder": "vnait-causal"},
+        "decoder= is for an encoder-decoder, and BertForMaskedLM has one side",
+    ),
+    "nothing to cross": (lambda: model_of("gpt2"), {"cross": "source"}, "cross= is for an encoder-decoder"),
+    "a crossing": (lambda: model_of("t5"), {"cross": "both"}, "cross='both' is not known; take source, target"),
+    "a decoder that sees the future": (
+        lambda: model_of("t5"),
+        {"decoder": "vnait"},
+        "vnait tells a token what follows it, and T5ForConditionalGeneration reads from left to right",
+    ),
+    "a bias for a model that drops it": (
+        lambda: model_of("bloom"),
+        {"method": "alibi", "warm_start": None},
+        "alibi tells a bias, and the attention of BloomForCausalLM does not take one",
+    ),
+    "a bias inside": (deberta, {}, "DebertaV2Model also tells position inside its layers .*rel_embeddings"),
     "no words": (canine, {}, "CanineModel can't be attached to: .* it has none; take one of BERT"),
     "no transformer": (lambda: nn.Linear(2, 2), {}, "Linear can't be attached to: .* it has none; take one of BERT"),
 }
@@ -608,22 +777,25 @@ def checkpoint(model: Any, settings: dict[str, Any] | None = None) -> None:
     getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)(settings)
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "bloom", "t5", "bart"])
 def test_gradient_checkpointing_gives_the_same_gradients(family):
     gradients = []
     for checkpointing in (False, True):
         model = attached_to(family)
+        for side in sides(model):
+            always(side.method)  # two runs would draw two numbers
         for part in model.modules():
             if isinstance(part, nn.Dropout):
                 part.p = 0.0
-        always(attached_owner(model).vnait.method)  # two runs would draw two numbers
+            elif isinstance(getattr(part, "dropout", None), float):
+                part.dropout = 0.0
         if checkpointing:
             checkpoint(model)
-        model.train()(ids_of(), attention_mask=torch.ones(2, 20)).logits.square().mean().backward()
+        forward(model.train(), ids_of()).logits.square().mean().backward()
         gradients.append({name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None})
     plain, again = gradients
     assert plain.keys() == again.keys()
-    assert all(torch.allclose(plain[name], again[name], rtol=1e-4, atol=1e-5) for name in plain)
+    assert all((plain[name] - again[name]).abs().max() <= 1e-5 * plain[name].abs().max() for name in plain)
 
 
 def test_reentrant_checkpointing_of_a_rotation_is_refused():
@@ -701,7 +873,7 @@ def test_damaged_adapters_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"is damaged: it has no vnait.safetensors"):
         load_adapter(model_of("bert"), folder)
     (folder / "vnait.json").write_text(json.dumps({**settings, "format": 99}))
-    with pytest.raises(InputError, match=r"is not of format 1"):
+    with pytest.raises(InputError, match=r"is not of format 2"):
         load_adapter(model_of("bert"), folder)
     (folder / "vnait.json").write_text("{")
     with pytest.raises(InputError, match=r"is damaged"):
@@ -716,4 +888,4 @@ def test_another_class_of_the_same_weights_keeps_the_adapter(tmp_path):
     config = transformers.DistilBertConfig(**FAMILIES["distilbert"][2])
     other = transformers.DistilBertForSequenceClassification(config).eval()
     other.distilbert.load_state_dict(model_of("distilbert").distilbert.state_dict())
-    assert load_adapter(other, tmp_path / "adapter").owner == "distilbert"
+    assert load_adapter(other, tmp_path / "adapter").owner == ("distilbert",)

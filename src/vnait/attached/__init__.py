@@ -3,5 +3,17 @@
 from vnait.attached.adapters import load_adapter, save_adapter
 from vnait.attached.attaching import Attachment, attach, detach
 from vnait.attached.auditing import Audit, Source, audit
+from vnait.attached.finding import FAMILIES, Family
 
-__all__ = ["Attachment", "Audit", "Source", "attach", "audit", "detach", "load_adapter", "save_adapter"]
+__all__ = [
+    "FAMILIES",
+    "Attachment",
+    "Audit",
+    "Family",
+    "Source",
+    "attach",
+    "audit",
+    "detach",
+    "load_adapter",
+    "save_adapter",
+]

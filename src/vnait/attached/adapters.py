@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedModel
 
-from vnait.attached.attaching import Attachment, attach, attached_owner, detach
-from vnait.attached.finding import owner_of
+from vnait.attached.attaching import Attachment, Recipe, attach, attached_owners, detach
+from vnait.attached.finding import owners_of
 from vnait.attached.telling import Attached
 from vnait.errors import InputError
 from vnait.files import whole_folder
 from vnait.method import Method
 
-FORMAT = 1
+FORMAT = 2
 WEIGHTS, SETTINGS = "vnait.safetensors", "vnait.json"
 
 
@@ -30,58 +31,80 @@ def save_adapter(model: nn.Module, folder: str | Path) -> None:
     vnait.json holds the base's name, its class and the SHA-256 of its weights as they are now: an adapter belongs to exactly these.
     Where the base was trained along, save the base too (after `detach`). Heads aside: the checksum is of the part attached to.
     """
-    owner = attached_owner(model)
-    attached: Attached = owner.vnait
-    settings = {
-        "format": FORMAT,
-        "base": {"name": owner.config._name_or_path, "class": type(owner).__name__, "sha256": checksum(owner)},
-        "weights_sha256": None,
-        **attached.recipe,
+    owners = attached_owners(model)
+    recipe: Recipe = next(iter(owners.values())).vnait.recipe
+    settings = {"format": FORMAT, "base": _base(owners), "weights_sha256": "", **asdict(recipe)}
+    weights = {
+        f"{path}.{name}".removeprefix("."): tensor.detach().cpu().contiguous()
+        for path, owner in owners.items()
+        for name, tensor in owner.vnait.state_dict(prefix="vnait.").items()
     }
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in attached.state_dict().items()}
     with whole_folder(folder) as draft:
         save_file(weights, draft / WEIGHTS)
         settings["weights_sha256"] = hashlib.sha256((draft / WEIGHTS).read_bytes()).hexdigest()
         (draft / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def load_adapter(model: nn.Module, folder: str | Path, *, method: Method | None = None) -> Attachment:
+def load_adapter(
+    model: nn.Module, folder: str | Path, *, method: Method | None = None, decoder: Method | None = None
+) -> Attachment:
     """Attach what `save_adapter` wrote to the same base; another base, or a damaged folder, is refused and changes nothing.
 
-    method    the `Method` again, where it was attached as one and not by name
+    method, decoder    the `Method` again, where it was attached as one and not by name
     """
     folder = Path(folder)
     settings = _settings(folder)
     weights = _weights(folder, settings)
-    _, owner = owner_of(model)
-    _check_base(owner, settings, folder)
-    if settings["method"] is None and method is None:
-        raise InputError(
-            f"{folder} holds the weights of a Method of your own ({settings['described']}); give it as method=."
-        )
-    if settings["method"] is not None and method is not None:
-        raise InputError(f"{folder} holds the method {settings['method']}; leave method= out.")
-    attachment = attach(model, method or settings["method"], warm_start=settings["warm_start"], **settings["options"])
-    attached: Attached = owner.vnait
+    owners = owners_of(model)
+    _check_base(_base(owners), settings["base"], folder)
+    own = {"method": method, "decoder": decoder}
+    sides = {name: _method(name, own[name], settings, folder) for name in own}
+    told = {name: settings[name] for name in ("cross", "warm_start")}
+    attachment = attach(model, sides["method"] or "vnait", decoder=sides["decoder"], **told, **settings["options"])
     try:
-        _fit_old(attached, weights)
-        attached.load_state_dict(weights)
+        for path, owner in attached_owners(model).items():
+            prefix = f"{path}.vnait.".removeprefix(".")
+            saved = {name.removeprefix(prefix): w for name, w in weights.items() if name.startswith(prefix)}
+            _fit_old(owner.vnait, saved)
+            owner.vnait.load_state_dict(saved)
     except RuntimeError as error:
         detach(model)
         raise InputError(
-            f"{folder} does not fit: its weights aren't those of {attachment.method}; save it again."
+            f"{folder} does not fit: its weights aren't those of {' and '.join(attachment.method)}; save it again."
         ) from error
     return attachment
 
 
-def checksum(owner: PreTrainedModel) -> str:
+def _method(name: str, own: Method | None, settings: dict[str, Any], folder: Path) -> str | Method | None:
+    """Of one side: what the folder names, or what was given for a Method of one's own; None for a side that is not there."""
+    saved: str | None = settings[name]
+    place = 0 if name == "method" else 1
+    if saved is not None and own is not None:
+        raise InputError(f"{folder} holds the method {saved}; leave {name}= out.")
+    if saved is None and own is None and place < len(settings["described"]):
+        words = settings["described"][place]
+        raise InputError(f"{folder} holds the weights of a Method of your own ({words}); give it as {name}=.")
+    return saved if own is None else own
+
+
+def _base(owners: dict[str, PreTrainedModel]) -> dict[str, str]:
+    parts = [owner for _, owner in sorted(owners.items())]
+    return {
+        "name": parts[0].config._name_or_path,
+        "class": " and ".join(type(part).__name__ for part in parts),
+        "sha256": checksum(*parts),
+    }
+
+
+def checksum(*owners: PreTrainedModel) -> str:
     """SHA-256 of a model's own weights, by name, type, shape and bytes; what is attached to it aside."""
     digest = hashlib.sha256()
-    for name, tensor in sorted(owner.state_dict().items()):
-        if not name.startswith("vnait."):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            flat = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(flat.view(torch.uint8).numpy().tobytes())
+    for owner in owners:
+        for name, tensor in sorted(owner.state_dict().items()):
+            if not name.startswith("vnait."):
+                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+                flat = tensor.detach().cpu().contiguous().reshape(-1)
+                digest.update(flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -92,9 +115,7 @@ def _fit_old(attached: Attached, weights: dict[str, torch.Tensor]) -> None:
         attached.old.weight = nn.Parameter(saved.to(attached.old.weight))
 
 
-def _check_base(owner: PreTrainedModel, settings: dict[str, Any], folder: Path) -> None:
-    base = settings["base"]
-    found = {"name": owner.config._name_or_path, "class": type(owner).__name__, "sha256": checksum(owner)}
+def _check_base(found: dict[str, str], base: dict[str, str], folder: Path) -> None:
     if any(found[key] != base[key] for key in ("class", "sha256")):
         raise InputError(
             f"{folder} is the adapter of {_in_words(base)}, and this is {_in_words(found)}; load that base, in the same precision."

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from vnait.attached.finding import find, looks_back, owner_of, probe_ids, states
+from vnait.attached.finding import Site, find, looks_back, probe_ids, states
 from vnait.attached.leaves import Silenced, Turned
 from vnait.attached.telling import Attached
 from vnait.method import described
@@ -46,24 +46,41 @@ def audit(model: nn.Module) -> Audit:
     >>> [(source.path, source.kind) for source in audit(model).sources]
     [('wpe', 'position table')]
     """
-    _, owner = owner_of(model)
-    site = find(model)
-    sources = [Source(path=place.path, kind="position table", speaks=True) for place in site.tables]
-    silent = [path for path, part in owner.named_modules() if isinstance(part, Silenced)]
-    sources += [Source(path=path, kind="position table, silenced", speaks=False) for path in silent]
+    sites = find(model)
+    return Audit(
+        sources=tuple(source for site in sites for source in _sources(site)),
+        leftover=max(left_by(site.owner) for site in sites),
+    )
+
+
+def _sources(site: Site) -> Iterator[Source]:
+    owner, at = site.owner, f"{site.path}." if site.path else ""
+    attached = getattr(owner, "vnait", None)
+    attached = attached if isinstance(attached, Attached) else None
+    for place in site.tables:
+        yield Source(path=at + place.path, kind="position table", speaks=True)
+    for path, part in owner.named_modules():
+        if isinstance(part, Silenced):
+            yield Source(path=at + path, kind="position table, silenced", speaks=False)
+    by = "" if attached is None else f" by the method's places ({attached.turns})"
     for place in site.rotaries:
         turned = isinstance(place.parent, Turned)
         path = place.path.removesuffix(".rotary") if turned else place.path
-        kind = f"rotation by the method's places ({owner.vnait.turns})" if turned else "rotation"
-        sources.append(Source(path=path, kind=kind, speaks=not turned))
-    sources += [Source(path=path, kind="inside the layers", speaks=True) for path in site.others]
-    if isinstance(attached := getattr(owner, "vnait", None), Attached):
-        sources.append(Source(path="vnait", kind=f"attached method: {described(attached.method)}", speaks=True))
-    return Audit(sources=tuple(sources), leftover=leftover(owner))
+        yield Source(path=at + path, kind="rotation" + (by if turned else ""), speaks=not turned)
+    distances = [f"{place.path}.relative_attention_bias" for place in site.relatives]
+    for path in [*distances, *(["build_alibi_tensor"] if site.slopes else [])]:
+        yield Source(path=at + path, kind="bias of distances" + by, speaks=attached is None)
+    for path in site.others:
+        yield Source(path=at + path, kind="inside the layers", speaks=True)
+    if attached is not None:
+        yield Source(path=at + "vnait", kind=f"attached method: {described(attached.method)}", speaks=True)
+        if attached.crossing is not None:
+            kind = f"cross-attention: {type(attached.crossing).__name__.lower()}"
+            yield Source(path=at + "vnait.crossing", kind=kind, speaks=True)
 
 
-def leftover(owner: PreTrainedModel) -> float:
-    """As in `Audit`."""
+def left_by(owner: PreTrainedModel) -> float:
+    """`Audit.leftover` of one side."""
     ids = probe_ids(owner, 1, 6)
     other = ids[:, [3, 0, 4, 2, 1, 5]]
     causal = looks_back(owner)
@@ -89,13 +106,12 @@ def _nowhere(owner: PreTrainedModel) -> Iterator[None]:
 @contextmanager
 def _first_layer(owner: PreTrainedModel) -> Iterator[None]:
     """The model with its first layer alone."""
-    depth = owner.config.num_hidden_layers
-    stacks = [
-        (parent, key, stack)
-        for parent in owner.modules()
-        for key, stack in parent.named_children()
-        if isinstance(stack, nn.ModuleList) and len(stack) == depth
-    ]
+    lists = {path: part for path, part in owner.named_modules() if isinstance(part, nn.ModuleList)}
+    stacks = []
+    for path, stack in lists.items():
+        if not any(path.startswith(f"{outer}.") for outer in lists):  # a layer may be a list itself
+            parent, _, key = path.rpartition(".")
+            stacks.append((owner.get_submodule(parent), key, stack))
     for parent, key, stack in stacks:
         setattr(parent, key, stack[:1])
     try:

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,7 +17,8 @@ from transformers import PreTrainedModel
 from vnait.errors import InputError
 
 SUPPORTED = (
-    "BERT, RoBERTa, DistilBERT, ELECTRA, GPT-2, Llama, Qwen3, Mistral, ModernBERT and models that are built like them"
+    "BERT, RoBERTa, DistilBERT, ELECTRA, ModernBERT, GPT-2, BLOOM, Llama, Qwen3, Mistral, T5, BART and models that are built like "
+    "them, or say where its positions are in vnait.attached.FAMILIES"
 )
 _TABLE = re.compile(r"(^|_)(wpe|pos|pos_emb\w*|position(s|al)?)(_|$)")
 _NO_TABLE = re.compile(r"relative|distance|rel_")
@@ -38,19 +39,44 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
-    """A model as `attach` sees it.
+class Family:
+    """Where the positions of a type of models are, for one that structure alone does not tell: paths inside its owner.
 
-    owner    the innermost model that takes `input_ids` and `inputs_embeds`, and its path
-    tables   absolute position tables;  rotaries: modules that make cos and sin;  others: sources that can't be replaced
-    causal   whether a token sees what precedes it alone
+    tables     position tables that are read row by row;  rotaries: modules that make cos and sin from `position_ids`
+    relatives  attention modules with a learned bias of distances, as T5's
+
+    >>> FAMILIES["my-model"] = Family(tables=("embed.whereabouts",))
+    >>> del FAMILIES["my-model"]
+    """
+
+    tables: tuple[str, ...] = ()
+    rotaries: tuple[str, ...] = ()
+    relatives: tuple[str, ...] = ()
+
+
+FAMILIES: dict[str, Family] = {}  # by `config.model_type`; the types that structure tells need no entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One side of a model as `attach` sees it.
+
+    owner       the innermost model that takes `input_ids` and `inputs_embeds`, and its path
+    tables      absolute position tables;  rotaries: modules that make cos and sin
+    relatives   attention modules with a learned bias of distances;  slopes: whether it builds ALiBi's by `build_alibi_tensor`
+    others      sources that can't be replaced
+    attentions  attention modules that also read another text (cross-attention) or might
+    causal      whether a token sees what precedes it alone
     """
 
     owner: PreTrainedModel
     path: str
     tables: tuple[Place, ...]
     rotaries: tuple[Place, ...]
-    others: tuple[str, ...] = field(default=())
+    relatives: tuple[Place, ...] = ()
+    slopes: bool = False
+    others: tuple[str, ...] = ()
+    attentions: tuple[Place, ...] = ()
     causal: bool = False
 
     @property
@@ -61,33 +87,70 @@ class Site:
     @property
     def heads(self) -> int:
         """The number of query heads."""
-        return int(self.owner.config.num_attention_heads)
+        config = self.owner.config
+        own = getattr(config, "decoder_attention_heads", None) if self.causal else None
+        return int(own or config.num_attention_heads)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The paths of its sources of position that can be replaced."""
+        found = [place.path for place in (*self.tables, *self.rotaries, *self.relatives)]
+        return (*found, *(["build_alibi_tensor"] if self.slopes else []))
 
 
-def owner_of(model: nn.Module) -> tuple[str, PreTrainedModel]:
-    """The innermost model that takes both `input_ids` and `inputs_embeds`; an error where there is none, or more than one."""
+def owners_of(model: nn.Module) -> dict[str, PreTrainedModel]:
+    """By path, the innermost models that take both `input_ids` and `inputs_embeds`: one, or an encoder and a decoder."""
     takers = {path: part for path, part in model.named_modules() if _takes_both(part)}
     inner = {
         path: part
         for path, part in takers.items()
         if not any(other is not part and other in set(part.modules()) for other in takers.values())
     }
-    if len(inner) != 1:
+    if not 1 <= len(inner) <= 2:
         found = f"has {len(inner)} of them ({', '.join(inner)})" if inner else "has none"
         raise InputError(
-            f"{type(model).__name__} can't be attached to: exactly one part that takes input_ids and inputs_embeds was expected, "
-            f"and it {found}; take one of {SUPPORTED}."
+            f"{type(model).__name__} can't be attached to: a part that takes input_ids and inputs_embeds was expected, or an encoder "
+            f"and a decoder, and it {found}; take one of {SUPPORTED}."
         )
-    return next(iter(inner.items()))
+    return inner
 
 
-def find(model: nn.Module) -> Site:
-    """What there is of position in a model, or an error that says what is supported."""
-    path, owner = owner_of(model)
-    tables = tuple(place for place in places(owner) if _is_table(place, owner))
-    rotaries = tuple(place for place in places(owner) if _is_rotary(place.module))
+def find(model: nn.Module) -> tuple[Site, ...]:
+    """What there is of position in a model, an encoder's first, or an error that says what is supported."""
+    sites = sorted((_site(path, owner) for path, owner in owners_of(model).items()), key=lambda site: site.causal)
+    if len(sites) == 2 and [site.causal for site in sites] != [False, True]:
+        kind = "decoders" if sites[0].causal else "encoders"
+        raise InputError(f"{type(model).__name__} can't be attached to: it has two {kind}; take one of {SUPPORTED}.")
+    return tuple(sites)
+
+
+def _site(path: str, owner: PreTrainedModel) -> Site:
+    own = list(places(owner))
+    family = FAMILIES.get(owner.config.model_type)
+    if family is None:
+        tables = [place for place in own if _is_table(place, owner)]
+        rotaries = [place for place in own if _is_rotary(place.module)]
+        relatives = [place for place in own if _is_relative(place.module)]
+    else:
+        by_path = {place.path: place for place in own}
+        if missing := [name for name in (*family.tables, *family.rotaries, *family.relatives) if name not in by_path]:
+            raise InputError(
+                f"{type(owner).__name__} has no {missing[0]}, which vnait.attached.FAMILIES[{owner.config.model_type!r}] names; "
+                "give paths inside the part that takes input_ids."
+            )
+        tables, rotaries, relatives = (
+            [by_path[name] for name in names] for names in (family.tables, family.rotaries, family.relatives)
+        )
     return Site(
-        owner=owner, path=path, tables=tables, rotaries=rotaries, others=_others(owner), causal=looks_back(owner)
+        owner=owner,
+        path=path,
+        tables=tuple(tables),
+        rotaries=tuple(rotaries),
+        relatives=tuple(relatives),
+        slopes=hasattr(owner, "build_alibi_tensor"),
+        others=_others(own, relatives),
+        attentions=tuple(place for place in own if _takes(place.module, "key_value_states")),
+        causal=looks_back(owner),
     )
 
 
@@ -106,9 +169,11 @@ def _takes_both(part: nn.Module) -> bool:
         table = part.get_input_embeddings()
     except NotImplementedError:  # words that are hashed, or come as characters
         return False
-    return isinstance(table, nn.Embedding) and {"input_ids", "inputs_embeds"} <= set(
-        inspect.signature(part.forward).parameters
-    )
+    return isinstance(table, nn.Embedding) and _takes(part, "input_ids", "inputs_embeds")
+
+
+def _takes(part: nn.Module, *names: str) -> bool:
+    return set(names) <= set(inspect.signature(part.forward).parameters)
 
 
 def _is_table(place: Place, owner: PreTrainedModel) -> bool:
@@ -124,17 +189,24 @@ def _is_rotary(module: nn.Module) -> bool:
     return any(name.endswith("inv_freq") for name in own)
 
 
-def _others(owner: nn.Module) -> tuple[str, ...]:
+def _is_relative(module: nn.Module) -> bool:
+    """T5's attention with a table of its own; its siblings without one get their bias from it."""
+    return (
+        isinstance(getattr(module, "relative_attention_bias", None), nn.Embedding)
+        and hasattr(module, "_relative_position_bucket")
+        and _takes(module, "position_bias", "key_value_states")
+    )
+
+
+def _others(own: list[Place], relatives: list[Place]) -> tuple[str, ...]:
     """Sources of position that live inside the attention or the layers, by name."""
-    found = [
+    replaced = {place.module.relative_attention_bias for place in relatives}
+    return tuple(
         place.path
-        for place in places(owner)
+        for place in own
         if (isinstance(place.module, nn.Conv1d) and place.module.kernel_size[0] > 1)
-        or (isinstance(place.module, nn.Embedding) and _NO_TABLE.search(place.path))
-    ]
-    if hasattr(owner, "build_alibi_tensor"):
-        found.append("build_alibi_tensor")
-    return tuple(found)
+        or (isinstance(place.module, nn.Embedding) and _NO_TABLE.search(place.path) and place.module not in replaced)
+    )
 
 
 @contextmanager

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import Cache, DynamicLayer
 
+from vnait.attached.crossing import Between, Source, Target
+from vnait.attached.inside import NAME, Told
 from vnait.attached.old import Rows, Waves, running
 from vnait.coordinates.sources import rank
 from vnait.errors import InputError
@@ -21,7 +23,7 @@ Mask = Bool[Tensor, "B T"]
 
 
 class Given(NamedTuple):
-    """What the model gets: its input, the places that its rotation turns by, and a bias of its scores."""
+    """What the model gets: its input, the places that its rotation or its own bias goes by, and a bias of its scores."""
 
     x: Vectors
     places: Float[Tensor, "B T"]
@@ -33,7 +35,10 @@ class Attached(nn.Module):
 
     old     the model's own position table, read at real places p (`running`); None where it has none, or in a cold start
     gate    (D,), learned from 0; None in a cold start
-    turns   what the model's rotation turns by: "coordinates" the method's, "running" p, "nothing" 0; None where it has none
+    turns   what the model's rotation turns by, or its own bias of distances goes by: "coordinates" the method's, "running" p,
+            "nothing" 0; None where it has neither
+    crossing    position in cross-attention (`crossing`), of a decoder that has one
+    inner   whether attention modules are told by the hook before them (`inside`);  slopes: whether the mask tells ALiBi's places
     loud    the root mean square of the model's vectors, as a power of two: the method is made for vectors of 1, and
             such a factor rounds nothing
 
@@ -51,16 +56,20 @@ class Attached(nn.Module):
         first: int = 0,
         causal: bool = False,
         biased: bool = False,
-        recipe: dict[str, Any] | None = None,
+        crossing: Source | Target | Between | None = None,
+        inner: bool = False,
+        slopes: bool = False,
     ) -> None:
         super().__init__()
-        self.method, self.old = method, old
-        table = owner.get_input_embeddings().weight.detach().float()
+        self.method, self.old, self.crossing = method, old, crossing
+        embeddings = owner.get_input_embeddings()
+        with torch.no_grad():  # asked, since some are scaled on their way
+            table = embeddings(torch.arange(len(embeddings.weight), device=embeddings.weight.device)).float()
         self.loud = 2.0 ** round(float(table.square().mean().clamp(min=1e-12).sqrt().log2()))
         self.gate = nn.Parameter(torch.zeros(table.shape[1], device=table.device)) if warm else None
         self.turns, self.first, self.causal = turns, first, causal
-        self.biased = biased
-        self.recipe = recipe or {}  # what `attach` was called with, for `save_adapter`
+        self.biased, self.inner, self.slopes = biased, inner, slopes
+        self.recipe: object = None  # what `attach` was called with, for `save_adapter`
         self.silent = False  # for `audit`: all coordinates at zero, nothing told
         self.names = tuple(inspect.signature(owner.forward).parameters)
         self.types = any(name.endswith("token_type_ids") for name, _ in owner.named_buffers())
@@ -123,6 +132,7 @@ def tell(
     _check_places(named.get("position_ids"), mask, attached.first)
     whole = vectors if cache is None else _remembered(owner, cache, vectors, past)
     x, places, bias = attached(whole, mask)
+    bias = None if bias is None else bias[:, :, past:].to(vectors.dtype)
     named |= {"input_ids": None, "inputs_embeds": x[:, past:]}
     if "position_ids" in attached.names:
         count = torch.arange(past, length, device=vectors.device).expand(len(vectors), -1)
@@ -131,9 +141,28 @@ def tell(
         named["attention_mask"] = mask.long()  # without one, places that aren't 0, 1, 2 ... would pass for packed texts
     if attached.types and named.get("token_type_ids") is None:
         named["token_type_ids"] = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)
-    if bias is not None:
-        named["position_bias"] = bias[:, :, past:].to(vectors.dtype)
+    if attached.slopes:
+        named["attention_mask"] = (places + 1) * mask
+    if attached.inner:
+        named[NAME] = _crossed(attached, named, Told(places, bias), whole, mask, past)
+    elif bias is not None:
+        named["position_bias"] = bias
     return (), named
+
+
+def _crossed(attached: Attached, named: dict[str, Any], told: Told, whole: Vectors, mask: Mask, past: int) -> Told:
+    """What cross-attention is told besides, where there is another text to read; the source's states are told here."""
+    part, states = attached.crossing, named.get("encoder_hidden_states")
+    if part is None or states is None or attached.silent:
+        return told
+    given = named.get("encoder_attention_mask")
+    source = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device) if given is None else given.bool()
+    if isinstance(part, Source):
+        named["encoder_hidden_states"] = part(states, source)
+        return told
+    if isinstance(part, Target):
+        return told._replace(queries=part(whole / attached.loud, mask)[:, past:])
+    return told._replace(crossing=part(mask, source)[:, :, past:].to(whole.dtype))
 
 
 def _cache(owner: PreTrainedModel, attached: Attached, named: dict[str, Any]) -> Cache | None:
@@ -146,7 +175,11 @@ def _cache(owner: PreTrainedModel, attached: Attached, named: dict[str, Any]) ->
         wanted = owner.config.use_cache if wanted is None else wanted
         if not wanted or _recomputes(owner):
             return None
-        cache = named["past_key_values"] = DynamicCache(config=owner.config)
+        cache = DynamicCache(config=owner.config)
+        if owner.config.is_encoder_decoder:
+            cache = EncoderDecoderCache(cache, DynamicCache(config=owner.config))
+        named["past_key_values"] = cache
+    cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
     if not isinstance(cache, Cache) or not hasattr(cache, "layers"):
         raise InputError(f"an attached model was given a {type(cache).__name__} as its cache; give a DynamicCache.")
     return cache
