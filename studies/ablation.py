@@ -9,7 +9,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from vnait import suites
 from vnait.coordinates import Ends, Jitter, Span
@@ -21,6 +22,18 @@ from vnait.methods import METHODS, Recipe, Size
 
 TASKS = ("order", "middle", "third", "offset3", "first_after")
 PATH = Path(__file__).parent / "records" / "ablation" / "records.jsonl"
+
+
+class Fading(Anchors):
+    """exp(-a / tau) of the distances a from the ends, in place of the places one by one."""
+
+    taus = (1, 2, 4, 8)
+
+    def __init__(self) -> None:
+        super().__init__(count=len(self.taus))
+
+    def forward(self, at: Tensor) -> Tensor:
+        return torch.exp(-at[..., 1:3, None] / torch.tensor(self.taus, dtype=at.dtype)).flatten(-2)
 
 
 class Flat(Local):
@@ -47,7 +60,7 @@ def vnait(
     """`vnait` with one thing changed."""
     inputs: nn.Module = Fusion(dim=size.dim) if relation else Add()
     views: list[nn.Module] = [] if window is None else [window(dim=size.dim, width=width, dropout=0 if always else 0.1)]
-    views += [Nearest(dim=size.dim, dropout=0 if always else 0.5)] if nearest else []
+    views += [Nearest(dim=size.dim, dropout=0 if always else 0.4)] if nearest else []
     return Method(
         coordinates=Jitter(Ends(span or Span(source="warp")), shift=jitter),
         encoding=Spatial(dim=size.dim, features=features or [Fourier(), Anchors(), Centre()], start=start),
@@ -64,9 +77,8 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "jitter of 6": lambda size: vnait(size, jitter=6),
     "S without Fourier": lambda size: vnait(size, features=[Scalar(), Anchors(), Centre()]),
     "no anchors": lambda size: vnait(size, features=[Fourier(), Centre()]),
-    "anchors to 32 tokens": lambda size: vnait(
-        size, features=[Fourier(), Anchors(taus=(1, 2, 4, 8, 16, 32)), Centre()]
-    ),
+    "anchors that fade": lambda size: vnait(size, features=[Fourier(), Fading(), Centre()]),
+    "16 anchors an end": lambda size: vnait(size, features=[Fourier(), Anchors(count=16), Centre()]),
     "no centre": lambda size: vnait(size, features=[Fourier(), Anchors()]),
     "s starting quietly": lambda size: vnait(size, start=None),
     "no relation": lambda size: vnait(size, relation=False),

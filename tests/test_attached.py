@@ -17,6 +17,21 @@ from torch import Tensor, nn
 
 import vnait
 from conftest import unchecked
+from families import (
+    DECODERS,
+    FAMILIES,
+    GROUPED,
+    ROTARY,
+    ROWS,
+    SMALL,
+    TWO_SIDED,
+    attached_to,
+    forward,
+    ids_of,
+    logits,
+    method_of,
+    model_of,
+)
 from vnait import InputError, Method
 from vnait.attached import FAMILIES as TYPES
 from vnait.attached import Family, load_adapter, save_adapter
@@ -27,94 +42,9 @@ from vnait.coordinates import Index, Running
 from vnait.encodings import Rotary, Silent, Sinusoid, Slopes
 from vnait.injection import LogLength
 
-ROWS = 40  # of every position table
-SMALL = {
-    "vocab_size": 50,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": ROWS,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-GROUPED = {**SMALL, "num_key_value_heads": 1, "head_dim": 8}
-FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "bert": ("BertForMaskedLM", "BertConfig", SMALL),
-    "roberta": ("RobertaForMaskedLM", "RobertaConfig", SMALL),
-    "distilbert": (
-        "DistilBertForMaskedLM",
-        "DistilBertConfig",
-        {"vocab_size": 50, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": ROWS},
-    ),
-    "electra": ("ElectraForMaskedLM", "ElectraConfig", {**SMALL, "embedding_size": 8}),
-    "gpt2": (
-        "GPT2LMHeadModel",
-        "GPT2Config",
-        {
-            "vocab_size": 50,
-            "n_embd": 16,
-            "n_layer": 2,
-            "n_head": 2,
-            "n_positions": ROWS,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-        },
-    ),
-    "llama": ("LlamaForCausalLM", "LlamaConfig", GROUPED),
-    "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", GROUPED),
-    "mistral": ("MistralForCausalLM", "MistralConfig", GROUPED),
-    "modernbert": ("ModernBertForMaskedLM", "ModernBertConfig", {**SMALL, "cls_token_id": 1, "sep_token_id": 2}),
-    "bloom": ("BloomForCausalLM", "BloomConfig", {"vocab_size": 50, "hidden_size": 16, "n_layer": 2, "n_head": 2}),
-    "t5": (
-        "T5ForConditionalGeneration",
-        "T5Config",
-        {
-            "vocab_size": 50,
-            "d_model": 16,
-            "d_kv": 8,
-            "d_ff": 32,
-            "num_layers": 2,
-            "num_heads": 2,
-            "decoder_start_token_id": 0,
-        },
-    ),
-    "bart": (
-        "BartForConditionalGeneration",
-        "BartConfig",
-        {
-            "vocab_size": 50,
-            "d_model": 16,
-            "encoder_layers": 2,
-            "decoder_layers": 3,
-            "encoder_attention_heads": 2,
-            "decoder_attention_heads": 4,
-            "encoder_ffn_dim": 32,
-            "decoder_ffn_dim": 32,
-            "max_position_embeddings": ROWS,
-        },
-    ),
-}
-DECODERS = ["gpt2", "bloom", "llama", "qwen3", "mistral"]
-TWO_SIDED = ["t5", "bart"]
 ONE_SIDED = [name for name in FAMILIES if name not in TWO_SIDED]
-ROTARY = ["llama", "qwen3", "mistral", "modernbert"]
 TABLES = ["bert", "roberta", "distilbert", "electra", "gpt2"]  # of one side
 every_family = pytest.mark.parametrize("family", FAMILIES)
-
-
-def model_of(family: str, **changes: Any) -> Any:
-    """A random model, its weights enlarged so that positions matter."""
-    kind, config, settings = FAMILIES[family]
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = getattr(transformers, kind)(getattr(transformers, config)(**{**settings, **changes})).eval()
-        with torch.no_grad():
-            for weight in model.parameters():
-                if weight.ndim > 1:
-                    weight.mul_(2 if family == "t5" else 6)  # T5's scores are not divided by the root of their width
-    return model
 
 
 def attached_owner(model: nn.Module) -> Any:
@@ -127,45 +57,11 @@ def sides(model: nn.Module) -> list[Attached]:
     return [owner.vnait for owner in attached_owners(model).values()]
 
 
-def method_of(family: str) -> str:
-    return "vnait-causal" if family in DECODERS else "vnait"
-
-
-def attached_to(family: str, **options: Any) -> Any:
-    """With a method whose weights are all random, as after training."""
-    model = model_of(family)
-    with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(1)
-        vnait.attach(model, method_of(family), **options)
-        for side in sides(model):
-            for name, weight in side.named_parameters():
-                if not name.startswith("old."):
-                    weight.add_(torch.randn_like(weight), alpha=0.3)
-    return model
-
-
 def always(method: Method) -> None:
     """Nothing is drawn in training."""
     method.coordinates.shift = 0.0
     for view in method.inputs.views:
         view.dropout = 0.0
-
-
-def ids_of(rows: int = 2, length: int = 20) -> Tensor:
-    return torch.randint(3, 50, (rows, length), generator=torch.Generator().manual_seed(3))
-
-
-@torch.no_grad()
-def logits(model: nn.Module, ids: Tensor, **more: Any) -> Tensor:
-    return forward(model, ids, **more).logits
-
-
-def forward(model: nn.Module, ids: Tensor, **more: Any) -> Any:
-    """Both sides of an encoder-decoder read the same text, unless something else is given."""
-    given = {"attention_mask": torch.ones_like(ids), **more}
-    if model.config.is_encoder_decoder:
-        given = {"decoder_input_ids": ids, "decoder_attention_mask": given["attention_mask"], **given}
-    return model(ids, **given)
 
 
 @every_family

@@ -235,12 +235,18 @@ def test_waves_separate_neighbours_of_a_long_text_and_a_scalar_does_not() -> Non
 
 
 @settings(max_examples=30)
-@given(a=st.floats(0, 1e6), b=st.floats(0, 1e6))
+@given(a=st.floats(0, 5), b=st.floats(0, 1e6))
 def test_anchors(a: float, b: float) -> None:
-    taus = (1.0, 4.0, 32.0)
-    told = Anchors(taus=taus)(torch.tensor([[[50.0, a, b]]], dtype=torch.float64))[0, 0].tolist()
-    expected = [math.exp(-distance / tau) for distance in (a, b) for tau in taus]
+    told = Anchors(count=3)(torch.tensor([[[50.0, a, b]]], dtype=torch.float64))[0, 0].tolist()
+    expected = [max(0, 1 - abs(distance - k)) for distance in (a, b) for k in range(3)]
     assert told == pytest.approx(expected, abs=1e-12)
+
+
+def test_anchors_tell_every_token_near_an_end_from_every_other() -> None:
+    where = Ends(Span(source="uniform"))(None, torch.ones(1, 40, dtype=torch.bool))
+    told = Anchors()(where)[0]
+    assert torch.equal(told[:8, :8], torch.eye(8)) and torch.equal(told[32:, 8:], torch.eye(8).flip(0))
+    assert not told[8:32].any()
 
 
 @settings(max_examples=30)
@@ -297,8 +303,8 @@ def test_gradients_reach_the_coordinates(encoding: nn.Module) -> None:
 
 def test_gradients_are_right() -> None:
     torch.manual_seed(0)
-    where = (torch.rand(1, 4, 3, dtype=torch.float64) * 90 + 3.3).requires_grad_()
-    spatial = Spatial(dim=3, features=[Fourier(pairs=4), Anchors(taus=(8.0,))]).double()
+    where = (torch.rand(1, 4, 3, dtype=torch.float64) * 4).requires_grad_()
+    spatial = Spatial(dim=3, features=[Fourier(pairs=4), Anchors(count=4)]).double()
     assert torch.autograd.gradcheck(lambda at: spatial(at).added, (where,))
 
 
@@ -323,6 +329,7 @@ def test_silent_says_nothing() -> None:
         (lambda: Anchors()(at(50.0)), r"read axes 1 and 2, given coordinates of 1; wrap them: Ends\(Span"),
         (lambda: Anchors(ends=1)(at(50.0)), r"read axis 1, given coordinates of 1; wrap them: Start\(Running"),
         (lambda: Centre()(at(50.0)), r"Centre reads axes 1 and 2, given coordinates of 1; wrap them: Ends\(Span"),
+        (lambda: Anchors(count=0), "count=0; an end has at least 1 token to tell"),
         (lambda: Anchors(ends=3), "ends=3; a text has 2, and 1 is the start alone"),
         (lambda: LogLength(mean_length=0), "mean_length is 0; it must be a positive number"),
     ],

@@ -21,7 +21,7 @@ ORDER = [
     "inputs",
     "method",
     "methods",
-    "backbone",
+    "backbone cache",
     "attached laws",
     "model",
     "text vectors",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import cast
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,9 +15,14 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from vnait.injection import DistanceBias, Injection
 
+if TYPE_CHECKING:
+    from transformers.cache_utils import Cache
+
 X = Float[Tensor, "B T D"]
 FLEX_WIDTH = 16  # the narrowest head that FlexAttention's kernel takes
-Keep = Bool[Tensor, "B T"] | None  # True = real token; None: the bias already hides the others
+# True = seen: by all queries (B, T), the real tokens; or by each (B, TQ, T), in a decoder. None: the bias already hides the others.
+Keep = Bool[Tensor, "B T"] | Bool[Tensor, "B TQ T"] | None
+Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None  # new keys and values to all so far
 
 
 class Encoder(nn.Module):
@@ -39,13 +44,14 @@ class Encoder(nn.Module):
     def forward(self, x: X, injection: Injection, keep: Keep) -> X:
         return self.trace(x, injection, keep)[-1]
 
-    def trace(self, x: X, injection: Injection, keep: Keep) -> list[X]:
-        """The input and the output of every block, the last one normed."""
-        fused = self._fuses(x, injection)
+    def trace(self, x: X, injection: Injection, keep: Keep, cache: Cache | None = None) -> list[X]:
+        """The input and the output of every block, the last one normed. With a cache of keys and values, x has the new tokens alone."""
+        fused = self._fuses(x, injection) and (keep is None or keep.ndim == 2)
         injection, visible = _told_once(injection if fused else injection.dense(), keep, x.dtype)
         states = [self.dropout(x)]
-        for block in self.blocks:
-            states.append(block(states[-1], injection, visible))
+        for layer, block in enumerate(self.blocks):
+            extend = None if cache is None else partial(cache.update, layer_idx=layer)
+            states.append(block(states[-1], injection, visible, extend))
         return [*states[:-1], self.norm(states[-1])]
 
     def weights(self, states: Sequence[X], injection: Injection, keep: Keep) -> list[Float[Tensor, "B H T T"]]:
@@ -75,8 +81,8 @@ class Block(nn.Module):
         self.feedforward = nn.Sequential(nn.Linear(dim, intermediate), nn.GELU(), nn.Linear(intermediate, dim))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: X, injection: Injection, keep: Keep) -> X:
-        x = x + self.dropout(self.attention(self.norm_attention(x), injection, keep))
+    def forward(self, x: X, injection: Injection, keep: Keep, extend: Extend = None) -> X:
+        x = x + self.dropout(self.attention(self.norm_attention(x), injection, keep, extend))
         return x + self.dropout(self.feedforward(self.norm_feedforward(x)))
 
     def weights(self, x: X, injection: Injection, keep: Keep) -> Float[Tensor, "B H T T"]:
@@ -100,9 +106,11 @@ class Attention(nn.Module):
         self.num_heads, self.dropout = num_heads, dropout
         self.query, self.key, self.value, self.out = (nn.Linear(dim, dim) for _ in range(4))
 
-    def forward(self, x: X, injection: Injection, keep: Keep) -> X:
+    def forward(self, x: X, injection: Injection, keep: Keep, extend: Extend = None) -> X:
         query, key = self.queries_and_keys(x, injection)
         value = self.heads(self.value(x))
+        if extend is not None:
+            key, value = extend(key, value)
         if injection.distance is not None:
             mixed = _fused(query, key, value, injection.distance, keep)
         else:
@@ -122,7 +130,7 @@ class Attention(nn.Module):
         injection = injection.dense()
         if injection.bias is not None:
             scores = scores + injection.bias.to(scores.dtype)
-        return scores if keep is None else scores.masked_fill(~keep[:, None, None, :], -torch.inf)
+        return scores if keep is None else scores.masked_fill(~_by_head(keep), -torch.inf)
 
     def queries_and_keys(self, x: X, injection: Injection) -> tuple[Tensor, Tensor]:
         """q and k (B, H, T, K), turned, stretched and scaled."""
@@ -181,8 +189,11 @@ def _told_once(injection: Injection, keep: Keep, dtype: torch.dtype) -> tuple[In
     """What is the same for every layer: a bias in the layers' dtype, with the keys that `keep` hides at -inf."""
     if injection.bias is None or keep is None:
         return injection, keep
-    hidden = ~keep[:, None, None, :]
-    return replace(injection, bias=injection.bias.to(dtype).masked_fill(hidden, -torch.inf)), None
+    return replace(injection, bias=injection.bias.to(dtype).masked_fill(~_by_head(keep), -torch.inf)), None
+
+
+def _by_head(keep: Tensor) -> Bool[Tensor, "B 1 TQ T"]:
+    return keep[:, None, None] if keep.ndim == 2 else keep[:, None]
 
 
 def _mask(injection: Injection, keep: Keep, dtype: torch.dtype) -> Tensor | None:
@@ -190,4 +201,4 @@ def _mask(injection: Injection, keep: Keep, dtype: torch.dtype) -> Tensor | None
     injection, keep = _told_once(injection, keep, dtype)
     if injection.bias is not None:
         return injection.bias.to(dtype)
-    return None if keep is None else keep[:, None, None, :]
+    return None if keep is None else _by_head(keep)

@@ -98,6 +98,17 @@ class Injection:
         rows = {name: None if slot is None else slot[index] for name, slot in slots.items()}
         return Injection(**rows, distance=distance)
 
+    def since(self, past: int) -> Injection:
+        """What the tokens after the first `past` are told; a bias keeps all of its keys."""
+        if past == 0:
+            return self
+        slots = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("bias", "distance")
+        }
+        last = {name: None if slot is None else slot[:, past:] for name, slot in slots.items()}
+        bias = self.dense().bias
+        return Injection(**last, bias=None if bias is None else bias[:, :, past:])
+
     def dense(self) -> Injection:
         """The same, with a bias of distances computed for every pair."""
         if self.distance is None:

@@ -291,7 +291,7 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait": Recipe(
         make=lambda size: _vnait(size, "warp"),
-        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(Fourier(S), ends, centre), "
+        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(Fourier(S), 8 places from either end, centre), "
         "S = 100 R_i/R_n; scores * log n/log n0",
         source="Vnait papers + SPEC section 5",
     ),

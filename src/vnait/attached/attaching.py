@@ -25,6 +25,7 @@ from vnait.attached.crossing import Cross, crossing
 from vnait.attached.finding import SUPPORTED, Site, find, probe_ids, states
 from vnait.attached.inside import by_places, inside, restored
 from vnait.attached.leaves import Silenced, Turned
+from vnait.attached.marking import check_unmarked, mark, unmark
 from vnait.attached.old import Rows, Waves, first_row
 from vnait.attached.telling import Attached, tell
 from vnait.errors import InputError
@@ -108,6 +109,7 @@ def attach(
     name = type(model).__name__
     check_free(model)
     sites = find(model)
+    check_unmarked(*(site.owner.config for site in sites))
     check_sides(sites, decoder, cross, name)
     methods = [method] if len(sites) == 1 else [method, _of_decoder(method, decoder)]
     sides = [
@@ -124,11 +126,13 @@ def attach(
     )
     found = []
     try:
+        if isinstance(model, PreTrainedModel):
+            mark(model.config)
         for site, own, attached in sides:
             attached.recipe = recipe
             found.append(_put_in(site, attached, _name(own), warm_start, name))
     except BaseException:
-        _take_out([site.owner for site in sites])
+        _take_out(model, [site.owner for site in sites])
         raise
     return Attachment(
         method=tuple(part.method[0] for part in found),
@@ -145,7 +149,7 @@ def detach(model: nn.Module) -> None:
 
     What was trained in the model's own weights meanwhile stays in them.
     """
-    _take_out(list(attached_owners(model).values()))
+    _take_out(model, list(attached_owners(model).values()))
 
 
 def attached_owners(model: nn.Module) -> dict[str, PreTrainedModel]:
@@ -209,6 +213,7 @@ def _put_in(site: Site, attached: Attached, name: str, warm_start: Start | None,
         place.module.register_forward_pre_hook(inside, with_kwargs=True)
     if site.slopes:
         by_places(owner)
+    mark(owner.config)
     owner.vnait = attached.to(owner.get_input_embeddings().weight.device).train(owner.training)
     owner.register_forward_pre_hook(tell, with_kwargs=True)
     check_clean(site, model)
@@ -227,10 +232,13 @@ def _put_in(site: Site, attached: Attached, name: str, warm_start: Start | None,
     return attachment
 
 
-def _take_out(owners: list[PreTrainedModel]) -> None:
+def _take_out(model: nn.Module, owners: list[PreTrainedModel]) -> None:
     """What there is of ours in these modules."""
+    if isinstance(model, PreTrainedModel):
+        unmark(model.config)
     for owner in owners:
         restored(owner)
+        unmark(owner.config)
         for path, module in list(owner.named_modules()):
             for key in [key for key, hook in module._forward_pre_hooks.items() if hook in (tell, inside)]:
                 del module._forward_pre_hooks[key]

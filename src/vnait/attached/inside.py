@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from vnait.encodings import Buckets
+from vnait.encodings.bias_tables import of_buckets
 
 Bias = Float[Tensor, "B H T TK"]
 NAME = "vnait"  # of the keyword that carries `Told` from the owner down to its attention modules
@@ -53,17 +53,13 @@ def inside(
 
 
 def own_bias(attention: Any, places: Float[Tensor, "B T"]) -> Bias:
-    """T5's bias at real places: the model's own table under `Buckets`, which is linear between whole distances."""
-    table = attention.relative_attention_bias.weight
-    buckets = Buckets(
-        num_heads=table.shape[1],
-        num_buckets=table.shape[0],
-        max_distance=attention.relative_attention_max_distance,
+    """T5's bias at real places: the model's own table, linear between whole distances."""
+    return of_buckets(
+        attention.relative_attention_bias.weight,
+        places[..., None],
+        attention.relative_attention_max_distance,
         bidirectional=not attention.is_decoder,
     )
-    told = torch.func.functional_call(buckets, {"weight": table}, (places[..., None],))
-    bias: Bias = told.bias
-    return bias
 
 
 def _with_queries(

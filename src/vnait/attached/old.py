@@ -113,5 +113,7 @@ def running(coordinates: nn.Module, vectors: Tensor, mask: Mask) -> At:
 
 def unit_gap(min_gap: float) -> float:
     """The gap that every source starts from: 1, but for the rounding of its parameter, which 512 of them would add up."""
-    z = float(torch.tensor(UNIT_Z, dtype=torch.float32))
-    return (1 - min_gap) * math.log1p(math.exp(z)) + min_gap
+    return (1 - min_gap) * math.log1p(math.exp(_ROUNDED_Z)) + min_gap
+
+
+_ROUNDED_Z = float(torch.tensor(UNIT_Z, dtype=torch.float32))

@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
-from transformers.cache_utils import Cache, DynamicLayer
+from transformers.cache_utils import Cache
 
 from vnait.attached.crossing import Between, Source, Target
 from vnait.attached.inside import NAME, Told
 from vnait.attached.old import Rows, Waves, running
+from vnait.cache import remembered
 from vnait.coordinates.sources import rank
 from vnait.errors import InputError
 from vnait.method import Method
@@ -98,18 +99,6 @@ class Attached(nn.Module):
         return f"loud={self.loud:g}, turns={self.turns!r}"
 
 
-class Words(DynamicLayer):
-    """The semantic vectors of the text so far, as one more layer of the cache: whatever happens to the keys happens to them.
-
-    A causal method reads them again with the new ones, so that it tells each token in a cache exactly what it tells it without.
-    """
-
-    def so_far(self, vectors: Vectors) -> Vectors:
-        """All vectors, the new ones last."""
-        keys, _ = self.update(vectors[:, None], vectors[:, None, :, :0])
-        return keys[:, 0]
-
-
 def tell(
     owner: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[()], dict[str, Any]] | None:
@@ -128,14 +117,15 @@ def tell(
     cache = _cache(owner, attached, named)
     past = 0 if cache is None else int(cache.get_seq_length())
     length = past + vectors.shape[1]
-    mask = _whole_mask(named.get("attention_mask"), len(vectors), length, vectors.device)
+    mask = _whole_mask(named.get("attention_mask"), vectors.shape[0], length, vectors.device)
     _check_places(named.get("position_ids"), mask, attached.first)
-    whole = vectors if cache is None else _remembered(owner, cache, vectors, past)
+    layers = owner.config.num_hidden_layers
+    whole = vectors if cache is None else remembered(cache, vectors, layers=layers)
     x, places, bias = attached(whole, mask)
     bias = None if bias is None else bias[:, :, past:].to(vectors.dtype)
     named |= {"input_ids": None, "inputs_embeds": x[:, past:]}
     if "position_ids" in attached.names:
-        count = torch.arange(past, length, device=vectors.device).expand(len(vectors), -1)
+        count = torch.arange(past, length, device=vectors.device).expand(vectors.shape[0], -1)
         named["position_ids"] = count if attached.turns is None else places[:, past:]
     if attached.turns is not None and named.get("attention_mask") is None:
         named["attention_mask"] = mask.long()  # without one, places that aren't 0, 1, 2 ... would pass for packed texts
@@ -183,20 +173,6 @@ def _cache(owner: PreTrainedModel, attached: Attached, named: dict[str, Any]) ->
     if not isinstance(cache, Cache) or not hasattr(cache, "layers"):
         raise InputError(f"an attached model was given a {type(cache).__name__} as its cache; give a DynamicCache.")
     return cache
-
-
-def _remembered(owner: PreTrainedModel, cache: Cache, vectors: Vectors, past: int) -> Vectors:
-    """The vectors of the whole text so far; the new ones are kept in the cache."""
-    if not any(isinstance(layer, Words) for layer in cache.layers):
-        if past:
-            raise InputError(
-                f"the cache holds {past} tokens that were read before the method was attached; start with an empty cache."
-            )
-        # Layers of a cache that grows on demand go by their number: the model's own come first.
-        while cache.layer_class_to_replicate is not None and len(cache.layers) < owner.config.num_hidden_layers:
-            cache.layers.append(cache.layer_class_to_replicate())
-        cache.layers.append(Words())
-    return next(layer for layer in cache.layers if isinstance(layer, Words)).so_far(vectors)
 
 
 def _whole_mask(given: Any, rows: int, length: int, device: torch.device) -> Mask:

@@ -251,8 +251,11 @@ def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     """The line with padding set to the nearest real token's value, cut from the gradient."""
     length = mask.shape[-1]
     place = torch.arange(length, device=mask.device).expand_as(mask)
-    before = torch.where(mask, place, -length).cummax(-1).values
-    after = torch.where(mask, place, 2 * length).flip(-1).cummin(-1).values.flip(-1)
+    number = mask.cumsum(-1)  # of real tokens so far
+    # Where the k-th real token stands; padding's own places land in 0, which no one reads. cummax would do, but has no ONNX.
+    stands = number.new_zeros(*mask.shape[:-1], length + 2).scatter(-1, number * mask, place)
+    before = torch.where(number > 0, stands.gather(-1, number), -length)
+    after = torch.where(number < number[..., -1:], stands.gather(-1, number + 1), 2 * length)
     nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
     return torch.where(mask, line, line.detach().gather(-1, nearest))
 

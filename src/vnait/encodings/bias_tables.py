@@ -61,21 +61,30 @@ class Buckets(nn.Module):
         nn.init.normal_(self.weight, std=self.start)
 
     def forward(self, at: At) -> Injection:
-        offsets = torch.arange(-self.max_distance, self.max_distance + 1, device=at.device)
-        return Injection(bias=_of_offsets(self.weight[self.bucket(offsets)], at))
+        return Injection(bias=of_buckets(self.weight, at, self.max_distance, bidirectional=self.bidirectional))
 
     def bucket(self, offset: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
         """The row of `weight` for an offset, key - query."""
-        size = self.num_buckets // 2 if self.bidirectional else self.num_buckets
-        far = offset.abs() if self.bidirectional else (-offset).clamp(min=0)
-        exact = size // 2
-        # In float32, as T5: an offset at a bucket's edge falls where it falls there.
-        growth = torch.log(far.clamp(min=1).float() / exact) / math.log(self.max_distance / exact)
-        grown = exact + (growth * (size - exact)).long().clamp(max=size - exact - 1)
-        return torch.where(far < exact, far, grown) + (offset > 0).long() * (size if self.bidirectional else 0)
+        return _bucket(offset, self.num_buckets, self.max_distance, bidirectional=self.bidirectional)
 
     def extra_repr(self) -> str:
         return f"num_buckets={self.num_buckets}, max_distance={self.max_distance}, bidirectional={self.bidirectional}"
+
+
+def of_buckets(weight: Float[Tensor, "buckets H"], at: At, max_distance: int, *, bidirectional: bool = True) -> Bias:
+    """`Buckets` with a table of someone else's."""
+    offsets = torch.arange(-max_distance, max_distance + 1, device=at.device)
+    return _of_offsets(weight[_bucket(offsets, len(weight), max_distance, bidirectional=bidirectional)], at)
+
+
+def _bucket(offset: Int[Tensor, "*any"], count: int, max_distance: int, *, bidirectional: bool) -> Int[Tensor, "*any"]:
+    size = count // 2 if bidirectional else count
+    far = offset.abs() if bidirectional else (-offset).clamp(min=0)
+    exact = size // 2
+    # In float32, as T5: an offset at a bucket's edge falls where it falls there.
+    growth = torch.log(far.clamp(min=1).float() / exact) / math.log(max_distance / exact)
+    grown = exact + (growth * (size - exact)).long().clamp(max=size - exact - 1)
+    return torch.where(far < exact, far, grown) + (offset > 0).long() * (size if bidirectional else 0)
 
 
 class Relative(nn.Module):

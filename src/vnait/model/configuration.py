@@ -1,0 +1,61 @@
+"""The settings of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from vnait.errors import InputError
+
+FORMAT = 2  # of a saved model; another number is refused rather than misread
+
+
+class VnaitConfig(PreTrainedConfig):
+    """Settings of a model. Names as in `BertConfig` where it has one.
+
+    method          a name in `vnait.METHODS`
+    vector_size     width of the semantic vectors (0: `hidden_size`); a learned projection joins the two where they differ
+    intermediate_size   hidden width of the feedforward layers (0: twice `hidden_size`)
+    tune_vectors    whether the semantic vectors are trained
+    max_length      longest text in tokens, for methods with a table
+    mean_length     mean training length in tokens (n0 of the log-length scale)
+    shape           sizes of the grid, in reading order, for grid-*; -1 first for any number of rows
+    periods         in tokens, for phase
+    smoothness      gamma1 of the coordinates' regularizer;  boundary: gamma2
+
+    >>> VnaitConfig(method="sinusoidal", hidden_size=32).vector_size
+    32
+    """
+
+    model_type = "vnait"
+
+    method: str = "vnait"
+    vocab_size: int = 30_522
+    hidden_size: int = 96
+    vector_size: int = 0
+    num_hidden_layers: int = 2
+    num_attention_heads: int = 4
+    intermediate_size: int = 0
+    dropout: float | int = 0.1
+    max_length: int = 512
+    mean_length: float | int = 24.0
+    shape: tuple[int, ...] | list[int] = (-1, 16)
+    periods: tuple[float | int, ...] | list[float | int] = (8.0, 64.0)
+    tune_vectors: bool = True
+    smoothness: float | int = 0.1
+    boundary: float | int = 0.1
+    pad_token_id: int | None = 0
+    tie_word_embeddings: bool = True
+    vnait_format: int = FORMAT
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        """Fill in the widths that follow from others, and refuse a format that this version can't read."""
+        if self.vnait_format != FORMAT:
+            raise InputError(
+                f"this model is of format {self.vnait_format}, and this vnait reads format {FORMAT}; "
+                "load it with the vnait it was saved by, or train it again."
+            )
+        self.vector_size = self.vector_size or self.hidden_size
+        self.intermediate_size = self.intermediate_size or 2 * self.hidden_size
+        super().__post_init__(**kwargs)

@@ -1,0 +1,169 @@
+"""The encoder without a head: semantic vectors, a positional method and standard blocks; and how its weights start."""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils import can_return_tuple
+
+from vnait.backbone import Encoder
+from vnait.methods import build
+from vnait.model.configuration import VnaitConfig
+
+Ids = Int[Tensor, "B T"] | None
+Embeds = Float[Tensor, "B T D"] | None
+Places = Float[Tensor, "B T P"] | None
+AnyMask = Int[Tensor, "B T"] | Bool[Tensor, "B T"] | Float[Tensor, "B T"] | None
+
+
+class VnaitPreTrainedModel(PreTrainedModel):
+    """Loading and saving, for all models of this family."""
+
+    config_class = VnaitConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = False
+    _supports_sdpa = True
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        _reset(module)
+
+
+class VnaitModel(VnaitPreTrainedModel):
+    """The encoder: ids (B, T) -> e -> the positional method -> blocks -> (B, T, D).
+
+    Without `attention_mask`, every id that is not the padding id is a real token. `places` (B, T, P) are known places of the tokens,
+    as timestamps or rows and columns, for methods that take them; without them tokens are counted.
+
+    >>> VnaitModel(VnaitConfig(vocab_size=10))(torch.tensor([[3, 4, 5]])).last_hidden_state.shape
+    torch.Size([1, 3, 96])
+    """
+
+    def __init__(self, config: VnaitConfig) -> None:
+        super().__init__(config)
+        self.vectors: nn.Module = SemanticVectors(
+            config.vocab_size, config.vector_size, padding_idx=config.pad_token_id
+        )
+        self.vectors.requires_grad_(config.tune_vectors)
+        same = config.vector_size == config.hidden_size
+        self.project = nn.Identity() if same else nn.Linear(config.vector_size, config.hidden_size, bias=False)
+        self.method = build(
+            config.method,
+            dim=config.hidden_size,
+            num_heads=config.num_attention_heads,
+            max_length=config.max_length,
+            mean_length=config.mean_length,
+            shape=config.shape,
+            periods=config.periods,
+        )
+        self.encoder = Encoder(
+            dim=config.hidden_size,
+            num_heads=config.num_attention_heads,
+            intermediate=config.intermediate_size,
+            num_layers=config.num_hidden_layers,
+            dropout=config.dropout,
+        )
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The table of semantic vectors."""
+        return self.vectors
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Put another table in its place."""
+        self.vectors = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Ids = None,
+        attention_mask: AnyMask = None,
+        inputs_embeds: Embeds = None,
+        places: Places = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+    ) -> BaseModelOutput:
+        """`last_hidden_state` (B, T, D); on request all states, and the attention weights with bias and scale in them."""
+        return self.encode(
+            input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
+        ).output
+
+    def encode(
+        self,
+        input_ids: Ids = None,
+        attention_mask: AnyMask = None,
+        inputs_embeds: Embeds = None,
+        places: Places = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+    ) -> Encoded:
+        """`forward`, with what a head needs besides."""
+        vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds)
+        x, injection, _ = self.method(vectors, mask, places)
+        states = self.encoder.trace(x, injection, mask)
+        weights = self.config.output_attentions if output_attentions is None else output_attentions
+        output = BaseModelOutput(
+            last_hidden_state=states[-1],
+            hidden_states=tuple(states) if output_hidden_states or self.config.output_hidden_states else None,
+            attentions=tuple(self.encoder.weights(states, injection, mask)) if weights else None,
+        )
+        return Encoded(output, vectors, mask)
+
+    def semantics(
+        self, input_ids: Ids, attention_mask: AnyMask, inputs_embeds: Embeds
+    ) -> tuple[Float[Tensor, "B T D"], Bool[Tensor, "B T"]]:
+        """e (B, T, D) and the mask of real tokens."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give either input_ids or inputs_embeds, and not both.")
+        embeds: Tensor = self.vectors(input_ids) if inputs_embeds is None else inputs_embeds
+        if attention_mask is not None:
+            mask = attention_mask.bool()
+        elif input_ids is not None and self.config.pad_token_id is not None:
+            mask = input_ids != self.config.pad_token_id
+        else:
+            mask = torch.ones(embeds.shape[:2], dtype=torch.bool, device=embeds.device)
+        return self.project(embeds), mask
+
+    def penalty(self, encoded: Encoded) -> Float[Tensor, ""]:
+        """The regularizer of the coordinates (SPEC section 6)."""
+        settings = self.config
+        return self.method.penalty(encoded.vectors, encoded.mask, smooth=settings.smoothness, bound=settings.boundary)
+
+
+class Encoded(NamedTuple):
+    """A batch after the encoder: its output, the semantic vectors it came from, and its real tokens."""
+
+    output: BaseModelOutput
+    vectors: Float[Tensor, "B T D"]
+    mask: Bool[Tensor, "B T"]
+
+
+class SemanticVectors(nn.Embedding):
+    """e_i = table[w_i]. A new table is normal with root mean square 1, the scale that loaded vectors are brought to."""
+
+    def reset_parameters(self) -> None:
+        """Normal rows; zero at padding."""
+        nn.init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with torch.no_grad():
+                self.weight[self.padding_idx].zero_()
+
+
+def seed_weights(model: nn.Module, seed: int) -> None:
+    """Start every module from (seed, its name) alone, so that two methods' shared parts start equal whatever else they hold."""
+    with torch.random.fork_rng(devices=[]):
+        for name, module in reversed(list(model.named_modules())):  # of tied weights, the first owner has the last word
+            torch.manual_seed(zlib.crc32(f"{seed}/{name}".encode()))
+            _reset(module)
+
+
+def _reset(module: nn.Module) -> None:
+    reset = getattr(module, "reset_parameters", None)
+    if callable(reset):
+        reset()

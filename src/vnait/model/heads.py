@@ -1,0 +1,151 @@
+"""The tasks: one answer a text, one a token, the masked words."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from transformers.modeling_outputs import MaskedLMOutput, SequenceClassifierOutput, TokenClassifierOutput
+from transformers.utils import can_return_tuple
+
+from vnait.coordinates.sources import ZeroLinear
+from vnait.model.configuration import VnaitConfig
+from vnait.model.encoder import AnyMask, Embeds, Ids, Places, VnaitModel, VnaitPreTrainedModel
+
+
+class VnaitForSequenceClassification(VnaitPreTrainedModel):
+    """One answer a text, from the mean over its real tokens: classes, or numbers with problem_type="regression".
+
+    logits = classifier(mean of the last states) + average(mean of the semantic vectors). `average` starts at zero and takes no part in
+    gradient descent: `vnait.train.fit` sets it to a logistic regression.
+    """
+
+    def __init__(self, config: VnaitConfig) -> None:
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.model = VnaitModel(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.average = ZeroLinear(config.hidden_size, config.num_labels).requires_grad_(False)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Ids = None,
+        attention_mask: AnyMask = None,
+        inputs_embeds: Embeds = None,
+        labels: Tensor | None = None,
+        places: Places = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+    ) -> SequenceClassifierOutput:
+        """`logits` (B, labels), and `loss` (task + regularizer) where labels (B,) are given."""
+        encoded = self.model.encode(
+            input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
+        )
+        output = encoded.output
+        mean = mean_of(output.last_hidden_state, encoded.mask)
+        logits = self.classifier(self.dropout(mean)) + self.average(mean_of(encoded.vectors, encoded.mask))
+        loss = None
+        if labels is not None:
+            task = self.loss_function(logits=logits, labels=labels, pooled_logits=logits, config=self.config)
+            loss = task + self.model.penalty(encoded)
+        return SequenceClassifierOutput(
+            loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
+        )
+
+
+def mean_of(states: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+    """The mean over the real tokens.
+
+    >>> mean_of(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))
+    tensor([[2.]])
+    """
+    real = mask[..., None].to(states.dtype)
+    return (states * real).sum(1) / real.sum(1)
+
+
+class VnaitForTokenClassification(VnaitPreTrainedModel):
+    """One label a token. Labels of -100 are left out of the loss."""
+
+    def __init__(self, config: VnaitConfig) -> None:
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.model = VnaitModel(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Ids = None,
+        attention_mask: AnyMask = None,
+        inputs_embeds: Embeds = None,
+        labels: Tensor | None = None,
+        places: Places = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+    ) -> TokenClassifierOutput:
+        """`logits` (B, T, labels), and `loss` (task + regularizer) where labels (B, T) are given."""
+        encoded = self.model.encode(
+            input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
+        )
+        output = encoded.output
+        logits = self.classifier(self.dropout(output.last_hidden_state))
+        loss = None
+        if labels is not None:
+            task = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+            loss = task + self.model.penalty(encoded)
+        return TokenClassifierOutput(
+            loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
+        )
+
+
+class VnaitForMaskedLM(VnaitPreTrainedModel):
+    """The masked words. The output table is the table of semantic vectors (tied)."""
+
+    _tied_weights_keys = {"decoder.weight": "model.vectors.weight"}  # noqa: RUF012  transformers reads it off the class
+
+    def __init__(self, config: VnaitConfig) -> None:
+        super().__init__(config)
+        self.model = VnaitModel(config)
+        self.transform = nn.Sequential(
+            nn.Linear(config.hidden_size, config.vector_size), nn.GELU(), nn.LayerNorm(config.vector_size)
+        )
+        self.decoder: nn.Module = nn.Linear(config.vector_size, config.vocab_size)
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The tied table."""
+        return self.decoder
+
+    def set_output_embeddings(self, value: nn.Module) -> None:
+        """Put another table in its place."""
+        self.decoder = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Ids = None,
+        attention_mask: AnyMask = None,
+        inputs_embeds: Embeds = None,
+        labels: Tensor | None = None,
+        places: Places = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+    ) -> MaskedLMOutput:
+        """`logits` (B, T, vocabulary), and `loss` where labels (B, T) are given (-100: not asked)."""
+        encoded = self.model.encode(
+            input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
+        )
+        output = encoded.output
+        # Rows of the table have a root mean square of 1: without the root, logits would start sqrt(D) too large.
+        logits = self.decoder(self.transform(output.last_hidden_state) / self.config.vector_size**0.5)
+        loss = None
+        if labels is not None:
+            task = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+            loss = task + self.model.penalty(encoded)
+        return MaskedLMOutput(
+            loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
+        )

@@ -1,0 +1,49 @@
+"""A saved classifier, or a sentence that says what is wrong with its folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from vnait.errors import InputError
+from vnait.model.heads import VnaitForSequenceClassification
+
+
+def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
+    """The classifier saved in a folder, or an `InputError` that says what is wrong with the folder."""
+    folder = Path(folder)
+    settings = _settings(folder)
+    if settings.get("model_type") != "vnait" or settings.get("architectures") != ["VnaitForSequenceClassification"]:
+        raise InputError(f"{folder} holds no vnait classifier (its config.json says {settings.get('architectures')}).")
+    try:
+        model, info = VnaitForSequenceClassification.from_pretrained(
+            folder, output_loading_info=True, local_files_only=True
+        )
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{folder} is damaged: {_first_line(error)}. Save the model again, or train it again."
+        ) from error
+    if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
+        keys = sorted([*info["missing_keys"], *info["unexpected_keys"]])[:3]
+        raise InputError(f"{folder} is damaged: its weights don't fit its config.json (for one, {', '.join(keys)}).")
+    return model.eval()
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(
+            f"{folder} is no saved model: it has no config.json. Give the folder that `vnait train --out` made."
+        )
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {_first_line(error)}.") from error
+    return settings if isinstance(settings, dict) else {}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
