@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 X = Float[Tensor, "B T D"]
 FLEX_WIDTH = 16  # the narrowest head that FlexAttention's kernel takes
-# True = seen: by all queries (B, T), the real tokens; or by each (B, TQ, T), in a decoder. None: the bias already hides the others.
-Keep = Bool[Tensor, "B T"] | Bool[Tensor, "B TQ T"] | None
+# True = seen: by all queries (B, T), the real tokens; or by each (B, TQ, TK), in a decoder. None: the bias already hides the others.
+Keep = Bool[Tensor, "B T"] | Bool[Tensor, "B TQ TK"] | None
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None  # new keys and values to all so far
 
 
@@ -192,7 +192,7 @@ def _told_once(injection: Injection, keep: Keep, dtype: torch.dtype) -> tuple[In
     return replace(injection, bias=injection.bias.to(dtype).masked_fill(~_by_head(keep), -torch.inf)), None
 
 
-def _by_head(keep: Tensor) -> Bool[Tensor, "B 1 TQ T"]:
+def _by_head(keep: Tensor) -> Bool[Tensor, "B 1 #TQ TK"]:
     return keep[:, None, None] if keep.ndim == 2 else keep[:, None]
 
 

@@ -70,7 +70,7 @@ class Injection:
     added: Float[Tensor, "B T D"] | None = None
     turn: Float[Tensor, "B T K_half"] | None = None
     stretch: Float[Tensor, "B T K_half"] | None = None
-    bias: Float[Tensor, "B H T T"] | None = None
+    bias: Float[Tensor, "B H TQ TK"] | None = None  # TQ = T, but for the new tokens of a decoder with a cache
     distance: DistanceBias | None = None
     scale: Float[Tensor, "B T"] | None = None
 
