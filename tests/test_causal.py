@@ -131,6 +131,8 @@ def test_a_mask_of_another_length_is_refused():
 
 def test_gradients_reach_every_parameter():
     model = model_of("vnait-causal").train()
+    for view in model.model.method.inputs.views:
+        view.dropout = 0.0  # left out of some texts, a view would have no gradient from them
     ids, mask = texts()
     model(ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100)).loss.backward()
     assert all(weight.grad is not None and weight.grad.abs().max() > 0 for weight in model.parameters())
