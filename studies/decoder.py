@@ -8,6 +8,7 @@ Records go to studies/records/decoder; what is there is not run again.
 """
 
 import argparse
+import itertools
 import os
 import time
 from collections import Counter
@@ -141,7 +142,7 @@ def perplexities(model: VnaitForCausalLM, test: Tensor, windows: int) -> dict[st
     fresh = torch.cat([_losses(model, part) for part in ids.reshape(-1, TRAINED).split(16)]).reshape(rows, READ)
     counted = torch.arange(READ) % TRAINED > 0
     found = {}
-    for low, high in zip(EDGES, EDGES[1:], strict=False):
+    for low, high in itertools.pairwise(EDGES):
         some = counted.clone()
         some[:low], some[high:] = False, False
         for name, losses in (("far", far), ("fresh", fresh)):

@@ -36,6 +36,7 @@ from vnait import InputError, Method
 from vnait.attached import FAMILIES as TYPES
 from vnait.attached import Family, load_adapter, save_adapter
 from vnait.attached.attaching import attached_owners
+from vnait.attached.finding import owners_of
 from vnait.attached.old import Rows, Waves, running
 from vnait.attached.telling import Attached
 from vnait.coordinates import Index, Running
@@ -437,6 +438,55 @@ def test_a_bias_is_what_a_mask_of_numbers_says(family):
     assert torch.allclose(logits(model, ids), logits(plain, ids, attention_mask=bias), atol=2e-5)
 
 
+TURNED = [name for name in FAMILIES if name not in [*ROTARY, "bloom", "electra"]]
+
+
+@pytest.mark.parametrize("family", TURNED)
+def test_a_model_without_a_rotation_is_turned_by_the_methods_angles(family):
+    model, ids = model_of(family), ids_of(length=12)
+    kinds = [owner.config._attn_implementation for owner in owners_of(model).values()]
+    vnait.attach(model, "rope", warm_start=None)
+    told = logits(model, ids)
+    pad = nn.functional.pad
+    padded = logits(model, pad(ids, (2, 0)), attention_mask=pad(torch.ones_like(ids), (2, 0)))
+    assert (padded[:, 2:] - told).abs().max() <= 2e-5 * told.abs().max()
+    shuffled = ids[:, [3, 0, 5, 1, 4, 2, 6, 7, 8, 9, 10, 11]]
+    assert not torch.allclose(logits(model, shuffled)[:, -1], told[:, -1], atol=2e-4)
+    assert vnait.audit(model).leftover < 1e-5
+    if family in DECODERS:
+        with torch.no_grad():
+            first = model(ids[:, :7], use_cache=True)
+            rest = model(ids[:, 7:], past_key_values=first.past_key_values).logits
+        assert torch.allclose(rest, told[:, 7:], atol=2e-5)
+    owner = next(iter(attached_owners(model).values()))
+    owner.set_attn_implementation("eager")
+    with pytest.raises(InputError, match=r"eager attention would not turn by the method; call .*vnait_turn"):
+        model(ids)
+    vnait.detach(model)
+    assert [owner.config._attn_implementation for owner in owners_of(model).values()] == kinds
+    assert torch.equal(logits(model, ids), logits(model_of(family), ids))
+
+
+def test_turned_attention_is_the_formula():
+    """softmax(R_i q_i . R_j k_j / sqrt(K)) v, from the layer's own queries, keys and values, pair by pair in complex numbers."""
+    model, ids = model_of("bert", num_hidden_layers=1), ids_of(rows=1, length=9)
+    vnait.attach(model, "rope", warm_start=None)
+    seen: dict[str, Tensor] = {}
+    attention = model.bert.encoder.layer[0].attention.self
+    for name in ("query", "key", "value"):
+        part = getattr(attention, name)
+        part.register_forward_hook(lambda module, args, output, name=name: seen.update({name: output.double()}))
+    attention.register_forward_hook(lambda module, args, output: seen.update(mixed=output[0].double()))
+    logits(model, ids)
+    query, key, value = (seen[name].unflatten(-1, (2, 8)).transpose(1, 2) for name in ("query", "key", "value"))
+    angles = torch.arange(9.0).double()[:, None] * 10_000 ** (-torch.arange(4).double() / 4)
+    turn = torch.polar(torch.ones_like(angles), angles)
+    query, key = (torch.complex(part[..., :4], part[..., 4:]) * turn for part in (query, key))
+    scores = (query @ key.conj().transpose(-1, -2)).real / 8**0.5
+    expected = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
+    assert torch.allclose(seen["mixed"], expected, atol=1e-5)
+
+
 def test_a_learned_bias_gets_its_gradient():
     model = model_of("bert")
     vnait.attach(model, "t5", warm_start=None)
@@ -524,14 +574,28 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], dict[str, Any], str]] = {
     "a turn without a rotation": (
         lambda: model_of("bert"),
         {"method": "rope"},
-        "rope tells a turn, and BertForMaskedLM has no",
+        "rope tells a turn, which replaces BertForMaskedLM's positions .* give warm_start=None",
     ),
     "a rotation of its own": (
         lambda: model_of("llama"),
         {"method": "rope-yarn"},
         "rope-yarn turns in a way of its own",
     ),
-    "stretch": (lambda: model_of("llama"), {"method": "xpos"}, "xpos turns in a way of its own"),
+    "narrow words": (
+        lambda: model_of("electra"),
+        {"method": "rope", "warm_start": None},
+        r"rope turns heads of width 4, and those of ElectraForMaskedLM are of 8; give a Method with Rotary\(width=8\)",
+    ),
+    "a turn that is dropped": (
+        lambda: model_of("bloom"),
+        {"method": "rope", "warm_start": None},
+        "rope tells a turn, and the attention of BloomForCausalLM does not take one",
+    ),
+    "stretch": (
+        lambda: model_of("llama"),
+        {"method": "xpos"},
+        "xpos turns in a way of its own",
+    ),
     "a scale": (
         lambda: model_of("bert"),
         {"method": scaled()},

@@ -13,17 +13,18 @@ from transformers import PreTrainedModel
 
 from vnait.attached.checking import (
     Start,
-    check_bias_arrives,
+    check_arrives,
     check_carried,
     check_clean,
     check_exact,
     check_free,
     check_sides,
     check_site,
+    turns_alone,
 )
 from vnait.attached.crossing import Cross, crossing
 from vnait.attached.finding import SUPPORTED, Site, find, probe_ids, states
-from vnait.attached.inside import by_places, inside, restored
+from vnait.attached.inside import TURN, by_places, inside, restored
 from vnait.attached.leaves import Silenced, Turned
 from vnait.attached.marking import check_unmarked, mark, unmark
 from vnait.attached.old import Rows, Waves, first_row
@@ -190,6 +191,7 @@ def _planned(
         method=built,
         old=None if rows is None or warm_start is None else (Rows if warm_start == "exact" else Waves)(rows),
         warm=warm_start is not None and told.turn is None,
+        attention=site.owner.config._attn_implementation if turns_alone(site, told) else None,
         turns=_turns(site, told, warm_start),
         owner=site.owner,
         first=first,
@@ -214,10 +216,12 @@ def _put_in(site: Site, attached: Attached, name: str, warm_start: Start | None,
     if site.slopes:
         by_places(owner)
     mark(owner.config)
+    if attached.attention is not None:
+        owner.set_attn_implementation(TURN)
     owner.vnait = attached.to(owner.get_input_embeddings().weight.device).train(owner.training)
     owner.register_forward_pre_hook(tell, with_kwargs=True)
     check_clean(site, model)
-    check_bias_arrives(owner, name, model)
+    check_arrives(owner, name, model)
     attachment = _measured(site, name, warm_start, before, _probed(site))
     check_exact(attachment.relative, before.dtype, warm_start, model)
     logger.info(
@@ -247,6 +251,8 @@ def _take_out(model: nn.Module, owners: list[PreTrainedModel]) -> None:
                 parent, _, key = path.rpartition(".")
                 setattr(owner.get_submodule(parent), key, module.restored())
         if hasattr(owner, "vnait"):
+            if owner.vnait.attention is not None:
+                owner.set_attn_implementation(owner.vnait.attention)
             del owner.vnait
 
 
@@ -298,7 +304,7 @@ def _built(method: str | Method, site: Site, options: dict[str, Any], length: in
 
 
 def _turns(site: Site, told: Injection, warm_start: Start | None) -> str | None:
-    if told.turn is not None:
+    if told.turn is not None and site.rotaries:
         return "coordinates"
     if not (site.rotaries or site.relatives or site.slopes):
         return None

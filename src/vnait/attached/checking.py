@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -77,13 +76,16 @@ def check_carried(built: Method, name: str, site: Site, warm_start: Start | None
         _check_turn(built, told, name, site, model)
     elif told.scale is not None:
         raise InputError(f"{name} tells a scale, which {model} has no place for; build the Method with scale=None.")
-    if told.bias is not None and not site.owner._supports_sdpa:
-        raise InputError(f"{name} tells a bias, and the attention of {model} does not take one (position_bias).")
+    inside = "a bias" if told.bias is not None else "a turn" if turns_alone(site, told) else None
+    if inside and not site.owner._supports_sdpa:
+        raise InputError(
+            f"{name} tells {inside}, and the attention of {model} does not take one; take a method that adds."
+        )
     if warm_start is None:
         return told
-    if told.bias is not None:
+    if inside:
         raise InputError(
-            f"{name} tells a bias, which replaces {model}'s positions and can't start from them; give warm_start=None."
+            f"{name} tells {inside}, which replaces {model}'s positions and can't start from them; give warm_start=None."
         )
     if warm_start == "fit" and not site.tables:
         kind = "a rotation" if site.rotaries else "a bias of distances"
@@ -94,18 +96,35 @@ def check_carried(built: Method, name: str, site: Site, warm_start: Start | None
 
 
 def _check_turn(built: Method, told: Injection, name: str, site: Site, model: str) -> None:
-    if not site.rotaries:
+    if turns_alone(site, told):
+        _check_width(told, name, site, model)
+    else:
+        plain = isinstance(built.encoding, Rotary) and built.encoding.scaling is None
+        if not plain or told.added is not None or told.bias is not None:
+            raise InputError(
+                f"{name} turns in a way of its own, and {model} keeps its own base and scaling; take rope, lpi or randomized-rope, "
+                "whose coordinates it can turn by."
+            )
+    for what, slot in (("a scale", told.scale), ("a stretch", told.stretch)):
+        if slot is not None:
+            raise InputError(f"{name} tells {what}, which {model} has no place for; build the Method without it.")
+
+
+def _check_width(told: Injection, name: str, site: Site, model: str) -> None:
+    """Where the words are narrower than the layers, a method built for the words turns heads that are too narrow."""
+    config, turn = site.owner.config, told.turn
+    assert turn is not None
+    own = getattr(config, "d_kv", None) or getattr(config, "head_dim", None) or config.hidden_size // site.heads
+    if 2 * turn.shape[-1] != own:
         raise InputError(
-            f"{name} tells a turn, and {model} has no rotation of queries and keys; take a method that adds."
+            f"{name} turns heads of width {2 * turn.shape[-1]}, and those of {model} are of {own}; give a Method with "
+            f"Rotary(width={own})."
         )
-    plain = isinstance(built.encoding, Rotary) and built.encoding.scaling is None
-    if not plain or told.added is not None or told.bias is not None:
-        raise InputError(
-            f"{name} turns in a way of its own, and {model} keeps its own base and scaling; take rope, lpi or randomized-rope, whose "
-            "coordinates it can turn by."
-        )
-    if told.scale is not None:
-        raise InputError(f"{name} tells a scale, which {model} has no place for; build the Method with scale=None.")
+
+
+def turns_alone(site: Site, told: Injection) -> bool:
+    """Whether queries and keys are turned by the method's own angles: the model has no rotation that would."""
+    return told.turn is not None and not site.rotaries
 
 
 def _slots(built: Method, site: Site, name: str, model: str) -> Injection:
@@ -136,9 +155,9 @@ def check_clean(site: Site, model: str) -> None:
         )
 
 
-def check_bias_arrives(owner: PreTrainedModel, name: str, model: str) -> None:
-    """A bias that the attention drops would go wrong without a word: see that one changes something."""
-    if not owner.vnait.biased:
+def check_arrives(owner: PreTrainedModel, name: str, model: str) -> None:
+    """A bias or a turn that the attention drops would go wrong without a word: see that one changes something."""
+    if not (owner.vnait.biased or owner.vnait.turned):
         return
     ids = probe_ids(owner, 1, 4)
     with_it = states(owner, ids)
@@ -147,13 +166,18 @@ def check_bias_arrives(owner: PreTrainedModel, name: str, model: str) -> None:
         without = states(owner, ids)
     finally:
         owner.vnait.silent = False
-    if torch.equal(with_it, without) and _bias_of(owner).abs().max() > 0:
-        raise InputError(f"{name} tells a bias, and the attention of {model} does not take one (position_bias).")
+    if torch.equal(with_it, without) and any(bool(part.abs().max() > 0) for part in _inside(owner)):
+        what = "a turn" if owner.vnait.turned else "a bias"
+        raise InputError(
+            f"{name} tells {what}, and the attention of {model} does not take one; take a method that adds."
+        )
 
 
-def _bias_of(owner: PreTrainedModel) -> Float[Tensor, "B H T T"]:
+@torch.no_grad()
+def _inside(owner: PreTrainedModel) -> list[Tensor]:
     mask = torch.ones(1, 4, dtype=torch.bool, device=owner.device)
-    return owner.vnait(owner.get_input_embeddings()(probe_ids(owner, 1, 4)), mask).bias
+    given = owner.vnait(owner.get_input_embeddings()(probe_ids(owner, 1, 4)), mask)
+    return [part for part in (given.bias, given.turn) if part is not None]
 
 
 def check_exact(relative: float, dtype: torch.dtype, warm_start: Start | None, model: str) -> None:

@@ -1,4 +1,4 @@
-"""What is told inside a model's layers: its own bias of distances at real places, a bias of the method's, and cross-attention."""
+"""What is told inside a model's layers: a bias and a turn of the method's, its own bias of distances at real places, cross-attention."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from vnait.backbone import turned
 from vnait.encodings.bias_tables import of_buckets
 
 Bias = Float[Tensor, "B H T TK"]
 NAME = "vnait"  # of the keyword that carries `Told` from the owner down to its attention modules
+TURN = "vnait_turn"  # of the keyword that carries angles, and of the attention that turns by them
 
 
 class Told(NamedTuple):
@@ -38,6 +42,7 @@ def inside(
         return None
     told: Told = kwargs.pop(NAME)
     if kwargs.get("key_value_states") is not None:
+        kwargs.pop(TURN, None)
         bias = told.crossing
         if told.queries is not None:
             args, kwargs = _with_queries(args, kwargs, told.queries)
@@ -60,6 +65,26 @@ def own_bias(attention: Any, places: Float[Tensor, "B T"]) -> Bias:
         attention.relative_attention_max_distance,
         bidirectional=not attention.is_decoder,
     )
+
+
+def turning(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, Tensor | None]:
+    """transformers' sdpa attention with queries and keys turned by angles (B, T, K/2), where there are some.
+
+    A cache holds keys before they are turned: a method may tell the past other angles than it did.
+    """
+    turn = kwargs.pop(TURN, None)
+    if turn is not None:
+        query, key = turned(query, turn[:, -query.shape[2] :]), turned(key, turn)
+    found: tuple[Tensor, Tensor | None] = ALL_ATTENTION_FUNCTIONS["sdpa"](
+        module, query, key, value, attention_mask, **kwargs
+    )
+    return found
+
+
+AttentionInterface.register(TURN, turning)
+AttentionMaskInterface.register(TURN, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
 
 
 def _with_queries(

@@ -12,7 +12,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from vnait.attached.crossing import Between, Source, Target
-from vnait.attached.inside import NAME, Told
+from vnait.attached.inside import NAME, TURN, Told
 from vnait.attached.old import Rows, Waves, running
 from vnait.cache import remembered
 from vnait.coordinates.sources import rank
@@ -24,11 +24,12 @@ Mask = Bool[Tensor, "B T"]
 
 
 class Given(NamedTuple):
-    """What the model gets: its input, the places that its rotation or its own bias goes by, and a bias of its scores."""
+    """What the model gets: its input, the places that its rotation or its own bias goes by, a bias of its scores, angles."""
 
     x: Vectors
     places: Float[Tensor, "B T"]
     bias: Float[Tensor, "B H T T"] | None
+    turn: Float[Tensor, "B T K_half"] | None
 
 
 class Attached(nn.Module):
@@ -39,6 +40,7 @@ class Attached(nn.Module):
     turns   what the model's rotation turns by, or its own bias of distances goes by: "coordinates" the method's, "running" p,
             "nothing" 0; None where it has neither
     crossing    position in cross-attention (`crossing`), of a decoder that has one
+    attention   the model's own, where it was exchanged for one that turns queries and keys by the method's angles; it has no rotation
     inner   whether attention modules are told by the hook before them (`inside`);  slopes: whether the mask tells ALiBi's places
     loud    the root mean square of the model's vectors, as a power of two: the method is made for vectors of 1, and
             such a factor rounds nothing
@@ -57,6 +59,7 @@ class Attached(nn.Module):
         first: int = 0,
         causal: bool = False,
         biased: bool = False,
+        attention: str | None = None,
         crossing: Source | Target | Between | None = None,
         inner: bool = False,
         slopes: bool = False,
@@ -69,7 +72,7 @@ class Attached(nn.Module):
         self.loud = 2.0 ** round(float(table.square().mean().clamp(min=1e-12).sqrt().log2()))
         self.gate = nn.Parameter(torch.zeros(table.shape[1], device=table.device)) if warm else None
         self.turns, self.first, self.causal = turns, first, causal
-        self.biased, self.inner, self.slopes = biased, inner, slopes
+        self.biased, self.attention, self.inner, self.slopes = biased, attention, inner, slopes
         self.recipe: object = None  # what `attach` was called with, for `save_adapter`
         self.silent = False  # for `audit`: all coordinates at zero, nothing told
         self.names = tuple(inspect.signature(owner.forward).parameters)
@@ -79,7 +82,7 @@ class Attached(nn.Module):
         e = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
         nowhere = torch.zeros(mask.shape, device=mask.device)
         if self.silent:
-            return Given(vectors, nowhere, None)
+            return Given(vectors, nowhere, None, None)
         told = self.method(e / self.loud, mask)
         x = told.x * self.loud
         if self.gate is not None:
@@ -88,7 +91,13 @@ class Attached(nn.Module):
         if self.old is not None:
             x = x + self.old.read(here).to(x.dtype)
         places = told.at[..., 0] if self.turns == "coordinates" else here if self.turns == "running" else nowhere
-        return Given(x.to(vectors.dtype), places, told.injection.dense().bias)
+        turn = told.injection.turn if self.turned else None
+        return Given(x.to(vectors.dtype), places, told.injection.dense().bias, turn)
+
+    @property
+    def turned(self) -> bool:
+        """Whether queries and keys are turned by the method's angles."""
+        return self.attention is not None
 
     @property
     def reads_old(self) -> bool:
@@ -121,7 +130,7 @@ def tell(
     _check_places(named.get("position_ids"), mask, attached.first)
     layers = owner.config.num_hidden_layers
     whole = vectors if cache is None else remembered(cache, vectors, layers=layers)
-    x, places, bias = attached(whole, mask)
+    x, places, bias, turn = attached(whole, mask)
     bias = None if bias is None else bias[:, :, past:].to(vectors.dtype)
     named |= {"input_ids": None, "inputs_embeds": x[:, past:]}
     if "position_ids" in attached.names:
@@ -133,6 +142,8 @@ def tell(
         named["token_type_ids"] = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)
     if attached.slopes:
         named["attention_mask"] = (places + 1) * mask
+    if turn is not None:
+        named[TURN] = turn
     if attached.inner:
         named[NAME] = _crossed(attached, named, Told(places, bias), whole, mask, past)
     elif bias is not None:
@@ -209,7 +220,11 @@ def _check_places(given: Int[Tensor, "B T"] | None, mask: Mask, first: int) -> N
 def _check_run(owner: PreTrainedModel, attached: Attached) -> None:
     """Settings that may have changed since the method was attached, and would go wrong without a word."""
     kind = owner.config._attn_implementation
-    if attached.biased and kind != "sdpa":
+    if attached.turned and kind != TURN:
+        raise InputError(
+            f'{kind} attention would not turn by the method; call model.set_attn_implementation("{TURN}").'
+        )
+    if attached.biased and kind not in ("sdpa", TURN):
         raise InputError(
             f'{kind} attention would ignore the method\'s bias; call model.set_attn_implementation("sdpa").'
         )
