@@ -23,6 +23,7 @@ ORDER = [
     "methods",
     "backbone cache",
     "attached laws",
+    "bases",
     "model",
     "text vectors",
     "averages statistics lexicon",

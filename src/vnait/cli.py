@@ -20,6 +20,8 @@ from vnait import terminal
 from vnait.errors import InputError
 
 if TYPE_CHECKING:
+    from vnait.bases import Base
+    from vnait.lexicon import Lexicon
     from vnait.record import Record
     from vnait.text import Table
     from vnait.train import Run, Status
@@ -125,7 +127,12 @@ def train_command(
     data: Data,
     *,
     out: Annotated[Path, typer.Option("--out", help="The model's folder.")],
-    method: Annotated[str, typer.Option("--method", help="A name from `vnait list`.")] = "vnait",
+    method: Annotated[
+        str, typer.Option("--method", help="A name from `vnait list`; with --base also own, its own positions.")
+    ] = "vnait",
+    base: Annotated[
+        str | None, typer.Option("--base", help="A pretrained encoder to fine-tune: a folder, or a name on the hub.")
+    ] = None,
     text: Text = "text",
     label: Label = "label",
     test: Annotated[str | None, typer.Option("--test", help="A file of test rows.")] = None,
@@ -135,26 +142,25 @@ def train_command(
     tokens: Tokenization = "words",
     steps: Steps = None,
     max_length: MaxLength = 512,
-    learning_rate: LearningRate = 1e-3,
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", help="Without: 1e-3, and 1e-4 with --base.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train one classifier. A training that was killed goes on where it was."""
+    """Train one classifier, or fine-tune a pretrained one. A training that was killed goes on where it was."""
     _notes(quiet)
-    from vnait import lexicon
     from vnait.predict import check_replaceable
     from vnait.train import fit, forget
 
     check_replaceable(out)
-    run = _run(steps=steps, max_length=max_length, learning_rate=learning_rate)
-    run = replace(run, method=method, seed=seed, tune_vectors=tune_vectors)
+    if base is not None and (vectors is not None or tune_vectors or tokens != "words"):
+        raise InputError("--base brings its own vectors and tokens; leave --vectors, --tune-vectors and --tokens out.")
+    run = _run(steps=steps, max_length=max_length, learning_rate=learning_rate or (1e-3 if base is None else 1e-4))
+    run = replace(run, method=method, seed=seed, tune_vectors=tune_vectors, base=base)
     table = _read(data, text, label)
     tests = None if test is None else _read(test, text, label)
-    words = (
-        lexicon.learn(table.texts, tokenization=tokens, seed=seed)
-        if vectors is None
-        else lexicon.look_up(table.texts, vectors, tokenization=tokens)
-    )
+    words = _words(table.texts, base=base, vectors=vectors, tokens=tokens, seed=seed)
     checkpoints = out.with_name(out.name + ".checkpoints")
     with _bar(quiet, f"training {method}") as move:
         fitted = fit(run, table, words, test=tests, checkpoints=checkpoints, watch=lambda status: _moved(move, status))
@@ -416,6 +422,16 @@ def _read(source: str, text: str, label: str | None) -> Table:
     from vnait.text import read
 
     return read(source, text=text, label=label)
+
+
+def _words(texts: Sequence[str], *, base: str | None, vectors: str | None, tokens: str, seed: int) -> Lexicon | Base:
+    from vnait import bases, lexicon
+
+    if base is not None:
+        return bases.Base.load(base)
+    if vectors is not None:
+        return lexicon.look_up(texts, vectors, tokenization=tokens)
+    return lexicon.learn(texts, tokenization=tokens, seed=seed)
 
 
 def _run(*, steps: int | None, max_length: int, learning_rate: float) -> Run:

@@ -18,6 +18,7 @@ from vnait import lexicon as lexicons
 from vnait import predict
 from vnait.errors import InputError
 from vnait.explanation import Explanation, explain
+from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.text import Table
 from vnait.train import Run, fit
@@ -115,6 +116,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def load(cls, folder: str | Path) -> Self:
         """A saved classifier, this class's or one of `vnait train`."""
         fitted = predict.load(folder)
+        if not isinstance(fitted.model, VnaitForSequenceClassification):
+            raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
         notes = _notes(Path(folder) / NOTES)
         estimator = cls(**notes.get("parameters", {"method": fitted.model.config.method}))
         estimator.classes_ = np.asarray(notes.get("classes", fitted.classes))

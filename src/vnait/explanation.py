@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import torch
 
 from vnait import text as texts
+from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import METHODS, parameters
+from vnait.model import VnaitForSequenceClassification
 from vnait.predict import Fitted
 
 PLACES = {
@@ -41,6 +43,10 @@ class Explanation:
 @torch.no_grad()
 def explain(fitted: Fitted, text: str) -> Explanation:
     """Explain one text; it is cut where the model cuts it."""
+    if not isinstance(fitted.model, VnaitForSequenceClassification):
+        raise InputError(
+            "this model was fine-tuned from a pretrained base, which explain can't look into; ask vnait.audit."
+        )
     model = fitted.model.model.eval()
     ids = texts.encode(fitted.tokenizer, [text], max_length=model.config.max_length)
     vectors, mask = model.semantics(torch.tensor(ids), None, None)

@@ -35,6 +35,10 @@ class Lexicon:
         """The width of the vectors."""
         return int(self.table.shape[1])
 
+    def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
+        """The ids of each text, at least one and at most `max_length`."""
+        return texts_module.encode(self.tokenizer, texts, max_length=max_length)
+
     @property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits that tell words, tokenization and vectors from others."""

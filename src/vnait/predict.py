@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import AutoTokenizer
-from transformers.utils import logging as transformers_logging
+from transformers import AutoTokenizer, PreTrainedModel
 
+from vnait import bases
 from vnait import text as texts
 from vnait.errors import InputError
 from vnait.files import whole_folder
-from vnait.model import VnaitForSequenceClassification, load_classifier
+from vnait.model import load_classifier
 from vnait.record import Record
 
 
@@ -27,9 +26,10 @@ from vnait.record import Record
 class Fitted:
     """A trained classifier with what it needs to read text and name its answers."""
 
-    model: VnaitForSequenceClassification
+    model: PreTrainedModel
     tokenizer: Any
     record: Record | None = None
+    max_length: int | None = None  # of a fine-tuned base, whose configuration has none; its notes keep it
 
     @property
     def classes(self) -> list[str]:
@@ -38,16 +38,24 @@ class Fitted:
 
     def probabilities(self, given: Sequence[str]) -> NDArray[np.float64]:
         """P(class | text), (texts, classes). An empty text is answered as one unknown word."""
-        ids = texts.encode(self.tokenizer, given, max_length=self.model.config.max_length)
+        if self.max_length is None:
+            ids = texts.encode(self.tokenizer, given, max_length=self.model.config.max_length)
+        else:
+            ids = bases.Base("", self.tokenizer).encode(given, max_length=self.max_length)
         return torch.softmax(logits_of(self.model, ids).double(), -1).numpy()
 
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
         """Write the model folder: weights, settings, tokenizer, record, extra files. It appears whole or not at all."""
         check_replaceable(folder)
         record = {} if self.record is None else {"record.json": self.record.line() + "\n"}
-        with whole_folder(folder) as draft, _no_bars():
-            self.model.save_pretrained(draft)
-            self.tokenizer.save_pretrained(draft)
+        with whole_folder(folder) as draft, bases.no_bars():
+            if self.max_length is None:
+                self.model.save_pretrained(draft)
+                self.tokenizer.save_pretrained(draft)
+            else:
+                assert self.record is not None
+                notes = {"method": self.record.method, "max_length": self.max_length}
+                bases.save(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")
 
@@ -55,7 +63,12 @@ class Fitted:
 def load(folder: str | Path) -> Fitted:
     """The classifier saved in a folder; an `InputError` says what is wrong with the folder."""
     folder = Path(folder)
-    with _no_bars():
+    if (folder / bases.NOTES).is_file():
+        with bases.no_bars():
+            tuned, tokenizer, notes = bases.load(folder)
+        record = _record(folder / "record.json")
+        return Fitted(model=tuned, tokenizer=tokenizer, record=record, max_length=notes["max_length"])
+    with bases.no_bars():
         model = load_classifier(folder)
         tokenizer = _tokenizer(folder)
     if len(tokenizer) != model.config.vocab_size:
@@ -64,7 +77,7 @@ def load(folder: str | Path) -> Fitted:
 
 
 @torch.no_grad()
-def logits_of(model: VnaitForSequenceClassification, ids: Sequence[Sequence[int]], batch_size: int = 64) -> Tensor:
+def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]], batch_size: int = 64) -> Tensor:
     """Logits (texts, classes), in the order given; batched by length."""
     model.eval()
     order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
@@ -81,7 +94,11 @@ def check_replaceable(folder: str | Path) -> None:
     path = Path(folder)
     if path.is_file():
         raise InputError(f"{path} is a file; a model is saved as a folder. Choose another name.")
-    if path.is_dir() and any(path.iterdir()) and not (path / "config.json").is_file():
+    if (
+        path.is_dir()
+        and any(path.iterdir())
+        and not any((path / name).is_file() for name in ("config.json", bases.NOTES))
+    ):
         raise InputError(
             f"{path} is a folder with other files in it, which saving a model would replace; choose a new name."
         )
@@ -101,15 +118,3 @@ def _record(path: Path) -> Record | None:
         return Record(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
     except (ValueError, TypeError) as error:
         raise InputError(f"{path} is damaged: {error}. Delete it; the model works without it.") from error
-
-
-@contextmanager
-def _no_bars() -> Iterator[None]:
-    """No progress bars of transformers' own: ours are enough, and these files are small."""
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()

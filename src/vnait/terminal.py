@@ -78,7 +78,8 @@ def show_scores(record: Record) -> None:
     """One training's scores."""
     for name, value in sorted(record.metrics.items()):
         print(f"{name:22} {value:.3f}")
-    print(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
+    if "unknown_share" in record.data:
+        print(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
     print(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")
 
 

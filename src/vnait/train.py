@@ -17,11 +17,12 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 from torch import Tensor
-from transformers import get_linear_schedule_with_warmup
+from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
-from vnait import averages
+from vnait import averages, bases
 from vnait import record as records
 from vnait import text as texts
+from vnait.bases import Base
 from vnait.errors import InputError
 from vnait.files import writing
 from vnait.lexicon import Lexicon
@@ -48,6 +49,8 @@ class Run:
     average      share of the answer's logits that a logistic regression of the averaged semantic vectors has, in [0, 1), the
                  Transformer's being scaled to no more than its size. None: what it knows of rows it has not seen (`averages.skill`, at
                  most .8), so much where words say it all and nothing where all is in their order
+    base         a pretrained encoder to fine-tune, a folder or a name on the hub; its sizes and vectors take the place of those here, and
+                 `method` is attached to it ("own": it keeps its positions)
     num_heads    None: the first of 4, 6, 5, 3, 2, 1 that splits the width into heads of even width
     """
 
@@ -70,13 +73,14 @@ class Run:
     patience: int = 4
     refit: int = 2_000
     average: float | None = None
+    base: str | None = None
 
     def __post_init__(self) -> None:
         if problems := list(self._problems()):
             raise InputError("; ".join(problems) + ".")
 
     def _problems(self) -> Iterator[str]:
-        if self.method not in METHODS:
+        if self.method not in METHODS and not (self.base and self.method == bases.OWN):
             yield f"method {self.method!r} is not known: take one of {', '.join(METHODS)}"
         for name in ("batch_size", "num_layers", "max_length", "eval_every", "patience"):
             if getattr(self, name) < 1:
@@ -113,7 +117,7 @@ class Status:
 def fit(
     run: Run,
     table: Table,
-    lexicon: Lexicon,
+    lexicon: Lexicon | Base,
     *,
     test: Table | None = None,
     checkpoints: str | Path | None = None,
@@ -136,13 +140,13 @@ def fit(
         method=run.method,
         seed=run.seed,
         run=asdict(run),
-        data={**_facts(table, test, lexicon), "unknown_share": texts.unknown_share(lexicon.tokenizer, task.ids)},
+        data={**_facts(table, test, lexicon), **_unknown(lexicon, task)},
         metrics={**validation, **({} if test is None else metrics_on(model, task, test))},
-        parameters=parameters(model)
-        + (sum(map(torch.numel, model.average.parameters())) if model.average.weight.any() else 0),
+        parameters=_learned(model),
         seconds=seconds,
     )
-    return Fitted(model=model, tokenizer=lexicon.tokenizer, record=record)
+    max_length = run.max_length if run.base else None
+    return Fitted(model=model, tokenizer=lexicon.tokenizer, record=record, max_length=max_length)
 
 
 def forget(checkpoints: str | Path, fitted: Fitted) -> None:
@@ -151,14 +155,22 @@ def forget(checkpoints: str | Path, fitted: Fitted) -> None:
     _Checkpoints(checkpoints, fitted.record.key).remove()
 
 
+def _learned(model: PreTrainedModel) -> int:
+    """Learned scalars; an average that has a say is learned too, though not by gradient descent."""
+    if not isinstance(model, VnaitForSequenceClassification) or not model.average.weight.any():
+        return parameters(model)
+    return parameters(model) + sum(map(torch.numel, model.average.parameters()))
+
+
 def _trained(
-    run: Run, task: _Task, lexicon: Lexicon, states: _Checkpoints, watch: Callable[[Status], None]
-) -> tuple[VnaitForSequenceClassification, float]:
+    run: Run, task: _Task, lexicon: Lexicon | Base, states: _Checkpoints, watch: Callable[[Status], None]
+) -> tuple[PreTrainedModel, float]:
     """The model after its training on the task's rows, with its share of averaged vectors; and the seconds of training."""
     training = _Training(run, task, lexicon, states)
     training.go(watch)
     model = training.best_model()
-    _lean(model, task, run.average)
+    if isinstance(lexicon, Lexicon):
+        _lean(model, task, run.average)
     return model, training.progress.seconds
 
 
@@ -198,7 +210,7 @@ def _mean(model: VnaitForSequenceClassification, ids: Sequence[int]) -> NDArray[
 class _Task:
     """The labelled texts as ids, split into training and validation rows."""
 
-    tokenizer: Any
+    lexicon: Lexicon | Base
     classes: list[str]
     ids: list[list[int]]
     labels: list[int]
@@ -207,7 +219,7 @@ class _Task:
     max_length: int
 
     @classmethod
-    def of(cls, run: Run, table: Table, lexicon: Lexicon) -> _Task:
+    def of(cls, run: Run, table: Table, lexicon: Lexicon | Base) -> _Task:
         if table.labels is None:
             raise InputError(f"{table.name} was read without labels; training needs them.")
         classes = sorted(set(table.labels))
@@ -218,9 +230,9 @@ class _Task:
         if run.validation:
             rows = texts.split(table.labels, holdout=run.validation, seed=run.seed)
         return cls(
-            tokenizer=lexicon.tokenizer,
+            lexicon=lexicon,
             classes=classes,
-            ids=texts.encode(lexicon.tokenizer, table.texts, max_length=run.max_length),
+            ids=lexicon.encode(table.texts, max_length=run.max_length),
             labels=[number[label] for label in table.labels],
             train=rows[0],
             valid=rows[1],
@@ -233,7 +245,7 @@ class _Task:
 
     def batch(self, rows: Sequence[int]) -> dict[str, Tensor]:
         """The rows as tensors."""
-        batch = texts.collate([self.ids[row] for row in rows], pad_id=self.tokenizer.pad_token_id)
+        batch = texts.collate([self.ids[row] for row in rows], pad_id=self.lexicon.tokenizer.pad_token_id)
         return {**batch, "labels": torch.tensor([self.labels[row] for row in rows])}
 
 
@@ -257,12 +269,16 @@ class _Progress:
 class _Training:
     """One training loop on accelerate."""
 
-    def __init__(self, run: Run, task: _Task, lexicon: Lexicon, checkpoints: _Checkpoints) -> None:
+    def __init__(self, run: Run, task: _Task, lexicon: Lexicon | Base, checkpoints: _Checkpoints) -> None:
         self.run, self.task, self.checkpoints = run, task, checkpoints
         self.steps = run.total_steps(len(task.train))
         _seed_everything(run.seed)
-        model = new_model(run, task.classes, lexicon, [len(task.ids[row]) for row in task.train])
-        optimizer = torch.optim.AdamW(_decayed(model, run.weight_decay), lr=run.learning_rate)
+        lengths = [len(task.ids[row]) for row in task.train]
+        if isinstance(lexicon, Lexicon):
+            model = new_model(run, task.classes, lexicon, lengths)
+        else:
+            model = lexicon.new_model(run, task.classes, lengths)
+        optimizer = torch.optim.AdamW(bases.groups(model, run), lr=run.learning_rate)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(step_scheduler_with_optimizer=False)
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
@@ -283,9 +299,9 @@ class _Training:
             if self.progress.step == self.steps or self.progress.worse >= self.run.patience:
                 return
 
-    def best_model(self) -> VnaitForSequenceClassification:
+    def best_model(self) -> PreTrainedModel:
         """The model at its best validation loss, or as it ended where nothing was held out."""
-        model: VnaitForSequenceClassification = self.accelerator.unwrap_model(self.model)
+        model: PreTrainedModel = self.accelerator.unwrap_model(self.model)
         if self.progress.best:
             model.load_state_dict(self.progress.best)
         return model.cpu().eval()
@@ -425,15 +441,15 @@ def scores(truth: Sequence[int], answer: Sequence[int]) -> dict[str, float]:
     }
 
 
-def metrics_on(model: VnaitForSequenceClassification, task: _Task, test: Table) -> dict[str, float]:
+def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, float]:
     """The scores on rows the training never saw. A label that training never saw counts as wrong."""
     number = {name: index for index, name in enumerate(task.classes)}
     truth = [number.get(label, -1) for label in test.labels or []]
-    ids = texts.encode(task.tokenizer, test.texts, max_length=task.max_length)
+    ids = task.lexicon.encode(test.texts, max_length=task.max_length)
     return scores(truth, logits_of(model, ids).argmax(-1).tolist())
 
 
-def _validation_metrics(model: VnaitForSequenceClassification, task: _Task) -> dict[str, float]:
+def _validation_metrics(model: PreTrainedModel, task: _Task) -> dict[str, float]:
     if not task.valid:
         return {}
     answer = logits_of(model, [task.ids[row] for row in task.valid]).argmax(-1).tolist()
@@ -441,14 +457,18 @@ def _validation_metrics(model: VnaitForSequenceClassification, task: _Task) -> d
     return {f"validation_{name}": value for name, value in found.items()}
 
 
-def _facts(table: Table, test: Table | None, lexicon: Lexicon) -> dict[str, Any]:
+def _unknown(lexicon: Lexicon | Base, task: _Task) -> dict[str, float]:
+    return {"unknown_share": texts.unknown_share(lexicon.tokenizer, task.ids)} if isinstance(lexicon, Lexicon) else {}
+
+
+def _facts(table: Table, test: Table | None, lexicon: Lexicon | Base) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": table.name,
         "fingerprint": table.fingerprint,
         "rows": len(table),
         "classes": sorted(set(table.labels or [])),
         "vectors": lexicon.source,
-        "vocabulary": len(lexicon.table),
+        "vocabulary": len(lexicon.tokenizer),
     }
     if test is not None:
         facts.update(test_fingerprint=test.fingerprint, test_rows=len(test))
@@ -459,12 +479,3 @@ def _seed_everything(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
-
-
-def _decayed(model: torch.nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Matrices decay; biases, norms and coordinates do not."""
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return [
-        {"params": [parameter for parameter in learned if parameter.ndim >= 2], "weight_decay": weight_decay},
-        {"params": [parameter for parameter in learned if parameter.ndim < 2], "weight_decay": 0.0},
-    ]

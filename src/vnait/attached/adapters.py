@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from vnait.attached.attaching import Attachment, Recipe, attach, attached_owners, detach
 from vnait.attached.finding import owners_of
+from vnait.attached.marking import mark, unmark
 from vnait.attached.telling import Attached
 from vnait.errors import InputError
 from vnait.files import whole_folder
@@ -43,6 +44,21 @@ def save_adapter(model: nn.Module, folder: str | Path) -> None:
         save_file(weights, draft / WEIGHTS)
         settings["weights_sha256"] = hashlib.sha256((draft / WEIGHTS).read_bytes()).hexdigest()
         (draft / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def save_base(model: PreTrainedModel, folder: str | Path) -> None:
+    """Write the model without what was attached, as `from_pretrained` loads it; the model itself keeps its method.
+
+    With `save_adapter` it is the whole model: load the base, then the adapter.
+    """
+    weights = {name: tensor for name, tensor in model.state_dict().items() if "vnait" not in name.split(".")}
+    configs = [model.config, *(owner.config for owner in owners_of(model).values())]
+    marked = [config for config in configs if unmark(config)]
+    try:
+        model.save_pretrained(folder, state_dict=weights)
+    finally:
+        for config in marked:
+            mark(config)
 
 
 def load_adapter(

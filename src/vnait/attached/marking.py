@@ -23,10 +23,12 @@ def mark(config: PreTrainedConfig) -> None:
     config.quantization_config = MARK
 
 
-def unmark(config: PreTrainedConfig) -> None:
-    """As before."""
-    if getattr(config, "quantization_config", None) == MARK:
+def unmark(config: PreTrainedConfig) -> bool:
+    """As before; whether there was a mark."""
+    marked = getattr(config, "quantization_config", None) == MARK
+    if marked:
         del config.quantization_config
+    return marked
 
 
 def check_unmarked(*configs: PreTrainedConfig) -> None:

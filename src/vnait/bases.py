@@ -1,0 +1,153 @@
+"""A pretrained encoder to fine-tune: from a folder or by its name on the hub, with another positional method in it or its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from vnait.attached import attach, load_adapter, save_adapter, save_base
+from vnait.errors import InputError
+from vnait.methods import build
+
+if TYPE_CHECKING:
+    from vnait.train import Run
+
+OWN = "own"  # the method of a base that keeps its positions
+FASTER = 10  # times the learning rate, for what was attached: it starts at nothing, and what it stands in for does not
+BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A pretrained model's name or folder, and its tokenizer."""
+
+    source: str
+    tokenizer: Any
+
+    @classmethod
+    def load(cls, source: str) -> Base:
+        """Without the network where `source` is a folder; an `InputError` says what is wrong with it."""
+        if source.startswith((".", "/", "~")) and not Path(source).is_dir():
+            raise InputError(f"{source} is no folder; give one that from_pretrained reads, or a name on the hub.")
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source)
+        except Exception as error:
+            raise InputError(f"{source} is no pretrained model with a tokenizer: {_first_line(error)}.") from error
+        if tokenizer.pad_token_id is None:
+            raise InputError(f"the tokenizer of {source} has no padding token, which batches need; set its pad_token.")
+        return cls(str(source), tokenizer)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits: of its files where it is a folder, else of its name."""
+        folder = Path(self.source)
+        files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+        digest = hashlib.sha256(self.source.encode() if not files else b"")
+        for path in files:
+            with path.open("rb") as file:
+                digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()[:16]
+
+    def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
+        """The ids of each text with the base's special tokens, cut to `max_length`."""
+        ids: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=max_length)["input_ids"]
+        return ids
+
+    def new_model(self, run: Run, classes: Sequence[str], lengths: Sequence[int]) -> PreTrainedModel:
+        """A classifier on the base, its head from the run's seed, with the run's method attached."""
+        torch.manual_seed(run.seed)
+        names = dict(enumerate(classes))
+        shown = transformers_logging.get_verbosity()
+        transformers_logging.set_verbosity_error()  # that the head is new is meant
+        try:
+            with no_bars():
+                model = AutoModelForSequenceClassification.from_pretrained(
+                    self.source, id2label=names, label2id={name: index for index, name in names.items()}
+                )
+        except Exception as error:
+            raise InputError(f"{self.source} can't be loaded as a classifier: {_first_line(error)}.") from error
+        finally:
+            transformers_logging.set_verbosity(shown)
+        model.config.pad_token_id = self.tokenizer.pad_token_id
+        if run.method != OWN:
+            mean = sum(lengths) / len(lengths)
+            attach(model, run.method, warm_start="exact" if _adds(run.method) else None, mean_length=mean)
+        elif run.max_length > (limit := getattr(model.config, "max_position_embeddings", run.max_length)):
+            raise InputError(
+                f"max_length is {run.max_length}, and {self.source} reads {limit} tokens with its own positions; lower it, or take a "
+                "method that reads on, such as vnait."
+            )
+        return model
+
+
+def groups(model: nn.Module, run: Run) -> list[dict[str, Any]]:
+    """Parameters for an optimizer: matrices decay; what was attached learns faster."""
+    kinds: dict[tuple[bool, bool], list[Tensor]] = {}
+    for name, weight in model.named_parameters():
+        if weight.requires_grad:
+            kinds.setdefault((".vnait." in name, weight.ndim >= 2), []).append(weight)
+    return [
+        {
+            "params": params,
+            "lr": run.learning_rate * (FASTER if attached else 1),
+            "weight_decay": run.weight_decay if wide else 0.0,
+        }
+        for (attached, wide), params in kinds.items()
+    ]
+
+
+def save(model: PreTrainedModel, tokenizer: Any, folder: Path, notes: dict[str, Any]) -> None:
+    """base/ with weights and tokenizer as transformers loads them, adapter/ with what was attached, tuned.json."""
+    save_base(model, folder / BASE)
+    tokenizer.save_pretrained(folder / BASE)
+    if notes["method"] != OWN:
+        save_adapter(model, folder / ADAPTER)
+    (folder / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
+    """What `save` wrote: the classifier, its tokenizer, and the notes."""
+    try:
+        notes: dict[str, Any] = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+        base = Base.load(str(folder / BASE))
+        model = AutoModelForSequenceClassification.from_pretrained(folder / BASE, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{folder} is damaged: {_first_line(error)}. Save the model again, or train it again."
+        ) from error
+    if notes["method"] != OWN:
+        load_adapter(model, folder / ADAPTER)
+    return model.eval(), base.tokenizer, notes
+
+
+@contextmanager
+def no_bars() -> Iterator[None]:
+    """No progress bars of transformers' own: ours are enough, and these files are small."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
+def _adds(method: str) -> bool:
+    """Whether it tells vectors alone, and so can start from the base's own positions."""
+    told = build(method, dim=8, num_heads=2, max_length=8)
+    injection = told(torch.zeros(1, 3, 8), torch.ones(1, 3, dtype=torch.bool)).injection.dense()
+    return injection.added is not None and injection.bias is None and injection.turn is None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
