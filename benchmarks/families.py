@@ -260,6 +260,7 @@ def lora(family: str) -> str:
 
 def compiled(family: str) -> str:
     """torch.compile with `fullgraph=True`, for several lengths."""
+    torch.compiler.reset()  # the families before share the hook's code, and count as its recompilations
     model = attached_to(family)
     fast = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
     return max(
