@@ -89,7 +89,8 @@ class Site:
         """The number of query heads."""
         config = self.owner.config
         own = getattr(config, "decoder_attention_heads", None) if self.causal else None
-        return int(own or config.num_attention_heads)
+        heads: int = own or getattr(config, "num_attention_heads", None) or 1
+        return heads
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -234,7 +235,16 @@ def states(owner: PreTrainedModel, ids: Int[Tensor, "B T"], **more: Any) -> Floa
     """The last hidden states."""
     with asked(owner):
         more = {"attention_mask": torch.ones_like(ids), **more}
-        return owner(input_ids=ids, **more)[0]
+        try:
+            found: Tensor = owner(input_ids=ids, **more)[0]
+        except InputError:
+            raise
+        except Exception as error:  # of any model there is
+            raise InputError(
+                f"{type(owner).__name__} can't be attached to: it could not read a random text ({type(error).__name__}: {error}); take one "
+                f"of {SUPPORTED}."
+            ) from error
+        return found
 
 
 def looks_back(owner: PreTrainedModel) -> bool:
