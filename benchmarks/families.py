@@ -212,7 +212,9 @@ def pipeline(family: str) -> str:
             "w7 w8 w9", max_new_tokens=5, do_sample=False, return_full_text=False
         )
         written = model.generate(torch.tensor([[7, 8, 9]]), max_new_tokens=5, do_sample=False, pad_token_id=0)
-        assert found[0]["generated_text"].split() == [f"w{i}" for i in written[0, 3:].tolist() if i > 2]
+        assert found[0]["generated_text"].split() == [
+            f"w{i}" for i in written[0, 3:].tolist() if i > 4
+        ]  # the others are special
         return "text-generation"
     found = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer)("w7 w4 w9", top_k=1)
     best = logits(model, torch.tensor([[7, 4, 9]]))[0, 1].argmax()

@@ -1,0 +1,134 @@
+"""The matrix of benchmarks/families.py on some of its families, and training by others' loops: Trainer, DDP."""
+
+from __future__ import annotations
+
+import socket
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed
+import torch.multiprocessing
+import transformers
+from torch.nn.parallel import DistributedDataParallel
+
+import vnait
+from families import COLUMNS, attached_to, cell, ids_of, logits, model_of
+from vnait.attached import load_adapter, save_adapter, save_base
+from vnait.attached.attaching import attached_owners
+
+QUICK = [name for name in COLUMNS if name not in ("compile", "ONNX")]
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "t5"])
+@pytest.mark.parametrize("column", QUICK)
+def test_the_matrix(family, column):
+    assert "FAILED" not in cell(column, family)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("column", ["compile", "ONNX"])
+def test_one_graph_and_one_file(column):
+    assert float(cell(column, "bert")) <= 1e-4
+
+
+def test_a_cell_that_fails_says_so(monkeypatch):
+    def broken(family: str) -> str:
+        raise ValueError("no\nmatter")
+
+    monkeypatch.setitem(COLUMNS, "attach", broken)
+    assert cell("attach", "bert") == "FAILED: ValueError: no"
+
+
+def test_trainer_goes_on_where_it_was(tmp_path):
+    """With gradient checkpointing, the best model at the end, and a stop in the middle: the same weights."""
+    rows = [{"input_ids": row, "labels": row} for row in ids_of(rows=16, length=8)]
+
+    def trained(folder: Path, steps: int, resume: bool) -> transformers.PreTrainedModel:
+        model = model_of("bert", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        torch.manual_seed(0)
+        vnait.attach(model)
+        method = model.bert.vnait.method
+        method.coordinates.shift = 0.0
+        for view in method.inputs.views:
+            view.dropout = 0.0
+        arguments = transformers.TrainingArguments(
+            output_dir=str(folder),
+            max_steps=8,
+            per_device_train_batch_size=4,
+            learning_rate=1e-2,
+            eval_strategy="steps",
+            eval_steps=4,
+            save_steps=4,
+            gradient_checkpointing=True,
+            report_to=[],
+            disable_tqdm=True,
+            use_cpu=True,
+            seed=0,
+        )
+        stop = [] if steps == 8 else [_StopAt(steps)]
+        trainer = transformers.Trainer(model, arguments, train_dataset=rows, eval_dataset=rows, callbacks=stop)
+        trainer.train(resume_from_checkpoint=resume)
+        return model.eval()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = trained(tmp_path / "whole", 8, resume=False)
+        trained(tmp_path / "parts", 4, resume=False)
+        again = trained(tmp_path / "parts", 8, resume=True)
+    assert (attached_owners(whole)["bert"].vnait.gate != 0).any()
+    assert torch.allclose(logits(whole, ids_of()), logits(again, ids_of()), atol=1e-4)
+
+
+class _StopAt(transformers.TrainerCallback):
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        control.should_training_stop = state.global_step >= self.step
+        return control
+
+
+def test_what_was_trained_along_is_saved_as_a_base_and_an_adapter(tmp_path):
+    model, ids = attached_to("bert"), ids_of()
+    with torch.no_grad():
+        model.bert.encoder.layer[0].output.dense.weight.add_(0.1)
+    save_base(model, tmp_path / "base")
+    save_adapter(model, tmp_path / "adapter")
+    again = type(model).from_pretrained(tmp_path / "base")
+    assert "vnait" not in (tmp_path / "base" / "config.json").read_text()
+    load_adapter(again, tmp_path / "adapter")
+    assert torch.allclose(logits(again, ids), logits(model, ids), atol=1e-6)
+    model.save_pretrained(tmp_path / "attached")
+    assert "save_adapter" in (tmp_path / "attached" / "config.json").read_text()  # how to load it
+    for kind in (type(model), transformers.AutoModel):
+        with pytest.raises(ValueError, match="quantization"):
+            kind.from_pretrained(tmp_path / "attached")
+
+
+def test_a_quantized_base_is_refused():
+    model = model_of("bert")
+    model.config.quantization_config = {"quant_method": "bitsandbytes"}
+    with pytest.raises(vnait.InputError, match="the model is quantized, which attach was never tried on"):
+        vnait.attach(model)
+
+
+def test_processes_get_the_same_gradients(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(_process, args=(port, tmp_path), nprocs=2)
+    one, two = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
+    assert one.keys() == two.keys() and len(one) > 20
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def _process(rank: int, port: int, folder: Path) -> None:
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    model = attached_to("llama").train()
+    ids = ids_of(rows=4)[2 * rank : 2 * rank + 2]
+    replica = DistributedDataParallel(model)  # in a name of its own: without it, nothing is gathered
+    replica(ids, attention_mask=torch.ones_like(ids)).logits.square().mean().backward()
+    torch.save({name: weight.grad for name, weight in model.named_parameters()}, folder / f"{rank}.pt")
+    torch.distributed.destroy_process_group()
