@@ -33,6 +33,7 @@ studies: install  ## goes on where it stopped; days on two cores from nothing
 	$(BIN)/vnait study algorithmic --out studies/records/algorithmic
 	$(BIN)/vnait study few-labels --seeds 10 --out studies/records/few_labels
 	$(BIN)/python studies/held_out.py
+	$(BIN)/python studies/decoder.py
 	$(BIN)/python studies/ablation.py
 	$(BIN)/python studies/readme.py
 

@@ -233,7 +233,7 @@ def _check_run(owner: PreTrainedModel, attached: Attached) -> None:
     again = (getattr(part, "_gradient_checkpointing_func", None) for part in owner.modules())
     if any(getattr(function, "keywords", {}).get("use_reentrant") for function in again):
         raise InputError(
-            "reentrant gradient checkpointing loses the gradient of learned places in a rotation; call "
+            "reentrant gradient checkpointing loses the gradient of learned places inside the layers; call "
             'model.gradient_checkpointing_enable({"use_reentrant": False}).'
         )
 

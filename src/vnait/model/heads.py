@@ -58,6 +58,7 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
 def mean_of(states: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
     """The mean over the real tokens.
 
+    >>> import torch
     >>> mean_of(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))
     tensor([[2.]])
     """
