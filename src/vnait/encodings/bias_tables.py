@@ -61,7 +61,8 @@ class Buckets(nn.Module):
         nn.init.normal_(self.weight, std=self.start)
 
     def forward(self, at: At) -> Injection:
-        return Injection(bias=of_buckets(self.weight, at, self.max_distance, bidirectional=self.bidirectional))
+        offsets = torch.arange(-self.max_distance, self.max_distance + 1, device=at.device)
+        return Injection(bias=_of_offsets(self.weight[self.bucket(offsets)], at))
 
     def bucket(self, offset: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
         """The row of `weight` for an offset, key - query."""
