@@ -16,7 +16,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from transformers.utils import logging as transformers_logging
 
 from vnait.attached import attach, load_adapter, save_adapter, save_base
-from vnait.errors import InputError
+from vnait.errors import InputError, first_line
 from vnait.methods import build
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Base:
         try:
             tokenizer = AutoTokenizer.from_pretrained(source)
         except Exception as error:
-            raise InputError(f"{source} is no pretrained model with a tokenizer: {_first_line(error)}.") from error
+            raise InputError(f"{source} is no pretrained model with a tokenizer: {first_line(error)}.") from error
         if tokenizer.pad_token_id is None:
             raise InputError(f"the tokenizer of {source} has no padding token, which batches need; set its pad_token.")
         return cls(str(source), tokenizer)
@@ -75,7 +75,7 @@ class Base:
                     self.source, id2label=names, label2id={name: index for index, name in names.items()}
                 )
         except Exception as error:
-            raise InputError(f"{self.source} can't be loaded as a classifier: {_first_line(error)}.") from error
+            raise InputError(f"{self.source} can't be loaded as a classifier: {first_line(error)}.") from error
         finally:
             transformers_logging.set_verbosity(shown)
         model.config.pad_token_id = self.tokenizer.pad_token_id
@@ -123,7 +123,7 @@ def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
         model = AutoModelForSequenceClassification.from_pretrained(folder / BASE, local_files_only=True)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{folder} is damaged: {_first_line(error)}. Save the model again, or train it again."
+            f"{folder} is damaged: {first_line(error)}. Save the model again, or train it again."
         ) from error
     if notes["method"] != OWN:
         load_adapter(model, folder / ADAPTER)
@@ -147,7 +147,3 @@ def _adds(method: str) -> bool:
     told = build(method, dim=8, num_heads=2, max_length=8)
     injection = told(torch.zeros(1, 3, 8), torch.ones(1, 3, dtype=torch.bool)).injection.dense()
     return injection.added is not None and injection.bias is None and injection.turn is None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

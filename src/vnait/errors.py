@@ -6,3 +6,8 @@ class InputError(ValueError):
 
     The command line prints it without a traceback and exits with 2; anything else is our own fault and keeps its traceback.
     """
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of someone else's says first, without its full stop; its name where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedModel
 
-from vnait.attached.attaching import Attachment, Recipe, attach, attached_owners, detach
+from vnait.attached.attaching import Attachment, Called, attach, attached_owners, detach
 from vnait.attached.finding import owners_of
 from vnait.attached.marking import mark, unmark
 from vnait.attached.telling import Attached
@@ -30,10 +30,10 @@ def save_adapter(model: nn.Module, folder: str | Path) -> None:
     """Write what was attached to `folder`: vnait.safetensors with its weights, vnait.json with how to attach it, and to what.
 
     vnait.json holds the base's name, its class and the SHA-256 of its weights as they are now: an adapter belongs to exactly these.
-    Where the base was trained along, save the base too (after `detach`). Heads aside: the checksum is of the part attached to.
+    Where the base was trained along, save it too (`save_base`). Heads aside: the checksum is of the part attached to.
     """
     owners = attached_owners(model)
-    recipe: Recipe = next(iter(owners.values())).vnait.recipe
+    recipe: Called = next(iter(owners.values())).vnait.recipe
     settings = {"format": FORMAT, "base": _base(owners), "weights_sha256": "", **asdict(recipe)}
     weights = {
         f"{path}.{name}".removeprefix("."): tensor.detach().cpu().contiguous()

@@ -58,7 +58,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Called:
     """What `attach` was called with, but for a Method of one's own, whose name is None: what `save_adapter` writes."""
 
     method: str | None
@@ -117,7 +117,7 @@ def attach(
         (site, own, _planned(site, own, options, warm_start, cross if len(sites) == 2 and site.causal else None, name))
         for site, own in zip(sites, methods, strict=True)
     ]
-    recipe = Recipe(
+    recipe = Called(
         method=method if isinstance(method, str) else None,
         decoder=methods[-1] if len(methods) == 2 and isinstance(methods[-1], str) else None,
         described=tuple(described(attached.method) for _, _, attached in sides),

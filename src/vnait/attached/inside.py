@@ -15,11 +15,11 @@ from vnait.backbone import turned
 from vnait.encodings.bias_tables import of_buckets
 
 Bias = Float[Tensor, "B H T TK"]
-NAME = "vnait"  # of the keyword that carries `Told` from the owner down to its attention modules
+NAME = "vnait"  # of the keyword that carries `Carried` from the owner down to its attention modules
 TURN = "vnait_turn"  # of the keyword that carries angles, and of the attention that turns by them
 
 
-class Told(NamedTuple):
+class Carried(NamedTuple):
     """What the attention modules of one run are told, for all tokens read so far.
 
     places    where the tokens are, for the model's own bias of distances
@@ -40,7 +40,7 @@ def inside(
     """The hook before an attention module: what is told becomes its `position_bias`, and part of its queries."""
     if NAME not in kwargs:
         return None
-    told: Told = kwargs.pop(NAME)
+    told: Carried = kwargs.pop(NAME)
     if kwargs.get("key_value_states") is not None:
         kwargs.pop(TURN, None)
         bias = told.crossing

@@ -12,7 +12,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from vnait.attached.crossing import Between, Source, Target
-from vnait.attached.inside import NAME, TURN, Told
+from vnait.attached.inside import NAME, TURN, Carried
 from vnait.attached.old import Rows, Waves, running
 from vnait.cache import remembered
 from vnait.coordinates.sources import rank
@@ -145,13 +145,15 @@ def tell(
     if turn is not None:
         named[TURN] = turn
     if attached.inner:
-        named[NAME] = _crossed(attached, named, Told(places, bias), whole, mask, past)
+        named[NAME] = _crossed(attached, named, Carried(places, bias), whole, mask, past)
     elif bias is not None:
         named["position_bias"] = bias
     return (), named
 
 
-def _crossed(attached: Attached, named: dict[str, Any], told: Told, whole: Vectors, mask: Mask, past: int) -> Told:
+def _crossed(
+    attached: Attached, named: dict[str, Any], told: Carried, whole: Vectors, mask: Mask, past: int
+) -> Carried:
     """What cross-attention is told besides, where there is another text to read; the source's states are told here."""
     part, states = attached.crossing, named.get("encoder_hidden_states")
     if part is None or states is None or attached.silent:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vnait.errors import InputError
+from vnait.errors import InputError, first_line
 from vnait.model.heads import VnaitForSequenceClassification
 
 
@@ -24,7 +24,7 @@ def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
         raise
     except Exception as error:
         raise InputError(
-            f"{folder} is damaged: {_first_line(error)}. Save the model again, or train it again."
+            f"{folder} is damaged: {first_line(error)}. Save the model again, or train it again."
         ) from error
     if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
         keys = sorted([*info["missing_keys"], *info["unexpected_keys"]])[:3]
@@ -41,9 +41,5 @@ def _settings(folder: Path) -> dict[str, Any]:
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(f"{path} is damaged: {_first_line(error)}.") from error
+        raise InputError(f"{path} is damaged: {first_line(error)}.") from error
     return settings if isinstance(settings, dict) else {}
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
