@@ -294,35 +294,62 @@ def conformance_command(
 
 @app.command("study")
 def study_command(
-    name: Annotated[str, typer.Argument(help="length, algorithmic or few-labels.")],
+    names: Annotated[list[str], typer.Argument(help="Names from `vnait study list`; all: every short study.")],
     *,
-    methods: Annotated[str, typer.Option("--methods", help="Names from `vnait list`, with commas. Without: all.")] = "",
-    tasks: Annotated[str, typer.Option("--tasks", help="Names of tasks, or of sets, with commas. Without: all.")] = "",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds, or draws of rows.")] = 5,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps and tests, for a look.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Where records go, and are read from again.")] = None,
+    methods: Annotated[str, typer.Option("--methods", help="Of a suite: names with commas. Without: all.")] = "",
+    tasks: Annotated[str, typer.Option("--tasks", help="Of a suite: tasks, or sets, with commas. Without: all.")] = "",
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Of a suite: seeds, or draws of rows. [5]")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and tests, for a look.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where records and figures go, and are read from again.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one a core.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare positional methods on generated tasks, or on real sets with few labels; finished cells are not run again."""
+    """Put a claim about positions to the test, or compare methods on a suite of tasks; finished cells are not run again."""
     _notes(quiet)
-    from vnait.studies import Asked, study
+    from vnait import studies
+    from vnait.studies.suites import SUITES
 
-    out = out or Path("runs") / name
-    with _bar(quiet, "training") as move:
-        found = study(
-            name,
-            Asked(
-                methods=tuple(filter(None, methods.split(","))),
-                tasks=tuple(filter(None, tasks.split(","))),
-                seeds=seeds,
-                quick=quick,
-                out=out,
-                jobs=jobs,
-                watch=move,
-            ),
+    if names == ["list"]:
+        found = studies.listed()
+        _print_json({"rows": found}) if as_json else terminal.show_studies(found)
+        return
+    suites = [name for name in names if name in SUITES]
+    if suites and len(names) > 1:
+        raise InputError(f"{suites[0]} is a suite with options of its own; run it alone.")
+    if suites:
+        asked = {
+            "methods": _listed(methods),
+            "tasks": _listed(tasks),
+            "seeds": seeds or 5,
+            "quick": quick,
+            "jobs": jobs,
+        }
+        _suite(suites[0], out or Path("runs") / suites[0], as_json=as_json, quiet=quiet, asked=asked)
+        return
+    if methods or tasks or seeds:
+        raise InputError(
+            f"--methods, --tasks and --seeds are for {', '.join(SUITES)}; a short study has its own arms and seeds."
         )
+    out = out or Path("runs") / ("studies-quick" if quick else "studies")
+    with _bar(quiet, "studying") as move:
+        rows = studies.run(names, quick=quick, out=out, jobs=jobs, watch=move)
+    if as_json:
+        _print_json({"rows": rows, "records": str(out)})
+    else:
+        terminal.show_verdicts(rows)
+        print(f"\nrecords and figures: {out}")
+
+
+def _suite(name: str, out: Path, *, as_json: bool, quiet: bool, asked: dict[str, Any]) -> None:
+    from vnait.studies.suites import SUITES, Asked
+
+    with _bar(quiet, "training") as move:
+        found = SUITES[name](Asked(out=out, watch=move, **asked))
     if as_json:
         _print_json({"rows": found.rows, "verdicts": found.verdicts, "records": str(out)})
         return
@@ -330,6 +357,10 @@ def study_command(
     for method, verdict in found.verdicts.items():
         print(f"{method}: {': '.join(verdict)}")
     print(f"records: {out}")
+
+
+def _listed(names: str) -> tuple[str, ...]:
+    return tuple(filter(None, names.split(",")))
 
 
 @vectors_app.command("train")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
@@ -168,6 +170,28 @@ def show_shares(rows: Sequence[dict[str, Any]], *, name: str) -> None:
         values = (row.get(head, "") for head in heads)
         grid.add_row(*(f"{100 * value:.1f}" if isinstance(value, float) else str(value) for value in values))
     _print(grid)
+
+
+def show_studies(rows: Sequence[dict[str, Any]]) -> None:
+    """A line a study: its name and what it is about."""
+    grid = _grid("study", "claims", "about", left=3)
+    for row in rows:
+        grid.add_row(row["study"], str(row["claims"] or ""), row["about"])
+    _print(grid)
+
+
+def show_verdicts(rows: Sequence[dict[str, Any]]) -> None:
+    """Each study's claims: the verdict, the sentence it is about, what was found."""
+    for name, own in groupby(rows, key=itemgetter("study")):
+        print(f"\n{name}")
+        grid = _grid("", "", left=2)
+        grid.show_header = False
+        for row in own:
+            condition = f"holds if {row['condition']}: " if row["condition"] else ""
+            grid.add_row(f"  {row['verdict']}", f"{row['claim']}\n{condition}{row['found']}")
+        _print(grid)
+    words = Counter(row["verdict"] for row in rows)
+    print(f"\n{len(rows)} claims: " + ", ".join(f"{count} {word}" for word, count in words.most_common()))
 
 
 def _reasons(rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -1,4 +1,4 @@
-"""What `vnait study NAME` runs, and what it says."""
+"""The three long studies, which compare all methods and take hours: what `vnait study length` runs, and what it says."""
 
 from __future__ import annotations
 
@@ -114,11 +114,4 @@ def study_few_labels(asked: Asked) -> Found:
     )
 
 
-STUDIES = {"length": study_length, "algorithmic": study_algorithmic, "few-labels": study_few_labels}
-
-
-def study(name: str, asked: Asked) -> Found:
-    """Run a study by its name."""
-    if name not in STUDIES:
-        raise InputError(f"the study {name!r} is not known; take one of {', '.join(STUDIES)}.")
-    return STUDIES[name](asked)
+SUITES = {"length": study_length, "algorithmic": study_algorithmic, "few-labels": study_few_labels}
