@@ -1,0 +1,33 @@
+"""The codes study: its codes against Python's own, its measures where the answer is known."""
+
+from __future__ import annotations
+
+import torch
+
+from vnait.studies.codes import COUNT, WIDTH, order, retrieval, shape, told
+from vnait.study import Budget
+
+
+def test_codes_by_hand() -> None:
+    assert told("linear", torch.tensor([[5, 6]])).tolist() == [[[5.0, 1.0], [6.0, 1.0]]]
+    assert told("linear", torch.tensor([32]), unit=64).tolist() == [[0.5, 1.0]]
+    assert told("binary", torch.tensor([77]))[0].tolist() == [float(77 >> bit & 1) for bit in range(WIDTH)]
+
+
+def test_residual_finds_the_affine_shifts() -> None:
+    assert max(shape(name)["residual"] for name in ("linear", "sinusoid")) < 1e-10
+    bits = shape("binary")
+    assert bits["residual"] > 0.5 and bits["channels"] == 8 and bits["density"] == 0.5
+    steps = [(place ^ (place + 1)).bit_count() ** 0.5 for place in range(COUNT - 1)]
+    assert torch.allclose(torch.tensor(bits["steps"]), torch.tensor(steps))
+
+
+def test_order_is_learned_by_counting_and_not_from_noise() -> None:
+    torch.manual_seed(0)
+    assert order("linear")["order_all"] == 1
+    assert order("random")["order_far"] < 0.7
+
+
+def test_retrieval_needs_more_than_a_line() -> None:
+    found = retrieval("linear", 0, Budget(steps=100), anywhere=False)
+    assert found["inside"] <= 1 / 61 + 1e-6  # one row at most: the largest score is at an end
