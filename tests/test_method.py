@@ -203,7 +203,7 @@ def test_log_length_of_a_prefix() -> None:
 def test_causal_vnait_is_vnait_without_what_follows() -> None:
     causal, default = (build(name, dim=16, num_heads=2, mean_length=9) for name in ("vnait-causal", "vnait"))
     assert causal.causal and not default.causal
-    assert causal.coordinates.coordinates.running.middle == 9
+    assert causal.coordinates.running.middle == 9
     assert [type(part) for part in causal.encoding.features] == [Fourier, Anchors]
     assert causal.encoding.features[1].ends == 1
     assert [type(part) for part in default.encoding.features] == [Fourier, Anchors, Centre]

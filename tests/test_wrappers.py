@@ -102,6 +102,18 @@ def test_randomized_says_when_a_text_is_too_long_and_when_a_draw_is_unknown():
     assert Randomized(Index(), limit=4, draw="floats")(None, ones(5)).shape == (1, 5, 1)
 
 
+def test_saturating_sees_longer_texts_in_training_alone():
+    part, mask = Saturating(middle=10.0, stretch=8.0), torch.ones(400, 10, dtype=torch.bool)
+    plain = Saturating(middle=10.0)(None, mask[:1])
+    assert not part.eval().per_sentence and torch.equal(part(None, mask[:1]), plain)
+    torch.manual_seed(0)
+    last = part.train()(None, mask)[:, -1, 0]
+    assert part.per_sentence
+    factor = last / (100 - last)  # of R / tau, which is 1 here
+    assert 1 <= factor.min() and factor.max() <= 8
+    assert (factor.log() / math.log(8)).mean().item() == pytest.approx(0.5, abs=0.05)
+
+
 def test_saturating_is_its_formula_and_never_changes_when_tokens_follow():
     part = Saturating(middle=7.0)
     with torch.no_grad():
@@ -120,3 +132,5 @@ def test_saturating_is_its_formula_and_never_changes_when_tokens_follow():
 def test_saturating_needs_a_middle():
     with pytest.raises(ValueError, match="positive number of tokens"):
         Saturating(middle=0)
+    with pytest.raises(ValueError, match="stretch=0.5; it must be 1"):
+        Saturating(stretch=0.5)

@@ -118,9 +118,9 @@ def _vnait(size: Size, source: str) -> Method:
 
 def _vnait_causal(size: Size) -> Method:
     features = [Fourier(pairs=16), Anchors(ends=1)]
-    saturating = Saturating(source="content", dim=size.dim, middle=size.mean_length)
+    saturating = Saturating(source="content", dim=size.dim, middle=size.mean_length, stretch=16.0)
     return Method(
-        coordinates=Jitter(Start(saturating), shift=6.0),
+        coordinates=Start(saturating),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
         inputs=Neighbours(
             Fusion(dim=size.dim, hidden=16),
@@ -302,7 +302,7 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait-causal": Recipe(
         make=_vnait_causal,
-        formula="vnait with S = 100 R_i/(R_i + tau), gaps from the words so far, the start alone, neighbours looking back",
+        formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, the start alone, neighbours looking back",
         source="SPEC sections 3 and 5",
     ),
     "vnait-paper": Recipe(

@@ -147,7 +147,8 @@ class Running(Span):
 class Saturating(Running):
     """S_i = 100 R_i / (R_i + tau), tau > 0 learned: a running coordinate inside (0, 100). Shape (B, T, 1). Causal where R is.
 
-    tau starts at `middle`, the number of tokens at which S reaches 50. Source: SPEC of this project, section 3.
+    tau starts at `middle`, the number of tokens at which S reaches 50. In training R is multiplied by lambda, one a sentence, log-uniform
+    in [1, stretch]: so S has been where texts that much longer will take it. Source: SPEC of this project, section 3; `studies/LOG.md`.
 
     >>> Saturating(middle=3)(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
     tensor([25., 40., 50.], grad_fn=<ToCopyBackward0>)
@@ -162,11 +163,14 @@ class Saturating(Running):
         before: int = 1,
         min_gap: float = MIN_GAP,
         middle: float = 24.0,
+        stretch: float = 1.0,
     ) -> None:
         super().__init__(source=source, dim=dim, max_length=max_length, before=before, min_gap=min_gap)
         if not middle > 0:
             raise ValueError(f"middle={middle}; it must be a positive number of tokens.")
-        self.middle = middle
+        if stretch < 1:
+            raise ValueError(f"stretch={stretch}; it must be 1 (none) or more.")
+        self.middle, self.stretch = middle, stretch
         self.log_tau = nn.Parameter(torch.empty(()))
         self.reset_parameters()
 
@@ -174,9 +178,17 @@ class Saturating(Running):
         """tau = middle."""
         nn.init.constant_(self.log_tau, math.log(self.middle))
 
+    @property
+    def per_sentence(self) -> bool:
+        """In training every sentence may draw its own lambda."""
+        return (self.training and self.stretch > 1) or super().per_sentence
+
     def locate(self, log_gaps: Line, mask: Mask) -> At:
         """S from the logarithms of the gaps."""
         running = super().locate(log_gaps, mask)
+        if self.training and self.stretch > 1:
+            drawn = torch.rand(running.shape[:-2], dtype=running.dtype, device=running.device)
+            running = running * self.stretch ** drawn[..., None, None]
         return SPAN * running / (running + self.log_tau.double().exp())
 
 
