@@ -302,7 +302,8 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait-causal": Recipe(
         make=_vnait_causal,
-        formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, the start alone, neighbours looking back",
+        formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, the start alone, "
+        "neighbours looking back",
         source="SPEC sections 3 and 5",
     ),
     "vnait-paper": Recipe(
