@@ -1,0 +1,243 @@
+"""Segment and offset: what a hierarchical code tells of a document without training.
+
+A position p of a text cut into segments of S tokens is told as PE(g) and PE(r) side by side, g = floor(p / S) and r = p mod S. Two
+tokens share a segment exactly where their g-parts agree, and |PE(g)|^2 = d/2 is reached nowhere else. The whole vector mixes this with
+r, which is alike wherever the offset is: its dot product says less than that of a flat code, which knows nearness. And real
+segments have no common length: floor(p / S) then drifts off them, and only their true numbers help.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from gensim.test.utils import datapath
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from vnait.coordinates import Index, Segments
+from vnait.encodings import Axis, Concatenated, Sinusoid
+from vnait.statistics import interval
+from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LENGTH, SEGMENT, DIM = 512, 16, 64
+HALF = DIM // 2
+MATCHED = (1, 4, 8, 15)  # distances at which some pairs share a segment of 16, and some don't
+SPREADS = (0.0, 0.1, 0.3, 0.6)  # of the segments' lengths: standard deviation / mean
+BOTH = Concatenated(Axis(Sinusoid(dim=HALF), 0), Axis(Sinusoid(dim=HALF), 1))
+
+
+def run(arm: str, seed: int, budget: Budget) -> Metrics:
+    whole = torch.ones(1, LENGTH, dtype=torch.bool)
+    if arm == "flat":
+        codes = Sinusoid(dim=DIM)(Index()(None, whole).double()).added[0]
+        return {**reading(codes), "order": order(codes)}
+    if arm == "hierarchical":
+        codes = BOTH(Segments(size=SEGMENT)(None, whole).double()).added[0]
+        full = {f"{name}_full": value for name, value in reading(codes).items()}
+        part = {**reading(codes[:, :HALF]), "boundary": full["boundary_full"]}
+        return {**full, **part, "order": order(*codes.split(HALF, 1))}
+    if arm == "sentences":
+        documents = sentence_lengths()
+    else:
+        random = np.random.default_rng(seed)
+        documents = [drawn_lengths(float(arm.removeprefix("CV=")), random) for _ in range(budget.samples)]
+    scores = np.array([both_ways(lengths) for lengths in documents]).T.round(4).tolist()
+    found = dict(zip(("same_f1", "boundary_f1", "same_told_f1", "boundary_told_f1"), scores, strict=True))
+    return {**found, "spread": float(np.mean([np.std(own) / np.mean(own) for own in documents]))}
+
+
+def reading(codes: Tensor) -> Metrics:
+    """Areas under the curve: of dot products for 'the same segment', over all pairs and those equally far; of steps for 'a new one'."""
+    segment = torch.arange(LENGTH) // SEGMENT
+    pairs = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+    gram, same = rounded(codes @ codes.T), segment[:, None] == segment
+    return {
+        "same": float(roc_auc_score(same[pairs], gram[pairs])),
+        "matched": [float(roc_auc_score(same.diagonal(gap), gram.diagonal(gap))) for gap in MATCHED],
+        "wrong": float(((gram == codes.shape[1] / 2) != same)[pairs].sum()),
+        "boundary": float(roc_auc_score(segment.diff() > 0, rounded(codes.diff(dim=0).norm(dim=1)))),
+    }
+
+
+def rounded(values: Tensor) -> Tensor:
+    """Equal where only rounding differs: an area under the curve would count it."""
+    return values.round(decimals=9)
+
+
+def order(*parts: Tensor) -> float:
+    """The share of pairs i < j in their right order: by sin(w (p_j - p_i)) of the slowest w of the first part in which they differ."""
+    found = torch.zeros(LENGTH, LENGTH, dtype=torch.float64)
+    for part in parts:
+        sin, cos = part[:, -2], part[:, -1]
+        found = torch.where(found == 0, rounded(cos[:, None] * sin - sin[:, None] * cos), found)
+    return float((found[tuple(torch.triu_indices(LENGTH, LENGTH, 1))] > 0).double().mean())
+
+
+def drawn_lengths(spread: float, random: np.random.Generator) -> list[int]:
+    """Segments of 16 tokens in the mean, gamma distributed and rounded; 512 tokens or the first segment that reaches them."""
+    shape = np.inf if spread == 0 else spread**-2
+    drawn = np.full(LENGTH, SEGMENT) if spread == 0 else random.gamma(shape, SEGMENT / shape, LENGTH)
+    lengths = np.maximum(np.rint(drawn), 1).astype(int)
+    return lengths[: int(np.searchsorted(lengths.cumsum(), LENGTH)) + 1].tolist()
+
+
+def sentence_lengths() -> list[list[int]]:
+    """Words a sentence, of each news article of the Lee corpus with five sentences or more."""
+    with open(datapath("lee_background.cor"), encoding="utf-8") as file:
+        cut = [re.split(r"(?<=[.!?])\s+(?=[A-Z\"'])", line.strip()) for line in file]
+    return [[len(sentence.split()) for sentence in article] for article in cut if len(article) >= 5]
+
+
+def both_ways(lengths: list[int]) -> list[float]:
+    """F1 of the same segment and of boundaries, by the g-part: with S the mean length, and then with the true segments."""
+    place, mean = torch.arange(sum(lengths)).double(), sum(lengths) / len(lengths)
+    mask = torch.ones(1, len(place), dtype=torch.bool)
+    by_mean = torch.stack([place.div(mean).floor(), place.remainder(mean)], -1)[None]
+    by_truth = Segments.from_lengths(torch.tensor([lengths]), mask)
+    segment = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    scores = []
+    for places in (by_mean, by_truth):
+        codes = BOTH(Segments(size=SEGMENT)(None, mask, places).double()).added[0][:, :HALF]
+        same = rounded(codes @ codes.T) == HALF / 2
+        scores.append(f1((segment[:, None] == segment).triu(1), same.triu(1)))
+        scores.append(f1(segment.diff() > 0, codes.diff(dim=0).norm(dim=1) > 1e-9))
+    return scores
+
+
+def f1(true: Tensor, told: Tensor) -> float:
+    return float(2 * (true & told).sum() / (true.sum() + told.sum()).clamp_min(1))
+
+
+def blind(found: Findings, arm: str) -> bool:
+    return bool(np.abs(found.curve(arm, "matched") - 0.5).max() <= 0.15)
+
+
+def judge_same(found: Findings) -> Verdict:
+    part, full = found.mean("hierarchical", "same"), found.mean("hierarchical", "same_full")
+    far, apart = found.curve("hierarchical", "matched_full")[0, -1], found.curve("flat", "matched")[0]
+    said = f"area under the curve {part:.3f} of the segment's part ({found.mean('hierarchical', 'wrong'):.0f} wrong of "
+    said += (
+        f"{LENGTH * (LENGTH - 1) // 2:,} pairs), {full:.3f} of the whole vector ({far:.2f} at distance {MATCHED[-1]}); "
+    )
+    said += f"a flat code {found.mean('flat', 'same'):.3f}, by nearness ({max(apart):.2f} of pairs equally far apart)"
+    if min(part, full) == 1:
+        return Verdict("confirmed", said)
+    return Verdict("conditional", said, "the segment's part is read alone") if part == 1 else Verdict("refuted", said)
+
+
+def judge_exact(found: Findings, metric: str, said: str) -> Verdict:
+    own, flat = found.mean("hierarchical", metric), found.mean("flat", metric)
+    return Verdict("confirmed" if own == 1 else "refuted", f"{said}: hierarchical {own:.3f}, flat {flat:.3f}")
+
+
+def judge_mean_length(found: Findings) -> Verdict:
+    arms = [f"CV={spread}" for spread in SPREADS]
+    scores = {arm: (found.curve(arm, "same_f1").mean(), found.curve(arm, "boundary_f1").mean()) for arm in arms}
+    told_f1 = min(found.curve(arm, "same_told_f1").min() for arm in arms)
+    said = "F1 of same segment and of boundary: " + "; ".join(f"{a} {s:.2f}, {b:.2f}" for a, (s, b) in scores.items())
+    said += f"; by the true segments at least {told_f1:.2f}"
+    good = [arm for arm, both in scores.items() if min(both) >= 0.95]
+    if len(good) == len(arms):
+        return Verdict("confirmed", said)
+    if not good:
+        return Verdict("refuted", said)
+    return Verdict("conditional", said, f"the lengths' {', '.join(good)}, or the true segments are given")
+
+
+def judge_sentences(found: Findings) -> Verdict:
+    same, border = (interval(found.values("sentences", f"{name}_f1")[0]) for name in ("same", "boundary"))
+    count, spread = len(found.values("sentences", "same_f1")[0]), found.mean("sentences", "spread")
+    said = f"F1 {same.mean:.2f} [{same.low:.2f}, {same.high:.2f}] of same sentence, {border.mean:.2f} "
+    said += f"[{border.low:.2f}, {border.high:.2f}] of boundary ({count} articles, CV {spread:.2f})"
+    return Verdict("confirmed" if min(same.low or 0, border.low or 0) >= 0.75 else "refuted", said)
+
+
+def draw(found: Findings) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.3), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot(MATCHED, found.curve("flat", "matched")[0], "ks--", label="flat")
+    left.plot(MATCHED, found.curve("hierarchical", "matched")[0], "ko-", label="segment's part")
+    left.plot(MATCHED, found.curve("hierarchical", "matched_full")[0], "k^:", label="whole hierarchical vector")
+    left.set(xlabel="distance of the pair (tokens)", ylabel="area under the curve, same segment", ylim=(-0.03, 1.03))
+    left.set(title=f"{LENGTH} tokens, segments of {SEGMENT}: exact", xticks=MATCHED)
+    left.legend(loc="lower left", fontsize=8)
+    arms = [f"CV={spread}" for spread in SPREADS] + ["sentences"]
+    at = [found.mean(arm, "spread") for arm in arms]
+    for metric, style, fill in (("same", "o-", "black"), ("boundary", "s--", "white")):
+        scores = [found.curve(arm, f"{metric}_f1").ravel() for arm in arms]
+        mean, spread = [own.mean() for own in scores], [own.std() for own in scores]
+        right.errorbar(at[:-1], mean[:-1], spread[:-1], fmt=style, color="black", mfc=fill, capsize=3, label=metric)
+        right.errorbar(at[-1], mean[-1], spread[-1], fmt="D", color="0.5", mfc=fill, capsize=3, label=f"{metric}, news")
+    count, articles = found.curve(arms[1], "same_f1").size, found.curve("sentences", "same_f1").size
+    right.set(xlabel="CV of the segments' lengths", ylabel="F1 with S = the mean length", ylim=(0, 1.05))
+    right.set(title=f"mean and SD: {count} drawn texts a CV, {articles} articles")
+    right.legend(fontsize=8, loc="center right", bbox_to_anchor=(1, 0.35))
+    return figure
+
+
+STUDY = Study(
+    name="hierarchy",
+    subject="Segment and offset: what a hierarchical code tells of a document untrained",
+    data="none, or drawn segment lengths; sentence lengths of the Lee news corpus, in words",
+    measure="area under the curve of dot products and step sizes; F1 where the segments' parts agree",
+    smallest=".15 of area under the curve around chance; .05 of F1",
+    arms={
+        "hierarchical": f"PE(segment of {SEGMENT}) and PE(offset), {HALF} channels each, {LENGTH} tokens",
+        "flat": f"PE(position), {DIM} channels",
+        **{f"CV={spread}": f"S the mean of gamma lengths, CV {spread}" for spread in SPREADS},
+        "sentences": "S the mean length of an article's sentences",
+    },
+    controls=[
+        Control(
+            says="a flat code tells pairs equally far apart no better than by .15 around chance",
+            arm="flat",
+            mechanism="hierarchical",
+            fails=lambda found: blind(found, "flat"),
+        )
+    ],
+    claims=[
+        Claim(
+            says="The code, untrained, tells whether two tokens are in one segment",
+            source="004, document hierarchy",
+            rule="confirmed where the whole vector's area under the curve is 1; conditional where only the segment's part has it",
+            judge=judge_same,
+        ),
+        Claim(
+            says="The code, untrained, tells segment boundaries",
+            source="004, document hierarchy",
+            rule="confirmed where every step over a boundary is larger than every other one",
+            judge=partial(judge_exact, metric="boundary", said="area under the curve of the step's size"),
+        ),
+        Claim(
+            says="The code, untrained, tells the order of two tokens",
+            source="004, document hierarchy",
+            rule="confirmed where the slowest pair of channels, of segments and then of offsets, orders all pairs",
+            judge=partial(judge_exact, metric="order", said="share of pairs in their right order"),
+        ),
+        Claim(
+            says="S may be the segments' mean length",
+            source="004, document hierarchy",
+            rule="confirmed where F1 of same segment and of boundary are .95 or more at every CV; conditional where at some",
+            judge=judge_mean_length,
+        ),
+        Claim(
+            says="With S the mean length, sentences of real text are told apart",
+            source="004, document hierarchy",
+            rule="confirmed where the 95 % intervals over articles of both F1 are above .75",
+            judge=judge_sentences,
+        ),
+    ],
+    full=Budget(samples=100),
+    quick=Budget(samples=40),
+    run=run,
+    draw=draw,
+)
