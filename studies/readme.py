@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from vnait import build, record, suites
+from vnait import build, record, studies, suites
 from vnait.methods import METHODS, parameters
 from vnait.record import Record
 from vnait.statistics import interval
+from vnait.study import Findings
 from vnait.suites import algorithmic, few_labels
 
 HERE = Path(__file__).parent
@@ -38,6 +39,7 @@ def page() -> str:
         decoders,
         compact,
         ablations,
+        short,
     ]
     written = [section() for section in sections]
     head = "| claim | verdict | what was found | command |\n|---|---|---|---|"
@@ -278,6 +280,40 @@ these tasks, with its 95 % interval over seeds. Command: `python studies/ablatio
 
 {table(["arm", "seeds", *tasks, "less vnait"], lines)}"""
     return "", text
+
+
+def short() -> tuple[str, str]:
+    """The short studies: their claims, by study, with the figure of each."""
+    groups: dict[str, list[Record]] = {}
+    for one in records("claims"):
+        groups.setdefault(str(one.data["name"]), []).append(one)
+    if not groups:
+        return "", ""
+    parts = []
+    for name in studies.NAMES:
+        one, found = studies.load(name), Findings.of(groups[name])
+        verdicts = [(claim, one.verdict(claim, found)) for claim in one.claims]
+        lines = [
+            [
+                claim.says,
+                claim.source,
+                verdict.word,
+                f"if {verdict.condition}: {verdict.found}" if verdict.condition else verdict.found,
+            ]
+            for claim, verdict in verdicts
+        ]
+        arms = "; ".join(f"`{arm}`: {what}" for arm, what in one.arms.items())
+        parts.append(
+            f"### {one.name}: {one.subject}\n\n{table(['claim', 'source', 'verdict', 'what was found'], lines)}\n\n"
+            f"Data: {one.data}. Measure: {one.measure}. Smallest effect that matters: {one.smallest}. Seeds: {one.full.seeds}. "
+            f"Controls, all failed: {'; '.join(control.says for control in one.controls)}. Arms: {arms}.\n\n"
+            f"![{one.subject}](records/claims/figures/{one.name}.png)"
+        )
+    head = """## Claims about positions
+
+Of the source documents and of the field, a study each; its rules are in `src/vnait/studies`. Command: `vnait study all --out
+studies/records/claims`; one of them: `vnait study NAME`."""
+    return "", "\n\n".join([head, *parts])
 
 
 def far(one: Record) -> float:
