@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
+from inspect import getdoc
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -128,6 +129,27 @@ class Claim:
     rule: str
     judge: Callable[[Findings], Verdict]
     needs: Sequence[str] = ()
+
+
+def claim(
+    says: str, *, source: str, rule: str | None = None, needs: Sequence[str] = ()
+) -> Callable[[Callable[[Findings], Verdict]], Claim]:
+    """Make a judge its `Claim`: where no rule is given, the judge's docstring is the rule.
+
+    >>> @claim("it helps", source="here")
+    ... def helps(found: Findings) -> Verdict:
+    ...     "Confirmed where the score is above 0."
+    ...     return Verdict("confirmed" if found.mean("with", "score") > 0 else "refuted", "")
+    >>> helps.rule, helps.judge(Findings({("with", 0): {"score": 1.0}})).word
+    ('Confirmed where the score is above 0.', 'confirmed')
+    """
+
+    def of(judge: Callable[[Findings], Verdict]) -> Claim:
+        written = rule or getdoc(judge)
+        assert written, f"{says!r} has no rule: write it as the judge's docstring"
+        return Claim(says=says, source=source, rule=written, judge=judge, needs=needs)
+
+    return of
 
 
 @dataclass(frozen=True, kw_only=True)

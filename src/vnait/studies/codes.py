@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from vnait.encodings import Binary, Linear, Sinusoid, Table
 from vnait.studies.training import descend
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +140,11 @@ def percent(found: Findings, arm: str, metric: str) -> str:
     return f"{100 * mean:.0f} %{bounds}"
 
 
+@claim("A code that counts (1, 2, 3, ...) handles long texts badly", source="003, comparison of codes")
 def judge_linear(found: Findings) -> Verdict:
+    """Confirmed where it finds 3 back in half of the rows at most and tells less than 95 % of far pairs' order; conditional where it
+    tells the order.
+    """
     place, compared = found.most("linear", "inside"), found.least("linear", "order_far")
     said = f"3 places back: {percent(found, 'linear', 'inside')} of rows right where it was trained; "
     said += f"a before b at 200-255, trained below {WINDOW}: {percent(found, 'linear', 'order_far')}"
@@ -151,13 +155,20 @@ def judge_linear(found: Findings) -> Verdict:
     return Verdict("conditional", said, "a place is to be found; which of two comes first it still tells")
 
 
+@claim(
+    "Bits are high-dimensional and sparse",
+    source="003, comparison of codes",
+    rule=f"confirmed where {COUNT} positions need more than {WIDTH} bits, under 10 % of them 1",
+)
 def judge_bits(found: Findings) -> Verdict:
     channels, density = found.mean("binary", "channels"), found.mean("binary", "density")
     said = f"{COUNT} positions take {channels:.0f} bits, of which {100 * density:.0f} % are 1"
     return Verdict("confirmed" if channels > WIDTH and density < 0.1 else "refuted", said)
 
 
+@claim("Of the three only the sinusoid makes a relative place a linear map", source="003, comparison of codes")
 def judge_shift(found: Findings) -> Verdict:
+    """Confirmed where an affine map of a shift by 3 misses at most 1e-10 of its spread, and of both others more."""
     missed = {name: found.most(name, "residual") for name in CODES}
     said = "the best affine map of a shift by 3 misses " + ", ".join(
         f"{value:.1g} ({name})" for name, value in missed.items()
@@ -166,7 +177,12 @@ def judge_shift(found: Findings) -> Verdict:
     return Verdict("confirmed" if exact == ["sinusoid"] else "refuted", f"{said} of the codes' spread")
 
 
+@claim(
+    "The sinusoid changes smoothly, without huge differences of numbers",
+    source="003, periodic functions and comparison of codes",
+)
 def judge_smooth(found: Findings) -> Verdict:
+    """Confirmed where all its steps have one length within 1e-9 and its norm is a tenth of the linear code's or less."""
     varies = {name: found.most(name, "step_variation") for name in ("linear", "binary", "sinusoid")}
     norm = {name: found.most(name, "largest") for name in varies}
     said = f"steps of one length but for {varies['sinusoid']:.0e} (bits: {100 * varies['binary']:.0f} %); largest norm below {COUNT}: "
@@ -175,7 +191,11 @@ def judge_smooth(found: Findings) -> Verdict:
     return Verdict("confirmed" if smooth else "refuted", said)
 
 
+@claim("Trigonometric functions extrapolate to longer texts", source="003, comparison of codes")
 def judge_extrapolates(found: Findings) -> Verdict:
+    """Confirmed where 90 % are right in windows outside of training, conditional where only training on any window does it; undecided
+    below 99 % inside.
+    """
     arms = ("sinusoid", "sinusoid, any window", "binary, any window")
     said = "right in windows past 64 and past 5,000: " + "; ".join(
         f"{arm} {percent(found, arm, 'next')} and {percent(found, arm, 'far')}" for arm in arms
@@ -236,38 +256,11 @@ STUDY = Study(
         ),
     ],
     claims=[
-        Claim(
-            says="A code that counts (1, 2, 3, ...) handles long texts badly",
-            source="003, comparison of codes",
-            rule="confirmed where it finds 3 back in half of the rows at most and tells less than 95 % of far pairs' order; conditional "
-            "where it tells the order",
-            judge=judge_linear,
-        ),
-        Claim(
-            says="Bits are high-dimensional and sparse",
-            source="003, comparison of codes",
-            rule=f"confirmed where {COUNT} positions need more than {WIDTH} bits, under 10 % of them 1",
-            judge=judge_bits,
-        ),
-        Claim(
-            says="Of the three only the sinusoid makes a relative place a linear map",
-            source="003, comparison of codes",
-            rule="confirmed where an affine map of a shift by 3 misses at most 1e-10 of its spread, and of both others more",
-            judge=judge_shift,
-        ),
-        Claim(
-            says="The sinusoid changes smoothly, without huge differences of numbers",
-            source="003, periodic functions and comparison of codes",
-            rule="confirmed where all its steps have one length within 1e-9 and its norm is a tenth of the linear code's or less",
-            judge=judge_smooth,
-        ),
-        Claim(
-            says="Trigonometric functions extrapolate to longer texts",
-            source="003, comparison of codes",
-            rule="confirmed where 90 % are right in windows outside of training, conditional where only training on any window does it; "
-            "undecided below 99 % inside",
-            judge=judge_extrapolates,
-        ),
+        judge_linear,
+        judge_bits,
+        judge_shift,
+        judge_smooth,
+        judge_extrapolates,
     ],
     full=Budget(seeds=5, steps=900),
     quick=Budget(seeds=3, steps=400),

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from vnait.studies.series import REAL, phases, real
 from vnait.studies.training import descend
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,7 +132,9 @@ def forecasts(arm: str, seed: int, budget: Budget) -> Metrics:
     return {**errors, "peak": peak(row), "near": near(row, season, 1), "row": row.tolist()}
 
 
+@claim("q_t.k_u = cos(2 pi (t+H-u)/P)", source="004, phase-aligned forecasting")
 def judge_identity(found: Findings) -> Verdict:
+    """Confirmed where the largest error is 1e-12 or less."""
     error = found.most("rows", "identity")
     return Verdict("confirmed" if error <= 1e-12 else "refuted", f"largest error {error:.0e}, lags from -500 to 499")
 
@@ -149,11 +151,15 @@ def judge_rows(found: Findings, metric: str, enough: float, says: str, *, wide: 
     return Verdict("conditional", said, f"beta <= {max(good):g}" if wide else f"beta >= {min(good):g}")
 
 
+@claim("So attention concentrates on the points in phase with the target", source="004, phase-aligned forecasting")
 def judge_focus(found: Findings) -> Verdict:
+    """Confirmed where half of it or more falls on the very phase at every beta, conditional where at some."""
     return judge_rows(found, "mass", 0.5, "attention at the very phase of 12:", wide=False)
 
 
+@claim("The past at the target's phase gives the target's value", source="004, phase-aligned forecasting")
 def judge_amplitude(found: Findings) -> Verdict:
+    """Confirmed where the forecast of a sine keeps .95 of its amplitude at every beta, conditional where at some."""
     verdict = judge_rows(found, "amplitude", 0.95, "a unit sine is forecast as", wide=False)
     off = max(
         abs(found.mean("rows", f"amplitude {beta:g}") - found.mean("rows", f"bessel {beta:g}")) for beta in FOCUS[:2]
@@ -161,7 +167,13 @@ def judge_amplitude(found: Findings) -> Verdict:
     return replace(verdict, found=f"{verdict.found}; I1(beta)/I0(beta) within {off:.0e} up to beta 4")
 
 
+@claim(
+    "A row's Fourier transform shows the attention's energy at the frequency of P",
+    source="004, phase-aligned forecasting",
+    needs=SEASONS,
+)
 def judge_spectrum(found: Findings) -> Verdict:
+    """Confirmed where half of the energy or more is there at every beta, conditional where at some."""
     verdict = judge_rows(found, "share", 0.5, "of the energy at P:", wide=True)
     comb = found.curve("rows", f"peaks {FOCUS[-1]:g}")[0]
     said = f"; the peak at beta {FOCUS[-1]:g}: " + ", ".join(
@@ -172,7 +184,9 @@ def judge_spectrum(found: Findings) -> Verdict:
     return replace(verdict, found=verdict.found + said)
 
 
+@claim("Attention learns by itself to look at the same phase", source="004, phase-aligned forecasting", needs=SEASONS)
 def judge_learned(found: Findings) -> Verdict:
+    """Confirmed where three quarters of it fall within a step of the phase on every series with a season (chance: 3/P)."""
     near = {arm: found.mean(arm, "near") for arm in PERIODS}
     said = "attention within a step of the phase: " + ", ".join(f"{arm} {value:.2f}" for arm, value in near.items())
     good = [arm for arm in SEASONS if near[arm] >= 0.75]
@@ -181,7 +195,13 @@ def judge_learned(found: Findings) -> Verdict:
     return Verdict("conditional", said, f"the series is {', '.join(good)}") if good else Verdict("refuted", said)
 
 
+@claim(
+    "Analogy with the same phase of earlier periods is an effective forecast",
+    source="004, phase-aligned forecasting",
+    needs=SEASONS,
+)
 def judge_forecast(found: Findings) -> Verdict:
+    """Confirmed where it is 5 % better than the last season and the mean on every series with a season."""
     said = "squared error, learned / last season / mean: " + ", ".join(
         f"{arm} " + "/".join(f"{found.mean(arm, name):.2f}" for name in ("learned", "last season", "mean"))
         for arm in PERIODS
@@ -271,45 +291,12 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="q_t.k_u = cos(2 pi (t+H-u)/P)",
-            source="004, phase-aligned forecasting",
-            rule="confirmed where the largest error is 1e-12 or less",
-            judge=judge_identity,
-        ),
-        Claim(
-            says="So attention concentrates on the points in phase with the target",
-            source="004, phase-aligned forecasting",
-            rule="confirmed where half of it or more falls on the very phase at every beta, conditional where at some",
-            judge=judge_focus,
-        ),
-        Claim(
-            says="The past at the target's phase gives the target's value",
-            source="004, phase-aligned forecasting",
-            rule="confirmed where the forecast of a sine keeps .95 of its amplitude at every beta, conditional where at some",
-            judge=judge_amplitude,
-        ),
-        Claim(
-            says="A row's Fourier transform shows the attention's energy at the frequency of P",
-            source="004, phase-aligned forecasting",
-            rule="confirmed where half of the energy or more is there at every beta, conditional where at some",
-            judge=judge_spectrum,
-            needs=SEASONS,
-        ),
-        Claim(
-            says="Attention learns by itself to look at the same phase",
-            source="004, phase-aligned forecasting",
-            rule="confirmed where three quarters of it fall within a step of the phase on every series with a season (chance: 3/P)",
-            judge=judge_learned,
-            needs=SEASONS,
-        ),
-        Claim(
-            says="Analogy with the same phase of earlier periods is an effective forecast",
-            source="004, phase-aligned forecasting",
-            rule="confirmed where it is 5 % better than the last season and the mean on every series with a season",
-            judge=judge_forecast,
-            needs=SEASONS,
-        ),
+        judge_identity,
+        judge_focus,
+        judge_amplitude,
+        judge_spectrum,
+        judge_learned,
+        judge_forecast,
     ],
     full=Budget(seeds=5, steps=400),
     quick=Budget(seeds=2, steps=300),

@@ -21,7 +21,7 @@ from torch import Tensor
 from vnait.coordinates import Index, Segments
 from vnait.encodings import Axis, Concatenated, Sinusoid
 from vnait.statistics import interval
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +119,9 @@ def blind(found: Findings, arm: str) -> bool:
     return bool(np.abs(found.curve(arm, "matched") - 0.5).max() <= 0.15)
 
 
+@claim("The code, untrained, tells whether two tokens are in one segment", source="004, document hierarchy")
 def judge_same(found: Findings) -> Verdict:
+    """Confirmed where the whole vector's area under the curve is 1; conditional where only the segment's part has it."""
     part, full = found.mean("hierarchical", "same"), found.mean("hierarchical", "same_full")
     far, apart = found.curve("hierarchical", "matched_full")[0, -1], found.curve("flat", "matched")[0]
     said = f"area under the curve {part:.3f} of the segment's part ({found.mean('hierarchical', 'wrong'):.0f} wrong of "
@@ -137,7 +139,9 @@ def judge_exact(found: Findings, metric: str, said: str) -> Verdict:
     return Verdict("confirmed" if own == 1 else "refuted", f"{said}: hierarchical {own:.3f}, flat {flat:.3f}")
 
 
+@claim("S may be the segments' mean length", source="004, document hierarchy")
 def judge_mean_length(found: Findings) -> Verdict:
+    """Confirmed where F1 of same segment and of boundary are .95 or more at every CV; conditional where at some."""
     arms = [f"CV={spread}" for spread in SPREADS]
     scores = {arm: (found.curve(arm, "same_f1").mean(), found.curve(arm, "boundary_f1").mean()) for arm in arms}
     told_f1 = min(found.curve(arm, "same_told_f1").min() for arm in arms)
@@ -151,7 +155,9 @@ def judge_mean_length(found: Findings) -> Verdict:
     return Verdict("conditional", said, f"the lengths' {', '.join(good)}, or the true segments are given")
 
 
+@claim("With S the mean length, sentences of real text are told apart", source="004, document hierarchy")
 def judge_sentences(found: Findings) -> Verdict:
+    """Confirmed where the 95 % intervals over articles of both F1 are above .75."""
     same, border = (interval(found.values("sentences", f"{name}_f1")[0]) for name in ("same", "boundary"))
     count, spread = len(found.values("sentences", "same_f1")[0]), found.mean("sentences", "spread")
     said = f"F1 {same.mean:.2f} [{same.low:.2f}, {same.high:.2f}] of same sentence, {border.mean:.2f} "
@@ -205,12 +211,7 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="The code, untrained, tells whether two tokens are in one segment",
-            source="004, document hierarchy",
-            rule="confirmed where the whole vector's area under the curve is 1; conditional where only the segment's part has it",
-            judge=judge_same,
-        ),
+        judge_same,
         Claim(
             says="The code, untrained, tells segment boundaries",
             source="004, document hierarchy",
@@ -223,18 +224,8 @@ STUDY = Study(
             rule="confirmed where the slowest pair of channels, of segments and then of offsets, orders all pairs",
             judge=partial(judge_exact, metric="order", said="share of pairs in their right order"),
         ),
-        Claim(
-            says="S may be the segments' mean length",
-            source="004, document hierarchy",
-            rule="confirmed where F1 of same segment and of boundary are .95 or more at every CV; conditional where at some",
-            judge=judge_mean_length,
-        ),
-        Claim(
-            says="With S the mean length, sentences of real text are told apart",
-            source="004, document hierarchy",
-            rule="confirmed where the 95 % intervals over articles of both F1 are above .75",
-            judge=judge_sentences,
-        ),
+        judge_mean_length,
+        judge_sentences,
     ],
     full=Budget(samples=100),
     quick=Budget(samples=40),

@@ -18,7 +18,7 @@ from vnait.coordinates import Span
 from vnait.encodings import Spatial
 from vnait.method import Method
 from vnait.studies.training import Reader, descend
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,13 +104,17 @@ def measured(model: Reader, ids: Tensor) -> dict[str, float]:
     }
 
 
+@claim("The middle token of n = 10 (i = 5) and of n = 20 (i = 10) has S = 50", source="000, section 4.2")
 def judge_uniform(found: Findings) -> Verdict:
+    """Confirmed where, with uniform gaps, |S - 50| is below 1e-4 at n/2 of every even n, and half a token for odd ones."""
     even, odd = found.most("untrained", "even"), found.most("untrained", "odd")
     said = f"n = 2 to 256, uniform gaps: |S - 50| at most {even:.0e} at token n/2, half a token ({odd:.2f}) at (n + 1)/2 of odd n"
     return Verdict("confirmed" if even <= 1e-4 and odd <= 0.5 + 1e-4 else "refuted", said)
 
 
+@claim("The span is normalized to 100, so S = 50 is always the middle, whatever n", source="000, section 3.2; 001")
 def judge_always(found: Findings) -> Verdict:
+    """Confirmed where S stays within half a token of 50 for learned gaps, trained and drawn; conditional where for some."""
     length = LENGTHS[-1]
     off = {arm: found.curve(arm, "off")[:, -1].mean() * length / 100 for arm in found.arms if arm.startswith(LEARNED)}
     said = f"the middle of {length} tokens is off S = 50, in tokens: " + ", ".join(
@@ -133,7 +137,11 @@ def shares(found: Findings, arm: str, metric: str) -> str:
     )
 
 
+@claim(
+    "What is learned of the middle holds at unseen lengths, and not with discrete indices", source="000, section 4.2"
+)
 def judge_transfer(found: Findings) -> Verdict:
+    """Confirmed where halves are 95 % right at 4 and 8 times the length, and 5 points above sinusoids, with uniform gaps."""
     arms = ("uniform, middle", "sinusoidal, middle")
     said = f"tokens in their right half, %, over seeds, at {LENGTHS}: " + "; ".join(
         shares(found, arm, "half") for arm in arms
@@ -143,7 +151,9 @@ def judge_transfer(found: Findings) -> Verdict:
     return Verdict("confirmed" if span.min() >= NEAR and (span - index).min() >= 0.05 else "refuted", said)
 
 
+@claim("It holds with learned gaps as well", source="000, section 4.2")
 def judge_sources(found: Findings) -> Verdict:
+    """Confirmed where halves are 95 % right at every length and seed; conditional where for some sources."""
     arms = [f"{source}, middle" for source in LEARNED]
     said = f"tokens in their right half, %, at {LENGTHS}: " + "; ".join(shares(found, arm, "half") for arm in arms)
     good = [arm for arm in arms if found.curve(arm, "half").min() >= NEAR]
@@ -152,7 +162,9 @@ def judge_sources(found: Findings) -> Verdict:
     return Verdict("conditional", said, f"the source is {', '.join(good)}") if good else Verdict("refuted", said)
 
 
+@claim("The middle token itself is found at every length", source="001, length generalization")
 def judge_token(found: Findings) -> Verdict:
+    """Confirmed where 95 % are found at every length, source and seed; conditional where at some lengths."""
     arms = [f"{source}, middle" for source in ("uniform", *LEARNED)]
     said = f"middle tokens found, %, at {LENGTHS}: " + "; ".join(
         shares(found, arm, "hit") for arm in [*arms, "sinusoidal, middle"]
@@ -220,36 +232,11 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="The middle token of n = 10 (i = 5) and of n = 20 (i = 10) has S = 50",
-            source="000, section 4.2",
-            rule="confirmed where, with uniform gaps, |S - 50| is below 1e-4 at n/2 of every even n, and half a token for odd ones",
-            judge=judge_uniform,
-        ),
-        Claim(
-            says="The span is normalized to 100, so S = 50 is always the middle, whatever n",
-            source="000, section 3.2; 001",
-            rule="confirmed where S stays within half a token of 50 for learned gaps, trained and drawn; conditional where for some",
-            judge=judge_always,
-        ),
-        Claim(
-            says="What is learned of the middle holds at unseen lengths, and not with discrete indices",
-            source="000, section 4.2",
-            rule="confirmed where halves are 95 % right at 4 and 8 times the length, and 5 points above sinusoids, with uniform gaps",
-            judge=judge_transfer,
-        ),
-        Claim(
-            says="It holds with learned gaps as well",
-            source="000, section 4.2",
-            rule="confirmed where halves are 95 % right at every length and seed; conditional where for some sources",
-            judge=judge_sources,
-        ),
-        Claim(
-            says="The middle token itself is found at every length",
-            source="001, length generalization",
-            rule="confirmed where 95 % are found at every length, source and seed; conditional where at some lengths",
-            judge=judge_token,
-        ),
+        judge_uniform,
+        judge_always,
+        judge_transfer,
+        judge_sources,
+        judge_token,
     ],
     full=Budget(seeds=4, steps=300, samples=128),
     quick=Budget(seeds=2, steps=160, samples=64),

@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 
 from vnait.coordinates import Phase
 from vnait.encodings import Harmonics, Sinusoid
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -131,7 +131,9 @@ def area(right: Tensor, wrong: Tensor) -> float:
     return float(roc_auc_score(truth, torch.cat([right, wrong])))
 
 
+@claim("E(p) can be made so that E(i).E(j) hangs on j - i alone", source="004, genomics")
 def judge_relative(found: Findings) -> Verdict:
+    """Confirmed where, for either set of frequencies, no diagonal of the Gram matrix varies by more than 1e-11."""
     worst = max(found.most(arm, "diagonals") for arm in ("geometric", "even"))
     return Verdict(
         "confirmed" if worst <= 1e-11 else "refuted",
@@ -139,6 +141,11 @@ def judge_relative(found: Findings) -> Verdict:
     )
 
 
+@claim(
+    "S(x; m1, m2, d) = S(xbar; m2bar, m1bar, -d) on the reverse complement xbar",
+    source="004, genomics",
+    rule=f"confirmed where single letters' scores differ by {TINY:.0e} at most",
+)
 def judge_document(found: Findings) -> Verdict:
     missed, size = found.most("letters", "swapped, -d"), found.mean("letters", "size")
     plain = found.most("letters", "not reversed, swapped, -d")
@@ -146,8 +153,9 @@ def judge_document(found: Findings) -> Verdict:
     return Verdict("confirmed" if missed <= TINY else "refuted", said)
 
 
+@claim("The score can be made the same on both strands", source="004, genomics")
 def judge_strands(found: Findings) -> Verdict:
-    """The law for any motifs; for one letter each it is +d alone."""
+    """Confirmed where it is, with motifs swapped and d as it is; conditional where motifs of several letters need more."""
     law = max(found.most(arm, "swapped, +d + longer") for arm in ("letters", "motifs"))
     other = max(found.most(arm, "not swapped, -d - longer") for arm in ("letters", "motifs"))
     plain, alone = found.least("motifs", "swapped, +d"), found.least("motifs", "letters complemented alone")
@@ -158,6 +166,11 @@ def judge_strands(found: Findings) -> Verdict:
     return Verdict("confirmed", said) if plain <= TINY and alone <= TINY else Verdict("conditional", said, right)
 
 
+@claim(
+    "A weighted sum over pairs detects two motifs at a fixed offset",
+    source="004, genomics",
+    rule=f"confirmed where the area is .9 or more for every set of frequencies, against other offsets and against -{OFFSET}",
+)
 def judge_detected(found: Findings) -> Verdict:
     areas = {arm: min(found.mean(arm, "auc"), found.mean(arm, "auc_sign")) for arm in ("even", "geometric")}
     said = "; ".join(
@@ -224,30 +237,10 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="E(p) can be made so that E(i).E(j) hangs on j - i alone",
-            source="004, genomics",
-            rule="confirmed where, for either set of frequencies, no diagonal of the Gram matrix varies by more than 1e-11",
-            judge=judge_relative,
-        ),
-        Claim(
-            says="S(x; m1, m2, d) = S(xbar; m2bar, m1bar, -d) on the reverse complement xbar",
-            source="004, genomics",
-            rule=f"confirmed where single letters' scores differ by {TINY:.0e} at most",
-            judge=judge_document,
-        ),
-        Claim(
-            says="The score can be made the same on both strands",
-            source="004, genomics",
-            rule="confirmed where it is, with motifs swapped and d as it is; conditional where motifs of several letters need more",
-            judge=judge_strands,
-        ),
-        Claim(
-            says="A weighted sum over pairs detects two motifs at a fixed offset",
-            source="004, genomics",
-            rule=f"confirmed where the area is .9 or more for every set of frequencies, against other offsets and against -{OFFSET}",
-            judge=judge_detected,
-        ),
+        judge_relative,
+        judge_document,
+        judge_strands,
+        judge_detected,
     ],
     full=Budget(seeds=3, samples=1000),
     quick=Budget(seeds=2, samples=500),

@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from vnait.studies.training import Reader, descend
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,7 +87,9 @@ def sentences(pairs: Tensor, count: int, random: Generator) -> Tensor:
     return torch.cat([own[:, :1], verbs, own[:, 1:], torch.full_like(verbs, END)], 1)
 
 
+@claim("Without positions the output does not hang on the order of the tokens", source="003, why positions")
 def judge_invariant(found: Findings) -> Verdict:
+    """Confirmed where no output changes by more than 1e-12, conditional where only the pooled one does not."""
     pooled, moved = found.most("none", "pooled"), found.most("none", "tokenwise")
     turned = found.most("none", "equivariance")
     said = f"pooled outputs change by {pooled:.0e}, single ones by {moved:.1f} (they move with their token to {turned:.0e})"
@@ -96,8 +98,9 @@ def judge_invariant(found: Findings) -> Verdict:
     return Verdict("confirmed", said) if moved <= 1e-12 else Verdict("conditional", said, "of the pooled output")
 
 
+@claim("Without positions 'dog bites man' and 'man bites dog' can't be told apart", source="003, why positions")
 def judge_blind(found: Findings) -> Verdict:
-    """Chance for no positions, in every stack."""
+    """Confirmed where every stack without positions stays within 5 points of chance, conditional where some do."""
     scores = {arm: found.interval(arm, "accuracy") for arm in MODELS if arm.startswith("none")}
     said = "; ".join(f"{arm}: {100 * score.mean:.1f} %" for arm, score in scores.items())
     said += f"; sinusoidal: {100 * found.mean('sinusoidal', 'accuracy'):.1f} %"
@@ -145,18 +148,8 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="Without positions the output does not hang on the order of the tokens",
-            source="003, why positions",
-            rule="confirmed where no output changes by more than 1e-12, conditional where only the pooled one does not",
-            judge=judge_invariant,
-        ),
-        Claim(
-            says="Without positions 'dog bites man' and 'man bites dog' can't be told apart",
-            source="003, why positions",
-            rule="confirmed where every stack without positions stays within 5 points of chance, conditional where some do",
-            judge=judge_blind,
-        ),
+        judge_invariant,
+        judge_blind,
     ],
     full=Budget(seeds=3, steps=400),
     quick=Budget(seeds=2, steps=250),

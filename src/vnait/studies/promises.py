@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from vnait.backbone import Attention, turned
 from vnait.encodings import Buckets, Rotary, Silent, Sinusoid, Slopes, Table
 from vnait.injection import Injection
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -181,6 +181,11 @@ def cost(arm: str) -> Metrics:
     return {"traffic": layer.count + told.count / LAYERS}
 
 
+@claim(
+    "RoPE keeps the geometry of relative positions",
+    source="003, RoPE",
+    rule=f"confirmed where no score changes by more than 1e-9 std under shifts up to {SHIFTS[-1]:,}, in float64",
+)
 def judge_relative(found: Findings) -> Verdict:
     """In float64; what half precision makes of it is said beside."""
     error, half = found.most("rope", "moved"), found.most("rope in bfloat16", "moved")
@@ -188,7 +193,12 @@ def judge_relative(found: Findings) -> Verdict:
     return Verdict("confirmed" if error <= 1e-9 else "refuted", said)
 
 
+@claim(
+    "The printed PyTorch code (PositionalEncoding, apply_rotary_pos) is the encoding",
+    source="003, implementation and RoPE",
+)
 def judge_code(found: Findings) -> Verdict:
+    """Refuted where it does not run, loses channels, or its scores move under a shift by more than .5 std."""
     own = {name: found.mean("rope as printed", name) for name in ("class_fails", "rotary_fails", "channels", "moved")}
     said = f"PositionalEncoding {'is a syntax error' if own['class_fails'] else 'compiles'}; apply_rotary_pos "
     said += "fails (^ is XOR)" if own["rotary_fails"] else "runs"
@@ -199,7 +209,9 @@ def judge_code(found: Findings) -> Verdict:
     return Verdict("refuted" if wrong else "confirmed", said)
 
 
+@claim("With sinusoidal codes relative position shows in the scores by itself", source="003, attention")
 def judge_sinusoid(found: Findings) -> Verdict:
+    """Confirmed where a random W_Q W_K^T gives scores that no shift changes, conditional where only the identity does."""
     random, one = found.most("sinusoid", "moved"), found.most("sinusoid, W = 1", "moved")
     said = f"scores of the codes move by {random:.1f} std under a random W_Q W_K^T, by {one:.0e} under the identity"
     if random <= 1e-9:
@@ -208,7 +220,9 @@ def judge_sinusoid(found: Findings) -> Verdict:
     return Verdict("conditional", said, condition) if one <= 1e-9 else Verdict("refuted", said)
 
 
+@claim("T5's bias is a table of 2 max_len - 1 rows", source="003, T5")
 def judge_table(found: Findings) -> Verdict:
+    """Confirmed where both learn as many numbers and fail at the same lengths."""
     names = ("distinct", "parameters", "printed_parameters", "printed_too_long", "too_long", "mismatches")
     distinct, own, printed, stops, own_stops, wrong = (found.mean("t5", name) for name in names)
     said = f"T5 tells {distinct:.0f} of {2 * LONGEST - 1:,} differences apart with {own:.0f} numbers, against {printed:,.0f}; past max_len "
@@ -218,14 +232,18 @@ def judge_table(found: Findings) -> Verdict:
     return Verdict("confirmed" if same else "refuted", said)
 
 
+@claim("A learned table can't take longer texts than it was made for", source="003, comparison")
 def judge_length(found: Findings) -> Verdict:
+    """Confirmed where one token more is an error."""
     others = [arm for arm in ("sinusoid", "rope", "alibi", "t5") if not found.mean(arm, "too_long")]
     fails = bool(found.mean("learned", "too_long"))
     said = f"token {LONGEST + 1} {'is an error' if fails else 'has a code'} for the learned table; it has one in {', '.join(others)}"
     return Verdict("confirmed" if fails else "refuted", said)
 
 
+@claim("Relative encodings are expensive", source="003, comparison")
 def judge_cost(found: Findings) -> Verdict:
+    """Confirmed where each moves twice the numbers of plain attention, conditional where some do."""
     ratio = {arm: found.mean(arm, "traffic") / found.mean("none", "traffic") for arm in COSTS[1:]}
     said = "numbers read and written, of plain attention's: " + ", ".join(
         f"{arm} {value:.1f}" for arm, value in ratio.items()
@@ -291,42 +309,12 @@ STUDY = Study(
         ),
     ],
     claims=[
-        Claim(
-            says="RoPE keeps the geometry of relative positions",
-            source="003, RoPE",
-            rule=f"confirmed where no score changes by more than 1e-9 std under shifts up to {SHIFTS[-1]:,}, in float64",
-            judge=judge_relative,
-        ),
-        Claim(
-            says="The printed PyTorch code (PositionalEncoding, apply_rotary_pos) is the encoding",
-            source="003, implementation and RoPE",
-            rule="refuted where it does not run, loses channels, or its scores move under a shift by more than .5 std",
-            judge=judge_code,
-        ),
-        Claim(
-            says="With sinusoidal codes relative position shows in the scores by itself",
-            source="003, attention",
-            rule="confirmed where a random W_Q W_K^T gives scores that no shift changes, conditional where only the identity does",
-            judge=judge_sinusoid,
-        ),
-        Claim(
-            says="T5's bias is a table of 2 max_len - 1 rows",
-            source="003, T5",
-            rule="confirmed where both learn as many numbers and fail at the same lengths",
-            judge=judge_table,
-        ),
-        Claim(
-            says="A learned table can't take longer texts than it was made for",
-            source="003, comparison",
-            rule="confirmed where one token more is an error",
-            judge=judge_length,
-        ),
-        Claim(
-            says="Relative encodings are expensive",
-            source="003, comparison",
-            rule="confirmed where each moves twice the numbers of plain attention, conditional where some do",
-            judge=judge_cost,
-        ),
+        judge_relative,
+        judge_code,
+        judge_sinusoid,
+        judge_table,
+        judge_length,
+        judge_cost,
     ],
     full=Budget(),
     quick=Budget(),

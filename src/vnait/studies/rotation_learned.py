@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from vnait.studies.sinusoid import codes, rotation
 from vnait.studies.training import descend
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,7 +104,9 @@ def said_of(found: Findings, metric: str, times: float = 100, unit: str = " %", 
     return ", ".join(parts)
 
 
+@claim("Training makes W_Q W_K^T into M_3", source="003, learning, 2.3")
 def judge_becomes(found: Findings) -> Verdict:
+    """Confirmed where W and M_3 have a cosine of .9 or more in both trainings, conditional where in one."""
     said = "cosine of W and M_3: " + said_of(found, "cosine", 1, "", 2)
     said += f"; of the identity and M_3: {found.mean('identity', 'cosine'):.2f}"
     close = [arm for arm in TRAINED if found.mean(arm, "cosine") >= 0.9]
@@ -113,13 +115,17 @@ def judge_becomes(found: Findings) -> Verdict:
     return Verdict("confirmed", said) if len(close) == 2 else Verdict("conditional", said, f"trained on a {close[0]}")
 
 
+@claim("W_Q and W_K find the pattern of rotations by themselves", source="003, learning, 4")
 def judge_pattern(found: Findings) -> Verdict:
+    """Confirmed where 95 % of W's energy is in 2 x 2 rotations, conditional where only training on any window does it."""
     said = "energy of W in 2 x 2 rotations: " + said_of(found, "turning")
     said += f"; untrained {100 * found.mean('untrained', 'turning'):.0f} %"
     return by_window(said, found, lambda arm: found.least(arm, "turning") >= 0.95)
 
 
+@claim("What is learned of 'distance 3' holds at every position", source="003, learning, 1")
 def judge_elsewhere(found: Findings) -> Verdict:
+    """Confirmed where 90 % are right outside of the window trained on, conditional where only training on any window does it."""
     said = "; ".join(
         f"right {where}: {said_of(found, metric)}"
         for metric, where in (("inside", "at 0-63"), ("next", "at 64-255"), ("far", "past 5,000"))
@@ -137,7 +143,9 @@ def by_window(said: str, found: Findings, holds: Callable[[str], bool]) -> Verdi
     return Verdict("conditional", said, f"training windows start anywhere (here 0 to {STARTS - 1:,}), not always at 0")
 
 
+@claim("W = M_3 makes a head attend to distance 3", source="003, learning, 2.3")
 def judge_enough(found: Findings) -> Verdict:
+    """Confirmed where the target has half of the attention at 1/sqrt(d), conditional where it has only the largest score."""
     right, attention = found.mean("M_3", "inside"), found.mean("M_3", "mass")
     said = f"the largest score is 3 back in {100 * right:.0f} % of rows, and gets {100 * attention:.1f} % of the attention at 1/sqrt(d)"
     if right < 1:
@@ -151,7 +159,9 @@ def judge_enough(found: Findings) -> Verdict:
     )
 
 
+@claim("A head whose M_k is near the identity ignores position", source="003, learning, 3")
 def judge_identity(found: Findings) -> Verdict:
+    """Refuted where a position's own score is the largest in more rows than twice chance."""
     own = found.mean("identity", "self")
     said = f"with W = 1 a position's largest score is its own in {100 * own:.0f} % of rows"
     return Verdict("refuted" if own > 2 / WINDOW else "confirmed", said)
@@ -202,36 +212,11 @@ STUDY = Study(
         ),
     ],
     claims=[
-        Claim(
-            says="Training makes W_Q W_K^T into M_3",
-            source="003, learning, 2.3",
-            rule="confirmed where W and M_3 have a cosine of .9 or more in both trainings, conditional where in one",
-            judge=judge_becomes,
-        ),
-        Claim(
-            says="W_Q and W_K find the pattern of rotations by themselves",
-            source="003, learning, 4",
-            rule="confirmed where 95 % of W's energy is in 2 x 2 rotations, conditional where only training on any window does it",
-            judge=judge_pattern,
-        ),
-        Claim(
-            says="What is learned of 'distance 3' holds at every position",
-            source="003, learning, 1",
-            rule="confirmed where 90 % are right outside of the window trained on, conditional where only training on any window does it",
-            judge=judge_elsewhere,
-        ),
-        Claim(
-            says="W = M_3 makes a head attend to distance 3",
-            source="003, learning, 2.3",
-            rule="confirmed where the target has half of the attention at 1/sqrt(d), conditional where it has only the largest score",
-            judge=judge_enough,
-        ),
-        Claim(
-            says="A head whose M_k is near the identity ignores position",
-            source="003, learning, 3",
-            rule="refuted where a position's own score is the largest in more rows than twice chance",
-            judge=judge_identity,
-        ),
+        judge_becomes,
+        judge_pattern,
+        judge_elsewhere,
+        judge_enough,
+        judge_identity,
     ],
     full=Budget(seeds=5, steps=2_000),
     quick=Budget(seeds=3, steps=1_000),

@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 
 from vnait.encodings import Sinusoid
 from vnait.studies.series import REAL, phases, real
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,19 +98,35 @@ def seasonal(found: Findings) -> list[str]:
     return [arm for arm in PERIODS if found.mean(arm, "periodic") >= GOOD]
 
 
+@claim(
+    "A periodic encoding that matches the signal's periods generalizes to unseen future data", source="004, time series"
+)
 def judge_future(found: Findings) -> Verdict:
+    """Confirmed where R^2 is .9 or more in every seed, on the document's signal (a sine a week, a sine a day)."""
     value, noise = found.least("sinusoidal", "periodic"), found.most("noise", "periodic")
     said = f"R^2 of the future {value:.3f}, in the worst of {len(found.values('noise', 'periodic'))} seeds; of noise {noise:.3f}"
     return Verdict("confirmed" if value >= 0.9 else "refuted", said)
 
 
+@claim(
+    "A learned absolute embedding is perfect on training data and extremely poor on test data",
+    source="004, time series",
+    needs=REAL,
+)
 def judge_learned(found: Findings) -> Verdict:
+    """Confirmed where on every series the squared error is 1e-6 or less, and R^2 of the future .05 or less."""
     train = max(found.most(arm, "learned_train") for arm in PERIODS)
     test = max(found.most(arm, "learned") for arm in PERIODS)
     said = f"squared error at most {train:.0e} on what it was fitted to, R^2 of the future {test:.3f} at most, over all series"
     return Verdict("confirmed" if train <= 1e-6 and test <= 0.05 else "refuted", said)
 
 
+@claim(
+    "Periodic sinusoidal encodings are the ideal tool for the seasons of weather and economy",
+    source="004, time series",
+    needs=REAL,
+    rule=f"confirmed where on every real series R^2 of the future is {GOOD} or more, conditional where on some",
+)
 def judge_ideal(found: Findings) -> Verdict:
     values = {arm: found.mean(arm, "periodic") for arm in REAL}
     said = "R^2 of the future: " + ", ".join(f"{arm} {value:.2f}" for arm, value in values.items())
@@ -123,6 +139,12 @@ def judge_ideal(found: Findings) -> Verdict:
     return Verdict("conditional", said, strict) if good else Verdict("refuted", said)
 
 
+@claim(
+    "A sine and a cosine a period are features enough",
+    source="004, time series",
+    needs=REAL,
+    rule=f"confirmed where {MOST} harmonics explain at most .05 more on every series with a season, conditional where on some",
+)
 def judge_sine(found: Findings) -> Verdict:
     """One sine and cosine a period, as the document's features have it, against six harmonics."""
     lost = {arm: found.curve(arm, "harmonics").mean(0)[[0, -1]] for arm in seasonal(found)}
@@ -137,7 +159,9 @@ def judge_sine(found: Findings) -> Verdict:
     return Verdict("conditional", said, f"the season itself is close to a sine: {'; '.join(enough)}")
 
 
+@claim("The encoding's period has to be the signal's", source="004, time series", needs=REAL)
 def judge_matched(found: Findings) -> Verdict:
+    """Confirmed where 7/5 of the period costs .5 of R^2 or more on every series with a season."""
     pairs = {arm: (found.mean(arm, "periodic"), found.mean(arm, "other_period")) for arm in seasonal(found)}
     said = "R^2 of the future, right period and 7/5 of it: "
     said += ", ".join(f"{arm} {right:.2f}, {other:.2f}" for arm, (right, other) in pairs.items())
@@ -145,6 +169,12 @@ def judge_matched(found: Findings) -> Verdict:
     return Verdict("confirmed" if lost >= 0.5 else "refuted", said)
 
 
+@claim(
+    "The standard sinusoidal table, periodic in every channel, tells a season as well",
+    source="004, time series; 003, periodic functions",
+    needs=REAL,
+    rule=f"confirmed where with the best of {len(PENALTIES)} penalties it reaches {GOOD} on a series with a season",
+)
 def judge_standard(found: Findings) -> Verdict:
     """Ridge penalties are chosen in its favour, on the future itself: what it can at best."""
     plain = {arm: found.mean(arm, "standard") for arm in seasonal(found)}
@@ -218,47 +248,12 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="A periodic encoding that matches the signal's periods generalizes to unseen future data",
-            source="004, time series",
-            rule="confirmed where R^2 is .9 or more in every seed, on the document's signal (a sine a week, a sine a day)",
-            judge=judge_future,
-        ),
-        Claim(
-            says="A learned absolute embedding is perfect on training data and extremely poor on test data",
-            source="004, time series",
-            rule="confirmed where on every series the squared error is 1e-6 or less, and R^2 of the future .05 or less",
-            judge=judge_learned,
-            needs=REAL,
-        ),
-        Claim(
-            says="Periodic sinusoidal encodings are the ideal tool for the seasons of weather and economy",
-            source="004, time series",
-            rule=f"confirmed where on every real series R^2 of the future is {GOOD} or more, conditional where on some",
-            judge=judge_ideal,
-            needs=REAL,
-        ),
-        Claim(
-            says="A sine and a cosine a period are features enough",
-            source="004, time series",
-            rule=f"confirmed where {MOST} harmonics explain at most .05 more on every series with a season, conditional where on some",
-            judge=judge_sine,
-            needs=REAL,
-        ),
-        Claim(
-            says="The encoding's period has to be the signal's",
-            source="004, time series",
-            rule="confirmed where 7/5 of the period costs .5 of R^2 or more on every series with a season",
-            judge=judge_matched,
-            needs=REAL,
-        ),
-        Claim(
-            says="The standard sinusoidal table, periodic in every channel, tells a season as well",
-            source="004, time series; 003, periodic functions",
-            rule=f"confirmed where with the best of {len(PENALTIES)} penalties it reaches {GOOD} on a series with a season",
-            judge=judge_standard,
-            needs=REAL,
-        ),
+        judge_future,
+        judge_learned,
+        judge_ideal,
+        judge_sine,
+        judge_matched,
+        judge_standard,
     ],
     full=Budget(seeds=5),
     quick=Budget(seeds=2),

@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from vnait.encodings import Sinusoid
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,17 +80,26 @@ def shift_error(dim: int, *, transposed: bool) -> float:
     return worst
 
 
+@claim("PE_{p+k} = M_k PE_p for every p, whatever k", source="003, rotation")
 def judge_rotation(found: Findings) -> Verdict:
+    """Confirmed where the largest error over k in -5,000...4,999 and p up to 10,000 is 1e-11 or less at every width."""
     worst = max(found.most(f"d={dim}", "shift_error") for dim in WIDTHS)
     return Verdict("confirmed" if worst <= 1e-11 else "refuted", f"largest error {worst:.1e}, k from -5,000 to 4,999")
 
 
+@claim("||PE1 - PE2|| = 1.02 and ||PE1 - PE3|| = 1.84 at d=4", source="003, example")
 def judge_distances(found: Findings) -> Verdict:
+    """Confirmed where both are within .005."""
     second, third = found.mean("d=4", "to_second"), found.mean("d=4", "to_third")
     right = abs(second - 1.02) < 0.005 and abs(third - 1.84) < 0.005
     return Verdict("confirmed" if right else "refuted", f"{second:.5f} and {third:.5f}: the document's are wrong")
 
 
+@claim(
+    "The nearest code is the neighbour's",
+    source="003, distances",
+    rule=f"confirmed where no offset from 2 to {OFFSETS - 1} is nearer than 1; conditional where some widths have it",
+)
 def judge_neighbours(found: Findings) -> Verdict:
     nearer = {dim: found.mean(f"d={dim}", "nearer_than_neighbour") for dim in WIDTHS}
     said = ", ".join(f"d={dim}: {count:.0f}" for dim, count in nearer.items())
@@ -101,7 +110,9 @@ def judge_neighbours(found: Findings) -> Verdict:
     return Verdict("conditional", said, f"d >= {min(good)}") if good else Verdict("refuted", said)
 
 
+@claim("Distance grows with the offset", source="003, distances")
 def judge_monotone(found: Findings) -> Verdict:
+    """Confirmed where it never falls, at any width."""
     drops = [found.mean(f"d={dim}", "drops") for dim in WIDTHS]
     correlation = [found.mean(f"d={dim}", "rank_correlation") for dim in WIDTHS]
     said = f"the distance falls at {min(drops):.0f} to {max(drops):.0f} of {OFFSETS - 2} steps; Spearman's rho "
@@ -109,7 +120,9 @@ def judge_monotone(found: Findings) -> Verdict:
     return Verdict("refuted" if max(drops) > 0 else "confirmed", said)
 
 
+@claim("Wavelengths run from 2 pi to 10000 * 2 pi", source="003, wavelengths")
 def judge_wavelength(found: Findings) -> Verdict:
+    """Confirmed where a width reaches the last within .1 %."""
     longest = {dim: found.mean(f"d={dim}", "longest_wavelength") for dim in WIDTHS}
     promised = 10_000 * 2 * math.pi
     reached = any(math.isclose(value, promised, rel_tol=1e-3) for value in longest.values())
@@ -117,6 +130,12 @@ def judge_wavelength(found: Findings) -> Verdict:
     return Verdict("confirmed" if reached else "refuted", f"the longest is {said}; 62,832 is the limit of d")
 
 
+@claim(
+    "Every position has a code of its own",
+    source="003, uniqueness",
+    needs=["bfloat16"],
+    rule=f"refuted where two codes less than {FAR:,} apart are nearer than 1e-9; conditional on the dtype of positions",
+)
 def judge_unique(found: Findings) -> Verdict:
     apart = {dim: found.mean(f"d={dim}", "separation") for dim in WIDTHS}
     distinct = found.mean("bfloat16", "distinct")
@@ -129,6 +148,11 @@ def judge_unique(found: Findings) -> Verdict:
     return Verdict("conditional", said, "positions are counted in float32 or better")
 
 
+@claim(
+    "Codes of different positions are linearly independent",
+    source="003, uniqueness",
+    rule=f"confirmed where {OFFSETS} rows have rank {OFFSETS} at every width",
+)
 def judge_independent(found: Findings) -> Verdict:
     rank = {dim: found.mean(f"d={dim}", "rank") for dim in WIDTHS}
     said = ", ".join(f"{value:.0f} (d={dim})" for dim, value in rank.items())
@@ -136,7 +160,9 @@ def judge_independent(found: Findings) -> Verdict:
     return Verdict("confirmed" if independent else "refuted", f"numeric rank of the first {OFFSETS} rows: {said}")
 
 
+@claim("The columns are an orthogonal basis", source="003, basis")
 def judge_orthogonal(found: Findings) -> Verdict:
+    """Confirmed where no two columns of 512 rows have a cosine of .01 or more (d=64)."""
     cosine = found.mean("d=64", "largest_cosine")
     return Verdict(
         "confirmed" if cosine < 0.01 else "refuted", f"largest cosine between two columns {cosine:.4f} (d=64)"
@@ -180,55 +206,14 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="PE_{p+k} = M_k PE_p for every p, whatever k",
-            source="003, rotation",
-            rule="confirmed where the largest error over k in -5,000...4,999 and p up to 10,000 is 1e-11 or less at every width",
-            judge=judge_rotation,
-        ),
-        Claim(
-            says="||PE1 - PE2|| = 1.02 and ||PE1 - PE3|| = 1.84 at d=4",
-            source="003, example",
-            rule="confirmed where both are within .005",
-            judge=judge_distances,
-        ),
-        Claim(
-            says="The nearest code is the neighbour's",
-            source="003, distances",
-            rule=f"confirmed where no offset from 2 to {OFFSETS - 1} is nearer than 1; conditional where some widths have it",
-            judge=judge_neighbours,
-        ),
-        Claim(
-            says="Distance grows with the offset",
-            source="003, distances",
-            rule="confirmed where it never falls, at any width",
-            judge=judge_monotone,
-        ),
-        Claim(
-            says="Wavelengths run from 2 pi to 10000 * 2 pi",
-            source="003, wavelengths",
-            rule="confirmed where a width reaches the last within .1 %",
-            judge=judge_wavelength,
-        ),
-        Claim(
-            says="Every position has a code of its own",
-            source="003, uniqueness",
-            rule=f"refuted where two codes less than {FAR:,} apart are nearer than 1e-9; conditional on the dtype of positions",
-            judge=judge_unique,
-            needs=["bfloat16"],
-        ),
-        Claim(
-            says="Codes of different positions are linearly independent",
-            source="003, uniqueness",
-            rule=f"confirmed where {OFFSETS} rows have rank {OFFSETS} at every width",
-            judge=judge_independent,
-        ),
-        Claim(
-            says="The columns are an orthogonal basis",
-            source="003, basis",
-            rule="confirmed where no two columns of 512 rows have a cosine of .01 or more (d=64)",
-            judge=judge_orthogonal,
-        ),
+        judge_rotation,
+        judge_distances,
+        judge_neighbours,
+        judge_monotone,
+        judge_wavelength,
+        judge_unique,
+        judge_independent,
+        judge_orthogonal,
     ],
     full=Budget(),
     quick=Budget(),

@@ -23,7 +23,7 @@ from vnait.encodings import Relative, Silent, Table
 from vnait.injection import Injection
 from vnait.studies.introns import LENGTH, LETTERS, Introns, introns, letters, put
 from vnait.studies.training import descend
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, data_folder
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -164,7 +164,13 @@ def spread(found: Findings, arm: str, metric: str) -> str:
     return f"{mean:.3f} ({low:.3f} to {high:.3f})"
 
 
+@claim(
+    "Transformers predict splicing signals, of a donor and a branch point far from it",
+    source="004, genomics",
+    needs=["relative", "learned table"],
+)
 def judge_predict(found: Findings) -> Verdict:
+    """Confirmed where .97 or more are right in every arm and seed, conditional where in some arms."""
     said = "right answers: " + ", ".join(f"{arm} {spread(found, arm, 'accuracy')}" for arm in TRAINED)
     good = [arm for arm in TRAINED if found.least(arm, "accuracy") >= 0.97]
     if len(good) == len(TRAINED):
@@ -176,13 +182,17 @@ def judge_predict(found: Findings) -> Verdict:
     )
 
 
+@claim("Transformers predict splice sites of real DNA", source="004, genomics", needs=["junctions"])
 def judge_junctions(found: Findings) -> Verdict:
+    """Confirmed where .9 or more of held-out junctions are right in every seed (the most frequent class: .54)."""
     least, often = found.least("junctions", "accuracy"), found.mean("junctions", "most frequent")
     said = f"right classes {spread(found, 'junctions', 'accuracy')}; the most frequent one: {often:.3f}"
     return Verdict("confirmed" if least >= 0.9 else "refuted", said)
 
 
+@claim("A query at the donor attends to the branch point's adenine", source="004, genomics", needs=["relative"])
 def judge_looks(found: Findings) -> Verdict:
+    """Confirmed where the places that see it get 4 times the attention of as many beside them, or more, in every seed."""
     pairs = zip(found.values("relative", "mass"), found.values("relative", "mass beside"), strict=True)
     ratio = min(one / other for one, other in pairs)
     said = f"{spread(found, 'relative', 'mass')} of a head's attention on 13 places, {spread(found, 'relative', 'mass beside')} on "
@@ -194,14 +204,22 @@ def untrained(found: Findings) -> float:
     return found.mean("untrained", "mass") / found.mean("untrained", "mass beside")
 
 
+@claim("The attention signal vanishes where the branch point is mutated", source="004, genomics", needs=["relative"])
 def judge_vanishes(found: Findings) -> Verdict:
+    """Confirmed where no more is left than twice what lies beside it."""
     left = [found.mean("relative", f"mass{what}") for what in ("", ", scrambled", " beside")]
     said = f"attention {left[0]:.3f} before, {left[1]:.3f} after the branch point is scrambled (-{100 * (1 - left[1] / left[0]):.0f} %); "
     said += f"beside it {left[2]:.3f}"
     return Verdict("confirmed" if left[1] <= 2 * left[2] else "refuted", said)
 
 
+@claim(
+    "In-silico mutagenesis shows that the answer hangs on donor and branch point",
+    source="004, genomics",
+    needs=["relative"],
+)
 def judge_cause(found: Findings) -> Verdict:
+    """Confirmed where either mutation lowers the logit by 5 or more, and one of other letters changes it by .2 at most."""
     changes = {name: found.mean("relative", f"change, {name}") for name in ("branch", "donor", "decoys", "control")}
     said = "the logit changes by " + ", ".join(f"{value:.1f} ({name})" for name, value in changes.items())
     called = [found.mean("relative", metric) for metric in ("called", "called, branch")]
@@ -277,41 +295,11 @@ STUDY = Study(
         ),
     ],
     claims=[
-        Claim(
-            says="Transformers predict splicing signals, of a donor and a branch point far from it",
-            source="004, genomics",
-            rule="confirmed where .97 or more are right in every arm and seed, conditional where in some arms",
-            judge=judge_predict,
-            needs=["relative", "learned table"],
-        ),
-        Claim(
-            says="Transformers predict splice sites of real DNA",
-            source="004, genomics",
-            rule="confirmed where .9 or more of held-out junctions are right in every seed (the most frequent class: .54)",
-            judge=judge_junctions,
-            needs=["junctions"],
-        ),
-        Claim(
-            says="A query at the donor attends to the branch point's adenine",
-            source="004, genomics",
-            rule="confirmed where the places that see it get 4 times the attention of as many beside them, or more, in every seed",
-            judge=judge_looks,
-            needs=["relative"],
-        ),
-        Claim(
-            says="The attention signal vanishes where the branch point is mutated",
-            source="004, genomics",
-            rule="confirmed where no more is left than twice what lies beside it",
-            judge=judge_vanishes,
-            needs=["relative"],
-        ),
-        Claim(
-            says="In-silico mutagenesis shows that the answer hangs on donor and branch point",
-            source="004, genomics",
-            rule="confirmed where either mutation lowers the logit by 5 or more, and one of other letters changes it by .2 at most",
-            judge=judge_cause,
-            needs=["relative"],
-        ),
+        judge_predict,
+        judge_junctions,
+        judge_looks,
+        judge_vanishes,
+        judge_cause,
     ],
     full=Budget(seeds=3, steps=1200, samples=4000),
     quick=Budget(seeds=2, steps=500, samples=4000),
