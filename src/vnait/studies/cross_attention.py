@@ -1,0 +1,245 @@
+"""Cross-attention's symmetries: what each way of telling positions leaves unchanged, exactly.
+
+A target's row of weights is a softmax over the source. Told nothing of the source's places, it can't tell two equal source tokens
+apart. Told of t_source - t_target alone, it is unchanged where both move together. And a softmax forgets what a whole row shares: of
+a bias f(t_source) + g(t_target) only f is left, and a linear f is unchanged by any shift. Each test has equal tokens in it, or it
+would be passed by everything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Generator, Tensor, nn
+
+from vnait.backbone import Attention
+from vnait.encodings import Buckets, Relative, Rotary, Sinusoid, Slopes
+from vnait.injection import Injection
+from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DIM, HEADS = 32, 4
+SOURCE, TARGET = [0, 1, 2, 3, 4, 5, 2, 2, 6], [0, 1, 2, 3, 4, 1, 5]  # words; some are equal
+EQUAL_SOURCES, EQUAL_TARGETS = [2, 6, 7], [1, 5]
+SHIFT = 3
+SAME, BROKEN = 1e-12, 1e-2
+ADDED = {"source": (1, 0), "target": (0, 1), "both": (1, 1)}  # whether source and target are told a sinusoid
+RELATIVE = {
+    "table": lambda: Relative(num_heads=HEADS, max_distance=32, start=1.0),
+    "buckets": lambda: Buckets(num_heads=HEADS, start=1.0),
+    "alibi": lambda: Slopes(num_heads=HEADS),
+    "rope": lambda: Rotary(width=DIM // HEADS),
+}
+# Of the places of source and target; f and g have no meaning but that neither is linear.
+BIASES = {
+    "f(s) + g(t)": lambda s, t: (1.3 * s).sin() + (0.7 * t).cos(),
+    "a s + b t": lambda s, t: 0.3 * s - 0.2 * t,
+    "g(t)": lambda s, t: (0.7 * t).cos() + 0 * s,
+    "s t": lambda s, t: 0.1 * s * t,
+}
+TESTS = {
+    "equal": "weights of\nequal sources",
+    "permuted": "output, source\npermuted",
+    "rows": "rows of equal\ntargets",
+    "joint": "both sides\nshifted",
+    "shifted": "source alone\nshifted",
+    "prepended": "3 tokens put\nin front",
+    "renormalised": "the same,\nrenormalised",
+}
+
+
+def cross(
+    arm: str, seed: int, source: Tensor, target: Tensor, moved: tuple[int, int] = (0, 0)
+) -> tuple[Tensor, Tensor]:
+    """Weights (H, targets, sources) and outputs (targets, D); source and target begin at the places `moved`.
+
+    It is self-attention on both sides at once, where only sources are seen: one place for each encoding to tell what it tells.
+    """
+    torch.manual_seed(seed)
+    attention = Attention(dim=DIM, num_heads=HEADS, dropout=0.0).double()
+    for weight in attention.parameters():
+        nn.init.normal_(weight, std=DIM**-0.5)
+    length = len(source)
+    at = torch.cat([torch.arange(length) + moved[0], torch.arange(len(target)) + moved[1]]).double()[None, :, None]
+    x, injection = torch.cat([source, target])[None], told(arm, at, length)
+    if injection.added is not None:
+        x, injection = x + injection.added, Injection()
+    keep = (torch.arange(x.shape[1]) < length).expand(1, x.shape[1], -1)
+    return attention.weights(x, injection, keep)[0, :, length:, :length], attention(x, injection, keep)[0, length:]
+
+
+def told(arm: str, at: Tensor, length: int) -> Injection:
+    """What an arm tells of places (1, sources + targets, 1)."""
+    if arm == "none":
+        return Injection()
+    if arm in RELATIVE:
+        injection: Injection = RELATIVE[arm]().double()(at)
+        return injection
+    if arm in BIASES:
+        bias = BIASES[arm](at[..., 0][:, None, None, :], at[..., None, :, :])
+        return Injection(bias=bias.expand(1, HEADS, -1, -1))
+    sides = torch.tensor(ADDED[arm]).repeat_interleave(torch.tensor([length, at.shape[1] - length]))
+    added = Sinusoid(dim=DIM)(at).added
+    assert added is not None
+    return Injection(added=added * sides[:, None])
+
+
+@torch.no_grad()
+def run(arm: str, seed: int, budget: Budget) -> Metrics:
+    random = Generator().manual_seed(seed)
+    source, target = (torch.randn(7, DIM, generator=random, dtype=torch.float64)[words] for words in (SOURCE, TARGET))
+    new = torch.randn(3, DIM, generator=random, dtype=torch.float64)
+    weights, outputs = cross(arm, seed, source, target)
+    _, permuted = cross(arm, seed, source[torch.randperm(len(SOURCE), generator=random)], target)
+    joint, _ = cross(arm, seed, source, target, (SHIFT, SHIFT))
+    shifted, _ = cross(arm, seed, source, target, (SHIFT, 0))
+    longer, _ = cross(arm, seed, torch.cat([new, source]), torch.cat([new, target]))
+    old = longer[:, 3:, 3:]
+    equal, rows = weights[..., EQUAL_SOURCES], weights[:, EQUAL_TARGETS]
+    return {
+        "equal": float((equal.amax(-1) - equal.amin(-1)).max()),
+        "permuted": float((permuted - outputs).abs().max()),
+        "rows": float((rows.amax(1) - rows.amin(1)).max()),
+        "joint": float((joint - weights).abs().max()),
+        "shifted": float((shifted - weights).abs().max()),
+        "prepended": float((old - weights).abs().max()),
+        "renormalised": float((old / old.sum(-1, keepdim=True) - weights).abs().max()),
+    }
+
+
+def judge_blind(found: Findings) -> Verdict:
+    equal, permuted = found.most("target", "equal"), found.most("target", "permuted")
+    told_apart = found.least("source", "equal")
+    said = f"equal source tokens' weights differ by {equal:.0g}, a permuted source changes outputs by {permuted:.0g}; "
+    said += f"with places on the source they differ by {told_apart:.2f} or more"
+    return Verdict("confirmed" if max(equal, permuted) <= SAME else "refuted", said)
+
+
+def judge_joint(found: Findings) -> Verdict:
+    change = {arm: found.most(arm, "joint") for arm in RELATIVE}
+    said = "largest change of a weight: " + ", ".join(f"{value:.0g} {arm}" for arm, value in change.items())
+    return Verdict("confirmed" if max(change.values()) <= SAME else "refuted", said)
+
+
+def judge_separate(found: Findings) -> Verdict:
+    least, most = ({arm: pick(arm, "joint") for arm in BIASES} for pick in (found.least, found.most))
+    said = "change under a joint shift: " + ", ".join(f"{value:.1g} for {arm}" for arm, value in least.items())
+    kept = [arm for arm in BIASES if most[arm] <= SAME]
+    if not any(value >= BROKEN for value in least.values()):
+        return Verdict("refuted", said)
+    return Verdict("conditional", said, f"the bias is not {' or '.join(kept)}") if kept else Verdict("confirmed", said)
+
+
+def judge_lengths(found: Findings) -> Verdict:
+    changed = min(found.least(arm, "prepended") for arm in RELATIVE)
+    kept = max(found.most(arm, "renormalised") for arm in RELATIVE)
+    absolute = found.least("both", "renormalised")
+    said = (
+        f"old weights change by {changed:.2f} or more where tokens are put in front, by {kept:.0g} once renormalised; "
+    )
+    said += f"absolute places: by {absolute:.2f}"
+    if kept > SAME or absolute < BROKEN:
+        return Verdict("refuted", said)
+    if changed <= SAME:
+        return Verdict("confirmed", said)
+    return Verdict(
+        "conditional", said, "weights are compared among the old tokens: they give up a share to the new ones"
+    )
+
+
+def judge_different(found: Findings) -> Verdict:
+    symmetries = {
+        arm: {test for test in TESTS if found.most(arm, test) <= SAME} for arm in ("source", "target", "table")
+    }
+    said = "; ".join(f"{arm} keeps {', '.join(sorted(kept)) or 'none'}" for arm, kept in symmetries.items())
+    different = len({frozenset(kept) for kept in symmetries.values()}) == len(symmetries)
+    return Verdict("confirmed" if different else "refuted", said)
+
+
+def draw(found: Findings) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    axes = figure.subplots()
+    worst = torch.tensor([[found.most(arm, test) for test in TESTS] for arm in found.arms])
+    image = axes.imshow(worst.clamp_min(1e-17).log10(), cmap="gray_r", aspect="auto", vmin=-17, vmax=1)
+    for row, column in torch.cartesian_prod(*map(torch.arange, worst.shape)).tolist():
+        value = float(worst[row, column])
+        color = "white" if value > 1e-6 else "black"
+        axes.text(
+            column, row, f"{value:.2g}" if value > 1e-6 else f"{value:.0g}", ha="center", va="center", color=color
+        )
+    axes.set(yticks=range(len(found.arms)), yticklabels=found.arms)
+    axes.set_xticks(range(len(TESTS)), list(TESTS.values()), fontsize=8)
+    seeds = len(found.values("none", "joint"))
+    axes.set(title=f"largest change, of {seeds} draws of tokens and weights (float64)")
+    figure.colorbar(image, ax=axes, label="log10 of the change")
+    return figure
+
+
+STUDY = Study(
+    name="cross_attention",
+    subject="Cross-attention: what absolute, relative and separable positions leave unchanged",
+    data=f"{len(SOURCE)} source and {len(TARGET)} target vectors drawn at random, 3 and 2 of them equal",
+    measure="largest change of a weight (of an output, where the source is permuted), float64",
+    smallest="1e-12 for what is unchanged, .01 for what is broken",
+    arms={
+        "none": "no positions",
+        **{arm: f"sinusoids added to source, target: {sides}" for arm, sides in ADDED.items()},
+        **{arm: f"{arm} on the offset of source and target" for arm in RELATIVE},
+        **{arm: f"a bias {arm} of the places s of the source and t of the target" for arm in BIASES},
+    },
+    controls=[
+        Control(
+            says="places on the source tell equal source tokens apart, by .01 or more",
+            arm="source",
+            mechanism="target",
+            fails=lambda found: found.least("source", "equal") >= BROKEN,
+        ),
+        Control(
+            says="absolute places on both sides change by .01 or more where both are shifted",
+            arm="both",
+            mechanism="table",
+            fails=lambda found: found.least("both", "joint") >= BROKEN,
+        ),
+    ],
+    claims=[
+        Claim(
+            says="With absolute places on the target alone, equal source tokens can't be told apart",
+            source="004, cross-attention",
+            rule="confirmed where their weights, and outputs under a permuted source, differ by 1e-12 at most",
+            judge=judge_blind,
+        ),
+        Claim(
+            says="A function of t_source - t_target is strictly unchanged where both are shifted",
+            source="004, cross-attention",
+            rule="confirmed where no weight changes by more than 1e-12, for every relative method",
+            judge=judge_joint,
+        ),
+        Claim(
+            says="A bias that hangs on t_source and t_target separately breaks this",
+            source="004, cross-attention ('usually')",
+            rule="refuted where none changes by .01; conditional where some change by 1e-12 at most",
+            judge=judge_separate,
+        ),
+        Claim(
+            says="The invariance carries a learned alignment to other lengths",
+            source="004, cross-attention",
+            rule="confirmed where tokens in front change no old weight; conditional where they only take a share of each row",
+            judge=judge_lengths,
+        ),
+        Claim(
+            says="The choices have different symmetries: source alone, target alone, or the offset",
+            source="004, cross-attention",
+            rule="confirmed where the three leave different things unchanged (to 1e-12)",
+            judge=judge_different,
+        ),
+    ],
+    full=Budget(seeds=10),
+    quick=Budget(seeds=3),
+    run=run,
+    draw=draw,
+)
