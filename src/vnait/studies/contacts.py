@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from vnait.encodings import Contacts, Relative, Slopes
 from vnait.studies.training import descend
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,14 +178,20 @@ def judged(good: list[str], families: list[str], said: str, condition: str) -> V
     return Verdict("conditional", said, f"{condition} ({', '.join(good)}; not: {', '.join(rest)})")
 
 
+@claim("A learned relative bias clearly improves far contacts", source="004, protein structure")
 def judge_table(found: Findings) -> Verdict:
+    """Confirmed where AP rises by .02 or more in every family, refuted where in none, else conditional."""
     said = f"AP none / table: {listed(found, ('none', 'table'), 'precision')}; AUC of a table alone: "
     said += listed(found, ("table alone",), "area")
     good = [family for family, gain in gains(found, "table").items() if gain >= 0.02]
     return judged(good, list(FAMILIES), said, "contacts hang on the separation")
 
 
+@claim("Favouring near residues still lets the far contacts be found", source="004, protein structure")
 def judge_near(found: Findings) -> Verdict:
+    """Confirmed where in every family AP falls by less than .02 and attention on far contacts stays at .6 of what it was, refuted
+    where in none, else conditional.
+    """
     said = f"AP none / slope: {listed(found, ('none', 'slope'), 'precision')}; attention on far contacts: "
     said += f"{listed(found, ('none', 'slope'), 'mass')}; AUC: {listed(found, ('none', 'slope'), 'area')}"
     mass = {bias: [found.mean(f"{family}, {bias}", "mass") for family in FAMILIES] for bias in ("none", "slope")}
@@ -195,7 +201,9 @@ def judge_near(found: Findings) -> Verdict:
     return judged(good, list(FAMILIES), said, "the chain is one of some families")
 
 
+@claim("The bias works by turning attention to far contacts", source="004, protein structure")
 def judge_attention(found: Findings) -> Verdict:
+    """Confirmed where attention on them rises in every family whose AP the table raises by .02, refuted where in none."""
     said = f"attention on far contacts none / table / slope: {listed(found, ('none', 'table', 'slope'), 'mass')}"
     helped = [family for family, gain in gains(found, "table").items() if gain >= 0.02]
     good = [family for family in helped if gains(found, "table", "mass")[family] > 0]
@@ -203,7 +211,11 @@ def judge_attention(found: Findings) -> Verdict:
     return judged(good, helped, said, "many far pairs of some separation touch")
 
 
+@claim("A bias that starts from a contact map clearly improves far contacts", source="004, protein structure")
 def judge_map(found: Findings) -> Verdict:
+    """Refuted where a noisy map of the chain adds less than .15 of AP in a family, confirmed where any chain's adds as much, else
+    conditional.
+    """
     own, other = gains(found, "map"), gains(found, ANOTHER)
     said = f"AP none / its own noisy map / another's: {listed(found, ('none', 'map', ANOTHER), 'precision')}"
     said += f"; the true map of a globule: {found.mean('globule, true map', 'precision'):.3f}, a leak"
@@ -275,32 +287,10 @@ STUDY = Study(
         ),
     ],
     claims=[
-        Claim(
-            says="A learned relative bias clearly improves far contacts",
-            source="004, protein structure",
-            rule="confirmed where AP rises by .02 or more in every family, refuted where in none, else conditional",
-            judge=judge_table,
-        ),
-        Claim(
-            says="Favouring near residues still lets the far contacts be found",
-            source="004, protein structure",
-            rule="confirmed where in every family AP falls by less than .02 and attention on far contacts stays at .6 of what it was, "
-            "refuted where in none, else conditional",
-            judge=judge_near,
-        ),
-        Claim(
-            says="The bias works by turning attention to far contacts",
-            source="004, protein structure",
-            rule="confirmed where attention on them rises in every family whose AP the table raises by .02, refuted where in none",
-            judge=judge_attention,
-        ),
-        Claim(
-            says="A bias that starts from a contact map clearly improves far contacts",
-            source="004, protein structure",
-            rule="refuted where a noisy map of the chain adds less than .15 of AP in a family, confirmed where any chain's adds as much, "
-            "else conditional",
-            judge=judge_map,
-        ),
+        judge_table,
+        judge_near,
+        judge_attention,
+        judge_map,
     ],
     full=Budget(seeds=5, steps=100, samples=120),
     quick=Budget(seeds=3, steps=70, samples=80),

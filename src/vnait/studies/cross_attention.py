@@ -16,7 +16,7 @@ from torch import Generator, Tensor, nn
 from vnait.backbone import Attention
 from vnait.encodings import Buckets, Relative, Rotary, Sinusoid, Slopes
 from vnait.injection import Injection
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +110,11 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     }
 
 
+@claim(
+    "With absolute places on the target alone, equal source tokens can't be told apart", source="004, cross-attention"
+)
 def judge_blind(found: Findings) -> Verdict:
+    """Confirmed where their weights, and outputs under a permuted source, differ by 1e-12 at most."""
     equal, permuted = found.most("target", "equal"), found.most("target", "permuted")
     told_apart = found.least("source", "equal")
     said = f"equal source tokens' weights differ by {equal:.0g}, a permuted source changes outputs by {permuted:.0g}; "
@@ -118,13 +122,17 @@ def judge_blind(found: Findings) -> Verdict:
     return Verdict("confirmed" if max(equal, permuted) <= SAME else "refuted", said)
 
 
+@claim("A function of t_source - t_target is strictly unchanged where both are shifted", source="004, cross-attention")
 def judge_joint(found: Findings) -> Verdict:
+    """Confirmed where no weight changes by more than 1e-12, for every relative method."""
     change = {arm: found.most(arm, "joint") for arm in RELATIVE}
     said = "largest change of a weight: " + ", ".join(f"{value:.0g} {arm}" for arm, value in change.items())
     return Verdict("confirmed" if max(change.values()) <= SAME else "refuted", said)
 
 
+@claim("A bias that hangs on t_source and t_target separately breaks this", source="004, cross-attention ('usually')")
 def judge_separate(found: Findings) -> Verdict:
+    """Refuted where none changes by .01; conditional where some change by 1e-12 at most."""
     least, most = ({arm: pick(arm, "joint") for arm in BIASES} for pick in (found.least, found.most))
     said = "change under a joint shift: " + ", ".join(f"{value:.1g} for {arm}" for arm, value in least.items())
     kept = [arm for arm in BIASES if most[arm] <= SAME]
@@ -133,7 +141,9 @@ def judge_separate(found: Findings) -> Verdict:
     return Verdict("conditional", said, f"the bias is not {' or '.join(kept)}") if kept else Verdict("confirmed", said)
 
 
+@claim("The invariance carries a learned alignment to other lengths", source="004, cross-attention")
 def judge_lengths(found: Findings) -> Verdict:
+    """Confirmed where tokens in front change no old weight; conditional where they only take a share of each row."""
     changed = min(found.least(arm, "prepended") for arm in RELATIVE)
     kept = max(found.most(arm, "renormalised") for arm in RELATIVE)
     absolute = found.least("both", "renormalised")
@@ -150,7 +160,11 @@ def judge_lengths(found: Findings) -> Verdict:
     )
 
 
+@claim(
+    "The choices have different symmetries: source alone, target alone, or the offset", source="004, cross-attention"
+)
 def judge_different(found: Findings) -> Verdict:
+    """Confirmed where the three leave different things unchanged (to 1e-12)."""
     symmetries = {
         arm: {test for test in TESTS if found.most(arm, test) <= SAME} for arm in ("source", "target", "table")
     }
@@ -207,36 +221,11 @@ STUDY = Study(
         ),
     ],
     claims=[
-        Claim(
-            says="With absolute places on the target alone, equal source tokens can't be told apart",
-            source="004, cross-attention",
-            rule="confirmed where their weights, and outputs under a permuted source, differ by 1e-12 at most",
-            judge=judge_blind,
-        ),
-        Claim(
-            says="A function of t_source - t_target is strictly unchanged where both are shifted",
-            source="004, cross-attention",
-            rule="confirmed where no weight changes by more than 1e-12, for every relative method",
-            judge=judge_joint,
-        ),
-        Claim(
-            says="A bias that hangs on t_source and t_target separately breaks this",
-            source="004, cross-attention ('usually')",
-            rule="refuted where none changes by .01; conditional where some change by 1e-12 at most",
-            judge=judge_separate,
-        ),
-        Claim(
-            says="The invariance carries a learned alignment to other lengths",
-            source="004, cross-attention",
-            rule="confirmed where tokens in front change no old weight; conditional where they only take a share of each row",
-            judge=judge_lengths,
-        ),
-        Claim(
-            says="The choices have different symmetries: source alone, target alone, or the offset",
-            source="004, cross-attention",
-            rule="confirmed where the three leave different things unchanged (to 1e-12)",
-            judge=judge_different,
-        ),
+        judge_blind,
+        judge_joint,
+        judge_separate,
+        judge_lengths,
+        judge_different,
     ],
     full=Budget(seeds=10),
     quick=Budget(seeds=3),

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from vnait.encodings import Binary
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,7 +118,9 @@ def _doubles(clean: Tensor, codes: Tensor) -> Metrics:
     return {"doubles": float(named.double().mean()), "xor": float((found == one ^ other).double().mean())}
 
 
+@claim("The binary value of the syndrome is the position of the error", source="004, error correction")
 def judge_syndrome(found: Findings) -> Verdict:
+    """Refuted where a single error or a code word is misread at s=5; conditional where two errors name neither."""
     single, clean = found.mean("(7,4)", "errors"), found.mean("(7,4)", "clean")
     double, both = found.mean("(7,4)", "doubles"), found.mean("(7,4)", "xor")
     said = f"s={SHARP:g}: {112 * single:.0f} of 112 single errors and {16 * clean:.0f} of 16 code words read aright; of two errors "
@@ -128,7 +130,12 @@ def judge_syndrome(found: Findings) -> Verdict:
     return Verdict("confirmed", said) if double == 1 else Verdict("conditional", said, "at most one bit is flipped")
 
 
+@claim(
+    "Heads that score high exactly where bit r is 1 estimate the checks, and together name the error",
+    source="004, error correction",
+)
 def judge_soft(found: Findings) -> Verdict:
+    """Confirmed where all 128 words are read aright whatever s; conditional where from some s on."""
     threshold = found.mean("(7,4)", "threshold")
     errors, clean = found.curve("(7,4)", "errors by s")[0], found.curve("(7,4)", "clean by s")[0]
     above, at = GRID.numpy() > threshold, int(np.argmin(np.abs(GRID.numpy() - 1.5)))
@@ -138,7 +145,9 @@ def judge_soft(found: Findings) -> Verdict:
     return Verdict("conditional", said, f"the covered positions' scores are {threshold:.2f} or more above the others'")
 
 
+@claim("A weighted sum of the covered bits gives the parity", source="004, error correction")
 def judge_weighted(found: Findings) -> Verdict:
+    """Confirmed where a threshold on the sum finds every error; conditional where a cosine of it does, refuted otherwise."""
     without, given = found.mean("linear", "errors"), found.mean("(7,4)", "errors")
     said = f"read off a threshold, at best {112 * without:.0f} of 112 errors; through the cosine {112 * given:.0f}"
     if without == 1:
@@ -150,7 +159,12 @@ def judge_weighted(found: Findings) -> Verdict:
     )
 
 
+@claim(
+    "How high the scores must be is e^s = (k - 1)(2k - 1) / k, k the positions of a check",
+    source="004, error correction; the law is this study's",
+)
 def judge_law(found: Findings) -> Verdict:
+    """Confirmed where the measured thresholds of three codes are within 1e-6 of it."""
     measured = {name: found.mean(name, "threshold") for name in CODES}
     off = max(abs(value - law(CODES[name])) for name, value in measured.items())
     said = ", ".join(f"{value:.4f} {name}" for name, value in measured.items())
@@ -210,30 +224,10 @@ STUDY = Study(
         ),
     ],
     claims=[
-        Claim(
-            says="The binary value of the syndrome is the position of the error",
-            source="004, error correction",
-            rule="refuted where a single error or a code word is misread at s=5; conditional where two errors name neither",
-            judge=judge_syndrome,
-        ),
-        Claim(
-            says="Heads that score high exactly where bit r is 1 estimate the checks, and together name the error",
-            source="004, error correction",
-            rule="confirmed where all 128 words are read aright whatever s; conditional where from some s on",
-            judge=judge_soft,
-        ),
-        Claim(
-            says="A weighted sum of the covered bits gives the parity",
-            source="004, error correction",
-            rule="confirmed where a threshold on the sum finds every error; conditional where a cosine of it does, refuted otherwise",
-            judge=judge_weighted,
-        ),
-        Claim(
-            says="How high the scores must be is e^s = (k - 1)(2k - 1) / k, k the positions of a check",
-            source="004, error correction; the law is this study's",
-            rule="confirmed where the measured thresholds of three codes are within 1e-6 of it",
-            judge=judge_law,
-        ),
+        judge_syndrome,
+        judge_soft,
+        judge_weighted,
+        judge_law,
     ],
     full=Budget(),
     quick=Budget(),

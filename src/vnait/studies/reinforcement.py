@@ -18,7 +18,7 @@ from vnait.coordinates import Index
 from vnait.encodings import Relative
 from vnait.method import Method
 from vnait.studies.training import Reader, descend
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,21 +93,33 @@ def measured(model: Reader, states: Tensor) -> Metrics:
     }
 
 
+@claim(
+    "With a relative bias a global shift of time changes nothing: the mean squared error is 0",
+    source="004, time invariance",
+)
 def judge_invariant(found: Findings) -> Verdict:
+    """Confirmed where no logit changes in any seed, and leaving the bias out changes them by 1 % of their variance or more."""
     shift, turned = (found.curve(arm, "shifts").max() for arm in DIFFERENCES)
     told = found.least("relative", "timeless")
     said = f"largest change {shift:.1g} of the variance (RoPE {turned:.0e}); without distances {told:.2f} or more"
     return Verdict("confirmed" if shift == 0 and told >= 0.01 else "refuted", said)
 
 
+@claim("With absolute encodings a global shift changes outputs markedly", source="004, time invariance")
 def judge_absolute(found: Findings) -> Verdict:
+    """Confirmed where shifts by 100 and by 1000 change logits by 1 % of their variance or more, for both and in every seed."""
     least = {arm: found.curve(arm, "shifts").min(0) for arm in ABSOLUTE}
     said = "; ".join(f"{arm}: {', '.join(f'{share:.3f}' for share in least[arm])}" for arm in ABSOLUTE)
     marked = all(shares[1:].min() >= 0.01 for shares in least.values())
     return Verdict("confirmed" if marked else "refuted", f"least change by shifts of {SHIFTS}, of the variance: {said}")
 
 
+@claim(
+    "Absolute encodings learn policies that hang on the hour and generalise worse; differences of times avoid it",
+    source="004, time invariance",
+)
 def judge_policy(found: Findings) -> Verdict:
+    """Confirmed where both lose 10 points or more by a start at 200; bias and RoPE reach 95 %, from every start to a point."""
     lost = [found.mean(arm, "accuracy") - found.mean(arm, "late") for arm in ABSOLUTE]
     learned = min(found.mean(arm, "accuracy") for arm in DIFFERENCES) >= 0.95
     spread = max(np.ptp(found.curve(arm, "scores"), axis=1).max() for arm in DIFFERENCES)
@@ -116,7 +128,9 @@ def judge_policy(found: Findings) -> Verdict:
     return Verdict("confirmed" if min(lost) >= 0.1 and spread <= 0.01 and learned else "refuted", said)
 
 
+@claim("Wherever a part appears in the trajectory, the model treats it alike", source="004, time invariance")
 def judge_part(found: Findings) -> Verdict:
+    """Confirmed where other states before it change nothing; conditional where they do not past the windows' reach."""
     moved, shift = found.mean("relative", "part"), found.curve("relative", "shifts").max()
     within, beyond = (part.max() for part in np.split(found.curve("relative", "by_state"), [REACH], axis=1))
     said = f"{PREFIX} other states before a part change its logits by {moved:.2f} of the variance; with a window of {WINDOW} in "
@@ -167,30 +181,10 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="With a relative bias a global shift of time changes nothing: the mean squared error is 0",
-            source="004, time invariance",
-            rule="confirmed where no logit changes in any seed, and leaving the bias out changes them by 1 % of their variance or more",
-            judge=judge_invariant,
-        ),
-        Claim(
-            says="With absolute encodings a global shift changes outputs markedly",
-            source="004, time invariance",
-            rule="confirmed where shifts by 100 and by 1000 change logits by 1 % of their variance or more, for both and in every seed",
-            judge=judge_absolute,
-        ),
-        Claim(
-            says="Absolute encodings learn policies that hang on the hour and generalise worse; differences of times avoid it",
-            source="004, time invariance",
-            rule="confirmed where both lose 10 points or more by a start at 200; bias and RoPE reach 95 %, from every start to a point",
-            judge=judge_policy,
-        ),
-        Claim(
-            says="Wherever a part appears in the trajectory, the model treats it alike",
-            source="004, time invariance",
-            rule="confirmed where other states before it change nothing; conditional where they do not past the windows' reach",
-            judge=judge_part,
-        ),
+        judge_invariant,
+        judge_absolute,
+        judge_policy,
+        judge_part,
     ],
     full=Budget(seeds=5, steps=400),
     quick=Budget(seeds=3, steps=200),

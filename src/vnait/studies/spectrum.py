@@ -19,7 +19,7 @@ from torch import Generator, Tensor
 
 from vnait.coordinates import Spectrum
 from vnait.encodings import Sinusoid
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -168,7 +168,9 @@ def random_is_worse(found: Findings) -> bool:
     return bool((found.curve("sinusoid, random order", "graphs") > 2 * found.curve("spectral", "graphs")).all())
 
 
+@claim("The Laplacian eigenvectors of a path are the DCT's basis", source="004, spectral graph theory")
 def judge_dct(found: Findings) -> Verdict:
+    """Confirmed where every vector of D - A is one to 1e-10, and of the normalised Laplacian; conditional where not of that."""
     plain, normalised = 1 - found.least("spectral", "cosine"), 1 - found.least("normalised", "cosine")
     worst = found.most("spectral", "eigenvalues")
     said = f"1 - |cosine| with the DCT-II: {plain:.0e} at most, eigenvalues to {worst:.0e}; of the normalised Laplacian {normalised:.2f}"
@@ -177,14 +179,18 @@ def judge_dct(found: Findings) -> Verdict:
     return Verdict("confirmed", said) if normalised <= 1e-10 else Verdict("conditional", said, "the Laplacian is D - A")
 
 
+@claim("They are the optimal basis of heat that spreads on the graph", source="004, spectral graph theory")
 def judge_optimal(found: Findings) -> Verdict:
+    """Confirmed where they leave what the best subspace leaves, and the closed form, to 1e-5 of it at every d."""
     own, best = on_path(found, "spectral"), on_path(found, "optimum")
     off = max(abs(own / best - 1).max(), max(abs(own[row] / law(dim) - 1) for row, dim in enumerate(DIMS)))
     said = f"what d = {DIMS[0]} to {DIMS[-1]} eigenvectors leave is the least possible, and the closed form, to {off:.0e} of it"
     return Verdict("confirmed" if off <= 1e-5 else "refuted", said)
 
 
+@claim("A spectral code fits heat better than the sinusoidal code", source="004, spectral graph theory")
 def judge_heat(found: Findings) -> Verdict:
+    """Confirmed where it leaves less at every d than a sinusoid of the best base, and at d=16 a tenth or less."""
     own, plain, best = (on_path(found, arm) for arm in ("spectral", "sinusoid", "sinusoid, best base"))
     rows = [DIMS.index(dim) for dim in (4, 8, DIM)]
     said = "left of the heat, spectral / sinusoid / at its best base: "
@@ -193,7 +199,9 @@ def judge_heat(found: Findings) -> Verdict:
     return Verdict("confirmed" if right else "refuted", said)
 
 
+@claim("They are the natural functions of a position", source="004, spectral graph theory")
 def judge_universal(found: Findings) -> Verdict:
+    """Confirmed where they leave no more than the sinusoid of a wave and of noise too, conditional where of heat alone."""
     names = {"wave": f"sin({FREQUENCY:g} t)", "noise": "white noise"}
     pairs = {name: (found.mean("spectral", name), found.mean("sinusoid", name)) for name in names}
     heats = on_path(found, "spectral")[-1], on_path(found, "sinusoid")[-1]
@@ -206,7 +214,9 @@ def judge_universal(found: Findings) -> Verdict:
     return Verdict("conditional", said, "the signal is smooth along the edges")
 
 
+@claim("Sinusoids are close to a path's spectrum, which explains their success", source="004, spectral graph theory")
 def judge_close(found: Findings) -> Verdict:
+    """Confirmed where all principal cosines are .98 or more, refuted where none is, else conditional."""
     cosines = found.curve("sinusoid", "shared").mean(0)
     near, far = int((cosines >= 0.98).sum()), int((cosines < 0.05).sum())
     said = f"of {DIM} principal cosines with the first {DIM} eigenvectors {near} are .98 or more and {far} below .05"
@@ -215,7 +225,9 @@ def judge_close(found: Findings) -> Verdict:
     return Verdict("conditional", said, f"it is said of {near} of the {DIM} dimensions")
 
 
+@claim("The eigenvectors of a graph carry positions over to any structure", source="004, spectral graph theory")
 def judge_graphs(found: Findings) -> Verdict:
+    """Confirmed where they leave less than the best base on every graph."""
     names = list(graphs(0))
     own, given, best, order = (
         found.curve(arm, "graphs").mean(0)
@@ -227,7 +239,9 @@ def judge_graphs(found: Findings) -> Verdict:
     return Verdict("confirmed" if wins == len(names) else "refuted", said)
 
 
+@claim("A node's eigenvectors are a code of the node", source="004, spectral graph theory")
 def judge_stable(found: Findings) -> Verdict:
+    """Confirmed where new numbers of the nodes change no code (1e-9), conditional where no inner product."""
     code, projector = found.curve("spectral", "moved").max(0).T
     moved = [name for name, change in zip(graphs(0), code, strict=True) if change > 1e-9]
     said = f"new numbers of the nodes change codes on {len(moved)} of {len(code)} graphs ({', '.join(moved)}: equal eigenvalues, or "
@@ -286,48 +300,13 @@ STUDY = Study(
         ),
     ],
     claims=[
-        Claim(
-            says="The Laplacian eigenvectors of a path are the DCT's basis",
-            source="004, spectral graph theory",
-            rule="confirmed where every vector of D - A is one to 1e-10, and of the normalised Laplacian; conditional where not of that",
-            judge=judge_dct,
-        ),
-        Claim(
-            says="They are the optimal basis of heat that spreads on the graph",
-            source="004, spectral graph theory",
-            rule="confirmed where they leave what the best subspace leaves, and the closed form, to 1e-5 of it at every d",
-            judge=judge_optimal,
-        ),
-        Claim(
-            says="A spectral code fits heat better than the sinusoidal code",
-            source="004, spectral graph theory",
-            rule="confirmed where it leaves less at every d than a sinusoid of the best base, and at d=16 a tenth or less",
-            judge=judge_heat,
-        ),
-        Claim(
-            says="They are the natural functions of a position",
-            source="004, spectral graph theory",
-            rule="confirmed where they leave no more than the sinusoid of a wave and of noise too, conditional where of heat alone",
-            judge=judge_universal,
-        ),
-        Claim(
-            says="Sinusoids are close to a path's spectrum, which explains their success",
-            source="004, spectral graph theory",
-            rule="confirmed where all principal cosines are .98 or more, refuted where none is, else conditional",
-            judge=judge_close,
-        ),
-        Claim(
-            says="The eigenvectors of a graph carry positions over to any structure",
-            source="004, spectral graph theory",
-            rule="confirmed where they leave less than the best base on every graph",
-            judge=judge_graphs,
-        ),
-        Claim(
-            says="A node's eigenvectors are a code of the node",
-            source="004, spectral graph theory",
-            rule="confirmed where new numbers of the nodes change no code (1e-9), conditional where no inner product",
-            judge=judge_stable,
-        ),
+        judge_dct,
+        judge_optimal,
+        judge_heat,
+        judge_universal,
+        judge_close,
+        judge_graphs,
+        judge_stable,
     ],
     full=Budget(seeds=5),
     quick=Budget(seeds=2),

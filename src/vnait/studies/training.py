@@ -80,6 +80,7 @@ def descend(
     >>> bool(x.abs() < 0.1)
     True
     """
+    assert steps >= 20, "OneCycle needs a tenth of the steps to rise in"
     optimizer = torch.optim.AdamW(weights, lr=learning_rate, weight_decay=weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=steps, pct_start=0.1)
     for step in range(steps):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from vnait.encodings import Decay
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, Word
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, Word, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,13 +71,20 @@ def guesses(path: Tensor, told: Tensor) -> Tensor:
     return (told * states).sum(1) + level  # a matrix product may add up one row otherwise than another
 
 
+@claim("With relative weights the guess is the same from t0=0 as from t0=500", source="004, trajectories")
 def judge_shift(found: Findings) -> Verdict:
+    """Confirmed where no start changes the guess at all, whatever the slope."""
     worst = max(found.most(arm, "shift_error") for arm in SLOPES)
     other = min(found.least(arm, "shift_error") for arm in LAMBDAS)
     said = f"guesses from t0=0 to {STARTS[-1]:,} differ by {worst:.1g}; with absolute time by {other:.1f} or more"
     return Verdict("confirmed" if worst == 0 else "refuted", said)
 
 
+@claim(
+    "With t_i t_j/lambda the weights tend to uniform at large absolute times, and the guess to the plain average",
+    source="004, trajectories",
+    rule=f"confirmed where their entropy at t0={STARTS[FAR]:,} is above that at 0 for every constant lambda",
+)
 def judge_uniform(found: Findings) -> Verdict:
     entropy = {arm: found.curve(arm, "entropy")[0] for arm in (*LAMBDAS, GROWING)}
     shown = ", ".join(f"{curve[0]:.3f} and {curve[FAR]:.3f} ({arm[10:]})" for arm, curve in entropy.items())
@@ -87,7 +94,9 @@ def judge_uniform(found: Findings) -> Verdict:
     return judged([entropy[arm][FAR] > entropy[arm][0] for arm in LAMBDAS], said, "on lambda")
 
 
+@claim("Relative weights are an effective rule for extrapolating constant speed", source="004, trajectories")
 def judge_extrapolates(found: Findings) -> Verdict:
+    """Confirmed where some slope errs less than the last state alone."""
     last = found.curve("last state", "velocity")[0][0]
     errors = {slope: found.curve(arm, "velocity")[0][0] for arm, slope in SLOPES.items()}
     apart = max(abs(error * -math.expm1(-slope) / SPEED - 1) for slope, error in errors.items())
@@ -96,14 +105,21 @@ def judge_extrapolates(found: Findings) -> Verdict:
     return Verdict("confirmed" if min(errors.values()) < last else "refuted", said)
 
 
+@claim(
+    "The best rules are linear (constant speed) and quadratic (constant acceleration) extrapolation",
+    source="004, trajectories",
+)
 def judge_steps(found: Findings) -> Verdict:
+    """Confirmed where averages of steps, and of steps of steps, are right to 1e-9 from every start."""
     speed, left = (found.curve("steps, a=1", metric)[0].max() for metric in ("velocity", "acceleration"))
     second = found.curve("steps of steps, a=1", "acceleration")[0].max()
     said = f"largest error of averaged steps {speed:.1g}, under acceleration {left:.3f}; of steps of steps there {second:.1g}"
     return Verdict("confirmed" if max(speed, second) <= 1e-9 else "refuted", said)
 
 
+@claim("Relative weights extrapolate better than absolute ones", source="004, trajectories")
 def judge_better(found: Findings) -> Verdict:
+    """Confirmed where they err less for every slope, lambda and t0; conditional where for some."""
     less, agree = [], []
     for (one, slope), (other, scale) in product(SLOPES.items(), LAMBDAS.items()):
         better = found.curve(one, "velocity")[0] < found.curve(other, "velocity")[0]
@@ -161,36 +177,11 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="With relative weights the guess is the same from t0=0 as from t0=500",
-            source="004, trajectories",
-            rule="confirmed where no start changes the guess at all, whatever the slope",
-            judge=judge_shift,
-        ),
-        Claim(
-            says="With t_i t_j/lambda the weights tend to uniform at large absolute times, and the guess to the plain average",
-            source="004, trajectories",
-            rule=f"confirmed where their entropy at t0={STARTS[FAR]:,} is above that at 0 for every constant lambda",
-            judge=judge_uniform,
-        ),
-        Claim(
-            says="Relative weights are an effective rule for extrapolating constant speed",
-            source="004, trajectories",
-            rule="confirmed where some slope errs less than the last state alone",
-            judge=judge_extrapolates,
-        ),
-        Claim(
-            says="The best rules are linear (constant speed) and quadratic (constant acceleration) extrapolation",
-            source="004, trajectories",
-            rule="confirmed where averages of steps, and of steps of steps, are right to 1e-9 from every start",
-            judge=judge_steps,
-        ),
-        Claim(
-            says="Relative weights extrapolate better than absolute ones",
-            source="004, trajectories",
-            rule="confirmed where they err less for every slope, lambda and t0; conditional where for some",
-            judge=judge_better,
-        ),
+        judge_shift,
+        judge_uniform,
+        judge_extrapolates,
+        judge_steps,
+        judge_better,
     ],
     full=Budget(),
     quick=Budget(),

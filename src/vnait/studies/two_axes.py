@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Generator, Tensor
 
 from vnait.methods import build
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,14 +134,18 @@ def images(steps: Sequence[tuple[int, int]], count: int, random: Generator) -> T
     return torch.zeros_like(height).scatter_(1, height.topk(POINTS + CLUTTER).indices, 1.0)
 
 
+@claim("The separable kernel is a sum of a term of dx and a term of dy", source="004, two axes")
 def judge_separable(found: Findings) -> Verdict:
+    """Confirmed where it is k(dr) + k(dc), and stays under shifts, to 1e-12."""
     off = found.most("separable", "off_axes")
     moved = max(found.most("separable", name) for name in SHIFTS)
     said = f"K differs from k(dr) + k(dc) by {off:.0e} at most, and from itself after a shift by {moved:.0e}"
     return Verdict("confirmed" if max(off, moved) <= 1e-12 else "refuted", said)
 
 
+@claim("Adding the codes of x and y brings cross terms and breaks translation invariance", source="004, two axes")
 def judge_additive(found: Findings) -> Verdict:
+    """Confirmed where there are cross terms and every shift changes K, conditional where some shifts do not (1e-12)."""
     cross = found.most("additive", "off_axes")
     moved = {name: found.most("additive", name) for name in SHIFTS}
     said = f"cross terms of up to {cross:.2f} (K = 1 at offset 0); a shift by one cell changes K by up to "
@@ -155,7 +159,11 @@ def judge_additive(found: Findings) -> Verdict:
     return Verdict("conditional" if kept else "confirmed", said, condition)
 
 
+@claim(
+    "The separable code is sensitive to horizontals and verticals, the rotated one to diagonals", source="004, two axes"
+)
 def judge_directions(found: Findings) -> Verdict:
+    """Confirmed where the mean K along axes less that along diagonals is .05 or more, and -.05 or less when rotated."""
     names = ("separable", "rotated", "rotated, not scaled", "isotropic")
     contrast = {arm: found.mean(arm, "contrast") for arm in names}
     plain, turned = found.curve("separable", "responses")[0], found.curve("rotated", "responses")[0]
@@ -166,7 +174,11 @@ def judge_directions(found: Findings) -> Verdict:
     return Verdict("confirmed" if right else "refuted", said)
 
 
+@claim("Separable codes detect horizontals and verticals best, rotated ones diagonals, clearly", source="004, two axes")
 def judge_detection(found: Findings) -> Verdict:
+    """Confirmed where each leads by an AUC of .04 the other one and a kernel without direction (lower bound over seeds), conditional
+    where it leads the other one alone.
+    """
     axes, diagonals = ({arm: found.mean(arm, name) for arm in ARMS} for name in STEPS)
     said = "AUC axes / diagonals: " + ", ".join(f"{arm} {axes[arm]:.3f} / {diagonals[arm]:.3f}" for arm in axes)
     ahead = {rival: ahead_of(found, "separable", rival, "axes") for rival in ("rotated", "isotropic")}
@@ -235,31 +247,10 @@ STUDY = Study(
         ),
     ],
     claims=[
-        Claim(
-            says="The separable kernel is a sum of a term of dx and a term of dy",
-            source="004, two axes",
-            rule="confirmed where it is k(dr) + k(dc), and stays under shifts, to 1e-12",
-            judge=judge_separable,
-        ),
-        Claim(
-            says="Adding the codes of x and y brings cross terms and breaks translation invariance",
-            source="004, two axes",
-            rule="confirmed where there are cross terms and every shift changes K, conditional where some shifts do not (1e-12)",
-            judge=judge_additive,
-        ),
-        Claim(
-            says="The separable code is sensitive to horizontals and verticals, the rotated one to diagonals",
-            source="004, two axes",
-            rule="confirmed where the mean K along axes less that along diagonals is .05 or more, and -.05 or less when rotated",
-            judge=judge_directions,
-        ),
-        Claim(
-            says="Separable codes detect horizontals and verticals best, rotated ones diagonals, clearly",
-            source="004, two axes",
-            rule="confirmed where each leads by an AUC of .04 the other one and a kernel without direction (lower bound over seeds), "
-            "conditional where it leads the other one alone",
-            judge=judge_detection,
-        ),
+        judge_separable,
+        judge_additive,
+        judge_directions,
+        judge_detection,
     ],
     full=Budget(seeds=5, samples=6_000),
     quick=Budget(seeds=5, samples=1_500),
