@@ -1,0 +1,193 @@
+"""What heads turn into while they learn: bands at the distances that the task asks for, and rarely anything else with a name.
+
+One layer of eight heads answers four questions at every token: which token precedes it, which stands five before it, which is the
+first, how often token 0 occurs. A head is diagonal or banded if half of its attention is at one distance; uniform if its rows have .95
+of the largest entropy; long-range if half is on one column, or three quarters are a quarter of the text away; else mixed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from vnait.studies.training import Reader, descend
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TOKENS, LENGTH, HEADS, BATCH, TESTED, NEAR, FAR, MOST = 8, 24, 8, 16, 128, -1, -5, 7
+MOMENTS = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)  # of the training, at which heads are looked at
+QUESTIONS = ("before", "fifth before", "first", "zeros")
+KINDS = ("diagonal", "banded", "uniform", "long-range", "mixed")
+ARMS = {
+    "sinusoidal": "a sinusoidal code is added",
+    "t5": "a learned bias a head for buckets of j - i, exact to 7, from 0",
+    "none": "no positions",
+    "shuffled": "a sinusoidal code is added; the answers are another text's",
+}
+
+
+def reader(arm: str, seed: int) -> Reader:
+    torch.manual_seed(seed)
+    method = "sinusoidal" if arm == "shuffled" else arm
+    return Reader(method, vocabulary=TOKENS, outputs=4 * TOKENS, num_heads=HEADS, num_layers=1)
+
+
+def answers(ids: Tensor) -> Tensor:
+    """Token before, fifth before, first token, how many 0 (at most 7): (B, T, 4); -100 where there is none."""
+    near, far = (F.pad(ids, (-k, 0), value=-100)[:, :k] for k in (NEAR, FAR))
+    first, zeros = ids[:, :1], (ids == 0).sum(1, keepdim=True).clamp(max=MOST)
+    return torch.stack([near, far, first.expand_as(ids), zeros.expand_as(ids)], -1)
+
+
+def run(arm: str, seed: int, budget: Budget) -> Metrics:
+    random = Generator().manual_seed(seed)
+    model, held = reader(arm, seed), torch.randint(TOKENS, (TESTED, LENGTH), generator=random)
+    looks, moments = [], {round(part * budget.steps) for part in MOMENTS}
+
+    def loss(step: int) -> Tensor:
+        if step in moments:
+            looks.append(attention(model, held))
+        ids = torch.randint(TOKENS, (BATCH, LENGTH), generator=random)
+        wanted = answers(ids.roll(1, 0) if arm == "shuffled" else ids)
+        return F.cross_entropy(model(ids).unflatten(-1, (4, TOKENS)).flatten(0, 2), wanted.flatten())
+
+    descend(model.parameters(), loss, steps=budget.steps, learning_rate=1e-2)
+    looks.append(attention(model, held))
+    labels = [[label(*head) for head in zip(*look, strict=True)] for look in looks]
+    profiles = torch.stack([torch.stack([profile(head) for head in weights]) for weights, _ in looks])
+    return {
+        **scores(model, held),
+        "bands": float(len({NEAR, FAR} & {band for _, band in labels[-1]})),
+        "kinds": [[float(KINDS.index(kind)) for kind, _ in look] for look in labels],
+        "profiles": profiles.double().round(decimals=3).tolist(),
+    }
+
+
+def label(weights: Tensor, entropy: Tensor) -> tuple[str, int]:
+    """Of one head's averaged attention (T, T) and entropy: its kind, and the distance of a band (else 0)."""
+    share, distance = profile(weights), torch.arange(1 - len(weights), len(weights))
+    best = int(distance[share.argmax()])
+    if share.max() >= 0.5:
+        return "banded" if best else "diagonal", best
+    far = weights.mean(0).max() >= 0.5 or share[distance.abs() >= len(weights) / 4].sum() >= 0.75
+    return "uniform" if entropy >= 0.95 else "long-range" if far else "mixed", 0
+
+
+@torch.no_grad()
+def attention(model: Reader, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every head: its attention averaged over texts (H, T, T), and its rows' entropy over the largest (H,)."""
+    weights = model.weights(ids)[0]
+    entropy = -torch.special.xlogy(weights, weights).sum(-1).mean((0, 2))
+    return weights.mean(0), entropy / torch.tensor(float(ids.shape[1])).log()
+
+
+@torch.no_grad()
+def scores(model: Reader, ids: Tensor) -> Metrics:
+    right = model(ids).unflatten(-1, (4, TOKENS)).argmax(-1) == (wanted := answers(ids))
+    return dict(zip(QUESTIONS, (right.sum((0, 1)) / (wanted >= 0).sum((0, 1))).tolist(), strict=True))
+
+
+def profile(weights: Tensor) -> Tensor:
+    """The share of (T, T) attention at each distance k = key - query, from 1 - T to T - 1: (2T - 1,), of sum 1."""
+    return torch.stack([weights.diagonal(k).sum() for k in range(1 - len(weights), len(weights))]) / len(weights)
+
+
+def counts(found: Findings, arm: str, kind: str) -> np.ndarray:  # (seeds, moments)
+    return (found.curve(arm, "kinds") == KINDS.index(kind)).sum(2)
+
+
+def lacks(arm: str, found: Findings) -> bool:
+    return found.most(arm, "bands") == 0
+
+
+@claim("Early in training attention is spread at random", source="003, learning, early")
+def judge_start(found: Findings) -> Verdict:
+    """Refuted where every untrained head is uniform (.95 of the largest entropy), confirmed where none is."""
+    uniform = np.stack([counts(found, arm, "uniform")[:, 0] for arm in ARMS])
+    said = f"untrained, at least {uniform.min()} of {HEADS} heads are uniform in every arm and seed"
+    return Verdict("confirmed" if uniform.max() == 0 else "refuted" if uniform.min() == HEADS else "undecided", said)
+
+
+@claim("In the middle of training some heads attend to the own token (k = 0)", source="003, learning, middle")
+def judge_diagonal(found: Findings) -> Verdict:
+    """Confirmed where each seed has a diagonal head at some moment after the start."""
+    seen = counts(found, "sinusoidal", "diagonal")[:, 1:]
+    said = f"heads on the diagonal: {seen.max()} at most, at {seen.shape[1]} moments of {len(seen)} trainings"
+    return Verdict("confirmed" if seen.max(1).min() >= 1 else "refuted", said)
+
+
+@claim("Other heads attend at a fixed distance, a distance a head", source="003, learning, middle; heads")
+def judge_bands(found: Findings) -> Verdict:
+    """Confirmed where each seed ends with a banded head for either distance that the task asks for."""
+    return bands(found, "sinusoidal")
+
+
+@claim("A relative bias (T5) learns the distances more directly", source="003, explicit designs")
+def judge_explicit(found: Findings) -> Verdict:
+    """Confirmed where each seed with the bias ends with a banded head for either distance that the task asks for."""
+    return bands(found, "t5")
+
+
+def bands(found: Findings, arm: str) -> Verdict:
+    counted = ", ".join(f"{count:.0f}" for count in found.values(arm, "bands"))
+    right = ", ".join(f"{100 * found.mean(arm, question):.1f} % ({question})" for question in QUESTIONS[:3])
+    said = f"bands at the two distances, a seed: {counted}; right: {right}"
+    return Verdict("confirmed" if found.least(arm, "bands") == 2 else "refuted", said)
+
+
+@claim("In the end heads divide the labour: local, long-range, uniform", source="003, learning, late")
+def judge_labour(found: Findings) -> Verdict:
+    """Confirmed where every head ends banded or long-range (uniform ones are as untrained); conditional from three on."""
+    ends = {kind: counts(found, "sinusoidal", kind)[:, -1] for kind in KINDS}
+    named = ends["banded"] + ends["long-range"]
+    said = "at the end " + ", ".join(f"{count.min()} to {count.max()} {kind}" for kind, count in ends.items())
+    if 3 <= named.min() < HEADS:
+        return Verdict("conditional", said, f"it is of {named.min()} to {named.max()} heads of {HEADS}")
+    return Verdict("confirmed" if named.min() == HEADS else "refuted", said)
+
+
+def draw(found: Findings) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 3.2), layout="constrained")
+    kinds, profiles = (found.curve("sinusoidal", metric) for metric in ("kinds", "profiles"))
+    shown, edges = [0, 1, 3, len(MOMENTS) - 1], (0.5 - LENGTH, LENGTH - 0.5, HEADS - 0.5, -0.5)
+    for axes, look in zip(figure.subplots(1, len(shown)), shown, strict=True):
+        image = axes.imshow(profiles[0, look], cmap="gray_r", vmin=0, vmax=0.8, aspect="auto", extent=edges)
+        axes.set(xlim=(-10.5, 10.5), title=f"{100 * MOMENTS[look]:.0f} % of the steps", xlabel="key - query (tokens)")
+        axes.set(yticks=range(HEADS), yticklabels=[KINDS[int(kind)] for kind in kinds[0, look]])
+    figure.colorbar(image, label=f"attention, mean of {TESTED} texts\n(sinusoidal, one of {len(kinds)} seeds)")
+    return figure
+
+
+STUDY = Study(
+    name="heads",
+    subject="What attention heads turn into while they learn",
+    data=f"generated texts of {LENGTH} tokens of {TOKENS}; four questions a token",
+    measure=f"a label a head, from its attention averaged over {TESTED} held-out texts; right answers",
+    smallest="a head",
+    arms=ARMS,
+    controls=[
+        Control(
+            says="without positions no head is a band", arm="none", mechanism="sinusoidal", fails=partial(lacks, "none")
+        ),
+        Control(
+            says="with another text's answers no head is a band",
+            arm="shuffled",
+            mechanism="sinusoidal",
+            fails=partial(lacks, "shuffled"),
+        ),
+    ],
+    claims=[judge_start, judge_diagonal, judge_bands, judge_labour, judge_explicit],
+    full=Budget(seeds=5, steps=1200),
+    quick=Budget(seeds=3, steps=700),
+    run=run,
+    draw=draw,
+)
