@@ -275,7 +275,7 @@ STUDY = Study(
             judge=partial(judge_measure, name="mahalanobis"),
         ),
     ],
-    full=Budget(seeds=3, steps=1200),
+    full=Budget(seeds=2, steps=1200),
     quick=Budget(seeds=1, steps=1100),
     run=run,
     draw=draw,

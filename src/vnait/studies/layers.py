@@ -162,7 +162,7 @@ STUDY = Study(
             judge=judge_none,
         ),
     ],
-    full=Budget(seeds=3, steps=1200),
+    full=Budget(seeds=2, steps=1200),
     quick=Budget(seeds=1, steps=900),
     run=run,
     draw=draw,
