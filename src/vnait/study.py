@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from inspect import getdoc
 from itertools import groupby
@@ -249,8 +249,8 @@ def run(
 
 
 def key(study: Study, arm: str, seed: int, budget: Budget) -> str:
-    """The fingerprint of what decides a cell."""
-    return records.key_of("study", study.name, arm, study.arms[arm], seed, asdict(budget))
+    """The fingerprint of what decides a cell; how many seeds there are does not."""
+    return records.key_of("study", study.name, arm, study.arms[arm], seed, budget.steps, budget.samples)
 
 
 def run_cell(study: Study, arm: str, seed: int, budget: Budget) -> Record:
@@ -262,7 +262,7 @@ def run_cell(study: Study, arm: str, seed: int, budget: Budget) -> Record:
         key=key(study, arm, seed, budget),
         method=arm,
         seed=seed,
-        run=asdict(budget),
+        run={"steps": budget.steps, "samples": budget.samples},
         data={"name": study.name},
         metrics=metrics,
         parameters=0,

@@ -186,7 +186,7 @@ STUDY = Study(
         ),
     ],
     claims=[judge_start, judge_diagonal, judge_bands, judge_labour, judge_explicit],
-    full=Budget(seeds=5, steps=1200),
+    full=Budget(seeds=3, steps=1200),
     quick=Budget(seeds=3, steps=700),
     run=run,
     draw=draw,
