@@ -24,7 +24,7 @@ from vnait.encodings import Buckets
 from vnait.method import Method
 from vnait.studies.geometry import geometry, related
 from vnait.studies.training import Reader, descend
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,7 +117,12 @@ def times(found: Findings, arm: str, metric: str = BEYOND) -> str:
     return f"{value.mean:.2f}" + ("" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]")
 
 
+@claim(
+    "Past the training length a sinusoid still has meaning, for it is periodic: it extrapolates",
+    source="003, why this design",
+)
 def judge_meaning(found: Findings) -> Verdict:
+    """Confirmed where perplexity at 128-512 is at most 1.15 times that in fresh windows, else refuted."""
     flat = found.mean("sinusoidal", BEYOND) <= FLAT
     said = ", ".join(f"{times(found, 'sinusoidal', f'ratio {low}-{high}')} at {low}-{high}" for low, high in RANGES[:4])
     return Verdict(
@@ -125,13 +130,17 @@ def judge_meaning(found: Findings) -> Verdict:
     )
 
 
+@claim("Standard sinusoids have inherent limits in long contexts", source="004, extrapolation")
 def judge_limits(found: Findings) -> Verdict:
+    """Confirmed where perplexity at 128-512 is twice that in fresh windows or more; refuted at 1.15 or less."""
     ratio = found.mean("sinusoidal", BEYOND)
     said = f"{times(found, 'sinusoidal')} at 128-512; a learned table {times(found, 'learned')}"
     return Verdict("confirmed" if ratio >= BAD else "refuted" if ratio <= FLAT else "undecided", said)
 
 
+@claim("RoPE extrapolates more robustly", source="004, extrapolation")
 def judge_rope(found: Findings) -> Verdict:
+    """Confirmed where perplexity stays within 1.15 times that in fresh windows up to 512; conditional up to less."""
     reach = TRAINED
     for low, high in RANGES[:4]:
         if found.mean("rope", f"ratio {low}-{high}") > FLAT:
@@ -147,13 +156,17 @@ def judge_rope(found: Findings) -> Verdict:
     return Verdict("confirmed", said) if reach == READ else Verdict("conditional", said, condition)
 
 
+@claim("A penalty on distance alone (ALiBi) reads on as within the window", source="004, extrapolation; ALiBi is 003's")
 def judge_alibi(found: Findings) -> Verdict:
+    """Confirmed where perplexity at 128-512 is at most 1.15 times that in fresh windows."""
     inside = f"within the window {found.mean('alibi', 'inside'):.2f}, rope {found.mean('rope', 'inside'):.2f}"
     flat = found.mean("alibi", BEYOND) <= FLAT
     return Verdict("confirmed" if flat else "refuted", f"{times(found, 'alibi')} at 128-512; its perplexity {inside}")
 
 
+@claim("T5's buckets read on as within the window", source="004, extrapolation; T5 is 003's")
 def judge_t5(found: Findings) -> Verdict:
+    """As ALiBi's; conditional where only with all buckets trained."""
     wide, narrow = found.mean("t5-128", BEYOND), found.mean("t5-64", BEYOND)
     said = f"{times(found, 't5-128')} with the last bucket at 128, {times(found, 't5-64')} at {TRAINED}, where all are trained"
     if max(wide, narrow) <= FLAT:
@@ -226,36 +239,11 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="Past the training length a sinusoid still has meaning, for it is periodic: it extrapolates",
-            source="003, why this design",
-            rule="confirmed where perplexity at 128-512 is at most 1.15 times that in fresh windows, else refuted",
-            judge=judge_meaning,
-        ),
-        Claim(
-            says="Standard sinusoids have inherent limits in long contexts",
-            source="004, extrapolation",
-            rule="confirmed where perplexity at 128-512 is twice that in fresh windows or more; refuted at 1.15 or less",
-            judge=judge_limits,
-        ),
-        Claim(
-            says="RoPE extrapolates more robustly",
-            source="004, extrapolation",
-            rule="confirmed where perplexity stays within 1.15 times that in fresh windows up to 512; conditional up to less",
-            judge=judge_rope,
-        ),
-        Claim(
-            says="A penalty on distance alone (ALiBi) reads on as within the window",
-            source="004, extrapolation; ALiBi is 003's",
-            rule="confirmed where perplexity at 128-512 is at most 1.15 times that in fresh windows",
-            judge=judge_alibi,
-        ),
-        Claim(
-            says="T5's buckets read on as within the window",
-            source="004, extrapolation; T5 is 003's",
-            rule="as ALiBi's; conditional where only with all buckets trained",
-            judge=judge_t5,
-        ),
+        judge_meaning,
+        judge_limits,
+        judge_rope,
+        judge_alibi,
+        judge_t5,
         Claim(
             says="The loss is closely related to the drift of the codes",
             source="004, extrapolation",

@@ -15,6 +15,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from vnait.attention import KINDS, entropy, head_kind, profile
 from vnait.studies.training import Reader, descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 TOKENS, LENGTH, HEADS, BATCH, TESTED, NEAR, FAR, MOST = 8, 24, 8, 16, 128, -1, -5, 7
 MOMENTS = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)  # of the training, at which heads are looked at
 QUESTIONS = ("before", "fifth before", "first", "zeros")
-KINDS = ("diagonal", "banded", "uniform", "long-range", "mixed")
 ARMS = {
     "sinusoidal": "a sinusoidal code is added",
     "t5": "a learned bias a head for buckets of j - i, exact to 7, from 0",
@@ -60,7 +60,7 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
 
     descend(model.parameters(), loss, steps=budget.steps, learning_rate=1e-2)
     looks.append(attention(model, held))
-    labels = [[label(*head) for head in zip(*look, strict=True)] for look in looks]
+    labels = [[head_kind(*head) for head in zip(*look, strict=True)] for look in looks]
     profiles = torch.stack([torch.stack([profile(head) for head in weights]) for weights, _ in looks])
     return {
         **scores(model, held),
@@ -70,33 +70,17 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     }
 
 
-def label(weights: Tensor, entropy: Tensor) -> tuple[str, int]:
-    """Of one head's averaged attention (T, T) and entropy: its kind, and the distance of a band (else 0)."""
-    share, distance = profile(weights), torch.arange(1 - len(weights), len(weights))
-    best = int(distance[share.argmax()])
-    if share.max() >= 0.5:
-        return "banded" if best else "diagonal", best
-    far = weights.mean(0).max() >= 0.5 or share[distance.abs() >= len(weights) / 4].sum() >= 0.75
-    return "uniform" if entropy >= 0.95 else "long-range" if far else "mixed", 0
-
-
 @torch.no_grad()
 def attention(model: Reader, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Of every head: its attention averaged over texts (H, T, T), and its rows' entropy over the largest (H,)."""
     weights = model.weights(ids)[0]
-    entropy = -torch.special.xlogy(weights, weights).sum(-1).mean((0, 2))
-    return weights.mean(0), entropy / torch.tensor(float(ids.shape[1])).log()
+    return weights.mean(0), entropy(weights).mean((0, 2)) / torch.tensor(float(ids.shape[1])).log()
 
 
 @torch.no_grad()
 def scores(model: Reader, ids: Tensor) -> Metrics:
     right = model(ids).unflatten(-1, (4, TOKENS)).argmax(-1) == (wanted := answers(ids))
     return dict(zip(QUESTIONS, (right.sum((0, 1)) / (wanted >= 0).sum((0, 1))).tolist(), strict=True))
-
-
-def profile(weights: Tensor) -> Tensor:
-    """The share of (T, T) attention at each distance k = key - query, from 1 - T to T - 1: (2T - 1,), of sum 1."""
-    return torch.stack([weights.diagonal(k).sum() for k in range(1 - len(weights), len(weights))]) / len(weights)
 
 
 def counts(found: Findings, arm: str, kind: str) -> np.ndarray:  # (seeds, moments)

@@ -18,7 +18,7 @@ from vnait.backbone import Attention
 from vnait.studies.extrapolation import ARMS as METHODS
 from vnait.studies.extrapolation import TRAINED, text, trained
 from vnait.studies.training import Reader
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +70,9 @@ def listed(found: Findings, arms: Sequence[str], metric: str) -> str:
     return "; ".join(f"{arm} {', '.join(f'{value:.2f}' for value in mean)}" for arm, mean in means.items())
 
 
+@claim("A code that is added at the input is passed on through the layers", source="003, in the Transformer")
 def judge_through(found: Findings) -> Verdict:
+    """Confirmed where every state has .9 or more of the R2 at the input, for both codes; conditional where some have."""
     curves = [found.curve(arm, "states").mean(0) for arm in ABSOLUTE]
     reached = int(
         min((curve >= KEPT * curve[0]).cumprod().sum() for curve in curves)
@@ -82,19 +84,25 @@ def judge_through(found: Findings) -> Verdict:
     return Verdict("confirmed", said) if reached > LAYERS else Verdict("conditional", said, condition)
 
 
+@claim("It is attention that passes it on", source="003, in the Transformer")
 def judge_attention(found: Findings) -> Verdict:
+    """Confirmed where R2 from attention's outputs alone is .5 or more in every block, for both codes."""
     least = min(float(found.curve(arm, "attention").mean(0).min()) for arm in ABSOLUTE)
     said = "R2 from what attention adds, block by block: " + listed(found, ABSOLUTE, "attention")
     return Verdict("confirmed" if least >= 0.5 else "refuted", said)
 
 
+@claim("Relative methods put no absolute position into the states", source="003, relative encodings")
 def judge_relative(found: Findings) -> Verdict:
+    """Confirmed where R2 is .1 or less in every state of RoPE and ALiBi."""
     most = max(float(found.curve(arm, "states").mean(0).max()) for arm in RELATIVE)
     said = "R2 of the states: " + listed(found, RELATIVE, "states")
     return Verdict("confirmed" if most <= GONE else "refuted", said)
 
 
+@claim("Attention by itself knows no positions, under a causal mask either", source="003, why positions")
 def judge_none(found: Findings) -> Verdict:
+    """Confirmed where R2 is .1 or less in every state of a causal model without positions."""
     states = found.curve("none", "states").mean(0)
     said = "R2 of the states with a causal mask: " + listed(found, ["none"], "states")
     return Verdict("confirmed" if states.max() <= GONE else "refuted", said)
@@ -137,30 +145,10 @@ STUDY = Study(
         )
     ],
     claims=[
-        Claim(
-            says="A code that is added at the input is passed on through the layers",
-            source="003, in the Transformer",
-            rule="confirmed where every state has .9 or more of the R2 at the input, for both codes; conditional where some have",
-            judge=judge_through,
-        ),
-        Claim(
-            says="It is attention that passes it on",
-            source="003, in the Transformer",
-            rule="confirmed where R2 from attention's outputs alone is .5 or more in every block, for both codes",
-            judge=judge_attention,
-        ),
-        Claim(
-            says="Relative methods put no absolute position into the states",
-            source="003, relative encodings",
-            rule="confirmed where R2 is .1 or less in every state of RoPE and ALiBi",
-            judge=judge_relative,
-        ),
-        Claim(
-            says="Attention by itself knows no positions, under a causal mask either",
-            source="003, why positions",
-            rule="confirmed where R2 is .1 or less in every state of a causal model without positions",
-            judge=judge_none,
-        ),
+        judge_through,
+        judge_attention,
+        judge_relative,
+        judge_none,
     ],
     full=Budget(seeds=2, steps=1200),
     quick=Budget(seeds=1, steps=900),
