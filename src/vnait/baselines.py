@@ -19,8 +19,9 @@ from vnait import record as records
 from vnait import text as texts
 from vnait.lexicon import Lexicon
 from vnait.record import Record
+from vnait.scores import details, scores
 from vnait.text import Table
-from vnait.train import scores
+from vnait.train import WHOLE
 
 
 def tfidf(lexicon: Lexicon, tokenization: str) -> Any:
@@ -48,14 +49,21 @@ def fit_baseline(name: str, table: Table, test: Table, lexicon: Lexicon, *, toke
     number = {label: index for index, label in enumerate(model.classes_)}
     truth = [number.get(label, -1) for label in test.labels or []]
     answer = [number[label] for label in model.predict(test.texts)]
+    lengths = list(map(len, lexicon.encode(test.texts, max_length=WHOLE)))
     head = model[-1]
     return Record.now(
         key=records.key_of(name, table.fingerprint, test.fingerprint, lexicon.source, tokenization),
         method=name,
         seed=seed,
         run={"tokenization": tokenization},
-        data={"name": table.name, "fingerprint": table.fingerprint, "rows": len(table), "test_rows": len(test)},
-        metrics=scores(truth, answer),
+        data={
+            "name": table.name,
+            "fingerprint": table.fingerprint,
+            "rows": len(table),
+            "classes": [str(label) for label in model.classes_],
+            "test_rows": len(test),
+        },
+        metrics={**scores(truth, answer), **details(truth, answer, lengths, len(number))},
         parameters=int(head.coef_.size + head.intercept_.size),
         seconds=seconds,
     )
@@ -83,5 +91,5 @@ class _Means:
         self.lexicon = lexicon
 
     def __call__(self, given: Sequence[str]) -> NDArray[np.float32]:
-        ids = texts.encode(self.lexicon.tokenizer, given, max_length=10**9)
+        ids = texts.encode(self.lexicon.tokenizer, given, max_length=WHOLE)
         return np.stack([self.lexicon.table[row].mean(0) for row in ids])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import logging
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -60,6 +61,7 @@ LearningRate = Annotated[float, typer.Option("--learning-rate")]
 
 @app.command("compare")
 def compare_command(
+    context: typer.Context,
     data: Data = DEFAULT_DATA,
     *,
     text: Text = "text",
@@ -84,7 +86,7 @@ def compare_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare positional methods and two baselines on labelled text, and keep the best model."""
+    """Compare positional methods and two baselines on labelled text; keep the best model, and write a report of it all."""
     _notes(quiet)
     from vnait.comparison import DEFAULT_METHODS, compare
 
@@ -106,7 +108,9 @@ def compare_command(
             jobs=jobs,
             backend=backend,
             watch=lambda done, total, record: move(done, total, _cell_note(record)),
+            command=context.obj,
         )
+    report = found.report()
     if as_json:
         _print_json(
             {
@@ -115,11 +119,12 @@ def compare_command(
                 "best": found.best,
                 "records": str(found.path),
                 "model": str(folder / "model"),
+                "report": str(report),
             }
         )
         return
     terminal.show_comparison(found, table)
-    print(f"\nbest on validation: {found.best}\nmodel: {folder / 'model'}\nrecords: {found.path}")
+    print(f"\nbest on validation: {found.best}\nmodel: {folder / 'model'}\nrecords: {found.path}\nreport: {report}")
 
 
 @app.command("train")
@@ -150,7 +155,9 @@ def train_command(
 ) -> None:
     """Train one classifier, or fine-tune a pretrained one. A training that was killed goes on where it was."""
     _notes(quiet)
+    from vnait import card as cards
     from vnait.predict import check_replaceable
+    from vnait.text import summary
     from vnait.train import fit, forget
 
     check_replaceable(out)
@@ -164,9 +171,9 @@ def train_command(
     checkpoints = out.with_name(out.name + ".checkpoints")
     with _bar(quiet, f"training {method}") as move:
         fitted = fit(run, table, words, test=tests, checkpoints=checkpoints, watch=lambda status: _moved(move, status))
-    fitted.save(out)
-    forget(checkpoints, fitted)
     assert fitted.record is not None
+    fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokens))})
+    forget(checkpoints, fitted)
     if as_json:
         _print_json({"model": str(out), "record": asdict(fitted.record)})
         return
@@ -215,22 +222,72 @@ def explain_command(
     model: Annotated[Path, typer.Argument(help="A model's folder.")],
     text: Annotated[str, typer.Argument(help="One text.")],
     *,
+    out: Annotated[Path | None, typer.Option("--out", help="A .png, .svg or .html file to draw it in.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show each token's coordinate and gap, and the one positional method that is active."""
-    _notes(quiet=True)
+    """Show each token's coordinate, gap and rho, what kinds of heads read them, and the positional method that is active."""
+    _notes(quiet=False)
     from vnait.explanation import explain
     from vnait.predict import load
 
+    if out is not None:
+        from vnait.explanation import output
+
+        output.checked(out)
     if not text.strip():
         raise InputError("the text is empty; give some words to explain.")
     if any("\ud800" <= mark <= "\udfff" for mark in text):
         raise InputError("the text is not UTF-8; give it in UTF-8.")
     explanation = explain(load(model), text)
+    if out is not None:
+        output.save(explanation, out)
     if as_json:
-        _print_json(asdict(explanation))
+        _print_json(explanation.facts() | ({} if out is None else {"file": str(out)}))
     else:
         terminal.show_explanation(explanation)
+        if out is not None:
+            print(f"file        {out}")
+
+
+@app.command("draw")
+def draw_command(
+    methods: Annotated[list[str] | None, typer.Argument(help="Names from `vnait list`, a row each.")] = None,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A .png or .svg file. Without: in runs/draw, by the names.")
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option("--length", min=1, max=1024, help="Tokens; half and a quarter are shown, too. [64]")
+    ] = None,
+    dim: Annotated[int | None, typer.Option("--dim", min=1, max=4096, help="Width of the vectors. [128]")] = None,
+    model: Annotated[Path | None, typer.Option("--model", help="A model's folder: its method, as trained.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option("--text", help="With --model: a text to show it; again for more.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw what methods tell: coordinates, codes, similarity of positions and its decay, a row a method."""
+    _notes(quiet=True)
+    from vnait import drawing
+
+    names = methods or []
+    rows = [*names, "trained"] if model is not None else names
+    file = "-".join(rows) if len(rows) <= 4 else f"{len(rows)}-methods"
+    fitted = None
+    if model is not None:
+        from vnait.predict import load
+
+        fitted = load(model)
+    shown = drawing.asked(names, fitted=fitted, texts=text or [], length=length, dim=dim)
+    out = drawing.checked(out or Path("runs") / "draw" / f"{file}.png")
+    figure = drawing.figure(shown)
+    drawing.save(figure, out)
+    if as_json:
+        panels = zip(shown, drawing.titles(figure), strict=True)
+        found = [{"method": one.name, "note": one.note, "panels": titles} for one, titles in panels]
+        _print_json({"rows": found, "file": str(out)})
+    else:
+        print(out)
 
 
 @app.command("list")
@@ -338,11 +395,12 @@ def study_command(
     out = out or Path("runs") / ("studies-quick" if quick else "studies")
     with _bar(quiet, "studying") as move:
         rows = studies.run(names, quick=quick, out=out, jobs=jobs, watch=move)
+    report = _report(out)
     if as_json:
-        _print_json({"rows": rows, "records": str(out)})
+        _print_json({"rows": rows, "records": str(out), "report": str(report)})
     else:
         terminal.show_verdicts(rows)
-        print(f"\nrecords and figures: {out}")
+        print(f"\nrecords and figures: {out}\nreport: {report}")
 
 
 def _suite(name: str, out: Path, *, as_json: bool, quiet: bool, asked: dict[str, Any]) -> None:
@@ -361,6 +419,23 @@ def _suite(name: str, out: Path, *, as_json: bool, quiet: bool, asked: dict[str,
 
 def _listed(names: str) -> tuple[str, ...]:
     return tuple(filter(None, names.split(",")))
+
+
+@app.command("report")
+def report_command(
+    folder: Annotated[Path, typer.Argument(help="What `vnait compare` or `vnait study` wrote.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Write a folder's results as one page, report.html, that opens anywhere and asks no other machine."""
+    path = _report(folder)
+    _print_json({"report": str(path)}) if as_json else print(path)
+
+
+def _report(folder: Path) -> Path:
+    from vnait import report
+
+    return report.write(folder)
 
 
 @vectors_app.command("train")
@@ -414,7 +489,8 @@ def vectors_convert_command(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     try:
-        code = app(args=arguments, standalone_mode=False)  # typer catches Ctrl-C itself
+        typed = shlex.join(["vnait", *(sys.argv[1:] if arguments is None else arguments)])
+        code = app(args=arguments, standalone_mode=False, obj=typed)  # typer catches Ctrl-C itself
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED
     except _WRONG_USE as error:

@@ -10,16 +10,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from vnait import card as cards
 from vnait import record as records
 from vnait import text as texts
 from vnait import train
+from vnait.about import About, call
 from vnait.baselines import BASELINES, fit_baseline
 from vnait.errors import InputError
+from vnait.files import whole_file
 from vnait.lexicon import Lexicon
-from vnait.plan import ALL, Cell, Plan, Shots, labels_of
+from vnait.plan import Cell, Plan, labels_of
 from vnait.predict import Fitted, check_replaceable
 from vnait.record import Record
-from vnait.statistics import Interval, interval
+from vnait.results import ALL, Results, Shots
 from vnait.text import Table
 from vnait.threads import one_thread
 from vnait.train import Run
@@ -27,7 +30,6 @@ from vnait.train import Run
 logger = logging.getLogger("vnait")
 
 DEFAULT_METHODS = ("none", "sinusoidal", "learned", "vnait-uniform", "vnait")
-METRIC = "accuracy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +40,27 @@ class Comparison:
     records: list[Record]
     reference: str
     path: Path
-    rows: list[dict[str, Any]] = field(init=False)
-    paired: list[dict[str, Any]] = field(init=False)
+    results: Results = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", list(self._rows()))
-        object.__setattr__(self, "paired", list(self._paired()))
+        by_key = {record.key: record for record in self.records}
+        results = Results(
+            records=[by_key[self.plan.key(cell)] for cell in self.plan.cells()],
+            methods=(*BASELINES, *self.plan.methods),
+            shots=self.plan.shots,
+            reference=self.reference,
+        )
+        object.__setattr__(self, "results", results)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row a method and number of shots: its mean accuracy with its interval, parameters, seconds."""
+        return self.results.rows
+
+    @property
+    def paired(self) -> list[dict[str, Any]]:
+        """A row a method and number of shots: its difference to the reference, with its interval."""
+        return self.results.paired
 
     @property
     def table(self) -> Any:
@@ -55,66 +72,23 @@ class Comparison:
     @property
     def best(self) -> str:
         """The method with the highest mean validation score at the most labels; the test rows have no say in it."""
-        most = _by_size(self.plan.shots)[-1]
-        means = {
-            method: interval([record.metrics[f"validation_{METRIC}"] for record in self.of(method, most)]).mean
-            for method in self.plan.methods
-        }
-        return max(means, key=lambda method: means[method])
-
-    def sentences(self) -> list[str]:
-        """What can be said, in words: who is ahead, who behind, and who can't be told apart from the reference."""
-        return [self.sentence(shots) for shots in self.plan.shots]
-
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for shots in self.plan.shots:
-            for method in (*BASELINES, *self.plan.methods):
-                found = self.of(method, shots)
-                yield {
-                    "method": method,
-                    "shots": shots,
-                    "metric": METRIC,
-                    **_bounds(interval(_values(found)), "mean"),
-                    "seeds": len(found),
-                    "parameters": found[0].parameters,
-                    "seconds": sum(record.seconds for record in found) / len(found),
-                }
-
-    def _paired(self) -> Iterator[dict[str, Any]]:
-        for shots in self.plan.shots:
-            against = _values(self.of(self.reference, shots))
-            for method in (*BASELINES, *self.plan.methods):
-                if method != self.reference:
-                    own = _values(self.of(method, shots))
-                    difference = interval([one - other for one, other in zip(own, against, strict=True)])
-                    yield {
-                        "method": method,
-                        "against": self.reference,
-                        "shots": shots,
-                        **_bounds(difference, "difference"),
-                    }
+        best = self.results.best
+        assert best is not None, "a plan that chooses holds validation rows out"
+        return best
 
     def of(self, method: str, shots: Shots) -> list[Record]:
         """The records of a method at a number of shots, in the order of the seeds."""
-        by_key = {record.key: record for record in self.records}
-        keys = [self.plan.key(Cell(method=method, shots=shots, seed=seed)) for seed in self.plan.seeds]
-        return [by_key[key] for key in keys]
+        return self.results.of(method, shots)
 
-    def sentence(self, shots: Shots) -> str:
-        rows = [row for row in self.paired if row["shots"] == shots]
-        of_sign: dict[int, list[dict[str, Any]]] = {sign: [] for sign in (-1, 0, 1)}
-        for row in rows:
-            of_sign[Interval(row["difference"], row["ci_low"], row["ci_high"]).sign].append(row)
-        parts = [
-            f"{self.reference} is {word} {_listed([_points(row) for row in of_sign[sign]])}"
-            for sign, word in ((-1, "ahead of"), (1, "behind"))
-            if of_sign[sign]
-        ]
-        if of_sign[0]:
-            names = _listed([str(row["method"]) for row in of_sign[0]])
-            parts.append(f"{names} can't be told apart from {self.reference} on {_these_seeds(len(self.plan.seeds))}")
-        where = "With all labels" if shots == ALL else f"At {shots} labels a class"
-        return f"{where}: {'; '.join(parts)}."
+    def sentences(self) -> list[str]:
+        """What can be said, in words: who is ahead, who behind, and who can't be told apart from the reference."""
+        return self.results.sentences()
+
+    def report(self) -> Path:
+        """Write report.html beside the records: the same page as `vnait report` makes of the folder."""
+        from vnait import report
+
+        return report.write(self.path.parent)
 
 
 def compare(
@@ -134,6 +108,7 @@ def compare(
     jobs: int | None = None,
     backend: str = "local",
     watch: Callable[[int, int, Record | None], None] = lambda done, total, record: None,
+    command: str | None = None,
 ) -> Comparison:
     """Compare positional methods and two baselines on a labelled file; the best method's model is saved in `out`/model.
 
@@ -142,9 +117,11 @@ def compare(
     test        a file of test rows; without one each seed holds out 30 % of the rows
     reference   the method that the others are paired with: "vnait" where it is compared, else the first
     jobs        cells at a time, one core each; None: all cores. The results do not depend on it
+    command     what a report says was typed; None: this call
 
-    Finished cells are kept in `out`/records.jsonl and are not run again.
+    Finished cells are kept in `out`/records.jsonl and are not run again. `out`/about.json is what `vnait report` needs besides.
     """
+    command = command or call(compare, locals())
     plan = Plan(
         table=_labelled(data, text, label),
         test=None if test is None else _labelled(test, text, label),
@@ -158,7 +135,7 @@ def compare(
     reference = reference or ("vnait" if "vnait" in plan.methods else plan.methods[0])
     if reference not in (*plan.methods, *BASELINES):
         raise InputError(f"reference {reference!r} is not compared: take one of {', '.join(plan.methods)}.")
-    _warn_of_repeats(plan)
+    repeated = _warned_of_repeats(plan)
     _check_splits(plan)
     out = Path(out)
     check_replaceable(out / "model")
@@ -166,7 +143,30 @@ def compare(
     found = run_cells(plan, path, jobs=jobs or os.cpu_count() or 1, backend=backend, watch=watch)
     comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
     _save_best(plan, comparison.best, out / "model")
+    about = _about(comparison, command, repeated)
+    about.write(out)
+    _write_card(comparison, about, out / "model")
     return comparison
+
+
+def _write_card(comparison: Comparison, about: About, folder: Path) -> None:
+    """Again for a model that is there already: other methods may have been compared since."""
+    (record,) = records.read(folder / "record.json")
+    with whole_file(folder / cards.NAME) as draft:
+        draft.write_text(cards.card(record, about.data, comparison.results), encoding="utf-8")
+
+
+def _about(comparison: Comparison, command: str, repeated: int) -> About:
+    plan = comparison.plan
+    return About(
+        command=command,
+        reference=comparison.reference,
+        runs=[record.key for record in comparison.results.records],
+        data=texts.summary(plan.table, plan.tokenization),
+        test=None if plan.test is None else texts.summary(plan.test, plan.tokenization),
+        repeated=repeated,
+        most_frequent=plan.most_frequent(),
+    )
 
 
 def run_cells(
@@ -267,7 +267,8 @@ def _labelled(data: str | Table, text: str, label: str) -> Table:
     return data if isinstance(data, Table) else texts.read(data, text=text, label=label)
 
 
-def _warn_of_repeats(plan: Plan) -> None:
+def _warned_of_repeats(plan: Plan) -> int:
+    """How many test rows of the first seed also occur among the rows to learn from."""
     learn, test = plan.split(plan.seeds[0])
     if count := texts.repeated(learn.texts, test.texts):
         logger.warning(
@@ -275,6 +276,7 @@ def _warn_of_repeats(plan: Plan) -> None:
             count,
             len(test),
         )
+    return count
 
 
 def _check_splits(plan: Plan) -> None:
@@ -284,39 +286,3 @@ def _check_splits(plan: Plan) -> None:
             table, _ = plan.rows(shots, seed)
             if plan.run.validation:
                 texts.split(labels_of(table), holdout=plan.run.validation, seed=seed)
-
-
-def _values(found: list[Record]) -> list[float]:
-    return [record.metrics[METRIC] for record in found]
-
-
-def _bounds(found: Interval, name: str) -> dict[str, float | None]:
-    return {name: found.mean, "ci_low": found.low, "ci_high": found.high}
-
-
-def _by_size(shots: Sequence[Shots]) -> list[Shots]:
-    return sorted(shots, key=lambda count: float("inf") if count == ALL else float(count))
-
-
-def _points(row: dict[str, Any]) -> str:
-    low, high = (
-        sorted((-100 * row["ci_low"], -100 * row["ci_high"]))
-        if row["difference"] < 0
-        else (
-            100 * row["ci_low"],
-            100 * row["ci_high"],
-        )
-    )
-    return f"{row['method']} by {abs(100 * row['difference']):.1f} points [{low:.1f}, {high:.1f}]"
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _these_seeds(count: int) -> str:
-    return (
-        f"these {count} seeds"
-        if count >= 3
-        else f"{count} seed{'s' if count > 1 else ''}: too few for an interval (3 or more)"
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
@@ -14,11 +15,9 @@ from vnait.baselines import BASELINES
 from vnait.errors import InputError
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS
+from vnait.results import ALL, Shots
 from vnait.text import Table
 from vnait.train import Run
-
-ALL = "all"
-Shots = int | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +88,14 @@ class Plan:
         if self.vectors is not None:
             return lexicons.look_up(pool.texts, self.vectors, tokenization=self.tokenization)
         return lexicons.learn(pool.texts, tokenization=self.tokenization, seed=seed)
+
+    def most_frequent(self) -> float:
+        """The accuracy of always answering the most frequent class: what the scores have to beat, over the same splits."""
+        shares = []
+        for seed in self.seeds:
+            learn, test = (labels_of(table) for table in self.split(seed))
+            shares.append(test.count(Counter(learn).most_common(1)[0][0]) / len(test))
+        return sum(shares) / len(shares)
 
     def cells(self) -> list[Cell]:
         """Every training, seed by seed, so that what is done early is a whole comparison on fewer seeds."""

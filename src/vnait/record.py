@@ -33,7 +33,8 @@ class Record:
     method       a name in `METHODS`, or a baseline's
     run          the settings of the training, as they were given
     data         name, fingerprint, rows and classes of what it was trained and tested on; unknown_share of its tokens, in [0, 1]
-    metrics      accuracy, macro_f1, mcc in [0, 1] ([-1, 1] for mcc), on the test rows; validation_* where rows were held out
+    metrics      accuracy, macro_f1, mcc in [0, 1] ([-1, 1] for mcc), on the test rows; validation_* where rows were held out.
+                 A metric is a number, or a list of numbers (`scores.details`: what a report shows besides)
     parameters   learned scalars;  seconds: of training;  peak_memory: of the process so far, in MiB
     """
 
@@ -42,7 +43,7 @@ class Record:
     seed: int
     run: Mapping[str, Any]
     data: Mapping[str, Any]
-    metrics: Mapping[str, float]
+    metrics: Mapping[str, Any]
     parameters: int
     seconds: float
     peak_memory: float

@@ -29,7 +29,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table for each number of shots, then what it allows one to say."""
     classes = len(set(data.labels or []))
     print(f"{data.name}: {len(data)} rows, {classes} classes, {len(comparison.plan.seeds)} seeds")
-    print(f"accuracy of always answering the most frequent class: {_most_frequent(comparison):.3f}")
+    print(f"accuracy of always answering the most frequent class: {comparison.plan.most_frequent():.3f}")
     for shots in comparison.plan.shots:
         print()
         _print(_comparison_grid(comparison, shots))
@@ -39,15 +39,6 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     _print(
         "Intervals: 95 % bootstrap over seeds; differences are paired by seed; none is corrected for several comparisons."
     )
-
-
-def _most_frequent(comparison: Comparison) -> float:
-    """What the scores have to beat to say anything, over the same splits."""
-    shares = []
-    for seed in comparison.plan.seeds:
-        learn, test = (table.labels or [] for table in comparison.plan.split(seed))
-        shares.append(test.count(Counter(learn).most_common(1)[0][0]) / len(test))
-    return sum(shares) / len(shares)
 
 
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
@@ -79,29 +70,45 @@ def _with_bounds(mean: float, low: float | None, high: float | None, times: floa
 def show_scores(record: Record) -> None:
     """One training's scores."""
     for name, value in sorted(record.metrics.items()):
-        print(f"{name:22} {value:.3f}")
+        if not isinstance(value, list):
+            print(f"{name:22} {value:.3f}")
     if "unknown_share" in record.data:
         print(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
     print(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")
 
 
 def show_explanation(explanation: Explanation) -> None:
-    """Each token with its coordinate and its gap as a bar; then the active method."""
+    """Each token with its coordinate, its gap as a bar and rho; then the active method, the heads and the scores."""
+    from vnait.explanation.letters import shown
+
     print(f"{explanation.label}  (probability {explanation.probability:.3f})\n")
-    width = max(cell_len(token) for token in [*explanation.tokens, "token"])
-    print(f"{'token':{width}}  coordinate     gap")
+    tokens = [shown(token) for token in explanation.tokens]
+    width = max(cell_len(token) for token in [*tokens, "token"])
+    rho = explanation.similarity
+    head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho")
+    print(head)
+    mark = "" if all(explanation.known) else "  (unknown word)"
+    longest = max(min(BAR, Console().width - len(head) - 2 - len(mark)), 1)
     unit = max([gap for gap in explanation.gaps if gap > 0], default=1.0)
-    for token, known, place, gap in zip(
-        explanation.tokens, explanation.known, explanation.coordinates, explanation.gaps, strict=True
-    ):
-        bar = "#" * round(BAR * max(gap, 0.0) / unit)
-        mark = "" if known else "  (unknown word)"
-        print(f"{token}{' ' * (width - cell_len(token))}  {place:10.2f}  {gap:6.2f}  {bar}{mark}".rstrip())
-    method = f"method      {explanation.method}: {explanation.formula}"
-    print(f"\n{fill(method, Console().width, subsequent_indent=' ' * 12)}")
+    for number, token in enumerate(tokens):
+        place, gap = explanation.coordinates[number], explanation.gaps[number]
+        cosine = "" if rho is None else f"  {rho[number]:5.2f}"
+        bar = "#" * round(longest * max(gap, 0.0) / unit) + ("" if explanation.known[number] else mark)
+        print(f"{token}{' ' * (width - cell_len(token))}  {place:10.2f}  {gap:6.2f}{cosine}  {bar}".rstrip())
+    print()
+    _named("method", f"{explanation.method}: {explanation.formula}")
     for words in explanation.enters:
-        print(f"enters      {words}")
+        _named("enters", words)
     print(f"parameters  {explanation.parameters:,}")
+    for layer, kinds in enumerate(explanation.heads, 1):
+        _named("heads" if layer == 1 else "", f"layer {layer}: {', '.join(map(str, kinds))}")
+    means = {term: 100 * sum(found) / len(found) for term, found in explanation.shares.items() if any(found)}
+    parts = ", ".join(f"{term} {mean:.0f}" for term, mean in sorted(means.items(), key=lambda item: -item[1]))
+    _named("scores", f"of layer 1, shares in %, mean of its heads: {parts or 'none, all keys are alike'}")
+
+
+def _named(name: str, words: str) -> None:
+    print(fill(f"{name:12}{words}", Console().width, subsequent_indent=" " * 12))
 
 
 def show_catalogue(rows: Sequence[dict[str, Any]], *, dim: int, max_length: int) -> None:

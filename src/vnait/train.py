@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 from torch import Tensor
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
@@ -30,10 +29,12 @@ from vnait.methods import METHODS, parameters
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, mean_of, seed_weights
 from vnait.predict import Fitted, logits_of
 from vnait.record import Record
+from vnait.scores import details, scores
 from vnait.text import Table
 
 logger = logging.getLogger("vnait")
 
+WHOLE = 10**9  # tokens: no text is cut
 MOST = 0.8  # of the answer that averaged vectors may have by their skill: the Transformer keeps a say
 
 
@@ -428,25 +429,14 @@ def new_model(
     return model
 
 
-def scores(truth: Sequence[int], answer: Sequence[int]) -> dict[str, float]:
-    """accuracy and macro_f1 in [0, 1], mcc in [-1, 1].
-
-    >>> scores([0, 0, 1, 1], [0, 0, 1, 0])["accuracy"]
-    0.75
-    """
-    return {
-        "accuracy": float(accuracy_score(truth, answer)),
-        "macro_f1": float(f1_score(truth, answer, average="macro", zero_division=0)),
-        "mcc": float(matthews_corrcoef(truth, answer)),
-    }
-
-
-def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, float]:
-    """The scores on rows the training never saw. A label that training never saw counts as wrong."""
+def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, Any]:
+    """The scores on rows the training never saw, with `details`. A label that training never saw counts as wrong."""
     number = {name: index for index, name in enumerate(task.classes)}
     truth = [number.get(label, -1) for label in test.labels or []]
     ids = task.lexicon.encode(test.texts, max_length=task.max_length)
-    return scores(truth, logits_of(model, ids).argmax(-1).tolist())
+    answer = logits_of(model, ids).argmax(-1).tolist()
+    whole = task.lexicon.encode(test.texts, max_length=WHOLE)
+    return {**scores(truth, answer), **details(truth, answer, list(map(len, whole)), len(task.classes))}
 
 
 def _validation_metrics(model: PreTrainedModel, task: _Task) -> dict[str, float]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Generator
 
-from vnait.studies.four_terms import LENGTH, centred, exact, split, texts
+from vnait.attention import centred, four_terms
+from vnait.studies.four_terms import LENGTH, exact, texts
 
 
 def test_split_by_hand() -> None:
     content, place, query, key = torch.randn(4, 3, 3).double()
-    terms = split(content, place, query, key)
+    terms = four_terms(content, place, query, key)
     weight = query @ key.T
     for row in range(3):
         for column in range(3):

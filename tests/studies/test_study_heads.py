@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vnait.studies.heads import FAR, LENGTH, MOST, answers, attention, label, profile, reader
+from vnait.attention import head_kind, profile
+from vnait.studies.heads import FAR, LENGTH, MOST, answers, attention, reader
 
 
 def entropy(weights: Tensor) -> Tensor:
@@ -28,12 +29,12 @@ def test_labels_of_known_attention() -> None:
     column[:, 0] = 1
     flat = torch.full((LENGTH, LENGTH), 1 / LENGTH)
     content = torch.eye(LENGTH)[torch.randperm(LENGTH, generator=torch.Generator().manual_seed(0))]
-    assert label(torch.eye(LENGTH), torch.tensor(0.0)) == ("diagonal", 0)
-    assert label(near, entropy(near)) == ("banded", FAR)
-    assert label(near.T / near.T.sum(1, keepdim=True).clamp(min=1), torch.tensor(0.0)) == ("banded", -FAR)
-    assert label(flat, entropy(flat)) == ("uniform", 0)
-    assert label(column, entropy(column)) == ("long-range", 0)
-    assert label((content + torch.eye(LENGTH) + flat) / 3, torch.tensor(0.5)) == ("mixed", 0)
+    assert head_kind(torch.eye(LENGTH), torch.tensor(0.0)) == ("diagonal", 0)
+    assert head_kind(near, entropy(near)) == ("banded", FAR)
+    assert head_kind(near.T / near.T.sum(1, keepdim=True).clamp(min=1), torch.tensor(0.0)) == ("banded", -FAR)
+    assert head_kind(flat, entropy(flat)) == ("uniform", 0)
+    assert head_kind(column, entropy(column)) == ("long-range", 0)
+    assert head_kind((content + torch.eye(LENGTH) + flat) / 3, torch.tensor(0.5)) == ("mixed", 0)
 
 
 def test_profile_is_a_share_of_all_attention() -> None:

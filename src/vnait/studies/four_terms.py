@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from vnait.attention import TERMS, centred, four_terms
 from vnait.studies.sinusoid import codes
 from vnait.studies.training import descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LENGTH, WIDTH, HEAD, BATCH = 24, 32, 16, 64
-TERMS = ("content-content", "content-position", "position-content", "position-position")
 EXACT = {
     "four terms": "the four terms, projections without biases",
     "two terms": "content-content and position-position alone",
@@ -41,25 +41,16 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     return exact(arm, seed) if arm in EXACT else trained(arm, seed, budget)
 
 
-def split(content: Tensor, place: Tensor, query: Tensor, key: Tensor) -> Tensor:
-    """The four terms (4, ..., T, T) of the scores of content + place, in the order of `TERMS`."""
-    return torch.stack([(one @ query) @ (other @ key).mT for one in (content, place) for other in (content, place)])
-
-
-def centred(scores: Tensor) -> Tensor:
-    return scores - scores.mean(-1, keepdim=True)
-
-
 def exact(arm: str, seed: int) -> Metrics:
     """The largest error of a split and, for the remedied one, of what is added to it, in std of the scores; R^2 in centred rows."""
     random = Generator().manual_seed(seed)
     content, place = torch.randn(LENGTH, WIDTH, generator=random).double(), codes(torch.arange(LENGTH), WIDTH)
     query, key = torch.randn(2, WIDTH, HEAD, generator=random).double()
     told = content + place
-    mended = terms = split(content, place, query, key).sum(0)
+    mended = terms = four_terms(content, place, query, key).sum(0)
     scores = (told @ query) @ (told @ key).mT
     if arm == "two terms":
-        terms = split(content, place, query, key)[[0, 3]].sum(0)
+        terms = four_terms(content, place, query, key)[[0, 3]].sum(0)
     if arm == "biases":
         one, other = torch.randn(2, HEAD, generator=random).double()
         scores = (told @ query + one) @ (told @ key + other).mT
@@ -69,7 +60,7 @@ def exact(arm: str, seed: int) -> Metrics:
         normed = F.layer_norm(told, (WIDTH,), eps=0)
         scores = (normed @ query) @ (normed @ key).mT
         own, its_place = ((part - part.mean(1, keepdim=True)) / spread for part in (content, place))
-        mended = split(own, its_place, query, key).sum(0)
+        mended = four_terms(own, its_place, query, key).sum(0)
     rest = centred(scores - terms).square().sum() / centred(scores).square().sum()
     wrong, left = (float((scores - found).abs().max() / scores.std()) for found in (terms, mended))
     return {"error": wrong, "mended": left, "explained": float(1 - rest)}
@@ -108,7 +99,7 @@ def trained(task: str, seed: int, budget: Budget) -> Metrics:
     descend([vectors, query, key], loss, steps=budget.steps, learning_rate=1e-2)
     words, wanted = texts(task, 500, random)
     with torch.no_grad():
-        terms = split(vectors[words], place.expand(500, -1, -1), query, key) / HEAD**0.5
+        terms = four_terms(vectors[words], place.expand(500, -1, -1), query, key) / HEAD**0.5
     right = (terms.sum(0).argmax(-1) == wanted)[wanted >= 0]
     power = centred(terms).square().sum((1, 2, 3))
     return {

@@ -6,10 +6,12 @@ texts as ids; put them into `batches` and `collate` each into tensors.
 
 from vnait.text.batches import batches, collate
 from vnait.text.splits import repeated, shots, split
+from vnait.text.summary import QUANTILES, summary
 from vnait.text.tables import Table, read
 from vnait.text.tokens import TOKENIZATIONS, encode, report_unknown, tokenizer, unknown_share, words
 
 __all__ = [
+    "QUANTILES",
     "TOKENIZATIONS",
     "Table",
     "batches",
@@ -20,6 +22,7 @@ __all__ = [
     "report_unknown",
     "shots",
     "split",
+    "summary",
     "tokenizer",
     "unknown_share",
     "words",

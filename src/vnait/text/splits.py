@@ -66,6 +66,16 @@ def repeated(train_texts: Iterable[str], test_texts: Iterable[str]) -> int:
     return sum(_bare(text) in known for text in test_texts)
 
 
+def duplicates(texts: Iterable[str]) -> int:
+    """How many texts are that of an earlier row, whatever their case, punctuation and spacing.
+
+    >>> duplicates(["Well done!", "well  done", "new", "Well done!"])
+    2
+    """
+    bare = [_bare(text) for text in texts]
+    return len(bare) - len(set(bare))
+
+
 def _shuffled(labels: Sequence[str], seed: int) -> dict[str, list[int]]:
     """The rows of every class in random order; classes by name, so that the result doesn't depend on who comes first."""
     if not len(labels):

@@ -1,0 +1,95 @@
+"""An explanation as a file: a figure, or a page with the figure and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vnait import drawing
+from vnait.errors import InputError
+from vnait.explanation import Explanation
+from vnait.explanation.figure import figure
+from vnait.files import whole_file
+
+if TYPE_CHECKING:
+    from vnait.report.sections import Section
+
+FORMATS = (*drawing.FORMATS, ".html")
+
+
+def checked(path: str | Path) -> Path:
+    """The path, or an error where its ending is not one that is written."""
+    path = Path(path)
+    if path.suffix not in FORMATS:
+        raise InputError(f"{path}: an explanation is written as {', '.join(FORMATS)}; give a name that ends so.")
+    return path
+
+
+def save(explanation: Explanation, path: str | Path) -> None:
+    """Write it as .png, .svg or .html, whole or not at all. The page opens without a network."""
+    path = checked(path)
+    if path.suffix != ".html":
+        drawing.save(figure(explanation), path)
+        return
+    from vnait.report import page
+
+    text = page.html(f"What {explanation.method} sees", _sections(explanation))
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def _sections(explanation: Explanation) -> list[Section]:
+    from vnait.report.sections import Column, Image, Section, Table
+
+    with BytesIO() as file:
+        figure(explanation).savefig(file, format="png")
+        picture = file.getvalue()
+    rho: Sequence[float | None] = explanation.similarity or [None] * len(explanation.tokens)
+    known = ["yes" if known else "no" for known in explanation.known]
+    columns = (explanation.tokens, explanation.coordinates, explanation.gaps, rho, known)
+    tokens = Table(
+        caption="Tokens",
+        columns=[
+            Column("token"),
+            Column("coordinate", "{:.2f}"),
+            Column("gap before", "{:.2f}"),
+            Column("rho", "{:.3f}"),
+            Column("known"),
+        ],
+        rows=list(zip(*columns, strict=True)),
+    )
+    kinds = [
+        [f"layer {layer}, head {head}", str(kind)]
+        for layer, row in enumerate(explanation.heads, 1)
+        for head, kind in enumerate(row, 1)
+    ]
+    terms = Table(
+        caption="Shares of the first layer's scores (%)",
+        columns=[Column("term"), *(Column(f"head {head + 1}", "{:.1f}") for head in range(len(explanation.heads[0])))],
+        rows=[[term, *(100 * share for share in found)] for term, found in explanation.shares.items()],
+    )
+    return [
+        Section(
+            heading="Answer",
+            sentences=[
+                f"{explanation.label}, with a probability of {explanation.probability:.3f}.",
+                f"{explanation.method}: {explanation.formula}",
+                *(f"It {words}." for words in explanation.enters),
+            ],
+        ),
+        Section(
+            heading="Tokens",
+            image=Image(label="Tokens on the coordinate line, gaps, rho and attention", png=picture),
+            table=tokens,
+        ),
+        Section(
+            heading="Heads", table=Table(caption="Kinds of heads", columns=[Column("head"), Column("kind")], rows=kinds)
+        ),
+        Section(
+            heading="Scores",
+            sentences=["Position is the added vector; content is all else that the first layer reads."],
+            table=terms,
+        ),
+    ]

@@ -1,0 +1,198 @@
+"""The sections of a comparison's report, from its records and `about.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vnait.about import About
+from vnait.record import Record
+from vnait.report import figures, given
+from vnait.report.answers import confusions, lengths
+from vnait.report.made import made
+from vnait.report.sections import Column, Figure, Section, Table, inside
+from vnait.results import METRIC, Results, by_size, sign_of, where
+from vnait.statistics import Interval
+
+SHARE = "{:.3f}"
+POINTS = "{:+.1f}"
+LABELS = "labels a class"
+CURVES = 8  # lines of a figure that are drawn at once
+
+
+def sections(results: Results, about: About | None) -> Iterator[Section]:
+    """What can be said first, then the figures that it rests on, then the data, and last how it was made."""
+    yield verdict(results, about)
+    yield methods(results)
+    if len(results.shots) > 1:
+        yield curves(results)
+    yield differences(results)
+    yield costs(results)
+    yield lengths(results)
+    yield from confusions(results)
+    if about is not None:
+        yield from given.sections(about, results)
+    yield runs(results.records)
+    yield made(results.records, about.command if about else "")
+
+
+def verdict(results: Results, about: About | None) -> Section:
+    """In words: who is ahead of whom, and what of it is chance."""
+    said = results.sentences()
+    if results.best is not None:
+        said.append(f"Best on the validation rows {inside(results.most)}: {results.best}. Test rows had no say in it.")
+    if about is not None:
+        said.append(f"Always answering the most frequent class scores {about.most_frequent:.3f}.")
+    else:
+        said.append("The folder has no about.json, so this page knows neither the data nor the command.")
+    said.append(
+        "Intervals are 95 % bootstrap intervals over seeds; differences are paired by seed; none is corrected for several "
+        "comparisons."
+    )
+    return Section(heading="What can be said", sentences=said)
+
+
+def methods(results: Results) -> Section:
+    """Means with intervals, a figure a number of labels: the most first, the others folded."""
+    shown: list[Figure] = []
+    for shots in by_size(results.shots)[::-1]:
+        rows = sorted((row for row in results.rows if row["shots"] == shots), key=lambda row: -row["mean"])
+        shown.append(
+            figures.dots(
+                {row["method"]: _interval(row, "mean") for row in rows},
+                label=f"{where(shots)}: mean {METRIC} of each method with its interval",
+                title=f"{METRIC} {inside(shots)}",
+                folded=bool(shown),
+            )
+        )
+    table = Table(
+        caption=f"Mean {METRIC} on the test rows with its 95 % interval, parameters and seconds of training",
+        columns=[
+            Column("method"),
+            Column(LABELS),
+            *(Column(name, SHARE) for name in (METRIC, "low", "high")),
+            Column("seeds"),
+            Column("parameters", "{:,}"),
+            Column("seconds", "{:.1f}"),
+        ],
+        rows=[
+            [row[name] for name in ("method", "shots", "mean", "ci_low", "ci_high", "seeds", "parameters", "seconds")]
+            for row in sorted(results.rows, key=lambda row: (-by_size(results.shots).index(row["shots"]), -row["mean"]))
+        ],
+    )
+    return Section(heading="Methods", figures=shown, table=table)
+
+
+def curves(results: Results) -> Section:
+    """Accuracy over labels."""
+    sizes = by_size(results.shots)
+    found = {(row["method"], row["shots"]): _interval(row, "mean") for row in results.rows}
+    figure = figures.lines(
+        {method: [found.get((method, shots)) for shots in sizes] for method in results.methods},
+        list(map(str, sizes)),
+        label=f"Mean {METRIC} of each method over the number of labels",
+        titles=(LABELS, METRIC),
+        first=leading(results),
+    )
+    table = Table(
+        caption=f"Mean {METRIC} by number of labels a class",
+        columns=[Column("method"), *(Column(str(shots), SHARE) for shots in sizes)],
+        rows=[
+            [method, *(one.mean if (one := found.get((method, shots))) else None for shots in sizes)]
+            for method in results.methods
+        ],
+    )
+    return Section(heading="Learning curves", figures=[figure], table=table)
+
+
+def differences(results: Results) -> Section:
+    """Each method minus the reference, on the same seeds."""
+    against = results.reference
+    shown: list[Figure] = []
+    for shots in by_size(results.shots)[::-1]:
+        rows = sorted((row for row in results.paired if row["shots"] == shots), key=lambda row: -row["difference"])
+        if rows:
+            shown.append(
+                figures.dots(
+                    {row["method"]: _points(row) for row in rows},
+                    label=f"{where(shots)}: difference of each method to {against} in points, with its interval",
+                    title=f"points above {against} {inside(shots)}",
+                    open_=[row["method"] for row in rows if not sign_of(row)],
+                    folded=bool(shown),
+                )
+            )
+    told = {1: "ahead", 0: "can't be told apart", -1: "behind"}
+    table = Table(
+        caption=f"Method minus {against}, in points of {METRIC}, paired by seed",
+        columns=[
+            Column("method"),
+            Column(LABELS),
+            *(Column(name, POINTS) for name in ("points", "low", "high")),
+            Column("is"),
+        ],
+        rows=[[row["method"], row["shots"], *_points(row), told[sign_of(row)]] for row in results.paired],
+    )
+    sentence = (
+        f"A hollow dot can't be told apart from {against}: its interval holds zero, or there are fewer than 3 seeds."
+    )
+    return Section(heading=f"Differences to {against}", sentences=[sentence], figures=shown, table=table)
+
+
+def costs(results: Results) -> Section:
+    """Quality beside what it costs; the figures' numbers stand in the table of methods too."""
+    rows = [row for row in results.rows if row["shots"] == results.most]
+    shown = [
+        figures.cloud(
+            {row["method"]: (max(row[name], least), row["mean"]) for row in rows},
+            label=f"{METRIC.capitalize()} of each method over its {title}, {inside(results.most)}",
+            titles=(title, METRIC),
+            form=form,
+        )
+        for name, title, least, form in (
+            ("seconds", "seconds of training", 1e-3, "~g"),
+            ("parameters", "learned parameters", 1, "~s"),
+        )
+    ]
+    table = Table(
+        caption=f"Parameters and time beside {METRIC}, {inside(results.most)}",
+        columns=[Column("method"), Column(METRIC, SHARE), Column("parameters", "{:,}"), Column("seconds", "{:.1f}")],
+        rows=[[row["method"], row["mean"], row["parameters"], row["seconds"]] for row in rows],
+    )
+    return Section(heading="Parameters and time", figures=shown, table=table)
+
+
+def runs(found: Sequence[Record]) -> Section:
+    """Every record, a row each."""
+    metrics = [METRIC, "macro_f1", "mcc", f"validation_{METRIC}"]
+    columns = [
+        Column("method"),
+        Column(LABELS),
+        Column("seed"),
+        *(Column(name.replace("_", " "), SHARE) for name in metrics),
+    ]
+    table = Table(
+        caption="Every run",
+        columns=[*columns, Column("seconds", "{:.1f}")],
+        rows=[
+            [one.method, one.data["shots"], one.seed, *(one.metrics.get(name) for name in metrics), one.seconds]
+            for one in found
+        ],
+        folded=True,
+    )
+    return Section(heading="Runs", table=table)
+
+
+def leading(results: Results) -> list[str]:
+    """The lines to draw where there are many: the reference, the best, then the highest at the most labels."""
+    rows = sorted((row for row in results.rows if row["shots"] == results.most), key=lambda row: -row["mean"])
+    names = [results.reference, results.best or results.reference, *(row["method"] for row in rows)]
+    return list(dict.fromkeys(names))[:CURVES]
+
+
+def _interval(row: dict[str, Any], name: str) -> Interval:
+    return Interval(row[name], row["ci_low"], row["ci_high"])
+
+
+def _points(row: dict[str, Any]) -> Interval:
+    low, high = (None if row[name] is None else 100 * row[name] for name in ("ci_low", "ci_high"))
+    return Interval(100 * row["difference"], low, high)

@@ -1,0 +1,42 @@
+"""Sections as one HTML file that needs nothing else and asks nobody: scripts, style and pictures are inside."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.resources import files
+
+from vnait.report.sections import Section
+
+
+def html(title: str, sections: Sequence[Section]) -> str:
+    """The page. Its policy lets a browser run the scripts that we wrote, told by their hashes, and load nothing."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    scripts = [_part("page.js")]
+    if any(section.figures for section in sections):
+        from plotly.offline import get_plotlyjs
+
+        scripts.insert(0, get_plotlyjs())
+    loader = PackageLoader("vnait.report", "")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["base64"] = lambda data: b64encode(data).decode()
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; script-src"
+    )
+    return environment.get_template("page.html").render(
+        title=title,
+        sections=sections,
+        style=_part("page.css"),
+        scripts=scripts,
+        policy=" ".join(
+            [policy, *(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts)]
+        ),
+    )
+
+
+def _part(name: str) -> str:
+    return (files("vnait.report") / name).read_text(encoding="utf-8")

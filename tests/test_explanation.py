@@ -1,0 +1,217 @@
+"""Explanations: numbers are the model's own tensors, in English and Chinese; figures and pages show them."""
+
+import json
+import logging
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from rich.cells import cell_len
+from torch.nn import functional as F
+
+import vnait
+from vnait import cli, lexicon, predict, text, train
+from vnait.attention import KINDS
+from vnait.errors import InputError
+from vnait.explanation import explain, figure, letters, output
+
+ENGLISH, CHINESE = "a warm and funny film", "我不喜欢这部电影"
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def fitted(method="vnait", *, texts=("a warm and funny film", "dull from start to finish"), tokens="words"):
+    table = text.Table(list(texts) * 10, ["good", "bad"] * 10, "made", 0)
+    words = lexicon.learn(table.texts, tokenization=tokens, seed=0)
+    return train.fit(train.Run(method=method, steps=8, refit=0), table, words)
+
+
+@pytest.fixture(scope="module")
+def english():
+    return fitted()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, english):
+    path = tmp_path_factory.mktemp("explanation") / "model"
+    english.save(path)
+    return path
+
+
+def check_against_the_model(one, words):
+    """Every number, from the model's own call, not from what explain computes."""
+    found = explain(one, words)
+    model = one.model.eval()
+    ids = torch.tensor(text.encode(one.tokenizer, [words], max_length=model.config.max_length))
+    with torch.no_grad():
+        attentions = model(ids, output_attentions=True).attentions
+        e, mask = model.model.semantics(ids, None, None)
+        told = model.model.method(e, mask)
+        block = model.model.encoder.blocks[0]
+        scores = block.attention.scores(block.norm_attention(told.x), told.injection, mask)[0]
+    assert len(found.tokens) == ids.shape[1] == len(found.coordinates)
+    assert found.coordinates == told.at[0, :, 0].tolist()
+    np.testing.assert_allclose(found.attention, torch.cat(attentions).numpy(), atol=1e-6)
+    np.testing.assert_allclose(sum(found.terms.values()), scores.numpy(), atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(scores.softmax(-1), found.attention[0], atol=1e-6)
+    added = told.injection.added
+    if added is None:
+        assert found.similarity is None
+        assert not any(np.any(found.terms[name]) for name in found.terms if "position" in name)
+    else:
+        np.testing.assert_allclose(found.similarity, F.cosine_similarity(e, added, dim=-1)[0], atol=1e-6)
+        assert np.any(found.terms["position-position"])
+    np.testing.assert_allclose(np.sum(list(found.shares.values()), axis=0), 1, atol=1e-5)
+    assert {head.kind for layer in found.heads for head in layer} <= {*KINDS, "first token"}
+    assert np.shape(found.heads) == found.attention.shape[:2]
+    return found
+
+
+@pytest.mark.parametrize("tokens", ["jieba", "characters", "words"])
+def test_chinese_numbers_are_the_models_own(tokens):
+    one = fitted(texts=("我很喜欢这部电影", "我不喜欢电影"), tokens=tokens)
+    found = check_against_the_model(one, CHINESE)
+    assert "".join(found.tokens) == CHINESE
+
+
+@pytest.mark.parametrize("method", ["none", "sinusoidal", "rope", "alibi", "t5", "xpos", "vnait-paper", "grid-rope"])
+def test_numbers_are_the_models_own_wherever_position_enters(method):
+    found = check_against_the_model(fitted(method), ENGLISH)
+    slots = {"turn": method in ("rope", "xpos", "grid-rope"), "bias": method in ("alibi", "t5")}
+    for name, there in slots.items():
+        assert (max(found.shares[name]) > 0) == there
+
+
+def test_english_numbers_are_the_models_own(english):
+    found = check_against_the_model(english, ENGLISH)
+    assert found.similarity is not None and found.tokens == ENGLISH.split()
+    facts = json.loads(json.dumps(found.facts()))
+    assert facts["heads"][0][0].keys() == {"kind", "distance"} and "attention" not in facts
+    assert facts["shares"] == found.shares and facts["similarity"] == found.similarity
+
+
+def test_attention_on_the_first_token_is_called_so(english):
+    attention = english.model.model.encoder.blocks[0].attention
+    kept = {name: parameter.clone() for name, parameter in attention.named_parameters()}
+    try:
+        with torch.no_grad():
+            attention.query.weight.zero_()
+            attention.query.bias.copy_(_key_of_first(english))
+        found = explain(english, ENGLISH)
+        assert {str(head) for head in found.heads[0]} == {"first token"}
+    finally:
+        with torch.no_grad():
+            for name, parameter in attention.named_parameters():
+                parameter.copy_(kept[name])
+
+
+@torch.no_grad()
+def _key_of_first(one):
+    """A query that is 50 times what sets the first key of each head apart from the others."""
+    model = one.model.model.eval()
+    ids = torch.tensor(text.encode(one.tokenizer, [ENGLISH], max_length=64))
+    told = model.method(*model.semantics(ids, None, None))
+    block = model.encoder.blocks[0]
+    key = block.attention.heads(block.attention.key(block.norm_attention(told.x)))[0]
+    aside = torch.stack([torch.linalg.pinv(head[:1] - head[1:]).sum(-1) for head in key])
+    return 50 * aside.flatten()
+
+
+@pytest.mark.parametrize(("words", "shown"), [("a warm film", True), ("we", False)])
+def test_figure_shows_the_numbers(english, words, shown):
+    found = explain(english, words)
+    drawn = figure.figure(found)
+    tokens, pairs = drawn.subfigs
+    line, gaps, rho = tokens.axes
+    assert [one.get_text() for one in line.texts] == found.tokens
+    assert [one.get_xdata()[0] for one in line.lines] == pytest.approx(found.coordinates)
+    assert [bar.get_height() for bar in gaps.patches] == pytest.approx(found.gaps)
+    assert [bar.get_height() for bar in rho.patches] == pytest.approx(found.similarity)
+    assert (line.texts[0].get_color() == "black") == shown, "unknown words are grey"
+    maps = {axes.get_title(): axes for axes in pairs.axes if axes.images}
+    for layer, row in enumerate(found.heads):
+        for head, kind in enumerate(row):
+            image = maps[f"layer {layer + 1}, head {head + 1}: {kind}"].images[0]
+            np.testing.assert_array_equal(image.get_array(), found.attention[layer, head])
+    bars = next(axes for axes in pairs.axes if "made of" in axes.get_title())
+    widths = np.array([bar.get_width() for bar in bars.patches])
+    assert widths.sum() == pytest.approx(100 * len(found.heads[0]) * any(map(any, found.shares.values())), rel=1e-4)
+
+
+def test_names_are_moved_apart_and_stay_in_order():
+    moved = figure.spread(np.array([0.0, 0.1, 0.2, 50.0, 100.0, 100.0]), 5.0)
+    assert np.diff(moved).min() >= 5 - 1e-9 and moved[3] == 50
+    np.testing.assert_allclose(moved, [-4.9, 0.1, 5.1, 50, 97.5, 102.5])
+
+
+def test_letters_that_no_font_has_are_boxes(english, monkeypatch, caplog):
+    monkeypatch.setattr("matplotlib.font_manager.findSystemFonts", list)
+    with caplog.at_level(logging.WARNING, logger="vnait"):
+        families, words = letters.drawable(["我 a", "b"])
+    assert (families, words) == (["DejaVu Sans"], ["\N{WHITE SQUARE} a", "b"])
+    assert "no installed font has 我; boxes are drawn" in caplog.text
+
+
+def test_a_font_is_found_for_chinese(english, tmp_path):
+    families, words = letters.drawable(["我 a"])
+    if len(families) == 1:
+        pytest.skip("no Chinese font is installed")
+    assert words == ["我 a"]
+    output.save(explain(english, "我 a"), tmp_path / "one.png")  # a missing glyph would warn, and so fail
+
+
+def run(capsys, *arguments):
+    cli.main(["explain", *map(str, arguments)])
+    return capsys.readouterr().out
+
+
+def test_files_are_written_in_grey_and_are_the_same_again(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("one.png", "one.svg", "one.html"):
+        out = run(capsys, folder, ENGLISH, "--out", name)
+        assert out.splitlines()[-1] == f"file        {name}"
+        first = (tmp_path / name).read_bytes()
+        run(capsys, folder, ENGLISH, "--out", name)
+        assert (tmp_path / name).read_bytes() == first
+    with Image.open("one.png") as picture:
+        assert picture.mode == "L" and picture.width > 900
+    ElementTree.parse("one.svg")
+    page = (tmp_path / "one.html").read_text()
+    assert "data:image/png;base64," in page and "position-position" in page and 'src="http' not in page
+    assert json.loads(run(capsys, folder, ENGLISH, "--json", "--out", "one.png"))["file"] == "one.png"
+
+
+def test_another_ending_is_refused_before_the_model_is_read(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["explain", "nowhere", "a film", "--out", "one.pdf"])
+    assert stopped.value.code == 2
+    assert "one.pdf: an explanation is written as .png, .svg, .html" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"\.pdf"):
+        output.checked("one.pdf")
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_terminal_fits_and_has_no_control_characters(folder, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    out = run(capsys, folder, "我 warm \x1b[31m film " + "x" * 60 + " a")
+    assert max(map(cell_len, out.splitlines())) <= int(columns)
+    assert not CONTROL.search(out)
+    assert re.search(r"^heads       layer 1: ", out, re.M) and re.search(
+        r"^scores      of layer 1, shares in %", out, re.M
+    )
+    assert "rho" in out
+
+
+def test_terminal_prints_rho_under_its_heading_in_cells(folder, capsys):
+    lines = run(capsys, folder, "我 warm").splitlines()
+    end = lines[2].index("rho") + 3
+    found = explain(predict.load(folder), "我 warm")
+    for line, rho in zip(lines[3:5], found.similarity, strict=True):
+        wide = cell_len(line) - len(line)
+        assert line[: end - wide].endswith(f"{rho:5.2f}")
+
+
+def test_explain_is_public():
+    assert vnait.explain is explain

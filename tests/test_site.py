@@ -1,0 +1,118 @@
+"""The documentation site: built strictly, whole, and with nothing from another machine."""
+
+import importlib.util
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mkdocs.exceptions import Abort
+from PIL import Image
+
+import vnait
+from vnait import cli
+
+ROOT = Path(__file__).parent.parent
+APART = ("METHODS", "coordinates", "encodings", "inputs")  # pages of their own
+LOADED = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
+
+
+def site_module():
+    spec = importlib.util.spec_from_file_location("site_builder", ROOT / "docs" / "site.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SITE = site_module()
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """The pages that the site is built from, to be changed."""
+    for pattern in (*SITE.PAGES, "mkdocs.yml"):
+        for path in ROOT.glob(pattern):
+            target = tmp_path / "checkout" / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+    return tmp_path / "checkout"
+
+
+@pytest.mark.slow
+def test_the_site_is_whole_and_asks_no_other_machine(tmp_path):
+    SITE.main(tmp_path / "site")
+    pages = {str(path.relative_to(tmp_path / "site")): path.read_text() for path in (tmp_path / "site").rglob("*.html")}
+    assert {"index.html", "docs/concepts.html", "docs/faithfulness.html", "studies/index.html"} <= set(pages)
+    assert {f"docs/decisions/{path.stem}.html" for path in ROOT.glob("docs/decisions/*.md")} <= set(pages)
+    public = pages["reference/public.html"]
+    assert all(f'id="{name.lower()}"' in public for name in vnait.__all__ if name not in APART)
+    assert all(name in pages["reference/methods.html"] for name in vnait.METHODS)
+    assert "vnait draw" in pages["reference/commands.html"]
+    assert [found for text in pages.values() for found in LOADED.findall(text)] == []
+    styles = "".join(path.read_text() for path in (tmp_path / "site").rglob("*.css"))
+    assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", styles)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        ("[gone](missing.md)", "missing.md"),
+        ("[part](concepts.md#no-such-part)", "no-such-part"),
+        ("![gone](figures/missing.png)", "missing.png"),
+        (None, "stray.md"),
+    ],
+)
+def test_what_is_broken_stops_the_build(checkout, tmp_path, page, says, monkeypatch, caplog):
+    """A link, an anchor, a picture, and a page that the navigation leaves out."""
+    monkeypatch.setattr(SITE, "reference", lambda: dict.fromkeys(REFERENCE, "# here"))  # as is; it takes the longest
+    target = checkout / "docs" / ("extending.md" if page else "stray.md")
+    target.write_text(f"# A page\n\n{page or ''}\n")
+    with pytest.raises(Abort):
+        SITE.main(tmp_path / "site", checkout)
+    assert says in caplog.text
+
+
+REFERENCE = ("public.md", "coordinates.md", "encodings.md", "inputs.md", "methods.md", "commands.md")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", sorted(path.name for path in (ROOT / "docs" / "figures").glob("*.png")))
+def test_a_figure_is_what_its_command_draws(figure, tmp_path, monkeypatch):
+    """To a few grey levels on average: fonts and matplotlib differ between machines."""
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md"))
+    (command,) = [
+        line for line in re.findall(r"`vnait (draw [^`]+)`", pages) if line.endswith(f"docs/figures/{figure}")
+    ]
+    monkeypatch.chdir(tmp_path)
+    cli.main(shlex.split(command))
+    kept, new = (np.asarray(Image.open(root / "docs/figures" / figure), dtype=float) for root in (ROOT, tmp_path))
+    assert kept.shape == new.shape
+    assert np.abs(kept - new).mean() < 3
+
+
+@pytest.mark.parametrize(
+    ("docstring", "markdown"),
+    [
+        ("One line\nthat goes on: a_b * c.", r"One line that goes on: a\_b \* c."),
+        ("`a_b` < c", r"`a_b` \< c"),
+        (">>> 1 + 1\n2", "```pycon\n>>> 1 + 1\n2\n```"),
+        ("    text -> ids", "```text\ntext -> ids\n```"),
+        (
+            'one     its meaning\n        that goes on\nother   "a"   first\n        "b"   second',
+            '| name | meaning |\n|---|---|\n| `one` | its meaning that goes on |\n| `other` | "a"   first<br>"b"   second |',
+        ),
+        ("call (it) -> this;  or that", r"call (it) -\> this;  or that"),
+    ],
+)
+def test_a_docstring_is_read_as_it_is_written(docstring, markdown):
+    assert SITE.block(docstring) == markdown
+
+
+def test_a_signature_is_shown_as_it_is_called():
+    assert SITE.signature("vnait.detach", vnait.detach).startswith("```python\nvnait.detach(model")
+    long = SITE.signature("vnait.build", vnait.build)
+    assert "    method: str | Method,\n    *,\n    dim: int,\n" in long
+    assert long.endswith(") -> Method\n```")
