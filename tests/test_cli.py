@@ -244,7 +244,8 @@ def test_explain(home, said, document):
     assert "method      vnait: " in out and "enters      joins the semantic vectors" in out and "parameters  " in out
     found = document("explain", "model", "a good zyx film")
     assert found["tokens"] == ["a", "good", "zyx", "film"] and found["known"] == [True, True, False, True]
-    assert len(found["coordinates"]) == len(found["gaps"]) == len(found["similarity"]) == 4 and found["method"] == "vnait"
+    assert len(found["coordinates"]) == len(found["gaps"]) == len(found["similarity"]) == 4
+    assert found["method"] == "vnait"
 
 
 def test_explain_lines_up_wide_characters(home, said):

@@ -80,6 +80,9 @@ def test_a_missing_need_leaves_the_arm_out(tmp_path: Path) -> None:
     needing = replace(STUDY, needs={"without": "module:no_such_module"})
     found = study.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
     assert found.arms == ["with"]
+    study.run([STUDY], quick=True, path=tmp_path / "records.jsonl", jobs=1)
+    again = study.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
+    assert again.arms == ["with", "without"], "records that are there are read, whatever the machine lacks"
 
 
 @pytest.mark.parametrize("name", studies.NAMES)

@@ -229,13 +229,14 @@ def run(
     """Every arm of every study with every seed, one core a cell; what `path` holds already is not run again. Findings by study."""
     from joblib import Parallel, delayed
 
+    done = {record.key for record in records.read(path)} if Path(path).is_file() else set()
     cells = {
         key(study, arm, seed, budget): (study, arm, seed, budget)
         for study in studies
         for budget in [study.quick if quick else study.full]
         for arm in study.arms
-        if missing(study.needs.get(arm)) is None
         for seed in range(budget.seeds)
+        if key(study, arm, seed, budget) in done or missing(study.needs.get(arm)) is None
     }
 
     def results(left: list[tuple[Study, str, int, Budget]]) -> Iterator[Record]:

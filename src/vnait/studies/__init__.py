@@ -100,6 +100,9 @@ def draw(one: Study, found: Findings, folder: Path) -> Path | None:
 
 def _say_missing(chosen: Sequence[Study]) -> None:
     for one in chosen:
+        reasons: dict[str, list[str]] = {}
         for arm, need in one.needs.items():
             if reason := study.missing(need):
-                logger.warning("%s: %s is left out: %s", one.name, arm, reason)
+                reasons.setdefault(reason, []).append(arm)
+        for reason, arms in reasons.items():
+            logger.warning("%s: %s can't run: %s", one.name, "; ".join(arms), reason)
