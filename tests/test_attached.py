@@ -39,7 +39,7 @@ from vnait.attached.attaching import attached_owners
 from vnait.attached.finding import owners_of
 from vnait.attached.old import Rows, Waves, running
 from vnait.attached.telling import Attached
-from vnait.coordinates import Index, Running
+from vnait.coordinates import Index, Jitter, Running, Saturating
 from vnait.encodings import Rotary, Silent, Sinusoid, Slopes
 from vnait.injection import LogLength
 
@@ -60,7 +60,11 @@ def sides(model: nn.Module) -> list[Attached]:
 
 def always(method: Method) -> None:
     """Nothing is drawn in training."""
-    method.coordinates.shift = 0.0
+    for part in method.coordinates.modules():
+        if isinstance(part, Jitter):
+            part.shift = 0.0
+        if isinstance(part, Saturating):
+            part.stretch = 1.0
     for view in method.inputs.views:
         view.dropout = 0.0
 

@@ -172,7 +172,7 @@ STUDY = Study(
     ],
     claims=[judge_low, judge_pruned, judge_range, judge_scales],
     full=Budget(seeds=3, steps=500),
-    quick=Budget(seeds=2, steps=500),
+    quick=Budget(seeds=1, steps=500),
     run=run,
     draw=draw,
 )
