@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import jaxtyping
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
+from PIL import Image
 
 # Before anything imports vnait: every annotation with a shape is checked at every call. Not in vnait.model: there, transformers makes
 # a dataclass of the configuration, and the check reads its __init__ before it has its arguments.
@@ -80,3 +84,14 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if count := config.stash[EXAMPLES][0]:
         terminalreporter.write_line(f"coordinates: {count:,} Hypothesis examples ran")
+
+
+def same_picture(one: Path, two: Path) -> bool:
+    """A PNG or an SVG drawn twice: matplotlib's layout is solved in an order that differs, and so does its last digit."""
+    if one.suffix == ".png":
+        first, second = (np.asarray(Image.open(path), dtype=float) for path in (one, two))
+        return first.shape == second.shape and float(np.abs(first - second).mean()) < 0.5
+    number = r"-?\d+\.?\d*(?:e-?\d+)?"
+    first, second = (path.read_text(encoding="utf-8") for path in (one, two))
+    values = [np.array(re.findall(number, text), dtype=float) for text in (first, second)]
+    return re.split(number, first) == re.split(number, second) and np.allclose(*values, atol=1e-3)

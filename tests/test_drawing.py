@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 import vnait
+from conftest import same_picture
 from vnait import cli, drawing, predict
 from vnait.drawing.telling import decay, kernel, tell
 from vnait.encodings import Rotary, Sinusoid, Slopes, Sum
@@ -164,8 +165,10 @@ def test_a_file_is_written_whole_and_the_same_again(tmp_path, ending):
     for name in ("one", "two"):
         drawing.save(drawing.figure([shown("rope")]), tmp_path / f"{name}.{ending}")
     one, two = (tmp_path / f"{name}.{ending}" for name in ("one", "two"))
-    assert one.read_bytes() == two.read_bytes()
+    assert same_picture(one, two)
     assert sorted(tmp_path.iterdir()) == [one, two]
+    drawing.save(drawing.figure([shown("sinusoidal")]), tmp_path / f"other.{ending}")
+    assert not same_picture(one, tmp_path / f"other.{ending}")
     assert one.read_bytes().startswith(b"\x89PNG" if ending == "png" else b"<?xml")
 
 

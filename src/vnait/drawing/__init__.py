@@ -68,7 +68,7 @@ def titles(drawn: Figure) -> list[list[str]]:
 
 
 def save(drawn: Figure, path: str | Path) -> None:
-    """Write a figure as .png or .svg, whole or not at all; the same figure gives the same bytes."""
+    """Write a figure as .png or .svg, whole or not at all; twice the same, but for the layout's rounding."""
     path = checked(path)
     with whole_file(path) as draft, matplotlib.rc_context({"svg.hashsalt": "vnait"}):
         if path.suffix == ".svg":
