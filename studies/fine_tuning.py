@@ -9,9 +9,10 @@ place. One budget for all, nothing chosen on a test row. Records go to studies/r
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from vnait import record as records
 from vnait import text as texts
@@ -25,6 +26,7 @@ PATH = Path(__file__).parent / "records" / "fine_tuning" / "records.jsonl"
 SETTING = Run(steps=100, batch_size=16, learning_rate=1e-4, max_length=256, validation=0, refit=0)
 TESTED = 600  # rows of a test file, the first ones (BBC News has more; TREC and CoLA are whole)
 
+T = TypeVar("T")
 Cell = tuple[str, str, int, int]  # method, set, shots, seed
 
 
@@ -42,6 +44,16 @@ def run_cell(cell: Cell, base: Base, data: Path) -> Record:
     assert record is not None
     facts = {**record.data, "name": name, "shots": shots, "vectors": Path(base.source).name}
     return replace(record, key=key(cell, base), data=facts, run={**record.run, "base": Path(base.source).name})
+
+
+def one_by_one(path: Path, cells: Mapping[str, T], run: Callable[[T], Record]) -> None:
+    """Run what `path` does not hold yet, on one core, and say how far it is."""
+
+    def results(left: list[T]) -> Iterator[Record]:
+        with one_thread():
+            yield from map(run, left)
+
+    records.resumed(path, cells, results, lambda done, total, record: print(f"{done} of {total}", flush=True))
 
 
 def main() -> None:
@@ -65,12 +77,7 @@ def main() -> None:
         for cell in [(method, name, shots, seed)]
     }
 
-    def results(left: list[Cell]) -> Iterator[Record]:
-        with one_thread():
-            for cell in left:
-                yield run_cell(cell, base, Path(data))
-
-    records.resumed(PATH, cells, results, lambda done, total, record: print(f"{done} of {total}", flush=True))
+    one_by_one(PATH, cells, lambda cell: run_cell(cell, base, Path(data)))
 
 
 if __name__ == "__main__":

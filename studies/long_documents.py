@@ -10,12 +10,12 @@ DIR has bbc_news (train.csv, test.csv) and wikitext2 (train.txt, test.txt). Reco
 
 import argparse
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import numpy as np
+from fine_tuning import one_by_one
 
 from vnait import record as records
 from vnait import text as texts
@@ -23,7 +23,6 @@ from vnait.bases import OWN, Base
 from vnait.predict import Fitted
 from vnait.record import Record
 from vnait.text import Table, read
-from vnait.threads import one_thread
 from vnait.train import Run, fit
 
 PATH = Path(__file__).parent / "records" / "long_documents" / "records.jsonl"
@@ -102,12 +101,7 @@ def main() -> None:
         for cell in [(method, shots, seed)]
     }
 
-    def results(left: list[Cell]) -> Iterator[Record]:
-        with one_thread():
-            for cell in left:
-                yield run_cell(cell, base, Path(data))
-
-    records.resumed(PATH, cells, results, lambda done, total, record: print(f"{done} of {total}", flush=True))
+    one_by_one(PATH, cells, lambda cell: run_cell(cell, base, Path(data)))
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def compare_command(
     with _bar(quiet, "comparing") as move:
         found = compare(
             table,
-            methods=tuple(filter(None, methods.split(","))) or DEFAULT_METHODS,
+            methods=_listed(methods) or DEFAULT_METHODS,
             shots=_shots(shots),
             seeds=seeds,
             test=None if test is None else _read(test, text, label),
