@@ -1,0 +1,51 @@
+"""The command line. Results go to standard output, everything else to standard error; 0 done, 1 a failed run, 2 wrong use."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from vnait.cli import classifying, methods, studying, vectors  # noqa: F401  they put their commands into the app
+from vnait.cli.shared import app
+from vnait.errors import InputError
+
+__all__ = ["app", "main"]
+
+STOPPED = 130  # the exit code of what Ctrl-C ended
+
+# UsageError: typer carries a click of its own, and of its errors only the subclass BadParameter is public.
+_WRONG_USE: Any = typer.BadParameter.__mro__[1]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    try:
+        typed = shlex.join(["vnait", *(sys.argv[1:] if arguments is None else arguments)])
+        code = app(args=arguments, standalone_mode=False, obj=typed)  # typer catches Ctrl-C itself
+    except (typer.Abort, KeyboardInterrupt):
+        code = STOPPED
+    except _WRONG_USE as error:
+        message = error.format_message().rstrip(".")  # empty where the help was shown instead
+        sys.exit(_said(f"{message}; see --help.", 2) if message else 2)
+    except InputError as error:
+        sys.exit(_said(error, 2))
+    except BrokenPipeError:
+        sys.stderr.close()  # a reader such as `head` has seen enough
+        sys.exit(0)
+    except OSError as error:
+        sys.exit(_said(error, 2))
+    except (FloatingPointError, MemoryError) as error:
+        sys.exit(_said(error, 1))
+    if code == STOPPED:
+        sys.exit(_said("stopped; what was finished is kept, and the same command goes on from there.", STOPPED))
+    if code:
+        sys.exit(code)
+
+
+def _said(error: object, code: int) -> int:
+    print(f"vnait: {' '.join(str(error).split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,271 @@
+"""Commands on labelled text: compare, train, predict, explain."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vnait import terminal
+from vnait.cli.shared import (
+    AsJson,
+    Data,
+    Label,
+    LearningRate,
+    MaxLength,
+    Quiet,
+    Steps,
+    Text,
+    Tokenization,
+    VectorFile,
+    app,
+    bar,
+    listed,
+    moved,
+    notes,
+    print_json,
+    read_table,
+    run_of,
+    words_of,
+)
+from vnait.errors import InputError
+
+if TYPE_CHECKING:
+    from vnait.record import Record
+
+DEFAULT_DATA = "builtin:polarity"
+
+
+@app.command("compare")
+def compare_command(
+    context: typer.Context,
+    data: Data = DEFAULT_DATA,
+    *,
+    text: Text = "text",
+    label: Label = "label",
+    test: Annotated[
+        str | None, typer.Option("--test", help="A file of test rows. Without: 30 % held out by each seed.")
+    ] = None,
+    methods: Annotated[str, typer.Option("--methods", help="Names from `vnait list`, with commas.")] = "",
+    shots: Annotated[str, typer.Option("--shots", help="Rows a class to learn from, with commas, or all.")] = "all",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 5,
+    out: Annotated[Path | None, typer.Option("--out", help="Where records and the winner go.")] = None,
+    reference: Annotated[
+        str | None, typer.Option("--reference", help="The method that others are paired with.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one a core.")] = None,
+    backend: Annotated[str, typer.Option("--backend", help="local or ray.")] = "local",
+    vectors: VectorFile = None,
+    tokens: Tokenization = "words",
+    steps: Steps = None,
+    max_length: MaxLength = 512,
+    learning_rate: LearningRate = 1e-3,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare positional methods and two baselines on labelled text; keep the best model, and write a report of it all."""
+    notes(quiet)
+    from vnait.comparison import DEFAULT_METHODS, compare
+
+    table = read_table(data, text, label)
+    folder = out or Path("runs") / _short(data)
+    run = run_of(steps=steps, max_length=max_length, learning_rate=learning_rate)
+    with bar(quiet, "comparing") as move:
+        found = compare(
+            table,
+            methods=listed(methods) or DEFAULT_METHODS,
+            shots=_shots(shots),
+            seeds=seeds,
+            test=None if test is None else read_table(test, text, label),
+            out=folder,
+            vectors=vectors,
+            tokenization=tokens,
+            run=run,
+            reference=reference,
+            jobs=jobs,
+            backend=backend,
+            watch=lambda done, total, record: move(done, total, _cell_note(record)),
+            command=context.obj,
+        )
+    report = found.report()
+    if as_json:
+        print_json(
+            {
+                "rows": found.rows,
+                "paired": found.paired,
+                "best": found.best,
+                "records": str(found.path),
+                "model": str(folder / "model"),
+                "report": str(report),
+            }
+        )
+        return
+    terminal.show_comparison(found, table)
+    print(f"\nbest on validation: {found.best}\nmodel: {folder / 'model'}\nrecords: {found.path}\nreport: {report}")
+
+
+def _shots(given: str) -> tuple[int | str, ...]:
+    parts = [part.strip() for part in given.split(",") if part.strip()]
+    wrong = next((part for part in parts if part != "all" and not part.isdigit()), None)
+    if wrong is not None:
+        raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows a class nor all.")
+    return tuple(part if part == "all" else int(part) for part in parts)
+
+
+def _short(source: str) -> str:
+    """A folder's name for a source: reviews for data/reviews.csv, org-name for hf:org/name."""
+    kind, colon, name = source.partition(":")
+    if colon and kind in ("hf", "builtin"):
+        return name.replace(":", "-").replace("/", "-").strip("-")
+    return Path(source).name.split(".")[0]
+
+
+def _cell_note(record: Record | None) -> str:
+    return "" if record is None else f"{record.method} {record.metrics['accuracy']:.3f}"
+
+
+@app.command("train")
+def train_command(
+    data: Data,
+    *,
+    out: Annotated[Path, typer.Option("--out", help="The model's folder.")],
+    method: Annotated[
+        str, typer.Option("--method", help="A name from `vnait list`; with --base also own, its own positions.")
+    ] = "vnait",
+    base: Annotated[
+        str | None, typer.Option("--base", help="A pretrained encoder to fine-tune: a folder, or a name on the hub.")
+    ] = None,
+    text: Text = "text",
+    label: Label = "label",
+    test: Annotated[str | None, typer.Option("--test", help="A file of test rows.")] = None,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    vectors: VectorFile = None,
+    tune_vectors: Annotated[bool, typer.Option("--tune-vectors", help="Train the semantic vectors too.")] = False,
+    tokens: Tokenization = "words",
+    steps: Steps = None,
+    max_length: MaxLength = 512,
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", help="Without: 1e-3, and 1e-4 with --base.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train one classifier, or fine-tune a pretrained one. A training that was killed goes on where it was."""
+    notes(quiet)
+    from vnait import card as cards
+    from vnait.predict import check_replaceable
+    from vnait.text import summary
+    from vnait.train import fit, forget
+
+    check_replaceable(out)
+    if base is not None and (vectors is not None or tune_vectors or tokens != "words"):
+        raise InputError("--base brings its own vectors and tokens; leave --vectors, --tune-vectors and --tokens out.")
+    run = run_of(steps=steps, max_length=max_length, learning_rate=learning_rate or (1e-3 if base is None else 1e-4))
+    run = replace(run, method=method, seed=seed, tune_vectors=tune_vectors, base=base)
+    table = read_table(data, text, label)
+    tests = None if test is None else read_table(test, text, label)
+    words = words_of(table.texts, base=base, vectors=vectors, tokens=tokens, seed=seed)
+    checkpoints = out.with_name(out.name + ".checkpoints")
+    with bar(quiet, f"training {method}") as move:
+        fitted = fit(run, table, words, test=tests, checkpoints=checkpoints, watch=lambda status: moved(move, status))
+    assert fitted.record is not None
+    fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokens))})
+    forget(checkpoints, fitted)
+    if as_json:
+        print_json({"model": str(out), "record": asdict(fitted.record)})
+        return
+    terminal.show_scores(fitted.record)
+    print(f"model: {out}")
+
+
+@app.command("predict")
+def predict_command(
+    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    data: Annotated[str, typer.Argument(help="A file with a column of texts, or - for lines of standard input.")],
+    *,
+    text: Text = "text",
+    out: Annotated[Path | None, typer.Option("--out", help="A CSV file. Without: standard output.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add a label and the probability of each class to every text, in the order given."""
+    notes(quiet)
+    from vnait.files import whole_file
+    from vnait.predict import load
+    from vnait.text import encode, report_unknown
+
+    fitted = load(model)
+    given = _lines(sys.stdin.buffer) if data == "-" else read_table(data, text, None).texts
+    report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=sys.maxsize))
+    probabilities = fitted.probabilities(given)
+    column = "text" if text == "label" or text.startswith("probability_") else text  # the answers need these names
+    rows = [
+        {column: words, "label": fitted.classes[int(row.argmax())]}
+        | {f"probability_{name}": round(float(value), 6) for name, value in zip(fitted.classes, row, strict=True)}
+        for words, row in zip(given, probabilities, strict=True)
+    ]
+    if as_json:
+        print_json({"rows": rows})
+    elif out is None:
+        _write_csv(sys.stdout, rows)
+    else:
+        with whole_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+            _write_csv(file, rows)
+        print(f"{len(rows)} rows: {out}")
+
+
+def _lines(file: Any) -> list[str]:
+    """The lines of a binary file; a text stream would take broken bytes for half characters in some locales."""
+    lines: list[str] = []
+    for number, line in enumerate(file, 1):
+        try:
+            lines.append(line.decode().rstrip("\r\n"))
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"standard input is not UTF-8: line {number} holds the byte 0x{line[error.start]:02x}; convert it first."
+            ) from error
+    if not any(line.strip() for line in lines):
+        raise InputError("standard input has no text; give one text a line.")
+    return lines
+
+
+def _write_csv(file: Any, rows: list[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+@app.command("explain")
+def explain_command(
+    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    text: Annotated[str, typer.Argument(help="One text.")],
+    *,
+    out: Annotated[Path | None, typer.Option("--out", help="A .png, .svg or .html file to draw it in.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show each token's coordinate, gap and rho, what kinds of heads read them, and the positional method that is active."""
+    notes(quiet=False)
+    from vnait.explanation import explain
+    from vnait.predict import load
+
+    if out is not None:
+        from vnait.explanation import output
+
+        output.checked(out)
+    if not text.strip():
+        raise InputError("the text is empty; give some words to explain.")
+    if any("\ud800" <= mark <= "\udfff" for mark in text):
+        raise InputError("the text is not UTF-8; give it in UTF-8.")
+    explanation = explain(load(model), text)
+    if out is not None:
+        output.save(explanation, out)
+    if as_json:
+        print_json(explanation.facts() | ({} if out is None else {"file": str(out)}))
+    else:
+        terminal.show_explanation(explanation)
+        if out is not None:
+            print(f"file        {out}")

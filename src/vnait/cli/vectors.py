@@ -1,0 +1,64 @@
+"""Commands on semantic vectors: vectors train, info, convert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vnait.cli.shared import AsJson, Data, Text, Tokenization, app, notes, print_facts, read_table
+
+if TYPE_CHECKING:
+    pass
+
+vectors_app = typer.Typer(help="Semantic vectors: train, inspect and convert them.", no_args_is_help=True)
+app.add_typer(vectors_app, name="vectors")
+
+
+@vectors_app.command("train")
+def vectors_train_command(
+    data: Data,
+    *,
+    out: Annotated[Path, typer.Option("--out", help="A .bin, .txt, .vec or .kv file.")],
+    text: Text = "text",
+    dim: Annotated[int, typer.Option("--dim", min=1, help="Width of the vectors.")] = 96,
+    epochs: Annotated[int, typer.Option("--epochs", min=1)] = 20,
+    min_count: Annotated[int, typer.Option("--min-count", min=1, help="Rarer words are left out.")] = 2,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    tokens: Tokenization = "words",
+    as_json: AsJson = False,
+) -> None:
+    """Train Word2Vec on a column of texts."""
+    notes(quiet=False)
+    from vnait import text as texts
+    from vnait import vectors
+
+    table = read_table(data, text, None)
+    sentences = texts.words(table.texts, tokens)
+    learned = vectors.train(sentences, dim=dim, epochs=epochs, min_count=min_count, seed=seed)
+    vectors.save(learned, out)
+    print_facts({"words": len(learned.words), "dim": learned.dim, "texts": len(table), "file": str(out)}, as_json)
+
+
+@vectors_app.command("info")
+def vectors_info_command(
+    path: Annotated[str, typer.Argument(help="A vector file.")], *, as_json: AsJson = False
+) -> None:
+    """Say what is in a vector file."""
+    from vnait import vectors
+
+    print_facts(vectors.info(path), as_json)
+
+
+@vectors_app.command("convert")
+def vectors_convert_command(
+    source: Annotated[str, typer.Argument(help="A vector file of any known format.")],
+    target: Annotated[str, typer.Argument(help="A .bin, .txt, .vec or .kv file.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Write a vector file in another format."""
+    from vnait import vectors
+
+    print_facts(vectors.convert(source, target), as_json)
