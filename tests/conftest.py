@@ -92,6 +92,7 @@ def same_picture(one: Path, two: Path) -> bool:
         first, second = (np.asarray(Image.open(path), dtype=float) for path in (one, two))
         return first.shape == second.shape and float(np.abs(first - second).mean()) < 0.5
     number = r"-?\d+\.?\d*(?:e-?\d+)?"
-    first, second = (path.read_text(encoding="utf-8") for path in (one, two))
+    # The names of clip paths and markers are hashes of what they hold, digits of the layout among it.
+    first, second = (re.sub(r"\b[pmh][0-9a-f]{10}\b", "name", path.read_text(encoding="utf-8")) for path in (one, two))
     values = [np.array(re.findall(number, text), dtype=float) for text in (first, second)]
     return re.split(number, first) == re.split(number, second) and np.allclose(*values, atol=1e-3)
