@@ -12,9 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+
 from vnait import study
 from vnait.errors import InputError
 from vnait.files import whole_file
+from vnait.studies.figures import STYLE
 from vnait.studies.suites import SUITES
 from vnait.study import Findings, Study
 
@@ -93,7 +96,7 @@ def draw(one: Study, found: Findings, folder: Path) -> Path | None:
     if any(arm not in found for arm in one.arms):
         return None
     path = folder / f"{one.name}.png"
-    with whole_file(path) as draft:
+    with whole_file(path) as draft, matplotlib.rc_context(STYLE):
         one.draw(found).savefig(draft, dpi=110, format="png", metadata={"Software": None})
     return path
 

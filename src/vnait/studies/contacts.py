@@ -10,19 +10,16 @@ The chains are generated, and denser in contacts than proteins are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from matplotlib.figure import Figure
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from vnait.encodings import Contacts, Relative, Slopes
+from vnait.studies.figures import bars, lines, panels
 from vnait.studies.training import descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LENGTH, CHANNELS, RATE, NOISE = 80, 48, 0.12, 1.0
 NEAR, FAR = 6, 24  # separations from which pairs are scored at all, and from which they count as far
@@ -227,35 +224,20 @@ def judge_map(found: Findings) -> Verdict:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    shown = [bias for bias in BIASES if bias != "true map"]
-    for row, (family, style) in enumerate(zip(FAMILIES, ("-", "--", ":"), strict=True)):
-        left.plot(
-            range(1, LENGTH), found.curve(f"{family}, none", "frequency").mean(0), style, color="black", label=family
-        )
-        for column, (bias, hatch) in enumerate(zip(shown, ("", "//", "..", "xx", "\\\\", "oo"), strict=True)):
-            values, place = found.values(f"{family}, {bias}", "precision"), row + (column - 2.5) * 0.15
-            look = {"color": "lightgray", "edgecolor": "black", "hatch": hatch, "label": bias if row == 0 else None}
-            right.bar(place, sum(values) / len(values), 0.14, **look)
-            right.plot([place] * len(values), values, "k.", ms=3)
+    figure, (left, right) = panels(1, 1)
+    far = {family: found.curve(f"{family}, none", "frequency").mean(0) for family in FAMILIES}
+    lines(left, range(1, LENGTH), far, marker="")
     left.axvline(FAR, color="gray", lw=1)
-    left.set(
-        xlabel="separation on the chain (residues); far from the grey line on", ylabel="share of pairs that touch, P(s)"
-    )
-    left.set(ylim=(0, 1))
-    left.legend(fontsize=8)
+    left.set(ylabel="share of pairs that touch, P(s)", ylim=(0, 1), title="the families' contacts")
+    left.set(xlabel="separation on the chain (residues); far from the grey line on")
+    left.legend()
+    shown = [bias for bias in BIASES if bias != "true map"]
+    own = {bias: [found.values(f"{family}, {bias}", "precision") for family in FAMILIES] for bias in shown}
+    bars(right, list(FAMILIES), own)
     right.axhline(RATE, color="black", ls=":", lw=1)
-    right.set(
-        xticks=range(3),
-        xticklabels=list(FAMILIES),
-        ylabel="average precision (far pairs)",
-        ylim=(0, 0.85),
-    )
-    right.set_title(f"mean, a dot a seed (n={len(found.values('walk, none', 'area'))}); chance dotted", fontsize=10)
-    right.legend(fontsize=8, ncols=3, loc="upper center")
+    right.set(ylabel="average precision (far pairs)", ylim=(0, 0.85))
+    right.set(title=f"mean, a dot a seed (n={len(found.values('walk, none', 'area'))}); chance dotted")
+    right.legend(ncols=3, loc="upper center")
     return figure
 
 
