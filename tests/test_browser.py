@@ -2,74 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from browsing import CHROMIUM, Tab, started
 from test_report import EVIL, folder_of
 from vnait import report, studies
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync")
-QUIET += ("--disable-background-networking", "--disable-component-update")
 SECONDS = 3
 NAME = f"<b>a</b>{EVIL}"  # of these plotly would make bold letters
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield started
-        started.close()
-
-
-class Tab:
-    """A page that was opened, with what it said and what it asked for."""
-
-    def __init__(self, browser: Any, path: Path, *, width: int = 1280, scheme: str = "light") -> None:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        self.page = context.new_page()
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(path.as_uri())
-
-    def see(self, name: str) -> Any:
-        """A part by its heading, its figures drawn."""
-        part = self.page.locator("section", has=self.page.get_by_role("heading", name=name, exact=True))
-        for plot in part.locator(".plot:visible").all():
-            plot.scroll_into_view_if_needed()
-            plot.locator(".main-svg").first.wait_for()
-        return part
-
-    def see_all(self) -> None:
-        """Every figure, folded ones too."""
-        for summary in self.page.locator("summary").all():
-            summary.click()
-        for name in self.page.locator("h2").all_text_contents():
-            self.see(name)
-
-    def serious(self) -> list[str]:
-        """What axe finds serious or critical."""
-        from axe_playwright_python.sync_playwright import Axe
-
-        found = Axe().run(self.page).response["violations"]
-        return [
-            f"{one['id']}: {node['target']}"
-            for one in found
-            if one["impact"] in ("serious", "critical")
-            for node in one["nodes"]
-        ]
+    with started() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +42,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tab(browser: Any, made: Path) -> Tab:
-    return Tab(browser, made)
+    return Tab(browser, made.as_uri())
 
 
 def test_it_opens_draws_and_asks_nobody(tab: Tab, made: Path) -> None:
@@ -165,7 +116,7 @@ def test_the_mouse_over_a_dot_tells_its_interval(tab: Tab) -> None:
 
 def test_axe_finds_nothing_serious_by_day_or_by_night(browser: Any, made: Path, study: Path) -> None:
     for path in (made, study):
-        opened = Tab(browser, path, scheme="dark")
+        opened = Tab(browser, path.as_uri(), scheme="dark")
         opened.see_all()
         for theme in (None, "light"):
             shown = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -178,7 +129,7 @@ def test_axe_finds_nothing_serious_by_day_or_by_night(browser: Any, made: Path, 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(width: int, browser: Any, made: Path, study: Path, tmp_path: Path) -> None:
     for path in (made, study):
-        opened = Tab(browser, path, width=width)
+        opened = Tab(browser, path.as_uri(), width=width)
         opened.see_all()
         assert opened.page.evaluate("document.documentElement.scrollWidth") == width
         assert opened.page.screenshot(path=tmp_path / "page.png", full_page=True)
@@ -189,7 +140,7 @@ def test_nothing_is_wider_than_the_screen(width: int, browser: Any, made: Path, 
 
 
 def test_paper_is_light_and_has_every_figure(browser: Any, made: Path) -> None:
-    opened = Tab(browser, made, scheme="dark")
+    opened = Tab(browser, made.as_uri(), scheme="dark")
     opened.page.emulate_media(media="print", color_scheme="dark")
     opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -199,7 +150,7 @@ def test_paper_is_light_and_has_every_figure(browser: Any, made: Path) -> None:
 
 
 def test_a_study_shows_its_verdicts_and_its_figure(browser: Any, study: Path) -> None:
-    opened = Tab(browser, study)
+    opened = Tab(browser, study.as_uri())
     assert opened.said == [] and opened.asked == [study.as_uri()]
     assert opened.page.locator("h2").first.text_content() == "Verdicts"
     picture = opened.page.get_by_role("img", name="The figure of the study hamming")

@@ -26,9 +26,9 @@ from vnait.about import About, call
 from vnait.cli import main
 from vnait.comparison import compare
 from vnait.errors import InputError
+from vnait.page.sections import Section
 from vnait.record import Record
 from vnait.report import answers, comparing, studying
-from vnait.report.sections import Section
 from vnait.results import Results
 from vnait.study import Budget
 from vnait.text import Table, summary

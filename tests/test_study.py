@@ -95,7 +95,7 @@ def test_a_study_says_everything_before_it_runs(name: str) -> None:
     named += [arm for control in one.controls for arm in (control.arm, control.mechanism)]
     assert set(named) <= set(one.arms)
     source = (Path(studies.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
-    assert source.count("\n") < 350, "one sitting"
+    assert source.count("\n") < 200, "one sitting"
 
 
 @pytest.fixture(scope="module")

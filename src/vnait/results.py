@@ -127,6 +127,16 @@ def where(shots: Shots) -> str:
     return "With all labels" if shots == ALL else f"At {shots} labels a class"
 
 
+def inside(shots: Shots) -> str:
+    """`where` inside a sentence.
+
+    >>> inside("all")
+    'with all labels'
+    """
+    told = where(shots)
+    return told[0].lower() + told[1:]
+
+
 def by_size(shots: Sequence[Shots]) -> list[Shots]:
     """From the fewest labels to the most."""
     return sorted(shots, key=lambda count: float("inf") if count == ALL else float(count))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from inspect import getdoc
@@ -51,6 +51,17 @@ class Verdict:
     def __post_init__(self) -> None:
         assert self.word in WORDS, self.word
         assert bool(self.condition) == (self.word == "conditional"), "a condition goes with conditional, and only there"
+
+    @classmethod
+    def among(cls, good: Collection[object], every: Collection[object], found: str, condition: str) -> Verdict:
+        """Confirmed where all are good, refuted where none is, else conditional.
+
+        >>> Verdict.among(["a"], ["a", "b"], "1 of 2", "it is a").word, Verdict.among([], ["a"], "0 of 1", "it is none").word
+        ('conditional', 'refuted')
+        """
+        if good and len(good) == len(every):
+            return cls("confirmed", found)
+        return cls("conditional", found, condition) if good else cls("refuted", found)
 
 
 class Findings:

@@ -100,6 +100,10 @@ def show_explanation(explanation: Explanation) -> None:
     for words in explanation.enters:
         _named("enters", words)
     print(f"parameters  {explanation.parameters:,}")
+    for number, (first, last, relation) in enumerate(explanation.phrases):
+        inside = sum(explanation.gaps[first + 1 : last + 1]) / (last - first)
+        words = f"{relation}, {tokens[first]} ... {tokens[last]}: gap before it {explanation.gaps[first]:.2f}"
+        _named("" if number else "phrases", f"{words}, mean gap inside {inside:.2f}")
     for layer, kinds in enumerate(explanation.heads, 1):
         _named("heads" if layer == 1 else "", f"layer {layer}: {', '.join(map(str, kinds))}")
     means = {term: 100 * sum(found) / len(found) for term, found in explanation.shares.items() if any(found)}

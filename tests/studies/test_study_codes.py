@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from vnait.studies.codes import COUNT, WIDTH, order, retrieval, shape, told
-from vnait.study import Budget
+from vnait.studies.codes import shape
+from vnait.studies.parts.place_codes import COUNT, WIDTH, told
 
 
 def test_codes_by_hand() -> None:
@@ -20,14 +20,3 @@ def test_residual_finds_the_affine_shifts() -> None:
     assert bits["residual"] > 0.5 and bits["channels"] == 8 and bits["density"] == 0.5
     steps = [(place ^ (place + 1)).bit_count() ** 0.5 for place in range(COUNT - 1)]
     assert torch.allclose(torch.tensor(bits["steps"]), torch.tensor(steps))
-
-
-def test_order_is_learned_by_counting_and_not_from_noise() -> None:
-    torch.manual_seed(0)
-    assert order("linear")["order_all"] == 1
-    assert order("random")["order_far"] < 0.7
-
-
-def test_retrieval_needs_more_than_a_line() -> None:
-    found = retrieval("linear", 0, Budget(steps=100), anywhere=False)
-    assert found["inside"] <= 1 / 61 + 1e-6  # one row at most: the largest score is at an end

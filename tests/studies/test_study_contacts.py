@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Generator
 
-from vnait.studies.contacts import FAMILIES, contents, fixed, frequency, measured, noisy, pairs, touching
+from vnait.studies.contacts import fixed
+from vnait.studies.parts.chains import FAMILIES, contents, frequency, measured, noisy, pairs, touching
 
 
 @pytest.mark.parametrize("family", [*FAMILIES])

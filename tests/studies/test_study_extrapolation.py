@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vnait.studies.extrapolation import READ, TRAINED, codes, losses, read
-from vnait.studies.geometry import geometry, given
-from vnait.studies.training import Reader
+from vnait.studies.extrapolation import codes, read
+from vnait.studies.parts.geometry import geometry, given
+from vnait.studies.parts.letters import READ, TRAINED, losses
+from vnait.studies.parts.training import Reader
 
 
 def test_geometry_of_known_codes() -> None:

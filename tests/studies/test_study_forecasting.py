@@ -6,7 +6,8 @@ import math
 
 import torch
 
-from vnait.studies.forecasting import AHEAD, WINDOW, near, peak, scores, series, share
+from vnait.studies.forecasting import series
+from vnait.studies.parts.combs import AHEAD, WINDOW, near, peak, scores, share
 
 
 def test_scores_by_hand() -> None:

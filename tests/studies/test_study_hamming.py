@@ -7,7 +7,8 @@ from itertools import product
 
 import torch
 
-from vnait.studies.hamming import bits, counts, flipped, law, parity, spelled
+from vnait.studies.hamming import law
+from vnait.studies.parts.syndrome import bits, counts, flipped, parity, spelled
 
 
 def encoded(data: tuple[int, ...]) -> list[int]:

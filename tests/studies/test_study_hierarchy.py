@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from vnait.studies.hierarchy import LENGTH, SEGMENT, both_ways, drawn_lengths, order, reading
+from vnait.studies.hierarchy import both_ways, order, reading
+from vnait.studies.parts.segments import LENGTH, SEGMENT, drawn_lengths
 
 
 def test_f1_by_hand() -> None:

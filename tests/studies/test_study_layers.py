@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from vnait.studies.layers import explained, inside
-from vnait.studies.training import Reader
+from vnait.studies.parts.training import Reader
 
 
 def test_the_probe_reads_what_is_there() -> None:

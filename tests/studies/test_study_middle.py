@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from vnait.coordinates import Span
-from vnait.studies.middle import exact, measured, method, second_half
+from vnait.studies.middle import exact
+from vnait.studies.parts.halves import measured, method, second_half
 from vnait.study import Budget
 
 

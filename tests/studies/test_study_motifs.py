@@ -6,7 +6,8 @@ import math
 
 import torch
 
-from vnait.studies.motifs import letters, planted, reverse_complement, score, starts
+from vnait.studies.motifs import score
+from vnait.studies.parts.dna import letters, planted, reverse_complement, starts
 
 
 def test_score_by_hand() -> None:
@@ -32,7 +33,7 @@ def test_offset_has_a_sign() -> None:
 
 def test_planted_where_said() -> None:
     offsets = torch.tensor([17, -17, 5, 48]).repeat(50)
-    x = planted(offsets, torch.Generator().manual_seed(0))
+    x = planted(letters("TGAC"), letters("GGCA"), offsets, 200, torch.Generator().manual_seed(0))
     first, second = starts(x, letters("TGAC")), starts(x, letters("GGCA"))
     for row, offset in enumerate(offsets.tolist()):
         found = {j - i for i in first[row].nonzero()[:, 0].tolist() for j in second[row].nonzero()[:, 0].tolist()}

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from torch import Generator
 
-from vnait.studies.phrases import area, batches, surprisal
-from vnait.studies.treebank import parsed
+from vnait.studies.parts.gaps import batches
+from vnait.studies.parts.treebank import parsed, surprisal
+from vnait.studies.phrases import area
+from vnait.text.conllu import Tree
 
 # I think that he left , and she stayed
 TREE = [
@@ -21,7 +23,13 @@ TREE = [
     ("she", "PRON", 9, "nsubj"),
     ("stayed", "VERB", 2, "conj"),
 ]
-ONE = parsed([[str(n), word, "_", tag, "_", "_", str(head), rel] for n, (word, tag, head, rel) in enumerate(TREE, 1)])
+
+
+def tree(words: list[tuple[str, str, int, str]]) -> Tree:
+    return Tree(*zip(*((word, tag, head - 1, relation) for word, tag, head, relation in words), strict=True))
+
+
+ONE = parsed(tree(TREE))
 
 
 def test_boundaries_by_hand() -> None:
@@ -48,12 +56,12 @@ def test_area_is_a_count_of_pairs() -> None:
 def test_surprisal_knows_the_pairs() -> None:
     found = surprisal([ONE] * 5, [ONE])[0]
     assert (found < 0.5).all()  # every pair has been seen, after most words the only one
-    backwards = parsed([[str(n), word, "_", "X", "_", "_", "0", "root"] for n, (word, *_) in enumerate(TREE[::-1], 1)])
+    backwards = parsed(tree([(word, "X", 0, "root") for word, *_ in TREE[::-1]]))
     assert (surprisal([ONE] * 5, [backwards])[0] > 2).all()
 
 
 def test_batches_are_of_one_length() -> None:
-    short = parsed([["1", "Go", "_", "VERB", "_", "_", "0", "root"], ["2", "!", "_", "PUNCT", "_", "_", "1", "punct"]])
+    short = parsed(tree([("Go", "VERB", 0, "root"), ("!", "PUNCT", 1, "punct")]))
     draw = batches([ONE, short], Generator().manual_seed(0))
     lengths = [{len(one.words) for one in draw()} for _ in range(20)]
     assert all(len(own) == 1 for own in lengths) and {9} in lengths and {2} in lengths

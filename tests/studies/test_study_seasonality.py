@@ -6,8 +6,8 @@ import math
 
 import torch
 
-from vnait.studies.seasonality import best_period, explained, forecast, generated
-from vnait.studies.series import phases
+from vnait.studies.parts.regression import best_period, explained, forecast
+from vnait.studies.parts.series import generated, phases
 
 
 def test_forecast_sees_no_future() -> None:

@@ -1,36 +1,15 @@
-"""The spectrum study: its shares and its renumbering, by hand."""
+"""The spectrum study: its cosines and its renumbering, by hand."""
 
 from __future__ import annotations
 
 import math
 
-import networkx as nx
 import pytest
 import torch
 from torch import Generator
 
-from vnait.studies.spectrum import codes, graphs, heat, laplacian, law, least_cosine, relabelled, unexplained, whole
-
-
-def test_heat_by_many_small_steps() -> None:
-    matrix = laplacian(nx.path_graph(5))
-    signal = torch.tensor([1.0, 0, 0, 0, 0], dtype=torch.float64)
-    spread = signal.clone()
-    for _ in range(2_000):
-        spread = spread - 1e-3 * matrix @ spread
-    assert torch.allclose(heat(nx.path_graph(5), 2.0) @ signal, spread, atol=1e-3)
-    assert not torch.allclose(heat(nx.path_graph(5), 1.9) @ signal, spread, atol=1e-3)
-
-
-def test_what_eigenvectors_leave_of_noise_that_has_spread() -> None:
-    """Drawn noise comes near the exact share, and the share of a mutant (another time, other vectors) is far from it."""
-    path, random = nx.path_graph(64), Generator().manual_seed(0)
-    drawn = heat(path, 10.0) @ torch.randn(64, 4_000, generator=random, dtype=torch.float64)
-    share = unexplained("spectral", path, 8, drawn, random)
-    assert share == pytest.approx(law(8), rel=0.1)
-    assert unexplained("spectral", path, 8, heat(path, 10.0), random) == pytest.approx(law(8), rel=1e-9)
-    assert unexplained("spectral", path, 8, heat(path, 5.0), random) > 2 * law(8)
-    assert unexplained("sinusoid", path, 8, heat(path, 10.0), random) > 2 * law(8)
+from vnait.studies.parts.graphs import graphs, spectral, whole
+from vnait.studies.spectrum import least_cosine, relabelled
 
 
 def test_cosines_see_one_wrong_vector() -> None:
@@ -46,5 +25,5 @@ def test_new_numbers_of_a_cycle() -> None:
     assert whole(cycle, 8) == 7 and whole(cycle, 9) == 9
     code, projector = relabelled(cycle, Generator().manual_seed(0))
     assert code > 0.1 and projector < 1e-12
-    own = codes("spectral", cycle, 7, torch.eye(1), Generator())[0]
+    own = spectral(cycle, 7)
     assert torch.allclose(own.T @ own / 64, torch.eye(7, dtype=torch.float64), atol=1e-9)

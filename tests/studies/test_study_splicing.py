@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from vnait.studies.introns import LETTERS, introns, letters, put
-from vnait.studies.splicing import Splicer, mass
+from vnait.studies.parts.dna import LETTERS, letters
+from vnait.studies.parts.introns import introns, put, replaced
+from vnait.studies.parts.splicer import Splicer
+from vnait.studies.splicing import mass
 
 
 def test_introns_are_what_they_say() -> None:
@@ -43,3 +45,9 @@ def test_window_is_all_that_sees_the_motif() -> None:
     changed = (model.told(x)[0] - model.told(other)[0]).abs().sum(2) > 0
     assert mass(changed[:, None].float(), torch.tensor([43])).item() == changed.sum().item() == 13
     assert other[0, 39:46].tolist() == [0, *letters("CTGGC").tolist(), 0]
+
+
+def test_replaced_is_a_copy() -> None:
+    x = torch.zeros(2, 6, dtype=torch.long)
+    found = replaced(x, torch.tensor([1, 1]), torch.tensor([0, 3]), "CG")
+    assert found.tolist() == [[0] * 6, [1, 2, 0, 1, 2, 0]] and not x.any()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch import Generator
 
-from vnait.studies.two_axes import CLUTTER, POINTS, SIDE, detection, images, kernel, responses
+from vnait.studies.parts.directions import CLUTTER, POINTS, SIDE, detection, images, responses
+from vnait.studies.two_axes import kernel
 
 
 def rate(channel: int) -> float:
@@ -26,11 +28,12 @@ def test_the_response_by_hand() -> None:
                     total += sum(math.cos((one - other) * away * rate(c)) for c in range(16)) if one != other else 0
         return total / 32 / 56
 
+    separable, rotated, isotropic = (partial(kernel, arm) for arm in ("separable", "rotated", "isotropic"))
     angle = torch.tensor([30.0], dtype=torch.float64)
-    assert responses("separable", angle) == pytest.approx(by_hand(30), abs=1e-12)
-    assert responses("rotated", angle) == pytest.approx(by_hand(75), abs=1e-12)
+    assert responses(separable, angle) == pytest.approx(by_hand(30), abs=1e-12)
+    assert responses(rotated, angle) == pytest.approx(by_hand(75), abs=1e-12)
     assert abs(by_hand(75) - by_hand(30)) > 0.01
-    assert responses("isotropic", angle) == pytest.approx(float(responses("isotropic", 3 * angle)[0, 0]), abs=1e-12)
+    assert responses(isotropic, angle) == pytest.approx(float(responses(isotropic, 3 * angle)[0, 0]), abs=1e-12)
 
 
 def test_the_additive_kernel_by_hand() -> None:

@@ -7,7 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from vnait.encodings import GridTable
-from vnait.studies.vision import DIM, MODELS, Placed, Viewer, changes, cut, framed, grid, placed
+from vnait.studies.parts.viewer import DIM, Placed, Viewer, grid
+from vnait.studies.vision import MODELS, changes, framed, placed
 
 
 def model(arm: str) -> Viewer:
@@ -45,8 +46,3 @@ def test_padding_and_pooling(arm: str) -> None:
     places = placed(grid(canvas))["scaled" if arm == "learned" else "counted"]
     moved = float((own(canvas, places, keep) - own(images, grid(images))).abs().max())
     assert (moved < 1e-12) == (arm in ("relative", "axial", "none"))
-
-
-def test_patches() -> None:
-    assert cut(0, turned=False)["error"] < 1e-12 < 0.1 < cut(0, turned=True)["error"]
-    assert cut(0, turned=False)["unread"] == pytest.approx(1 - 12 * 20 / (13 * 21))

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from vnait.cli import classifying, methods, studying, vectors  # noqa: F401  they put their commands into the app
+from vnait.cli import classifying, methods, playing, studying, vectors  # noqa: F401  they put their commands into the app
 from vnait.cli.shared import app
 from vnait.errors import InputError
 

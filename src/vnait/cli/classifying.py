@@ -242,8 +242,12 @@ def _write_csv(file: Any, rows: list[dict[str, Any]]) -> None:
 @app.command("explain")
 def explain_command(
     model: Annotated[Path, typer.Argument(help="A model's folder.")],
-    text: Annotated[str, typer.Argument(help="One text.")],
+    text: Annotated[str | None, typer.Argument(help="One text.")] = None,
     *,
+    conllu: Annotated[
+        Path | None, typer.Option("--conllu", help="A CoNLL-U file instead: its phrases and arcs are shown, too.")
+    ] = None,
+    sentence: Annotated[int, typer.Option("--sentence", min=1, help="Which sentence of that file.")] = 1,
     out: Annotated[Path | None, typer.Option("--out", help="A .png, .svg or .html file to draw it in.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -251,16 +255,17 @@ def explain_command(
     notes(quiet=False)
     from vnait.explanation import explain
     from vnait.predict import load
+    from vnait.text.conllu import tree
 
     if out is not None:
         from vnait.explanation import output
 
         output.checked(out)
-    if not text.strip():
-        raise InputError("the text is empty; give some words to explain.")
-    if any("\ud800" <= mark <= "\udfff" for mark in text):
-        raise InputError("the text is not UTF-8; give it in UTF-8.")
-    explanation = explain(load(model), text)
+    if (text is None) == (conllu is None):
+        raise InputError("give one text, or a sentence of a file with --conllu.")
+    given = tree(conllu, sentence) if conllu is not None else text
+    assert given is not None
+    explanation = explain(load(model), given)
     if out is not None:
         output.save(explanation, out)
     if as_json:

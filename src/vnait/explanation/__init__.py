@@ -20,7 +20,9 @@ from vnait.method import Method, Told
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
 from vnait.predict import Fitted
+from vnait.text.conllu import Tree
 
+Arc = tuple[int, int, str]
 PLACES = {
     "added": "joins the semantic vectors in the input layer",
     "turn": "rotates queries and keys",
@@ -50,6 +52,8 @@ class Explanation:
     heads        of each layer, its heads' kinds
     shares       of each term of the first layer's scores, a number a head: its sum of squares around the rows' means, over that of all
                  terms (`attention.score_terms`; position is the added vector s, content is all else that the first layer reads)
+    arcs         of a parsed sentence: the token that a head begins with, that of its dependent, and the relation
+    phrases      of a parsed sentence: the first and the last token below a word, and the word's relation; the sentence itself left out
     attention    (layers, H, T, T), rows are queries; bias, turn and scale are in it
     terms        what the shares are of: (H, T, T) each, and their sum are the first layer's scores
     """
@@ -67,6 +71,8 @@ class Explanation:
     similarity: list[float] | None
     heads: list[list[Head]]
     shares: dict[str, list[float]]
+    arcs: list[Arc]
+    phrases: list[Arc]
     attention: NDArray[np.float32] = field(repr=False, compare=False)
     terms: dict[str, NDArray[np.float32]] = field(repr=False, compare=False)
 
@@ -76,8 +82,13 @@ class Explanation:
 
 
 @torch.no_grad()
-def explain(fitted: Fitted, text: str) -> Explanation:
-    """Explain one text; it is cut where the model cuts it."""
+def explain(fitted: Fitted, given: str | Tree) -> Explanation:
+    """Explain one text, or a parsed sentence with its tree; it is cut where the model cuts it."""
+    text = given if isinstance(given, str) else " ".join(given.words)
+    if not text.strip():
+        raise InputError("the text is empty; give some words to explain.")
+    if any("\ud800" <= mark <= "\udfff" for mark in text):
+        raise InputError("the text is not UTF-8; give it in UTF-8.")
     if not isinstance(fitted.model, VnaitForSequenceClassification):
         raise InputError(
             "this model was fine-tuned from a pretrained base, which explain can't look into; ask vnait.audit."
@@ -89,7 +100,9 @@ def explain(fitted: Fitted, text: str) -> Explanation:
     line = told.at[0, :, 0].tolist()
     probabilities = fitted.probabilities([text])[0]
     best = int(probabilities.argmax())
-    words = texts.words([text], fitted.tokenizer.init_kwargs["tokenization"])[0][: len(line)]
+    tokenization = fitted.tokenizer.init_kwargs["tokenization"]
+    words = texts.words([text], tokenization)[0][: len(line)]
+    arcs, phrases = ([], []) if isinstance(given, str) else _syntax(given, tokenization, len(words))
     unknown = fitted.tokenizer.unk_token_id
     name = model.config.method
     added = told.injection.added
@@ -110,9 +123,28 @@ def explain(fitted: Fitted, text: str) -> Explanation:
         similarity=None if added is None else cosine(vectors, added)[0].tolist(),
         heads=[[_head(head) for head in layer] for layer in weights],
         shares={term: found.tolist() for term, found in shares(terms).items()},
+        arcs=arcs,
+        phrases=phrases,
         attention=weights.numpy(),
         terms={term: scores.numpy() for term, scores in terms.items()},
     )
+
+
+def _syntax(tree: Tree, tokenization: str, count: int) -> tuple[list[Arc], list[Arc]]:
+    """Arcs and phrases on the first `count` tokens, of which a word may have several, or none."""
+    sizes = [len(tokens) for tokens in texts.words(tree.words, tokenization)]
+    first = np.cumsum([0, *sizes]).tolist()
+    arcs = [
+        (first[head], first[word], relation)
+        for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True))
+        if head >= 0 and sizes[head] and sizes[word]
+    ]
+    phrases = [
+        (first[start], first[end + 1] - 1, relation)
+        for (start, end), head, relation in zip(tree.spans, tree.heads, tree.relations, strict=True)
+        if head >= 0 and end > start
+    ]
+    return [arc for arc in arcs if max(arc[:2]) < count], [phrase for phrase in phrases if phrase[1] < count]
 
 
 def _terms(encoder: Encoder, told: Told, added: Tensor | None) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -12,12 +13,14 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from vnait.explanation import Explanation
+from vnait.explanation import Arc, Explanation
 from vnait.explanation.letters import drawable
 
 ROOM = 0.17  # inches that a token's name needs beside the next one
 LETTER = 0.075  # inches of a cell of text
 MAP, LEFT, RIGHT = 1.9, 1.0, 3.4  # inches: of an attention map, beside the maps for names, and for the shares
+BELOW = 2.1  # inches of the shares where they are below the maps
+ROW = 0.17  # inches of a row of phrases, and of a step of arcs
 NAMED = 16  # tokens whose names fit beside a map
 STYLES = (
     ("black", ""),
@@ -30,23 +33,34 @@ STYLES = (
 )
 
 
-def figure(explanation: Explanation) -> Figure:
-    """The whole; words that no installed font can write are drawn as boxes, and a note says so."""
+def figure(explanation: Explanation, *, narrow: float | None = None) -> Figure:
+    """The whole; words that no installed font can write are drawn as boxes, and a note says so.
+
+    narrow   so many inches wide, unless the tokens' names need more, with the shares below the maps; None: as wide as the maps need
+    """
     families, tokens = drawable([*explanation.tokens, explanation.label])
     *tokens, label = tokens
     layers, heads = explanation.attention.shape[:2]
     count, name = len(tokens), LETTER * max(map(cell_len, tokens))
-    width = max(LEFT + MAP * heads + RIGHT, LEFT + min(ROOM * count, 40.0), 9.0)
+    side = MAP if narrow is None else (narrow - LEFT) / heads
+    width = max(narrow or max(LEFT + MAP * heads + RIGHT, 9.0), LEFT + min(ROOM * count, 40.0))
     bars = 1.1 * (1 if explanation.similarity is None else 2)
-    heights = [1.6 + name + bars + 0.5 + name, 0.6 + (MAP + 0.35) * layers + (name if count <= NAMED else 0)]
+    heights = [
+        1.6 + name + _of_tree(explanation) + bars + 0.5 + name,
+        0.6 + (side + 0.35) * layers + (name if count <= NAMED else 0),
+    ]
+    if narrow is not None:
+        heights.append(BELOW + 0.15 * heads)
     with matplotlib.rc_context({"font.family": families, "text.parse_math": False}):
         drawn = Figure(figsize=(width, sum(heights)), dpi=120, layout="constrained")
         drawn.get_layout_engine().set(h_pad=0.08)  # type: ignore[union-attr, call-arg]
-        of_tokens, of_pairs = drawn.subfigures(2, 1, height_ratios=heights, squeeze=False)[:, 0]
+        of_tokens, of_pairs, *below = drawn.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
         answer = f"{label} (probability {explanation.probability:.3f}); {explanation.method}: {explanation.formula}"
-        of_tokens.suptitle(answer, x=0.01, ha="left", fontsize=9, wrap=True)
+        of_tokens.suptitle(fill(answer, int(width / LETTER)), x=0.01, ha="left", fontsize=9)
         _draw_tokens(of_tokens, explanation, tokens, name, width - LEFT)
-        _draw_pairs(of_pairs, explanation, tokens)
+        _draw_pairs(of_pairs, explanation, tokens, beside=not below)
+        for part in below:
+            _draw_shares(part.subplots(), explanation.shares, room_below=False)
     return drawn
 
 
@@ -68,21 +82,94 @@ def spread(places: NDArray[np.float64], room: float) -> NDArray[np.float64]:
     return moved
 
 
+def _of_tree(explanation: Explanation) -> float:
+    """Inches of arcs and phrases."""
+    return ROW * (max(_heights(explanation.arcs), default=0) + len(_levels(explanation.phrases)))
+
+
 def _draw_tokens(part: SubFigure, explanation: Explanation, tokens: list[str], name: float, width: float) -> None:
-    rho = explanation.similarity
-    rows = part.subplots(2 if rho is None else 3, 1, height_ratios=[1.1 + name, *([1.1] if rho else []), 1.1])
-    _draw_line(rows[0], explanation, tokens, name, width)
+    rho, levels = explanation.similarity, _levels(explanation.phrases)
+    heights = {"arcs": ROW * max(_heights(explanation.arcs))} if explanation.arcs else {}
+    heights |= {"line": 1.1 + name} | ({"phrases": ROW * len(levels)} if levels else {})
+    heights |= {"gaps": 1.1} | ({} if rho is None else {"rho": 1.1})
+    rows = dict(zip(heights, part.subplots(len(heights), 1, height_ratios=list(heights.values())), strict=True))
+    _draw_line(rows["line"], explanation, tokens, name, width)
     edge = [-0.6, len(tokens) - 0.4]
-    rows[1].bar(range(len(tokens)), explanation.gaps, color="0.5", width=0.7)
-    rows[1].set(ylabel="gap before", xlim=edge)
+    rows["gaps"].bar(range(len(tokens)), explanation.gaps, color="0.5", width=0.7)
+    rows["gaps"].set(ylabel="gap before", xlim=edge)
     if rho is not None:
-        rows[2].bar(range(len(tokens)), rho, color="0.2", width=0.7)
-        rows[2].set(ylabel="rho = cos(e, s)", xlim=edge)
-        rows[2].axhline(0, color="black", lw=0.6)
-        rows[1].set_xticks(range(len(tokens)), [])
-    rows[-1].set_xticks(range(len(tokens)), tokens, rotation=90)
-    for axes in rows:
+        rows["rho"].bar(range(len(tokens)), rho, color="0.2", width=0.7)
+        rows["rho"].set(ylabel="rho = cos(e, s)", xlim=edge)
+        rows["rho"].axhline(0, color="black", lw=0.6)
+        rows["gaps"].set_xticks(range(len(tokens)), [])
+    rows["gaps" if rho is None else "rho"].set_xticks(range(len(tokens)), tokens, rotation=90)
+    if explanation.arcs:
+        _draw_arcs(rows["arcs"], explanation)
+    if levels:
+        _draw_phrases(rows["phrases"], levels, explanation.coordinates)
+    for kind, axes in rows.items():
+        if kind in ("arcs", "phrases"):
+            axes.set(xlim=rows["line"].get_xlim(), xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
         _small(axes)
+
+
+def _draw_arcs(axes: Axes, explanation: Explanation) -> None:
+    """Half an ellipse an arc, above the words' coordinates, with an arrow at the dependent."""
+    places, heights = explanation.coordinates, _heights(explanation.arcs)
+    angle = np.linspace(0, np.pi, 40)
+    for (head, word, relation), height in zip(explanation.arcs, heights, strict=True):
+        middle, reach = (places[head] + places[word]) / 2, (places[word] - places[head]) / 2
+        axes.plot(middle - reach * np.cos(angle), height * np.sin(angle), color="black", lw=0.7)
+        axes.plot(places[word], 0.1, "v", color="black", ms=3)
+        axes.text(middle, height, relation, ha="center", va="bottom", fontsize=6)
+    axes.set(ylim=(0, max(heights) + 1), ylabel="arcs")
+
+
+def _heights(arcs: list[Arc]) -> list[int]:
+    """Of each arc, one more than of the highest one below it.
+
+    >>> _heights([(2, 0, "det"), (2, 1, "amod"), (3, 2, "nsubj")])
+    [2, 1, 1]
+    """
+    spans = [tuple(sorted(arc[:2])) for arc in arcs]
+    heights = [1] * len(arcs)
+    for arc in sorted(range(len(arcs)), key=lambda one: spans[one][1] - spans[one][0]):
+        (start, end), length = spans[arc], spans[arc][1] - spans[arc][0]
+        below = [
+            heights[one]
+            for one, (first, last) in enumerate(spans)
+            if one != arc and max(start, first) < min(end, last) and last - first < length
+        ]
+        heights[arc] = 1 + max(below, default=0)
+    return heights
+
+
+def _draw_phrases(axes: Axes, levels: list[list[Arc]], places: list[float]) -> None:
+    """A bar a phrase, from its first word's coordinate to its last one's; longer ones above the shorter ones in them."""
+    for row, level in enumerate(levels):
+        for first, last, relation in level:
+            start, end = sorted((places[first], places[last]))
+            axes.barh(row, end - start, 0.75, left=start, color="0.85", edgecolor="black", lw=0.5)
+            axes.text((start + end) / 2, row, relation, ha="center", va="center", fontsize=6)
+    axes.set(ylim=(len(levels) - 0.5, -0.5), ylabel="phrases")
+
+
+def _levels(phrases: list[Arc]) -> list[list[Arc]]:
+    """Rows of phrases that don't overlap, the longest first.
+
+    >>> _levels([(0, 2, "nsubj"), (4, 5, "obj"), (0, 5, "conj")])
+    [[(0, 5, 'conj')], [(0, 2, 'nsubj'), (4, 5, 'obj')]]
+    """
+    levels: list[list[Arc]] = []
+    for phrase in sorted(phrases, key=lambda one: one[0] - one[1]):
+        for level in levels:
+            if all(phrase[1] < first or last < phrase[0] for first, last, _ in level):
+                level.append(phrase)
+                break
+        else:
+            levels.append([phrase])
+    return levels
 
 
 def _draw_line(axes: Axes, explanation: Explanation, tokens: list[str], name: float, width: float) -> None:
@@ -102,20 +189,21 @@ def _draw_line(axes: Axes, explanation: Explanation, tokens: list[str], name: fl
     axes.spines[["left", "right", "top"]].set_visible(False)
 
 
-def _draw_pairs(part: SubFigure, explanation: Explanation, tokens: list[str]) -> None:
+def _draw_pairs(part: SubFigure, explanation: Explanation, tokens: list[str], *, beside: bool) -> None:
+    """Maps of attention, and `beside` them the shares."""
     layers, heads = explanation.attention.shape[:2]
-    grid = part.add_gridspec(layers, heads + 1, width_ratios=[*[MAP] * heads, RIGHT - 0.4])
-    top = float(explanation.attention.max())
+    grid = part.add_gridspec(layers, heads + beside, width_ratios=[*[MAP] * heads, *[RIGHT - 0.4] * beside])
+    top, separator = float(explanation.attention.max()), ": " if beside else "\n"
     maps = []
     for layer, row in enumerate(explanation.heads):
         for head, kind in enumerate(row):
             axes = part.add_subplot(grid[layer, head])
             maps.append(axes)
             image = axes.imshow(explanation.attention[layer, head], cmap="gray_r", vmin=0, vmax=top)
-            axes.set_title(f"layer {layer + 1}, head {head + 1}: {kind}", fontsize=8)
+            axes.set_title(f"layer {layer + 1}, head {head + 1}{separator}{kind}", fontsize=8)
             _name_axes(axes, tokens, last=layer == layers - 1, first=head == 0)
-    shares = part.add_subplot(grid[0, heads])
-    _draw_shares(shares, explanation.shares, room_below=layers > 1)
+    if beside:
+        _draw_shares(part.add_subplot(grid[0, heads]), explanation.shares, room_below=layers > 1)
     bar = part.colorbar(image, ax=maps, location="left", shrink=0.6, pad=0.01)
     bar.set_label("attention (a row, a query, sums to 1)", fontsize=7)
     bar.ax.tick_params(labelsize=6)
@@ -146,7 +234,9 @@ def _draw_shares(axes: Axes, shares: dict[str, list[float]], *, room_below: bool
     axes.set_yticks(range(1, heads + 1))
     axes.invert_yaxis()
     if left.any():
-        legend = axes.legend(fontsize=6, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
+        legend = axes.legend(
+            fontsize=6, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22 if room_below else -0.4)
+        )
         legend.set_in_layout(not room_below)
     _small(axes)
 

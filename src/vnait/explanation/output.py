@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from vnait import drawing
+from vnait import drawing, page
 from vnait.errors import InputError
 from vnait.explanation import Explanation
 from vnait.explanation.figure import figure
 from vnait.files import whole_file
-
-if TYPE_CHECKING:
-    from vnait.report.sections import Section
+from vnait.page.sections import Column, Image, Section, Table
 
 FORMATS = (*drawing.FORMATS, ".html")
+LABEL = "Tokens on the coordinate line, gaps, rho and attention"
+TOKENS = (
+    Column("token"),
+    Column("coordinate", "{:.2f}"),
+    Column("gap before", "{:.2f}"),
+    Column("rho", "{:.3f}"),
+    Column("known"),
+)
 
 
 def checked(path: str | Path) -> Path:
@@ -33,33 +38,27 @@ def save(explanation: Explanation, path: str | Path) -> None:
     if path.suffix != ".html":
         drawing.save(figure(explanation), path)
         return
-    from vnait.report import page
-
     text = page.html(f"What {explanation.method} sees", _sections(explanation))
     with whole_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
-def _sections(explanation: Explanation) -> list[Section]:
-    from vnait.report.sections import Column, Image, Section, Table
-
+def png(explanation: Explanation, *, narrow: float | None = None) -> bytes:
+    """The `figure` as a PNG."""
     with BytesIO() as file:
-        figure(explanation).savefig(file, format="png")
-        picture = file.getvalue()
+        figure(explanation, narrow=narrow).savefig(file, format="png")
+        return file.getvalue()
+
+
+def tokens(explanation: Explanation) -> Table:
+    """A row a token: its coordinate, the gap before it, rho (empty where no vector is added), and whether the model knows the word."""
     rho: Sequence[float | None] = explanation.similarity or [None] * len(explanation.tokens)
     known = ["yes" if known else "no" for known in explanation.known]
     columns = (explanation.tokens, explanation.coordinates, explanation.gaps, rho, known)
-    tokens = Table(
-        caption="Tokens",
-        columns=[
-            Column("token"),
-            Column("coordinate", "{:.2f}"),
-            Column("gap before", "{:.2f}"),
-            Column("rho", "{:.3f}"),
-            Column("known"),
-        ],
-        rows=list(zip(*columns, strict=True)),
-    )
+    return Table(caption="Tokens", columns=TOKENS, rows=list(zip(*columns, strict=True)))
+
+
+def _sections(explanation: Explanation) -> list[Section]:
     kinds = [
         [f"layer {layer}, head {head}", str(kind)]
         for layer, row in enumerate(explanation.heads, 1)
@@ -81,8 +80,8 @@ def _sections(explanation: Explanation) -> list[Section]:
         ),
         Section(
             heading="Tokens",
-            image=Image(label="Tokens on the coordinate line, gaps, rho and attention", png=picture),
-            table=tokens,
+            image=Image(label=LABEL, png=png(explanation)),
+            table=tokens(explanation),
         ),
         Section(
             heading="Heads", table=Table(caption="Kinds of heads", columns=[Column("head"), Column("kind")], rows=kinds)

@@ -1,6 +1,6 @@
 """Records -> one HTML page, for a folder that `vnait compare` or `vnait study` wrote. It can be made again at any time.
 
-`comparing` and `studying` say what there is to say, as `sections`; `figures` draws it; `page` makes one file of it.
+`comparing` and `studying` say what there is to say, as sections of a `page`; `figures` draws it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vnait import about as abouts
+from vnait import page
 from vnait import record as records
 from vnait.about import About
 from vnait.errors import InputError
 from vnait.files import whole_file
+from vnait.page.sections import Section
 from vnait.record import Record
-from vnait.report import comparing, page, studying
-from vnait.report.sections import Section
+from vnait.report import comparing, studying
 from vnait.results import METRIC, Results
 
 __all__ = ["write"]

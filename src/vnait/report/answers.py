@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from vnait.page.sections import Column, Section, Table
 from vnait.record import Record
 from vnait.report import figures
-from vnait.report.sections import Column, Section, Table, inside
-from vnait.results import METRIC, Results
+from vnait.results import METRIC, Results, inside
 from vnait.scores import LENGTHS, MOST_CLASSES
 from vnait.statistics import Interval
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vnait.about import About
+from vnait.page.sections import Column, Figure, Section, Table
 from vnait.record import Record
 from vnait.report import figures, given
 from vnait.report.answers import confusions, lengths
 from vnait.report.made import made
-from vnait.report.sections import Column, Figure, Section, Table, inside
-from vnait.results import METRIC, Results, by_size, sign_of, where
+from vnait.results import METRIC, Results, by_size, inside, sign_of, where
 from vnait.statistics import Interval
 
 SHARE = "{:.3f}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from vnait.report.sections import Figure
+from vnait.page.sections import Figure
 from vnait.statistics import Interval
 
 # Each has 3 : 1 or more on white and on the dark page.

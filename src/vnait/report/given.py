@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from vnait.about import About
+from vnait.page.sections import Cell, Column, Section, Table
 from vnait.report import figures
-from vnait.report.sections import Cell, Column, Section, Table
 from vnait.results import Results
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vnait.page.sections import Cell, Column, Section, Table
 from vnait.record import Record
-from vnait.report.sections import Cell, Column, Section, Table
 
 
 def made(found: Sequence[Record], command: str) -> Section:

@@ -8,9 +8,9 @@ from numbers import Real
 from pathlib import Path
 
 from vnait import study
+from vnait.page.sections import Cell, Column, Image, Section, Table
 from vnait.record import Record
 from vnait.report.made import made
-from vnait.report.sections import Cell, Column, Image, Section, Table
 from vnait.statistics import interval
 from vnait.study import WORDS, Budget, Findings, Study
 

@@ -4,7 +4,6 @@ The score of a pair is a content term, x_i W x_j, and a bias. What the residues 
 vector, in noise. A bias of the separation |i - j| can help as far as contact hangs on separation, and no further: P(s), the share of
 pairs at separation s that touch, falls for a random walk, has bumps for a solenoid, and is flat for a compact globule.
 A contact map helps where it is this chain's and was known before: the map that is to be found is leakage, and makes any score perfect.
-
 The chains are generated, and denser in contacts than proteins are.
 """
 
@@ -12,25 +11,17 @@ from __future__ import annotations
 
 import torch
 from matplotlib.figure import Figure
-from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Generator, Tensor, nn
-from torch.nn import functional as F
 
 from vnait.encodings import Contacts, Relative, Slopes
-from vnait.studies.figures import bars, lines, panels
-from vnait.studies.training import descend
+from vnait.studies.figures import bands, bars, panels
+from vnait.studies.parts import chains
+from vnait.studies.parts.chains import CHANNELS, FALSE, FAMILIES, FAR, KEPT, LENGTH, NEAR, RATE, pairs
+from vnait.studies.parts.training import descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-LENGTH, CHANNELS, RATE, NOISE = 80, 48, 0.12, 1.0
-NEAR, FAR = 6, 24  # separations from which pairs are scored at all, and from which they count as far
-TURN = 28  # residues
-KEPT, FALSE = 0.5, 0.03  # of a noisy map: contacts that it has, and other pairs
+PLACES = torch.arange(LENGTH, dtype=torch.float32)[None, :, None]  # (1, 80, 1)
 SLOPE = 2  # the head of ALiBi's eight whose slope is 1/8
-FAMILIES = {
-    "globule": "compact: a walk that forgets where it was within some ten steps",
-    "walk": "a random walk",
-    "solenoid": f"a coil of {TURN} residues a turn",
-}
 ANOTHER = "another's map"
 BIASES = {
     "none": "no bias",
@@ -41,47 +32,6 @@ BIASES = {
     "table alone": "a learned number a separation, no content",
     "true map": "the contacts that are to be found, times a learned number",
 }
-
-
-def traces(family: str, count: int, random: Generator) -> Tensor:
-    """Where the residues are in space: (count, 80, 3)."""
-    steps = torch.randn(count, LENGTH, 3, generator=random)
-    if family == "walk":
-        return steps.cumsum(1)
-    if family == "globule":
-        away = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
-        return (0.75**away * (away >= 0)) @ steps
-    angle = 2 * torch.pi * torch.arange(LENGTH) / TURN
-    return torch.stack([4 * angle.cos(), 4 * angle.sin(), angle / 2], -1) + 2 * steps
-
-
-def touching(family: str, count: int, random: Generator) -> Tensor:
-    """Contacts (count, 80, 80), True and False: the nearest 12 % of the pairs that are far on the chain, and what is as near."""
-    trace = traces(family, count, random)
-    distance = torch.cdist(trace, trace)
-    return distance <= distance[:, pairs(FAR)].quantile(RATE, dim=1)[:, None, None]
-
-
-def pairs(least: int) -> Tensor:
-    """(80, 80), True at i, j with j - i >= least."""
-    return torch.ones(LENGTH, LENGTH).triu(least).bool()
-
-
-def contents(contacts: Tensor, random: Generator) -> Tensor:
-    """What the residues say (count, 80, 48): a vector that both ends of a contact share, a pair of them its own, and noise."""
-    count = len(contacts)
-    said = NOISE * torch.randn(count, LENGTH, CHANNELS, generator=random)
-    for channel in range(CHANNELS):
-        shared = torch.randn(count, LENGTH, LENGTH, generator=random).triu(1) * contacts
-        said[..., channel] += (shared + shared.mT).sum(-1)
-    return F.normalize(said, dim=-1) * CHANNELS**0.5
-
-
-def noisy(contacts: Tensor, random: Generator) -> Tensor:
-    """Maps that were known before: some of the contacts and some of the other pairs, symmetric."""
-    draw = torch.rand(contacts.shape, generator=random).triu(1)
-    draw = draw + draw.mT
-    return torch.where(contacts, draw < KEPT, draw < FALSE).float()
 
 
 class Scorer(nn.Module):
@@ -98,59 +48,37 @@ class Scorer(nn.Module):
         scores = self.level + self.gain * told
         if self.weight is not None:
             scores = scores + content @ (self.weight + self.weight.T) @ content.mT
-        return scores if self.table is None else scores + self.table(places()).bias[:, 0]
-
-
-def places() -> Tensor:
-    return torch.arange(LENGTH, dtype=torch.float32)[None, :, None]
+        return scores if self.table is None else scores + self.table(PLACES).bias[:, 0]
 
 
 def fixed(bias: str, contacts: Tensor, random: Generator) -> Tensor:
     """What a bias that is not learned says of every chain's pairs."""
     if bias == "slope":
-        return Slopes(num_heads=8)(places()).bias[:, SLOPE].expand(len(contacts), -1, -1)
+        return Slopes(num_heads=8)(PLACES).bias[:, SLOPE].expand(len(contacts), -1, -1)
     if "map" not in bias:
         return torch.zeros(contacts.shape)
-    maps = contacts.float() if bias == "true map" else noisy(contacts, random)
+    maps = contacts.float() if bias == "true map" else chains.noisy(contacts, random)
     maps = maps.roll(1, 0) if bias == ANOTHER else maps
-    told = [Contacts(num_heads=1, contacts=one)(places()).bias[0, 0] for one in maps]
-    return torch.stack(told).detach()
+    return torch.stack([Contacts(num_heads=1, contacts=one)(PLACES).bias[0, 0] for one in maps]).detach()
 
 
 def run(arm: str, seed: int, budget: Budget) -> Metrics:
     family, bias = arm.split(", ")
     random = Generator().manual_seed(seed)
-    contacts = touching(family, budget.samples, random)
-    content, told = contents(contacts, random), fixed(bias, contacts, random)
+    contacts = chains.touching(family, budget.samples, random)
+    content, told = chains.contents(contacts, random), fixed(bias, contacts, random)
     train = 3 * budget.samples // 4
     torch.manual_seed(seed)
     model, scored = Scorer(bias), pairs(NEAR)
 
     def loss(step: int) -> Tensor:
         scores = model(content[:train], told[:train])[:, scored]
-        return F.binary_cross_entropy_with_logits(scores, contacts[:train][:, scored].float())
+        return nn.functional.binary_cross_entropy_with_logits(scores, contacts[:train][:, scored].float())
 
     descend(model.parameters(), loss, steps=budget.steps, learning_rate=0.05)
     with torch.no_grad():
         scores = model(content[train:], told[train:])
-    return {**measured(scores, contacts[train:]), "frequency": frequency(contacts)}
-
-
-def measured(scores: Tensor, contacts: Tensor) -> Metrics:
-    """Of far pairs: average precision, area under the curve; and the attention of a row that goes to its far contacts."""
-    far, scored = pairs(FAR), pairs(NEAR)
-    attention = scores.masked_fill(~(scored | scored.T), -torch.inf).softmax(-1)
-    truth, found = contacts[:, far].flatten().numpy(), scores[:, far].flatten().numpy()
-    return {
-        "precision": float(average_precision_score(truth, found)),
-        "area": float(roc_auc_score(truth, found)),
-        "mass": float((attention * (contacts & (far | far.T))).sum(-1).mean()),
-    }
-
-
-def frequency(contacts: Tensor) -> list[float]:
-    """P(s), s = 1 ... 79."""
-    return [float(contacts.diagonal(step, 1, 2).double().mean()) for step in range(1, LENGTH)]
+    return {**chains.measured(scores, contacts[train:]), "frequency": chains.frequency(contacts)}
 
 
 def gains(found: Findings, bias: str, metric: str = "precision") -> dict[str, float]:
@@ -160,11 +88,8 @@ def gains(found: Findings, bias: str, metric: str = "precision") -> dict[str, fl
 
 def listed(found: Findings, biases: tuple[str, ...], metric: str) -> str:
     """Means, a family each."""
-    shown = []
-    for family in FAMILIES:
-        means = [f"{found.mean(f'{family}, {bias}', metric):.3f}" for bias in biases]
-        shown.append(f"{family} {' / '.join(means)}")
-    return ", ".join(shown)
+    means = {family: [f"{found.mean(f'{family}, {bias}', metric):.3f}" for bias in biases] for family in FAMILIES}
+    return ", ".join(f"{family} {' / '.join(own)}" for family, own in means.items())
 
 
 def judged(good: list[str], families: list[str], said: str, condition: str) -> Verdict:
@@ -191,10 +116,8 @@ def judge_near(found: Findings) -> Verdict:
     """
     said = f"AP none / slope: {listed(found, ('none', 'slope'), 'precision')}; attention on far contacts: "
     said += f"{listed(found, ('none', 'slope'), 'mass')}; AUC: {listed(found, ('none', 'slope'), 'area')}"
-    mass = {bias: [found.mean(f"{family}, {bias}", "mass") for family in FAMILIES] for bias in ("none", "slope")}
-    kept = [after >= 0.6 * before for before, after in zip(*mass.values(), strict=True)]
-    gain = gains(found, "slope").items()
-    good = [family for (family, more), attends in zip(gain, kept, strict=True) if more > -0.02 and attends]
+    kept = {name: found.mean(f"{name}, slope", "mass") / found.mean(f"{name}, none", "mass") for name in FAMILIES}
+    good = [name for name, gain in gains(found, "slope").items() if gain > -0.02 and kept[name] >= 0.6]
     return judged(good, list(FAMILIES), said, "the chain is one of some families")
 
 
@@ -225,10 +148,10 @@ def judge_map(found: Findings) -> Verdict:
 
 def draw(found: Findings) -> Figure:
     figure, (left, right) = panels(1, 1)
-    far = {family: found.curve(f"{family}, none", "frequency").mean(0) for family in FAMILIES}
-    lines(left, range(1, LENGTH), far, marker="")
+    share = {family: found.curve(f"{family}, none", "frequency") for family in FAMILIES}
+    bands(left, range(1, LENGTH), share, marker="")
     left.axvline(FAR, color="gray", lw=1)
-    left.set(ylabel="share of pairs that touch, P(s)", ylim=(0, 1), title="the families' contacts")
+    left.set(ylabel="share of pairs that touch, P(s)", ylim=(0, 1), title="mean and range over seeds")
     left.set(xlabel="separation on the chain (residues); far from the grey line on")
     left.legend()
     shown = [bias for bias in BIASES if bias != "true map"]
@@ -268,12 +191,7 @@ STUDY = Study(
             fails=lambda found: abs(found.mean("globule, table alone", "area") - 0.5) <= 0.05,
         ),
     ],
-    claims=[
-        judge_table,
-        judge_near,
-        judge_attention,
-        judge_map,
-    ],
+    claims=[judge_table, judge_near, judge_attention, judge_map],
     full=Budget(seeds=5, steps=100, samples=120),
     quick=Budget(seeds=3, steps=70, samples=80),
     run=run,

@@ -8,24 +8,22 @@ would be passed by everything.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 
 from vnait.backbone import Attention
 from vnait.encodings import Buckets, Relative, Rotary, Sinusoid, Slopes
 from vnait.injection import Injection
+from vnait.studies.figures import panels
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DIM, HEADS = 32, 4
 SOURCE, TARGET = [0, 1, 2, 3, 4, 5, 2, 2, 6], [0, 1, 2, 3, 4, 1, 5]  # words; some are equal
 EQUAL_SOURCES, EQUAL_TARGETS = [2, 6, 7], [1, 5]
-SHIFT = 3
 SAME, BROKEN = 1e-12, 1e-2
+SECTION = "004, cross-attention"
 ADDED = {"source": (1, 0), "target": (0, 1), "both": (1, 1)}  # whether source and target are told a sinusoid
 RELATIVE = {
     "table": lambda: Relative(num_heads=HEADS, max_distance=32, start=1.0),
@@ -51,9 +49,7 @@ TESTS = {
 }
 
 
-def cross(
-    arm: str, seed: int, source: Tensor, target: Tensor, moved: tuple[int, int] = (0, 0)
-) -> tuple[Tensor, Tensor]:
+def cross(arm: str, seed: int, source: Tensor, target: Tensor, moved: tuple[int, int] = (0, 0)) -> tuple[Tensor, ...]:
     """Weights (H, targets, sources) and outputs (targets, D); source and target begin at the places `moved`.
 
     It is self-attention on both sides at once, where only sources are seen: one place for each encoding to tell what it tells.
@@ -64,27 +60,20 @@ def cross(
         nn.init.normal_(weight, std=DIM**-0.5)
     length = len(source)
     at = torch.cat([torch.arange(length) + moved[0], torch.arange(len(target)) + moved[1]]).double()[None, :, None]
-    x, injection = torch.cat([source, target])[None], told(arm, at, length)
-    if injection.added is not None:
-        x, injection = x + injection.added, Injection()
+    x, injection = told(arm, torch.cat([source, target])[None], at, length)
     keep = (torch.arange(x.shape[1]) < length).expand(1, x.shape[1], -1)
     return attention.weights(x, injection, keep)[0, :, length:, :length], attention(x, injection, keep)[0, length:]
 
 
-def told(arm: str, at: Tensor, length: int) -> Injection:
-    """What an arm tells of places (1, sources + targets, 1)."""
-    if arm == "none":
-        return Injection()
+def told(arm: str, x: Tensor, at: Tensor, length: int) -> tuple[Tensor, Injection]:
+    """Vectors (1, sources + targets, D) as they are attended, and what an arm tells attention of their places (1, sources + targets, 1)."""
     if arm in RELATIVE:
-        injection: Injection = RELATIVE[arm]().double()(at)
-        return injection
+        return x, RELATIVE[arm]().double()(at)
     if arm in BIASES:
         bias = BIASES[arm](at[..., 0][:, None, None, :], at[..., None, :, :])
-        return Injection(bias=bias.expand(1, HEADS, -1, -1))
-    sides = torch.tensor(ADDED[arm]).repeat_interleave(torch.tensor([length, at.shape[1] - length]))
-    added = Sinusoid(dim=DIM)(at).added
-    assert added is not None
-    return Injection(added=added * sides[:, None])
+        return x, Injection(bias=bias.expand(1, HEADS, -1, -1))
+    sides = torch.tensor(ADDED.get(arm, (0, 0))).repeat_interleave(torch.tensor([length, x.shape[1] - length]))
+    return x + Sinusoid(dim=DIM)(at).added * sides[:, None], Injection()
 
 
 @torch.no_grad()
@@ -94,35 +83,31 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     new = torch.randn(3, DIM, generator=random, dtype=torch.float64)
     weights, outputs = cross(arm, seed, source, target)
     _, permuted = cross(arm, seed, source[torch.randperm(len(SOURCE), generator=random)], target)
-    joint, _ = cross(arm, seed, source, target, (SHIFT, SHIFT))
-    shifted, _ = cross(arm, seed, source, target, (SHIFT, 0))
-    longer, _ = cross(arm, seed, torch.cat([new, source]), torch.cat([new, target]))
-    old = longer[:, 3:, 3:]
+    joint, shifted = (cross(arm, seed, source, target, moved)[0] for moved in ((3, 3), (3, 0)))
+    old = cross(arm, seed, torch.cat([new, source]), torch.cat([new, target]))[0][:, 3:, 3:]
     equal, rows = weights[..., EQUAL_SOURCES], weights[:, EQUAL_TARGETS]
-    return {
-        "equal": float((equal.amax(-1) - equal.amin(-1)).max()),
-        "permuted": float((permuted - outputs).abs().max()),
-        "rows": float((rows.amax(1) - rows.amin(1)).max()),
-        "joint": float((joint - weights).abs().max()),
-        "shifted": float((shifted - weights).abs().max()),
-        "prepended": float((old - weights).abs().max()),
-        "renormalised": float((old / old.sum(-1, keepdim=True) - weights).abs().max()),
+    changes = {
+        "equal": equal.amax(-1) - equal.amin(-1),
+        "permuted": permuted - outputs,
+        "rows": rows.amax(1) - rows.amin(1),
+        "joint": joint - weights,
+        "shifted": shifted - weights,
+        "prepended": old - weights,
+        "renormalised": old / old.sum(-1, keepdim=True) - weights,
     }
+    return {test: float(change.abs().max()) for test, change in changes.items()}
 
 
-@claim(
-    "With absolute places on the target alone, equal source tokens can't be told apart", source="004, cross-attention"
-)
+@claim("With absolute places on the target alone, equal source tokens can't be told apart", source=SECTION)
 def judge_blind(found: Findings) -> Verdict:
     """Confirmed where their weights, and outputs under a permuted source, differ by 1e-12 at most."""
     equal, permuted = found.most("target", "equal"), found.most("target", "permuted")
-    told_apart = found.least("source", "equal")
     said = f"equal source tokens' weights differ by {equal:.0g}, a permuted source changes outputs by {permuted:.0g}; "
-    said += f"with places on the source they differ by {told_apart:.2f} or more"
+    said += f"with places on the source they differ by {found.least('source', 'equal'):.2f} or more"
     return Verdict("confirmed" if max(equal, permuted) <= SAME else "refuted", said)
 
 
-@claim("A function of t_source - t_target is strictly unchanged where both are shifted", source="004, cross-attention")
+@claim("A function of t_source - t_target is strictly unchanged where both are shifted", source=SECTION)
 def judge_joint(found: Findings) -> Verdict:
     """Confirmed where no weight changes by more than 1e-12, for every relative method."""
     change = {arm: found.most(arm, "joint") for arm in RELATIVE}
@@ -130,7 +115,7 @@ def judge_joint(found: Findings) -> Verdict:
     return Verdict("confirmed" if max(change.values()) <= SAME else "refuted", said)
 
 
-@claim("A bias that hangs on t_source and t_target separately breaks this", source="004, cross-attention ('usually')")
+@claim("A bias that hangs on t_source and t_target separately breaks this", source=f"{SECTION} ('usually')")
 def judge_separate(found: Findings) -> Verdict:
     """Refuted where none changes by .01; conditional where some change by 1e-12 at most."""
     least, most = ({arm: pick(arm, "joint") for arm in BIASES} for pick in (found.least, found.most))
@@ -141,55 +126,41 @@ def judge_separate(found: Findings) -> Verdict:
     return Verdict("conditional", said, f"the bias is not {' or '.join(kept)}") if kept else Verdict("confirmed", said)
 
 
-@claim("The invariance carries a learned alignment to other lengths", source="004, cross-attention")
+@claim("The invariance carries a learned alignment to other lengths", source=SECTION)
 def judge_lengths(found: Findings) -> Verdict:
     """Confirmed where tokens in front change no old weight; conditional where they only take a share of each row."""
     changed = min(found.least(arm, "prepended") for arm in RELATIVE)
     kept = max(found.most(arm, "renormalised") for arm in RELATIVE)
     absolute = found.least("both", "renormalised")
-    said = (
-        f"old weights change by {changed:.2f} or more where tokens are put in front, by {kept:.0g} once renormalised; "
-    )
-    said += f"absolute places: by {absolute:.2f}"
+    said = f"old weights change by {changed:.2f} or more where tokens are put in front, "
+    said += f"by {kept:.0g} once renormalised; absolute places: by {absolute:.2f}"
     if kept > SAME or absolute < BROKEN:
         return Verdict("refuted", said)
     if changed <= SAME:
         return Verdict("confirmed", said)
-    return Verdict(
-        "conditional", said, "weights are compared among the old tokens: they give up a share to the new ones"
-    )
+    condition = "weights are compared among the old tokens: they give up a share to the new ones"
+    return Verdict("conditional", said, condition)
 
 
-@claim(
-    "The choices have different symmetries: source alone, target alone, or the offset", source="004, cross-attention"
-)
+@claim("The choices have different symmetries: source alone, target alone, or the offset", source=SECTION)
 def judge_different(found: Findings) -> Verdict:
     """Confirmed where the three leave different things unchanged (to 1e-12)."""
-    symmetries = {
-        arm: {test for test in TESTS if found.most(arm, test) <= SAME} for arm in ("source", "target", "table")
-    }
-    said = "; ".join(f"{arm} keeps {', '.join(sorted(kept)) or 'none'}" for arm, kept in symmetries.items())
-    different = len({frozenset(kept) for kept in symmetries.values()}) == len(symmetries)
-    return Verdict("confirmed" if different else "refuted", said)
+    arms = ("source", "target", "table")
+    kept = {arm: frozenset(test for test in TESTS if found.most(arm, test) <= SAME) for arm in arms}
+    said = "; ".join(f"{arm} keeps {', '.join(sorted(own)) or 'none'}" for arm, own in kept.items())
+    return Verdict("confirmed" if len(set(kept.values())) == len(arms) else "refuted", said)
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 5), layout="constrained")
-    axes = figure.subplots()
-    worst = torch.tensor([[found.most(arm, test) for test in TESTS] for arm in found.arms])
-    image = axes.imshow(worst.clamp_min(1e-17).log10(), cmap="gray_r", aspect="auto", vmin=-17, vmax=1)
-    for row, column in torch.cartesian_prod(*map(torch.arange, worst.shape)).tolist():
-        value = float(worst[row, column])
-        color = "white" if value > 1e-6 else "black"
-        axes.text(
-            column, row, f"{value:.2g}" if value > 1e-6 else f"{value:.0g}", ha="center", va="center", color=color
-        )
-    axes.set(yticks=range(len(found.arms)), yticklabels=found.arms)
-    axes.set_xticks(range(len(TESTS)), list(TESTS.values()), fontsize=8)
-    seeds = len(found.values("none", "joint"))
-    axes.set(title=f"largest change, of {seeds} draws of tokens and weights (float64)")
+    figure, (axes,) = panels(1, size=(9, 5))
+    worst = np.array([[found.most(arm, test) for test in TESTS] for arm in found.arms])
+    image = axes.imshow(np.log10(worst.clip(1e-17)), cmap="gray_r", aspect="auto", vmin=-17, vmax=1)
+    for (row, column), value in np.ndenumerate(worst):
+        number, color = (f"{value:.2g}", "white") if value > 1e-6 else (f"{value:.0g}", "black")
+        axes.text(column, row, number, ha="center", va="center", color=color)
+    axes.set_yticks(range(len(found.arms)), found.arms)
+    axes.set_xticks(range(len(TESTS)), list(TESTS.values()))
+    axes.set_title(f"largest change, of {len(found.values('none', 'joint'))} draws of tokens and weights (float64)")
     figure.colorbar(image, ax=axes, label="log10 of the change")
     return figure
 
@@ -220,13 +191,7 @@ STUDY = Study(
             fails=lambda found: found.least("both", "joint") >= BROKEN,
         ),
     ],
-    claims=[
-        judge_blind,
-        judge_joint,
-        judge_separate,
-        judge_lengths,
-        judge_different,
-    ],
+    claims=[judge_blind, judge_joint, judge_separate, judge_lengths, judge_different],
     full=Budget(seeds=10),
     quick=Budget(seeds=3),
     run=run,

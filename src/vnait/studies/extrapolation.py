@@ -9,74 +9,22 @@ what they explain is what is left of the rank correlation once the position is g
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
-from gensim.test.utils import datapath
-from torch import Generator, Tensor
-from torch.nn import functional as F
+from matplotlib.figure import Figure
+from torch import Tensor
 
-from vnait.coordinates import Index
-from vnait.encodings import Buckets
-from vnait.method import Method
-from vnait.studies.geometry import geometry, related
-from vnait.studies.training import Reader, descend
+from vnait.studies.figures import bands, panels
+from vnait.studies.parts.geometry import geometry, related
+from vnait.studies.parts.letters import METHODS, READ, TRAINED, losses, text, trained
+from vnait.studies.parts.training import Reader
 from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, claim
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-TRAINED, READ, BATCH = 64, 512, 16
-RANGES = ((64, 96), (96, 128), (128, 256), (256, 512), (128, 512))
-ARMS = {
-    "sinusoidal": "sinusoids added",
-    "learned": f"a table of {READ} rows, of which {TRAINED} are trained",
-    "rope": "queries and keys turned",
-    "t5-128": "32 buckets of distances, the last from 128 on",
-    "t5-64": "32 buckets of distances, the last from 64 on",
-    "alibi": "a penalty on distance",
-    "none": "no positions but the causal mask",
-}
-CODES = ("sinusoidal", "learned")
+PARTS = ((64, 96), (96, 128), (128, 256), (256, 512))  # of what is read beyond the window
+RANGES = (*PARTS, (128, 512))
+CODES, RELATIVE = ("sinusoidal", "learned"), ("rope", "t5-128", "t5-64", "alibi")
 FLAT, BAD, RELATED = 1.15, 2.0, 0.3  # two ratios of perplexities; a rank correlation
 BEYOND = "ratio 128-512"
-
-
-@lru_cache(maxsize=1)
-def text() -> tuple[Tensor, Tensor, int]:
-    """Training letters, test letters (the last tenth) and how many letters there are: news that gensim carries for its own tests."""
-    letters = Path(datapath("lee_background.cor")).read_text(encoding="utf-8")
-    number = {letter: i for i, letter in enumerate(sorted(set(letters)))}
-    ids = torch.tensor([number[letter] for letter in letters])
-    return ids[: -len(ids) // 10], ids[-len(ids) // 10 :], len(number)
-
-
-def trained(arm: str, seed: int, steps: int, *, num_layers: int = 2) -> Reader:
-    """The language model of an arm."""
-    train, _, count = text()
-    torch.manual_seed(seed)
-    method: str | Method = arm
-    if arm.startswith("t5-"):
-        buckets = Buckets(num_heads=4, max_distance=int(arm[3:]), bidirectional=False)
-        method = Method(coordinates=Index(), encoding=buckets)
-    model = Reader(method, vocabulary=count, outputs=count, num_layers=num_layers, max_length=READ, causal=True)
-    random = Generator().manual_seed(seed)
-
-    def loss(step: int) -> Tensor:
-        starts = torch.randint(len(train) - TRAINED, (BATCH, 1), generator=random)
-        return losses(model, train[starts + torch.arange(TRAINED + 1)]).mean()
-
-    descend(model.parameters(), loss, steps=steps, learning_rate=3e-3)
-    return model.eval()
-
-
-def losses(model: Reader, ids: Tensor) -> Tensor:
-    """Of the next letter, at every position but the last: (N, T + 1) -> (N, T)."""
-    logits = model(ids[:, :-1])
-    return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none").unflatten(0, (len(ids), -1))
 
 
 def run(arm: str, seed: int, budget: Budget) -> Metrics:
@@ -123,11 +71,9 @@ def times(found: Findings, arm: str, metric: str = BEYOND) -> str:
 )
 def judge_meaning(found: Findings) -> Verdict:
     """Confirmed where perplexity at 128-512 is at most 1.15 times that in fresh windows, else refuted."""
-    flat = found.mean("sinusoidal", BEYOND) <= FLAT
-    said = ", ".join(f"{times(found, 'sinusoidal', f'ratio {low}-{high}')} at {low}-{high}" for low, high in RANGES[:4])
-    return Verdict(
-        "confirmed" if flat else "refuted", f"perplexity against that of the same letters in fresh windows: {said}"
-    )
+    said = ", ".join(f"{times(found, 'sinusoidal', f'ratio {low}-{high}')} at {low}-{high}" for low, high in PARTS)
+    said = f"perplexity against that of the same letters in fresh windows: {said}"
+    return Verdict("confirmed" if found.mean("sinusoidal", BEYOND) <= FLAT else "refuted", said)
 
 
 @claim("Standard sinusoids have inherent limits in long contexts", source="004, extrapolation")
@@ -141,19 +87,16 @@ def judge_limits(found: Findings) -> Verdict:
 @claim("RoPE extrapolates more robustly", source="004, extrapolation")
 def judge_rope(found: Findings) -> Verdict:
     """Confirmed where perplexity stays within 1.15 times that in fresh windows up to 512; conditional up to less."""
-    reach = TRAINED
-    for low, high in RANGES[:4]:
-        if found.mean("rope", f"ratio {low}-{high}") > FLAT:
-            break
-        reach = high
-    said = ", ".join(
-        f"{times(found, 'rope', name)} at {name[6:]} (sinusoidal {times(found, 'sinusoidal', name)})"
-        for name in (f"ratio {low}-{high}" for low, high in RANGES[:4])
-    )
-    if reach == TRAINED:
-        return Verdict("refuted", said)
+    reach, parts = TRAINED, []
+    for low, high in PARTS:
+        part = f"ratio {low}-{high}"
+        parts.append(f"{times(found, 'rope', part)} at {low}-{high} (sinusoidal {times(found, 'sinusoidal', part)})")
+        if reach == low and found.mean("rope", part) <= FLAT:
+            reach = high
+    if reach in (TRAINED, READ):
+        return Verdict("confirmed" if reach == READ else "refuted", ", ".join(parts))
     condition = f"no more than {reach / TRAINED:g} times the training length is read"
-    return Verdict("confirmed", said) if reach == READ else Verdict("conditional", said, condition)
+    return Verdict("conditional", ", ".join(parts), condition)
 
 
 @claim("A penalty on distance alone (ALiBi) reads on as within the window", source="004, extrapolation; ALiBi is 003's")
@@ -175,48 +118,45 @@ def judge_t5(found: Findings) -> Verdict:
     return Verdict("conditional", said, condition) if narrow <= FLAT else Verdict("refuted", said)
 
 
-def judge_measure(found: Findings, name: str) -> Verdict:
-    """Related in rank once the position is given; or only larger out of the window than in it."""
-    partials = {arm: found.mean(arm, f"{name} partial") for arm in CODES}
-    sides = {arm: (found.mean(arm, f"{name} in"), found.mean(arm, f"{name} out")) for arm in CODES}
-    said = "; ".join(
-        f"{arm}: {sides[arm][0]:.3f} in the window, {sides[arm][1]:.3f} out; Spearman {found.mean(arm, f'{name} rho'):.2f}, "
-        f"given the position {partials[arm]:.2f}"
-        for arm in CODES
-    )
-    if min(partials.values()) >= RELATED:
-        return Verdict("confirmed", said)
-    if all(out >= BAD * inside for inside, out in sides.values()):
-        return Verdict("conditional", said, "only positions in the window and out of it are compared")
-    return Verdict("refuted", said)
+def related_to(measure: str, says: str, source: str = "004, extrapolation") -> Claim:
+    """The claim that the loss is related to a measure of the codes' geometry."""
+
+    @claim(says, source=source)
+    def judge(found: Findings) -> Verdict:
+        """Confirmed where rho given the position is .3 or more for both codes; conditional where it only doubles out of the window."""
+        partials = {arm: found.mean(arm, f"{measure} partial") for arm in CODES}
+        sides = {arm: (found.mean(arm, f"{measure} in"), found.mean(arm, f"{measure} out")) for arm in CODES}
+        said = "; ".join(
+            f"{arm}: {inside:.3f} in the window, {out:.3f} out; Spearman {found.mean(arm, f'{measure} rho'):.2f}, "
+            f"given the position {partials[arm]:.2f}"
+            for arm, (inside, out) in sides.items()
+        )
+        if min(partials.values()) >= RELATED:
+            return Verdict("confirmed", said)
+        if all(out >= BAD * inside for inside, out in sides.values()):
+            return Verdict("conditional", said, "only positions in the window and out of it are compared")
+        return Verdict("refuted", said)
+
+    return judge
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    left, *others = figure.subplots(1, 3, width_ratios=(2, 1, 1))
-    styles = ("-", "--", "-", "--", ":", "-", "-.")
-    colors = ("black", "black", "gray", "gray", "gray", "silver", "black")
+    figure, (left, *others) = panels(2, 1, 1, size=(11, 4))
     at = np.arange(4, READ, 8)
-    for arm, style, color in zip(ARMS, styles, colors, strict=True):
-        curves = found.curve(arm, "far")
-        left.plot(at, curves.mean(0), style, color=color, lw=2 if color == "silver" else 1.2, label=arm)
-        left.fill_between(at, curves.min(0), curves.max(0), color=color, alpha=0.15, lw=0)
-    seeds, fresh = len(found.values("rope", "far")), found.curve("rope", "fresh").mean(0)
-    left.plot(at[4:], fresh, "+", color="black", ms=3, label="rope, fresh windows")
+    for arms, color in (((*CODES, "none"), "black"), (RELATIVE, "gray")):
+        bands(left, at, {arm: found.curve(arm, "far") for arm in arms}, color=color, markevery=8)
+    left.plot(at[4:], found.curve("rope", "fresh").mean(0), "k+", ms=3, label="rope, fresh windows")
     left.set(yscale="log", ylim=(4, 300), ylabel="perplexity of a letter")
-    left.set_yticks([], minor=True)
     left.set_yticks([5, 10, 20, 50, 100], ["5", "10", "20", "50", "100"])
-    left.set_title(f"70 texts of {READ} (seeds: {seeds}; band: their range)")
-    left.legend(ncols=3, fontsize=8, loc="upper center")
+    left.set_yticks([], minor=True)
+    left.set_title(f"70 texts of {READ} (seeds: {len(found.values('rope', 'far'))}; band: their range)")
+    left.legend(ncols=3, loc="upper center")
     for axes, name in zip(others, ("drift", "aliasing"), strict=True):
-        for arm, style in zip(CODES, ("-", "--"), strict=True):
-            rho = found.mean(arm, f"{name} partial")
-            axes.plot(at, found.curve(arm, name).mean(0), style, color="black", label=f"{arm} ({rho:+.2f})")
+        curves = {f"{arm} ({found.mean(arm, f'{name} partial'):+.2f})": found.curve(arm, name) for arm in CODES}
+        bands(axes, at, curves, marker="")
         axes.set(title=name, ylabel="share of a code's length" if name == "drift" else "largest cosine")
         axes.set(ylim=(-0.1, 1.4), yticks=(0, 0.5, 1))
-        axes.legend(title="rank correlation with the loss\nbeyond, given the position", fontsize=8, title_fontsize=8)
+        axes.legend(title="rank correlation with the loss\nbeyond, given the position", title_fontsize=8)
     for axes in (left, *others):
         axes.axvline(TRAINED, color="black", ls=":", lw=0.8)
         axes.set_xlabel("position (letters)")
@@ -229,7 +169,7 @@ STUDY = Study(
     data="300 news texts (Lee), which gensim carries: 360,000 letters; the last tenth is read",
     measure="perplexity over that of the same letters in fresh windows of 64; Spearman's rho, given the position",
     smallest="15 % of perplexity; a rank correlation of .3",
-    arms=ARMS,
+    arms=METHODS,
     controls=[
         Control(
             says="without positions perplexity within the window is at least 15 % worse than sinusoids'",
@@ -244,23 +184,12 @@ STUDY = Study(
         judge_rope,
         judge_alibi,
         judge_t5,
-        Claim(
-            says="The loss is closely related to the drift of the codes",
-            source="004, extrapolation",
-            rule="confirmed where rho given the position is .3 or more for both codes; conditional where it only doubles out of the window",
-            judge=partial(judge_measure, name="drift"),
-        ),
-        Claim(
-            says="The loss is closely related to the severity of aliasing",
-            source="004, extrapolation",
-            rule="as drift's",
-            judge=partial(judge_measure, name="aliasing"),
-        ),
-        Claim(
-            says="The loss is closely related to how far out codes are in the space of trained ones (Mahalanobis)",
+        related_to("drift", "The loss is closely related to the drift of the codes"),
+        related_to("aliasing", "The loss is closely related to the severity of aliasing"),
+        related_to(
+            "mahalanobis",
+            "The loss is closely related to how far out codes are in the space of trained ones (Mahalanobis)",
             source="004, extrapolation; the measure is this study's",
-            rule="as drift's",
-            judge=partial(judge_measure, name="mahalanobis"),
         ),
     ],
     full=Budget(seeds=2, steps=1200),

@@ -8,37 +8,33 @@ noise just as well. So here the weights of 20 candidate periods are learned from
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy.special import ive
+from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.studies.series import REAL, phases, real
-from vnait.studies.training import descend
+from vnait.studies.figures import dots, lines, panels
+from vnait.studies.parts.combs import AHEAD, FOCUS, WINDOW, WINDOWS, comb, near, peak, rows, scores
+from vnait.studies.parts.series import REAL, real
+from vnait.studies.parts.training import descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-WINDOW, AHEAD = 120, 6
+SOURCE = "004, phase-aligned forecasting"
 CANDIDATES = [float(period) for period in range(2, 22)]
-FOCUS = (1.0, 4.0, 16.0, 64.0)  # beta
-WINDOWS = (120, 125, 127)
-# The period a series is known for, which the seasonal forecast repeats.
-PERIODS = {
-    "season of 12": 12,
-    "season of 7": 7,
-    "noise": 12,
-    "elnino": 12,
-    "co2": 12,
-    "co2, differences": 12,
-    "sunspots": 11,
+# The period a series is known for, which the seasonal forecast repeats, and what the series is.
+SERIES = {
+    "season of 12": (12, "generated: a sine, noise of variance .09"),
+    "season of 7": (7, "generated: a sine, noise of variance .09"),
+    "noise": (12, "generated: no season"),
+    "elnino": (12, "temperature of the sea, monthly"),
+    "co2": (12, "in the air, monthly, minus a line through the known part"),
+    "co2, differences": (12, "to the month before"),
+    "sunspots": (11, "yearly"),
 }
+PERIODS = {arm: period for arm, (period, _) in SERIES.items()}
 SEASONS = [arm for arm in PERIODS if arm != "noise"]
 
 
@@ -59,50 +55,8 @@ def series(arm: str, seed: int) -> tuple[Tensor, int]:
     return (y - y[:known].mean()) / y[:known].std(), known
 
 
-def scores(periods: Sequence[float], window: int = WINDOW, ahead: int = AHEAD) -> Tensor:
-    """q.k a period (window, periods), for a query `ahead` steps after the window: cos(2 pi (t+H-u)/p), told by the codes alone."""
-    query, keys = phases(torch.tensor([window - 1 + ahead]), periods), phases(torch.arange(window), periods)
-    return (query * keys).unflatten(1, (-1, 2)).sum(2)
-
-
 def run(arm: str, seed: int, budget: Budget) -> Metrics:
     return rows() if arm == "rows" else forecasts(arm, seed, budget)
-
-
-def rows() -> Metrics:
-    """What attention of one known period does, without any data."""
-    period = 12.0
-    lags = torch.arange(-500, 500, dtype=torch.float64)
-    products = phases(torch.tensor([7.0]), [period]) @ phases(7 - lags, [period]).T
-    found: Metrics = {"identity": float((products[0] - torch.cos(2 * math.pi * lags / period)).abs().max())}
-    wave = torch.sin(2 * math.pi * torch.arange(WINDOW + 12, dtype=torch.float64) / period)
-    for beta in FOCUS:
-        ways = {window: (beta * scores([period], window))[:, 0].softmax(0) for window in WINDOWS}
-        steps = [(beta * scores([period], ahead=ahead))[:, 0].softmax(0) @ wave[:WINDOW] for ahead in range(1, 13)]
-        row = ways[WINDOW]
-        found[f"mass {beta:g}"] = near(row, 12, 0)
-        found[f"amplitude {beta:g}"] = float(torch.stack(steps) @ wave[WINDOW:] / wave[WINDOW:].square().sum())
-        found[f"bessel {beta:g}"] = float(ive(1, beta) / ive(0, beta))
-        found[f"share {beta:g}"] = share(row, period)
-        found[f"peaks {beta:g}"] = [peak(ways[window]) for window in WINDOWS]
-    return found
-
-
-def near(row: Tensor, season: int, steps: int) -> float:
-    """The attention that falls on the target's phase, or that many steps beside it."""
-    lag = WINDOW - 1 + AHEAD - torch.arange(WINDOW)
-    return float(row[torch.minimum(lag % season, -lag % season) <= steps].sum())
-
-
-def share(row: Tensor, period: float) -> float:
-    """Of the row's energy, its mean apart, that lies at the period's frequency."""
-    energy = torch.fft.rfft(row).abs().square()[1:]
-    return float(energy[round(len(row) / period) - 1] / energy.sum())
-
-
-def peak(row: Tensor) -> float:
-    """The period at which a row's spectrum is highest, its mean apart."""
-    return len(row) / (1 + int(torch.fft.rfft(row).abs()[1:].argmax()))
 
 
 def forecasts(arm: str, seed: int, budget: Budget) -> Metrics:
@@ -124,7 +78,7 @@ def forecasts(arm: str, seed: int, budget: Budget) -> Metrics:
     season = PERIODS[arm]
     told = {
         "learned": windows @ row,
-        "fixed": windows @ (16 * scores([season]))[:, 0].softmax(0),
+        "fixed": windows @ comb(16, season),
         "last season": windows[:, AHEAD - 1 - season],
         "mean": windows.mean(1),
     }
@@ -132,7 +86,7 @@ def forecasts(arm: str, seed: int, budget: Budget) -> Metrics:
     return {**errors, "peak": peak(row), "near": near(row, season, 1), "row": row.tolist()}
 
 
-@claim("q_t.k_u = cos(2 pi (t+H-u)/P)", source="004, phase-aligned forecasting")
+@claim("q_t.k_u = cos(2 pi (t+H-u)/P)", source=SOURCE)
 def judge_identity(found: Findings) -> Verdict:
     """Confirmed where the largest error is 1e-12 or less."""
     error = found.most("rows", "identity")
@@ -144,125 +98,75 @@ def judge_rows(found: Findings, metric: str, enough: float, says: str, *, wide: 
     figures = {beta: found.mean("rows", f"{metric} {beta:g}") for beta in FOCUS}
     said = f"{says} " + ", ".join(f"{value:.3f} (beta {beta:g})" for beta, value in figures.items())
     good = [beta for beta, value in figures.items() if value >= enough]
-    if len(good) == len(FOCUS):
-        return Verdict("confirmed", said)
-    if not good:
-        return Verdict("refuted", said)
-    return Verdict("conditional", said, f"beta <= {max(good):g}" if wide else f"beta >= {min(good):g}")
+    edge = f"beta <= {max(good, default=0):g}" if wide else f"beta >= {min(good, default=0):g}"
+    return Verdict.among(good, FOCUS, said, edge)
 
 
-@claim("So attention concentrates on the points in phase with the target", source="004, phase-aligned forecasting")
+@claim("So attention concentrates on the points in phase with the target", source=SOURCE)
 def judge_focus(found: Findings) -> Verdict:
     """Confirmed where half of it or more falls on the very phase at every beta, conditional where at some."""
     return judge_rows(found, "mass", 0.5, "attention at the very phase of 12:", wide=False)
 
 
-@claim("The past at the target's phase gives the target's value", source="004, phase-aligned forecasting")
+@claim("The past at the target's phase gives the target's value", source=SOURCE)
 def judge_amplitude(found: Findings) -> Verdict:
     """Confirmed where the forecast of a sine keeps .95 of its amplitude at every beta, conditional where at some."""
     verdict = judge_rows(found, "amplitude", 0.95, "a unit sine is forecast as", wide=False)
-    off = max(
-        abs(found.mean("rows", f"amplitude {beta:g}") - found.mean("rows", f"bessel {beta:g}")) for beta in FOCUS[:2]
-    )
-    return replace(verdict, found=f"{verdict.found}; I1(beta)/I0(beta) within {off:.0e} up to beta 4")
+    off = [found.mean("rows", f"amplitude {beta:g}") - found.mean("rows", f"bessel {beta:g}") for beta in FOCUS[:2]]
+    return replace(verdict, found=f"{verdict.found}; I1(beta)/I0(beta) within {max(map(abs, off)):.0e} up to beta 4")
 
 
-@claim(
-    "A row's Fourier transform shows the attention's energy at the frequency of P",
-    source="004, phase-aligned forecasting",
-    needs=SEASONS,
-)
+@claim("A row's Fourier transform shows the attention's energy at the frequency of P", source=SOURCE, needs=SEASONS)
 def judge_spectrum(found: Findings) -> Verdict:
     """Confirmed where half of the energy or more is there at every beta, conditional where at some."""
     verdict = judge_rows(found, "share", 0.5, "of the energy at P:", wide=True)
-    comb = found.curve("rows", f"peaks {FOCUS[-1]:g}")[0]
-    said = f"; the peak at beta {FOCUS[-1]:g}: " + ", ".join(
-        f"{at:.1f} ({size})" for at, size in zip(comb, WINDOWS, strict=True)
-    )
+    peaks = zip(found.curve("rows", f"peaks {FOCUS[-1]:g}")[0], WINDOWS, strict=True)
+    said = f"; the peak at beta {FOCUS[-1]:g}: " + ", ".join(f"{at:.1f} ({size})" for at, size in peaks)
     right = [abs(at / PERIODS[arm] - 1) <= 0.05 for arm in SEASONS for at in found.values(arm, "peak")]
     said += f" of 12 (window); learned rows peak within 5 % of P in {sum(right)} of {len(right)} runs"
     return replace(verdict, found=verdict.found + said)
 
 
-@claim("Attention learns by itself to look at the same phase", source="004, phase-aligned forecasting", needs=SEASONS)
+@claim("Attention learns by itself to look at the same phase", source=SOURCE, needs=SEASONS)
 def judge_learned(found: Findings) -> Verdict:
     """Confirmed where three quarters of it fall within a step of the phase on every series with a season (chance: 3/P)."""
     near = {arm: found.mean(arm, "near") for arm in PERIODS}
     said = "attention within a step of the phase: " + ", ".join(f"{arm} {value:.2f}" for arm, value in near.items())
     good = [arm for arm in SEASONS if near[arm] >= 0.75]
-    if len(good) == len(SEASONS):
-        return Verdict("confirmed", said)
-    return Verdict("conditional", said, f"the series is {', '.join(good)}") if good else Verdict("refuted", said)
+    return Verdict.among(good, SEASONS, said, f"the series is {', '.join(good)}")
 
 
-@claim(
-    "Analogy with the same phase of earlier periods is an effective forecast",
-    source="004, phase-aligned forecasting",
-    needs=SEASONS,
-)
+@claim("Analogy with the same phase of earlier periods is an effective forecast", source=SOURCE, needs=SEASONS)
 def judge_forecast(found: Findings) -> Verdict:
     """Confirmed where it is 5 % better than the last season and the mean on every series with a season."""
-    said = "squared error, learned / last season / mean: " + ", ".join(
-        f"{arm} " + "/".join(f"{found.mean(arm, name):.2f}" for name in ("learned", "last season", "mean"))
-        for arm in PERIODS
-    )
-    rivals = {arm: min(found.mean(arm, name) for name in ("last season", "mean")) for arm in SEASONS}
-    good = [arm for arm, best in rivals.items() if found.mean(arm, "learned") < 0.95 * best]
-    if len(good) == len(SEASONS):
-        return Verdict("confirmed", said)
-    lost = ", ".join(arm for arm in SEASONS if arm not in good)
-    strict = f"seasons keep their phase and level and are noisy: {', '.join(good)} (not {lost})"
-    return Verdict("conditional", said, strict) if good else Verdict("refuted", said)
+    errors = {arm: [found.mean(arm, name) for name in ("learned", "last season", "mean")] for arm in PERIODS}
+    said = "squared error, learned / last season / mean: "
+    said += ", ".join(f"{arm} " + "/".join(f"{error:.2f}" for error in own) for arm, own in errors.items())
+    good = [arm for arm in SEASONS if errors[arm][0] < 0.95 * min(errors[arm][1:])]
+    lost = [arm for arm in SEASONS if arm not in good]
+    strict = f"seasons keep their phase and level and are noisy: {', '.join(good)} (not {', '.join(lost)})"
+    return Verdict.among(good, SEASONS, said, strict)
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 3.4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    lag = WINDOW - 1 + AHEAD - np.arange(WINDOW)
-    left.plot(lag, found.curve("elnino", "row")[0], "k-", lw=0.9)
-    for multiple in range(12, WINDOW + AHEAD, 12):
-        left.axvline(multiple, color="gray", ls=":", lw=0.8)
-    left.set(
-        xlabel="months before the target, years dotted", ylabel="attention weight", title="elnino, learned (one run)"
-    )
-    lines = {
-        "mass": ("o-", "attention at the very phase"),
-        "amplitude": ("s--", "amplitude of a forecast sine"),
-        "share": ("^:", "energy at P"),
-    }
-    for metric, (style, label) in lines.items():
-        middle.plot(
-            FOCUS,
-            [found.mean("rows", f"{metric} {beta:g}") for beta in FOCUS],
-            style,
-            color="black",
-            mfc="none",
-            label=label,
-        )
-    middle.set(
-        xscale="log",
-        xticks=FOCUS,
-        xticklabels=[f"{beta:g}" for beta in FOCUS],
-        xlabel="focus beta",
-        ylabel="share or ratio",
-    )
-    middle.set(title=f"P = 12, window {WINDOW}: exact", ylim=(0, 1.6))
+    figure, (left, middle, right) = panels(4, 3, 4, size=(12, 3.4))
+    lines(left, WINDOW - 1 + AHEAD - np.arange(WINDOW), {"learned": found.curve("elnino", "row")[0]}, marker="", lw=1)
+    left.set(xticks=range(0, WINDOW + AHEAD, 12), xlabel="months before the target, years dotted")
+    left.set(ylabel="attention weight", title="elnino, learned (one run)")
+    left.grid(axis="x", ls=":")
+    told = {"mass": "attention at the very phase", "amplitude": "amplitude of a forecast sine", "share": "energy at P"}
+    exact = {name: [found.mean("rows", f"{metric} {beta:g}") for beta in FOCUS] for metric, name in told.items()}
+    lines(middle, FOCUS, exact)
+    middle.set(xscale="log", xlabel="focus beta", ylabel="share or ratio", ylim=(0, 1.6))
+    middle.set_xticks(FOCUS, [f"{beta:g}" for beta in FOCUS])
+    middle.set_title(f"P = 12, window {WINDOW}: exact")
     middle.minorticks_off()
-    middle.legend(loc="upper left", fontsize=8)
-    marks = {"learned": "ko", "last season": "kx", "mean": "k^"}
-    for name, mark in marks.items():
-        points = [(value, row) for row, arm in enumerate(PERIODS) for value in found.values(arm, name)]
-        right.plot(*zip(*points, strict=True), mark, mfc="none" if mark == "k^" else "black", label=name)
-    right.set(
-        yticks=range(len(PERIODS)),
-        yticklabels=list(PERIODS),
-        xlabel="squared error / variance of the known part",
-        xscale="log",
-    )
-    right.set(title=f"a mark a seed (n={len(found.values('noise', 'mean'))})", ylim=(len(PERIODS) + 0.6, -0.6))
-    right.legend(loc="lower center", ncols=3, fontsize=8)
+    middle.legend(loc="upper left")
+    errors = {name: [found.values(arm, name) for arm in PERIODS] for name in ("learned", "last season", "mean")}
+    dots(right, list(PERIODS), errors)
+    right.set(xscale="log", xlabel="squared error / variance of the known part", ylim=(len(PERIODS) + 0.6, -0.6))
+    right.set_title(f"a mark a seed (n={len(found.values('noise', 'mean'))})")
+    right.legend(loc="lower center", ncols=3)
     return figure
 
 
@@ -272,16 +176,7 @@ STUDY = Study(
     data="a noisy sine of period 12, of 7; noise; elnino, co2, sunspots of statsmodels",
     measure="errors and shares in float64; squared error on the last quarter of a series",
     smallest="1e-12 for an identity; 5 % of squared error",
-    arms={
-        "rows": "attention of the period 12, without data",
-        "season of 12": "generated: a sine, noise of variance .09",
-        "season of 7": "generated: a sine, noise of variance .09",
-        "noise": "generated: no season",
-        "elnino": "temperature of the sea, monthly",
-        "co2": "in the air, monthly, minus a line through the known part",
-        "co2, differences": "to the month before",
-        "sunspots": "yearly",
-    },
+    arms={"rows": "attention of the period 12, without data", **{arm: what for arm, (_, what) in SERIES.items()}},
     controls=[
         Control(
             says="on noise the learned forecast gains no 2 % on the mean",
@@ -290,14 +185,7 @@ STUDY = Study(
             fails=lambda found: found.mean("noise", "learned") >= 0.98 * found.mean("noise", "mean"),
         )
     ],
-    claims=[
-        judge_identity,
-        judge_focus,
-        judge_amplitude,
-        judge_spectrum,
-        judge_learned,
-        judge_forecast,
-    ],
+    claims=[judge_identity, judge_focus, judge_amplitude, judge_spectrum, judge_learned, judge_forecast],
     full=Budget(seeds=5, steps=400),
     quick=Budget(seeds=2, steps=300),
     run=run,

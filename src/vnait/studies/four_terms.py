@@ -7,20 +7,17 @@ around each row's mean. Biases of the projections add terms, and a LayerNorm bef
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from vnait.attention import TERMS, centred, four_terms
+from vnait.studies.figures import bars, maps, panels
+from vnait.studies.parts.training import descend
 from vnait.studies.sinusoid import codes
-from vnait.studies.training import descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LENGTH, WIDTH, HEAD, BATCH = 24, 32, 16, 64
 EXACT = {
@@ -109,10 +106,6 @@ def trained(task: str, seed: int, budget: Budget) -> Metrics:
     }
 
 
-def share(found: Findings, task: str, term: int) -> float:
-    return float(found.curve(task, "shares").mean(0)[term])
-
-
 @claim("With X = content + position the scores are four terms", source="003, learning, 2.1")
 def judge_identity(found: Findings) -> Verdict:
     """Confirmed where the four add up to the scores within 1e-12 std."""
@@ -127,23 +120,19 @@ def judge_all(found: Findings) -> Verdict:
     wrong, mended = ({arm: found.most(arm, metric) for arm in arms} for metric in ("error", "mended"))
     said = f"the four terms miss by {wrong['biases']:.1f} std with biases (by {mended['biases']:.0e} with three more terms), by "
     said += f"{wrong['LayerNorm']:.1f} std with LayerNorm ({mended['LayerNorm']:.0e} with both parts centred, divided by the token's std)"
-    if max(wrong.values()) <= 1e-12:
-        return Verdict("confirmed", said)
-    if max(mended.values()) > 1e-12:
-        return Verdict("refuted", said)
-    return Verdict("conditional", said, "projections have no biases and each token's norm is folded into its parts")
+    if max(mended.values()) <= 1e-12 < max(wrong.values()):
+        return Verdict("conditional", said, "projections have no biases and each token's norm is folded into its parts")
+    return Verdict("confirmed" if max(wrong.values()) <= 1e-12 else "refuted", said)
 
 
 @claim("A score is content similarity plus position relevance: two terms", source="003, attention, 2.1")
 def judge_two(found: Findings) -> Verdict:
     """Confirmed where these two explain 95 % of an untrained score's variance."""
-    values = found.interval("two terms", "explained")
-    said = f"untrained, content-content and position-position explain {100 * values.mean:.0f} % of the scores' variance"
-    return Verdict("confirmed" if values.mean >= 0.95 else "refuted", said + spread(values.low, values.high, 100, " %"))
-
-
-def spread(low: float | None, high: float | None, times: float = 1, unit: str = "") -> str:
-    return "" if low is None or high is None else f" (95 %: {times * low:.0f} to {times * high:.0f}{unit})"
+    mean, low, high = found.interval("two terms", "explained")
+    said = f"untrained, content-content and position-position explain {100 * mean:.0f} % of the scores' variance"
+    if low is not None and high is not None:
+        said += f" (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
+    return Verdict("confirmed" if mean >= 0.95 else "refuted", said)
 
 
 @claim("Training works on the position-position term", source="003, learning, 2.1")
@@ -152,50 +141,32 @@ def judge_shares(found: Findings) -> Verdict:
     put 80 % into content-content; undecided below 90 % right.
     """
     tasks = ("content", "position", "both")
+    right = {task: found.mean(task, "accuracy") for task in tasks}
+    shares = {task: found.curve(task, "shares").mean(0) for task in tasks}
     said = "; ".join(
-        f"{task}: c-c {100 * share(found, task, 0):.0f} %, p-p {100 * share(found, task, 3):.0f} %, "
-        f"right {100 * found.mean(task, 'accuracy'):.0f} %"
-        for task in tasks
+        f"{task}: c-c {100 * own[0]:.0f} %, p-p {100 * own[3]:.0f} %, right {100 * right[task]:.0f} %"
+        for task, own in shares.items()
     )
-    learned = all(found.mean(task, "accuracy") >= 0.9 for task in tasks)
-    position = share(found, "position", 3) >= 0.85 and share(found, "position", 0) <= 0.05
-    content = share(found, "content", 0) >= 0.8 and share(found, "content", 3) <= 0.05
-    if not learned:
+    if min(right.values()) < 0.9:
         return Verdict("undecided", said)
+    position = shares["position"][3] >= 0.85 and shares["position"][0] <= 0.05
+    content = shares["content"][0] >= 0.8 and shares["content"][3] <= 0.05
     if position and content:
-        return Verdict(
-            "conditional", said, "the task asks for a position; where it asks for a word, content-content grows"
-        )
+        condition = "the task asks for a position; where it asks for a word, content-content grows"
+        return Verdict("conditional", said, condition)
     return Verdict("confirmed" if position else "refuted", said)
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12.5, 3), layout="constrained")
-    *maps, bars = figure.subplots(1, 5, width_ratios=[1, 1, 1, 1, 1.7])
-    images = found.curve("both", "maps")[0]
-    top = np.abs(images).max()
-    for axes, image, name in zip(maps, images, TERMS, strict=True):
-        shown = axes.imshow(image, cmap="gray", vmin=-top, vmax=top)
-        axes.set_title(name, fontsize=9)
-        axes.set(xlabel="key")
-    maps[0].set(ylabel="query (task: both)")
-    figure.colorbar(shown, ax=maps, label="score, its row's mean taken off")
-    shares = np.array([found.curve(task, "shares").mean(0) for task in TASKS])
-    seeds = len(found.values("both", "accuracy"))
-    for term, (name, colour, hatch) in enumerate(
-        zip(TERMS, ("black", "white", "white", "lightgray"), ("", "//", "..", ""), strict=True)
-    ):
-        style = {"color": colour, "edgecolor": "black", "hatch": hatch, "label": name}
-        bars.barh(list(TASKS), 100 * shares[:, term], left=100 * shares[:, :term].sum(1), **style)
-    for row, task in enumerate(TASKS):
-        low, high = (100 * value(found.curve(task, "shares")[:, 0]) for value in (np.min, np.max))
-        bars.plot([low, high], [row, row], color="gray", lw=3, solid_capstyle="butt")
-    bars.set(xlabel="share of the scores (%), mean", xlim=(0, 100))
-    bars.set_title(f"n={seeds} seeds; grey: range of the first share", fontsize=9)
-    bars.invert_yaxis()
-    figure.legend(*bars.get_legend_handles_labels(), loc="outside upper right", ncols=4, fontsize=8)
+    figure, (*left, right) = panels(1, 1, 1, 1, 1.7, size=(12.5, 3.2))
+    shown = found.curve("both", "maps")[0]
+    images, top = dict(zip(TERMS, shown, strict=True)), np.abs(shown).max()
+    maps(figure, left, images, of="score less its row's mean", x="key", y="query (task: both)", vmin=-top, vmax=top)
+    shares = {task: 100 * found.curve(task, "shares").T for task in TASKS}
+    groups = {name: [own[term] for own in shares.values()] for term, name in enumerate(TERMS)}
+    bars(right, list(TASKS), groups, across=True)
+    right.set(xlabel="share of the scores (%)", xlim=(0, 100), title=f"mean, a dot a seed (n={len(shares['both'][0])})")
+    figure.legend(*right.get_legend_handles_labels(), loc="outside upper right", ncols=4)
     return figure
 
 
@@ -220,12 +191,7 @@ STUDY = Study(
             fails=lambda found: found.most("nothing", "accuracy") < 0.1,
         ),
     ],
-    claims=[
-        judge_identity,
-        judge_all,
-        judge_two,
-        judge_shares,
-    ],
+    claims=[judge_identity, judge_all, judge_two, judge_shares],
     full=Budget(seeds=5, steps=400),
     quick=Budget(seeds=3, steps=200),
     run=run,

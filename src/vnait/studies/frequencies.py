@@ -9,9 +9,9 @@ tokens of the upper kind. All bands train for the same few hundred steps: what o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
+from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
@@ -19,11 +19,9 @@ from vnait.coordinates import Index
 from vnait.encodings import Sinusoid
 from vnait.injection import Injection
 from vnait.method import Method
-from vnait.studies.training import Reader, descend
+from vnait.studies.figures import bars, panels
+from vnait.studies.parts.training import Reader, descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WIDTH, LENGTH, TOKENS, AWAY = 64, 40, 8, 15
 BATCH, TESTED = 16, 400
@@ -137,19 +135,12 @@ def percent(found: Findings, arm: str, task: str) -> str:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 3.2), layout="constrained")
-    axes = figure.subplots()
-    for row, (arm, hatch) in enumerate(zip(BANDS, ("", "///", "...", "xxx"), strict=True)):
-        for group, task in enumerate(TASKS):
-            values, place = [100 * value for value in found.values(arm, task)], group + (row - 1.5) / 5
-            bar = axes.bar(place, sum(values) / len(values), 0.2, color="white", edgecolor="gray", hatch=hatch)
-            axes.plot([place] * len(values), values, "ko", ms=3)
-        bar.set_label(f"{arm} ({int(Kept(*BANDS[arm]).keep.sum()) // 2} pairs)")
+    figure, (axes,) = panels(1, size=(8, 3.2))
+    pairs = {arm: f"{arm} ({int(Kept(*band).keep.sum()) // 2} pairs)" for arm, band in BANDS.items()}
+    bars(axes, TASKS, {name: [100 * found.curve(arm, task) for task in TASKS] for arm, name in pairs.items()})
     for group, chance in enumerate(CHANCE):
         axes.hlines(100 * chance, group - 0.45, group + 0.45, color="black", ls=":")
-    axes.set(xticks=range(len(TASKS)), xticklabels=TASKS, ylim=(0, 105), ylabel="right answers (%), chance dotted")
+    axes.set(ylim=(0, 105), ylabel="right answers (%), chance dotted")
     axes.set(title=f"mean, a dot a seed (n={len(found.values('all', TASKS[0]))})")
     figure.legend(loc="outside right center", title="wavelengths kept", frameon=False)
     return figure

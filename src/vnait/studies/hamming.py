@@ -10,55 +10,19 @@ from __future__ import annotations
 
 import math
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from vnait.encodings import Binary
+from vnait.studies.figures import lines, panels
+from vnait.studies.parts.syndrome import bits, counts, flipped, read, spelled
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SHARP = 5.0
 GRID = torch.linspace(0, 4, 81, dtype=torch.float64)
 CODES = {"(3,1)": 2, "(7,4)": 3, "(15,11)": 4}  # name: checks
-
-
-def bits(numbers: Tensor, dim: int) -> Tensor:
-    """The binary codes of integers (N,): (N, dim), float64."""
-    added = Binary(dim=dim)(numbers.double()[None, :, None]).added
-    assert added is not None
-    return added[0]
-
-
-def counts(words: Tensor, codes: Tensor, sharpness: float) -> Tensor:
-    """How many covered bits are ones, as each check's head has it: words (N, n), codes (..., n, m) -> (..., N, m)."""
-    weights = (sharpness * codes).softmax(-2)
-    return 2 ** (codes.shape[-1] - 1) * words @ weights
-
-
-def parity(count: Tensor) -> Tensor:
-    """0 of an even number, 1 of an odd one, smooth between."""
-    return (1 - (math.pi * count).cos()) / 2
-
-
-def spelled(odd: Tensor) -> Tensor:
-    """The position that the odd checks (..., m) spell, 0 for none."""
-    return (odd * 2 ** torch.arange(odd.shape[-1])).sum(-1)
-
-
-def read(words: Tensor, codes: Tensor, sharpness: float) -> Tensor:
-    """The flipped position of each word, as the heads have it."""
-    return spelled(parity(counts(words, codes, sharpness)) > 0.5)
-
-
-def flipped(words: Tensor) -> Tensor:
-    """The syndrome, in integers: the exclusive or of the positions of ones. 0 of a code word."""
-    places = np.arange(1, words.shape[1] + 1)
-    return torch.from_numpy(np.bitwise_xor.reduce(np.where(words.bool(), places, 0), axis=1))
 
 
 def run(arm: str, seed: int, budget: Budget) -> Metrics:
@@ -74,8 +38,7 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     shares = [_shares(read(words, codes, float(s)), truth) for s in GRID]
     return {
         **_shares(read(words, codes, SHARP), truth),
-        "errors by s": [share["errors"] for share in shares],
-        "clean by s": [share["clean"] for share in shares],
+        **{f"{name} by s": [share[name] for share in shares] for name in ("errors", "clean")},
         "threshold": _threshold(words, codes, truth),
         **(_doubles(words[truth == 0], codes) if arm == "(7,4)" else {}),
     }
@@ -150,13 +113,9 @@ def judge_weighted(found: Findings) -> Verdict:
     """Confirmed where a threshold on the sum finds every error; conditional where a cosine of it does, refuted otherwise."""
     without, given = found.mean("linear", "errors"), found.mean("(7,4)", "errors")
     said = f"read off a threshold, at best {112 * without:.0f} of 112 errors; through the cosine {112 * given:.0f}"
-    if without == 1:
-        return Verdict("confirmed", said)
-    return (
-        Verdict("conditional", said, "a periodic function of the sum follows")
-        if given == 1
-        else Verdict("refuted", said)
-    )
+    if without < 1 and given == 1:
+        return Verdict("conditional", said, "a periodic function of the sum follows")
+    return Verdict("confirmed" if without == 1 else "refuted", said)
 
 
 @claim(
@@ -178,23 +137,20 @@ def law(checks: int) -> float:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.5, 3.3), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for metric, style, label in (("errors", "-", "112 single errors"), ("clean", "--", "16 code words")):
-        left.plot(GRID, 100 * found.curve("(7,4)", f"{metric} by s")[0], style, color="black", label=label)
+    figure, (left, right) = panels(1, 1, size=(9.5, 3.3))
+    shown = {"112 single errors": "errors by s", "16 code words": "clean by s"}
+    lines(left, GRID, {label: 100 * found.curve("(7,4)", metric) for label, metric in shown.items()}, marker="")
     left.axhline(100 * found.mean("linear", "errors"), color="gray", lw=0.9, label="errors, best linear read-out")
-    left.axvline(law(3), color="black", ls=":", label="ln(21/4)")
+    left.axvline(law(3), color="gray", ls=":", label="ln(21/4)")
     left.set(title="(7,4), all 128 words", xlabel="sharpness s (score)", ylabel="read aright (%)", ylim=(0, 104))
-    for (name, checks), style in zip(CODES.items(), (":", "--", "-"), strict=True):
+    left.legend(loc="center right")
+    for name, checks in CODES.items():
         n = 2**checks - 1
-        share = (n * found.curve(name, "errors by s")[0] + found.curve(name, "clean by s")[0]) / (n + 1)
-        right.plot(GRID, 100 * share, style, color="black", label=f"{name}, {2**n:,} words")
-        right.plot(law(checks), 100, "v", color="black", ms=7)
+        share = (n * found.curve(name, "errors by s") + found.curve(name, "clean by s")) / (n + 1)
+        lines(right, GRID, {f"{name}, {2**n:,} words": 100 * share}, marker="")
+    right.plot([law(checks) for checks in CODES.values()], [100] * len(CODES), "kv", mfc="black", ms=7)
     right.set(title="all words; the law's thresholds marked", xlabel="sharpness s (score)", ylim=(0, 104))
-    left.legend(loc="center right", fontsize=8)
-    right.legend(loc="lower right", fontsize=8)
+    right.legend(loc="lower right")
     return figure
 
 
@@ -223,12 +179,7 @@ STUDY = Study(
             fails=lambda found: found.mean("linear", "errors") <= 0.5,
         ),
     ],
-    claims=[
-        judge_syndrome,
-        judge_soft,
-        judge_weighted,
-        judge_law,
-    ],
+    claims=[judge_syndrome, judge_soft, judge_weighted, judge_law],
     full=Budget(),
     quick=Budget(),
     run=run,

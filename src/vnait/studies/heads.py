@@ -8,19 +8,17 @@ of the largest entropy; long-range if half is on one column, or three quarters a
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from vnait.attention import KINDS, entropy, head_kind, profile
-from vnait.studies.training import Reader, descend
+from vnait.studies.figures import maps, panels
+from vnait.studies.parts.training import Reader, descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TOKENS, LENGTH, HEADS, BATCH, TESTED, NEAR, FAR, MOST = 8, 24, 8, 16, 128, -1, -5, 7
 MOMENTS = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)  # of the training, at which heads are looked at
@@ -138,16 +136,15 @@ def judge_labour(found: Findings) -> Verdict:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 3.2), layout="constrained")
     kinds, profiles = (found.curve("sinusoidal", metric) for metric in ("kinds", "profiles"))
-    shown, edges = [0, 1, 3, len(MOMENTS) - 1], (0.5 - LENGTH, LENGTH - 0.5, HEADS - 0.5, -0.5)
-    for axes, look in zip(figure.subplots(1, len(shown)), shown, strict=True):
-        image = axes.imshow(profiles[0, look], cmap="gray_r", vmin=0, vmax=0.8, aspect="auto", extent=edges)
-        axes.set(xlim=(-10.5, 10.5), title=f"{100 * MOMENTS[look]:.0f} % of the steps", xlabel="key - query (tokens)")
-        axes.set(yticks=range(HEADS), yticklabels=[KINDS[int(kind)] for kind in kinds[0, look]])
-    figure.colorbar(image, label=f"attention, mean of {TESTED} texts\n(sinusoidal, one of {len(kinds)} seeds)")
+    looks, edges = [0, 1, 3, len(MOMENTS) - 1], (0.5 - LENGTH, LENGTH - 0.5, HEADS - 0.5, -0.5)
+    figure, row = panels(*[1] * len(looks), size=(11, 3.2))
+    images = {f"{100 * MOMENTS[look]:.0f} % of the steps": profiles[0, look] for look in looks}
+    scale = {"cmap": "gray_r", "vmin": 0, "vmax": 0.8, "aspect": "auto", "extent": edges}
+    of = f"attention, mean of {TESTED} texts\n(sinusoidal, one of {len(kinds)} seeds)"
+    maps(figure, row, images, of=of, x="key - query (tokens)", y="kind of each head", **scale)
+    for axes, look in zip(row, looks, strict=True):
+        axes.set(xlim=(-10.5, 10.5), yticks=range(HEADS), yticklabels=[KINDS[int(kind)] for kind in kinds[0, look]])
     return figure
 
 

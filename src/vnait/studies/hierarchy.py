@@ -8,28 +8,23 @@ segments have no common length: floor(p / S) then drifts off them, and only thei
 
 from __future__ import annotations
 
-import re
-from functools import partial
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
-from gensim.test.utils import datapath
+from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from vnait.coordinates import Index, Segments
 from vnait.encodings import Axis, Concatenated, Sinusoid
 from vnait.statistics import interval
-from vnait.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, claim
+from vnait.studies.figures import lines, panels
+from vnait.studies.parts.segments import LENGTH, SEGMENT, drawn_lengths, sentence_lengths
+from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-LENGTH, SEGMENT, DIM = 512, 16, 64
+DIM = 64
 HALF = DIM // 2
 MATCHED = (1, 4, 8, 15)  # distances at which some pairs share a segment of 16, and some don't
-SPREADS = (0.0, 0.1, 0.3, 0.6)  # of the segments' lengths: standard deviation / mean
+DRAWN = {f"CV={cv}": cv for cv in (0.0, 0.1, 0.3, 0.6)}  # of the segments' lengths: standard deviation / mean
 BOTH = Concatenated(Axis(Sinusoid(dim=HALF), 0), Axis(Sinusoid(dim=HALF), 1))
 
 
@@ -47,7 +42,7 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
         documents = sentence_lengths()
     else:
         random = np.random.default_rng(seed)
-        documents = [drawn_lengths(float(arm.removeprefix("CV=")), random) for _ in range(budget.samples)]
+        documents = [drawn_lengths(DRAWN[arm], random) for _ in range(budget.samples)]
     scores = np.array([both_ways(lengths) for lengths in documents]).T.round(4).tolist()
     found = dict(zip(("same_f1", "boundary_f1", "same_told_f1", "boundary_told_f1"), scores, strict=True))
     return {**found, "spread": float(np.mean([np.std(own) / np.mean(own) for own in documents]))}
@@ -80,21 +75,6 @@ def order(*parts: Tensor) -> float:
     return float((found[tuple(torch.triu_indices(LENGTH, LENGTH, 1))] > 0).double().mean())
 
 
-def drawn_lengths(spread: float, random: np.random.Generator) -> list[int]:
-    """Segments of 16 tokens in the mean, gamma distributed and rounded; 512 tokens or the first segment that reaches them."""
-    shape = np.inf if spread == 0 else spread**-2
-    drawn = np.full(LENGTH, SEGMENT) if spread == 0 else random.gamma(shape, SEGMENT / shape, LENGTH)
-    lengths = np.maximum(np.rint(drawn), 1).astype(int)
-    return lengths[: int(np.searchsorted(lengths.cumsum(), LENGTH)) + 1].tolist()
-
-
-def sentence_lengths() -> list[list[int]]:
-    """Words a sentence, of each news article of the Lee corpus with five sentences or more."""
-    with open(datapath("lee_background.cor"), encoding="utf-8") as file:
-        cut = [re.split(r"(?<=[.!?])\s+(?=[A-Z\"'])", line.strip()) for line in file]
-    return [[len(sentence.split()) for sentence in article] for article in cut if len(article) >= 5]
-
-
 def both_ways(lengths: list[int]) -> list[float]:
     """F1 of the same segment and of boundaries, by the g-part: with S the mean length, and then with the true segments."""
     place, mean = torch.arange(sum(lengths)).double(), sum(lengths) / len(lengths)
@@ -113,10 +93,6 @@ def both_ways(lengths: list[int]) -> list[float]:
 
 def f1(true: Tensor, told: Tensor) -> float:
     return float(2 * (true & told).sum() / (true.sum() + told.sum()).clamp_min(1))
-
-
-def blind(found: Findings, arm: str) -> bool:
-    return bool(np.abs(found.curve(arm, "matched") - 0.5).max() <= 0.15)
 
 
 @claim("The code, untrained, tells whether two tokens are in one segment", source="004, document hierarchy")
@@ -139,20 +115,27 @@ def judge_exact(found: Findings, metric: str, said: str) -> Verdict:
     return Verdict("confirmed" if own == 1 else "refuted", f"{said}: hierarchical {own:.3f}, flat {flat:.3f}")
 
 
+@claim("The code, untrained, tells segment boundaries", source="004, document hierarchy")
+def judge_boundary(found: Findings) -> Verdict:
+    """Confirmed where every step over a boundary is larger than every other one."""
+    return judge_exact(found, "boundary", "area under the curve of the step's size")
+
+
+@claim("The code, untrained, tells the order of two tokens", source="004, document hierarchy")
+def judge_order(found: Findings) -> Verdict:
+    """Confirmed where the slowest pair of channels, of segments and then of offsets, orders all pairs."""
+    return judge_exact(found, "order", "share of pairs in their right order")
+
+
 @claim("S may be the segments' mean length", source="004, document hierarchy")
 def judge_mean_length(found: Findings) -> Verdict:
     """Confirmed where F1 of same segment and of boundary are .95 or more at every CV; conditional where at some."""
-    arms = [f"CV={spread}" for spread in SPREADS]
-    scores = {arm: (found.curve(arm, "same_f1").mean(), found.curve(arm, "boundary_f1").mean()) for arm in arms}
-    told_f1 = min(found.curve(arm, "same_told_f1").min() for arm in arms)
+    scores = {arm: (found.curve(arm, "same_f1").mean(), found.curve(arm, "boundary_f1").mean()) for arm in DRAWN}
+    told_f1 = min(found.curve(arm, "same_told_f1").min() for arm in DRAWN)
     said = "F1 of same segment and of boundary: " + "; ".join(f"{a} {s:.2f}, {b:.2f}" for a, (s, b) in scores.items())
     said += f"; by the true segments at least {told_f1:.2f}"
     good = [arm for arm, both in scores.items() if min(both) >= 0.95]
-    if len(good) == len(arms):
-        return Verdict("confirmed", said)
-    if not good:
-        return Verdict("refuted", said)
-    return Verdict("conditional", said, f"the lengths' {', '.join(good)}, or the true segments are given")
+    return Verdict.among(good, DRAWN, said, f"the lengths' {', '.join(good)}, or the true segments are given")
 
 
 @claim("With S the mean length, sentences of real text are told apart", source="004, document hierarchy")
@@ -166,27 +149,21 @@ def judge_sentences(found: Findings) -> Verdict:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.3), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    left.plot(MATCHED, found.curve("flat", "matched")[0], "ks--", label="flat")
-    left.plot(MATCHED, found.curve("hierarchical", "matched")[0], "ko-", label="segment's part")
-    left.plot(MATCHED, found.curve("hierarchical", "matched_full")[0], "k^:", label="whole hierarchical vector")
+    figure, (left, right) = panels(1, 1, size=(9, 3.3))
+    curves = {"flat": found.curve("flat", "matched"), "segment's part": found.curve("hierarchical", "matched")}
+    lines(left, MATCHED, {**curves, "whole hierarchical vector": found.curve("hierarchical", "matched_full")})
     left.set(xlabel="distance of the pair (tokens)", ylabel="area under the curve, same segment", ylim=(-0.03, 1.03))
     left.set(title=f"{LENGTH} tokens, segments of {SEGMENT}: exact", xticks=MATCHED)
-    left.legend(loc="lower left", fontsize=8)
-    arms = [f"CV={spread}" for spread in SPREADS] + ["sentences"]
-    at = [found.mean(arm, "spread") for arm in arms]
+    left.legend(loc="lower left")
     for metric, style, fill in (("same", "o-", "black"), ("boundary", "s--", "white")):
-        scores = [found.curve(arm, f"{metric}_f1").ravel() for arm in arms]
-        mean, spread = [own.mean() for own in scores], [own.std() for own in scores]
-        right.errorbar(at[:-1], mean[:-1], spread[:-1], fmt=style, color="black", mfc=fill, capsize=3, label=metric)
-        right.errorbar(at[-1], mean[-1], spread[-1], fmt="D", color="0.5", mfc=fill, capsize=3, label=f"{metric}, news")
-    count, articles = found.curve(arms[1], "same_f1").size, found.curve("sentences", "same_f1").size
+        for arms, mark, label in ((DRAWN, style, metric), (["sentences"], "D", f"{metric}, news")):
+            scores, at = [found.curve(arm, f"{metric}_f1") for arm in arms], [found.mean(arm, "spread") for arm in arms]
+            mean, spread = [own.mean() for own in scores], [own.std() for own in scores]
+            right.errorbar(at, mean, spread, fmt=mark, mfc=fill, capsize=3, label=label)
+    count, articles = (found.curve(arm, "same_f1").size for arm in ("CV=0.0", "sentences"))
     right.set(xlabel="CV of the segments' lengths", ylabel="F1 with S = the mean length", ylim=(0, 1.05))
     right.set(title=f"mean and SD: {count} drawn texts a CV, {articles} articles")
-    right.legend(fontsize=8, loc="center right", bbox_to_anchor=(1, 0.35))
+    right.legend(loc="center right", bbox_to_anchor=(1, 0.35))
     return figure
 
 
@@ -199,7 +176,7 @@ STUDY = Study(
     arms={
         "hierarchical": f"PE(segment of {SEGMENT}) and PE(offset), {HALF} channels each, {LENGTH} tokens",
         "flat": f"PE(position), {DIM} channels",
-        **{f"CV={spread}": f"S the mean of gamma lengths, CV {spread}" for spread in SPREADS},
+        **{arm: f"S the mean of gamma lengths, CV {spread}" for arm, spread in DRAWN.items()},
         "sentences": "S the mean length of an article's sentences",
     },
     controls=[
@@ -207,26 +184,10 @@ STUDY = Study(
             says="a flat code tells pairs equally far apart no better than by .15 around chance",
             arm="flat",
             mechanism="hierarchical",
-            fails=lambda found: blind(found, "flat"),
+            fails=lambda found: bool(np.abs(found.curve("flat", "matched") - 0.5).max() <= 0.15),
         )
     ],
-    claims=[
-        judge_same,
-        Claim(
-            says="The code, untrained, tells segment boundaries",
-            source="004, document hierarchy",
-            rule="confirmed where every step over a boundary is larger than every other one",
-            judge=partial(judge_exact, metric="boundary", said="area under the curve of the step's size"),
-        ),
-        Claim(
-            says="The code, untrained, tells the order of two tokens",
-            source="004, document hierarchy",
-            rule="confirmed where the slowest pair of channels, of segments and then of offsets, orders all pairs",
-            judge=partial(judge_exact, metric="order", said="share of pairs in their right order"),
-        ),
-        judge_mean_length,
-        judge_sentences,
-    ],
+    claims=[judge_same, judge_boundary, judge_order, judge_mean_length, judge_sentences],
     full=Budget(samples=100),
     quick=Budget(samples=40),
     run=run,

@@ -8,20 +8,16 @@ that averages what precedes it can tell how much that was.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from vnait.backbone import Attention
-from vnait.studies.extrapolation import ARMS as METHODS
-from vnait.studies.extrapolation import TRAINED, text, trained
-from vnait.studies.training import Reader
+from vnait.studies.figures import lines, panels
+from vnait.studies.parts.letters import METHODS, TRAINED, text, trained
+from vnait.studies.parts.training import Reader
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LAYERS, WINDOWS = 2, 400
 ABSOLUTE, RELATIVE = ("sinusoidal", "learned"), ("rope", "alibi")
@@ -109,23 +105,16 @@ def judge_none(found: Findings) -> Verdict:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    styles = (("-", "o"), ("--", "s"), ("-", "^"), ("--", "v"), (":", "x"))
-    for arm, (style, marker) in zip(found.arms, styles, strict=True):
-        color = "gray" if arm in RELATIVE else "black"
-        for axes, metric in ((left, "states"), (right, "attention")):
-            curves = found.curve(arm, metric)
-            at = np.arange(curves.shape[1]) + (metric == "attention")
-            axes.plot(at, curves.mean(0), style, marker=marker, color=color, ms=5, label=arm)
-            axes.fill_between(at, curves.min(0), curves.max(0), color=color, alpha=0.15, lw=0)
+    figure, (left, right) = panels(1, 1, size=(9, 3.2))
+    for axes, metric, first in ((left, "states", 0), (right, "attention", 1)):
+        for arms, color in (((*ABSOLUTE, "none"), "black"), (RELATIVE, "gray")):
+            lines(axes, range(first, LAYERS + 1), {arm: found.curve(arm, metric) for arm in arms}, color=color)
+        axes.set(ylabel="R2 of the position", ylim=(-0.1, 1.05), xticks=range(first, LAYERS + 1))
+    left.set(title="states", xlabel="blocks passed")
+    right.set(title="what attention adds", xlabel="block")
     seeds = len(found.values("none", "input"))
-    left.set(title="states", xlabel="blocks passed", ylabel="R2 of the position", xticks=range(LAYERS + 1))
-    right.set(title="what attention adds", xlabel="block", xticks=range(1, LAYERS + 1))
-    left.set_ylim(-0.1, 1.05)
-    right.legend(fontsize=8, title=f"seeds: {seeds}; band: their range", title_fontsize=8)
+    handles = right.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside right center", title=f"mean and range\nof {seeds} seeds", frameon=False)
     return figure
 
 

@@ -8,25 +8,22 @@ turn the sign is once too often. A longer motif's start becomes its end, which m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
 import torch
+from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 from torch import Generator, Tensor
 
 from vnait.coordinates import Phase
 from vnait.encodings import Harmonics, Sinusoid
+from vnait.studies.figures import bands, bars, panels
+from vnait.studies.parts.dna import letters, planted, reverse_complement, starts
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-LETTERS = "ACGT"  # a letter's partner is 3 - its number
 LENGTH, WIDTH, OFFSET = 200, 64, 17
 FIRST, SECOND = "TGAC", "GGCA"
 OFFSETS = range(-30, 31)
 TINY = 1e-10
+EXACT = {"letters": ("A", "G"), "motifs": ("TG", "GGCA")}
 AREAS = ("even", "geometric", "no offset")
 
 
@@ -48,26 +45,11 @@ def score(x: Tensor, first: Tensor, second: Tensor, offset: int, frequencies: st
     return ((starts(x, first) @ kernel) * starts(x, second)).sum(1)
 
 
-def starts(x: Tensor, motif: Tensor) -> Tensor:
-    """1 where the motif starts, else 0: (N, L)."""
-    found = (x.unfold(1, len(motif), 1) == motif).all(-1)
-    return torch.nn.functional.pad(found, (0, len(motif) - 1)).double()
-
-
-def reverse_complement(x: Tensor) -> Tensor:
-    return 3 - x.flip(-1)
-
-
-def letters(text: str) -> Tensor:
-    return torch.tensor([LETTERS.index(letter) for letter in text])
-
-
 def run(arm: str, seed: int, budget: Budget) -> Metrics:
     random = Generator().manual_seed(seed)
-    if arm == "letters":
-        return strands(letters("A"), letters("G"), budget.samples, random)
-    if arm == "motifs":
-        return strands(letters("TG"), letters("GGCA"), budget.samples, random)
+    if arm in EXACT:
+        first, second = map(letters, EXACT[arm])
+        return strands(first, second, budget.samples, random)
     return detection(arm, budget.samples, random)
 
 
@@ -82,7 +64,7 @@ def strands(first: Tensor, second: Tensor, count: int, random: Generator) -> Met
         "swapped, +d": score(other, partner, mirrored, OFFSET),
         "swapped, +d + longer": score(other, partner, mirrored, OFFSET + longer),
         "not swapped, -d - longer": score(other, mirrored, partner, -OFFSET - longer),
-        "letters complemented alone": score(other, 3 - second, 3 - first, OFFSET + longer),
+        "letters complemented alone": score(other, 3 - second, 3 - first, OFFSET + longer),  # 3 - a letter: its partner
         "not reversed, swapped, -d": score(3 - x, 3 - second, 3 - first, -OFFSET),
     }
     errors = {name: float((found - own).abs().max()) for name, found in asked.items()}
@@ -94,9 +76,9 @@ def detection(arm: str, count: int, random: Generator) -> Metrics:
     frequencies = "geometric" if arm == "geometric" else "even"
     first, second = letters(FIRST), letters(SECOND)
     others = torch.tensor([offset for offset in range(5, 49) if offset != OFFSET])
-    right = planted(torch.full((count,), OFFSET), random)
-    wrong = planted(others[torch.randint(len(others), (count,), generator=random)], random)
-    turned = planted(torch.full((count,), -OFFSET), random)
+    right = planted(first, second, torch.full((count,), OFFSET), LENGTH, random)
+    wrong = planted(first, second, others[torch.randint(len(others), (count,), generator=random)], LENGTH, random)
+    turned = planted(first, second, torch.full((count,), -OFFSET), LENGTH, random)
 
     def found(x: Tensor, one: Tensor, other: Tensor, offset: int) -> Tensor:
         return score(x, one, other, 0 if arm == "no offset" else offset, frequencies)
@@ -114,17 +96,6 @@ def detection(arm: str, count: int, random: Generator) -> Metrics:
     }
 
 
-def planted(offsets: Tensor, random: Generator) -> Tensor:
-    """Random letters (N, LENGTH) with both motifs put in once, the second's start `offsets` (N,) after the first's."""
-    x = torch.randint(4, (len(offsets), LENGTH), generator=random)
-    room = LENGTH - len(SECOND) - offsets.abs()
-    left = (torch.rand(len(offsets), generator=random) * room).long()
-    for motif, start in ((FIRST, left + (-offsets).clamp(min=0)), (SECOND, left + offsets.clamp(min=0))):
-        at = start[:, None] + torch.arange(len(motif))
-        x.scatter_(1, at, letters(motif).expand(len(offsets), -1))
-    return x
-
-
 def area(right: Tensor, wrong: Tensor) -> float:
     """Under the ROC curve: how often a right one scores more."""
     truth = [1] * len(right) + [0] * len(wrong)
@@ -135,10 +106,8 @@ def area(right: Tensor, wrong: Tensor) -> float:
 def judge_relative(found: Findings) -> Verdict:
     """Confirmed where, for either set of frequencies, no diagonal of the Gram matrix varies by more than 1e-11."""
     worst = max(found.most(arm, "diagonals") for arm in ("geometric", "even"))
-    return Verdict(
-        "confirmed" if worst <= 1e-11 else "refuted",
-        f"E(i).E(j) has a standard deviation of {worst:.0e} along a diagonal, at most",
-    )
+    said = f"E(i).E(j) has a standard deviation of {worst:.0e} along a diagonal, at most"
+    return Verdict("confirmed" if worst <= 1e-11 else "refuted", said)
 
 
 @claim(
@@ -156,11 +125,10 @@ def judge_document(found: Findings) -> Verdict:
 @claim("The score can be made the same on both strands", source="004, genomics")
 def judge_strands(found: Findings) -> Verdict:
     """Confirmed where it is, with motifs swapped and d as it is; conditional where motifs of several letters need more."""
-    law = max(found.most(arm, "swapped, +d + longer") for arm in ("letters", "motifs"))
-    other = max(found.most(arm, "not swapped, -d - longer") for arm in ("letters", "motifs"))
+    error = max(found.most(arm, law) for arm in EXACT for law in ("swapped, +d + longer", "not swapped, -d - longer"))
     plain, alone = found.least("motifs", "swapped, +d"), found.least("motifs", "letters complemented alone")
-    said = f"error {max(law, other):.0e}; without the lengths {plain:.1f}, with motifs not read backwards {alone:.0f}"
-    if max(law, other) > TINY:
+    said = f"error {error:.0e}; without the lengths {plain:.1f}, with motifs not read backwards {alone:.0f}"
+    if error > TINY:
         return Verdict("refuted", said)
     right = "motifs read backwards too, and d + len(m2) - len(m1) for swapped motifs, or its negative for motifs that keep their places"
     return Verdict("confirmed", said) if plain <= TINY and alone <= TINY else Verdict("conditional", said, right)
@@ -172,46 +140,32 @@ def judge_strands(found: Findings) -> Verdict:
     rule=f"confirmed where the area is .9 or more for every set of frequencies, against other offsets and against -{OFFSET}",
 )
 def judge_detected(found: Findings) -> Verdict:
-    areas = {arm: min(found.mean(arm, "auc"), found.mean(arm, "auc_sign")) for arm in ("even", "geometric")}
-    said = "; ".join(
-        f"{arm}: {found.mean(arm, 'auc'):.2f} against other offsets, {found.mean(arm, 'auc_sign'):.2f} against -{OFFSET}"
-        for arm in AREAS
-    )
-    good = [arm for arm, value in areas.items() if value >= 0.9]
-    if len(good) == len(areas):
-        return Verdict("confirmed", said)
-    return (
-        Verdict("conditional", said, f"the frequencies are {' or '.join(good)}") if good else Verdict("refuted", said)
-    )
+    auc = {arm: (found.mean(arm, "auc"), found.mean(arm, "auc_sign")) for arm in AREAS}
+    said = [
+        f"{arm}: {away:.2f} against other offsets, {sign:.2f} against -{OFFSET}" for arm, (away, sign) in auc.items()
+    ]
+    every = ("even", "geometric")
+    good = [arm for arm in every if min(auc[arm]) >= 0.9]
+    return Verdict.among(good, every, "; ".join(said), f"the frequencies are {' or '.join(good)}")
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[3, 2])
-    left.plot(OFFSETS, found.curve("even", "other_strand").mean(0), color="silver", lw=5, label="other strand, swapped")
-    left.plot(OFFSETS, found.curve("even", "strand").mean(0), color="black", lw=1.2, label="a strand, $m_1$ then $m_2$")
-    left.axvline(-OFFSET, 0, 0.7, color="black", ls="--", lw=0.8, label="the document's d for the other")
-    left.set(
-        xlabel="offset d asked for (bases)",
-        ylabel="mean score S",
-        title=f"pairs at {OFFSET}, even frequencies",
-        ylim=(-0.2, 1.7),
-    )
-    left.legend(loc="upper left", fontsize=8)
-    for shift, color, metric, label in (
-        (-0.2, "lightgray", "auc", "other offsets"),
-        (0.2, "dimgray", "auc_sign", f"offset -{OFFSET}"),
-    ):
-        values = np.array([found.values(arm, metric) for arm in AREAS])
-        rows = np.arange(len(AREAS)) + shift
-        right.barh(rows, values.mean(1), 0.4, color=color, edgecolor="black", label=f"against {label}")
-        right.plot(values, rows[:, None].repeat(values.shape[1], 1), "k.", ms=4)
+    figure, (left, right) = panels(3, 2, size=(10, 3.4))
+    # One over the other, as they are the same.
+    other, own = found.curve("even", "other_strand"), found.curve("even", "strand")
+    bands(left, OFFSETS, {"other strand, swapped": other}, color="silver", lw=5, marker="")
+    bands(left, OFFSETS, {"a strand, $m_1$ then $m_2$": own}, ls="-", marker="")
+    left.axvline(-OFFSET, 0, 0.7, color="black", ls="--", lw=1, label="the document's d for the other")
+    left.set(xlabel="offset d asked for (bases)", ylabel="mean score S", ylim=(-0.2, 1.7))
+    left.set_title(f"pairs at {OFFSET}, even frequencies; mean and range over seeds")
+    left.legend(loc="upper left")
+    against = {"other offsets": "auc", f"offset -{OFFSET}": "auc_sign"}
+    areas = {f"against {name}": [found.values(arm, metric) for arm in AREAS] for name, metric in against.items()}
+    bars(right, AREAS, areas, across=True)
     right.axvline(0.5, color="black", ls=":", lw=1)
-    right.set(yticks=range(len(AREAS)), yticklabels=AREAS, xlim=(0, 1), ylim=(3.6, -0.6))
-    right.set(xlabel="area under the ROC curve, chance dotted", title=f"mean, a dot a seed (n={values.shape[1]})")
-    right.legend(loc="lower center", fontsize=8, ncols=2)
+    right.set(xlim=(0, 1), ylim=(3.6, -0.6), xlabel="area under the ROC curve, chance dotted")
+    right.set_title(f"mean, a dot a seed (n={len(found.values('even', 'auc'))})")
+    right.legend(loc="lower center", ncols=2)
     return figure
 
 
@@ -236,12 +190,7 @@ STUDY = Study(
             fails=lambda found: max(found.mean("no offset", metric) for metric in ("auc", "auc_sign")) <= 0.6,
         )
     ],
-    claims=[
-        judge_relative,
-        judge_document,
-        judge_strands,
-        judge_detected,
-    ],
+    claims=[judge_relative, judge_document, judge_strands, judge_detected],
     full=Budget(seeds=3, samples=1000),
     quick=Budget(seeds=2, samples=500),
     run=run,

@@ -7,18 +7,14 @@ precede it, and from the second layer on a prefix's order comes through.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.studies.training import Reader, descend
+from vnait.studies.figures import bars, panels
+from vnait.studies.parts.training import Reader, descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NOUNS, VERBS = 20, 8
 END = NOUNS + VERBS  # the answer is read from it: a noun would know itself, and so the other one
@@ -113,19 +109,12 @@ def judge_blind(found: Findings) -> Verdict:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 2.8), layout="constrained")
-    axes = figure.subplots()
-    for row, arm in enumerate(found.arms):
-        values = np.array(found.values(arm, "accuracy"))
-        axes.barh(row, 100 * values.mean(), color="lightgray", edgecolor="black")
-        axes.plot(100 * values, [row] * len(values), "k.", ms=6)
+    figure, (axes,) = panels(1, size=(7, 2.8))
+    scores = [100 * found.curve(arm, "accuracy") for arm in found.arms]
+    bars(axes, found.arms, {"right": scores}, across=True)
     axes.axvline(50, color="black", ls=":", lw=1)
-    axes.set(yticks=range(len(found.arms)), yticklabels=found.arms, xlim=(0, 100))
-    seeds = len(found.values("none", "accuracy"))
-    axes.set(xlabel="right agents of held-out noun pairs (%), chance dotted", title=f"mean, a dot a seed (n={seeds})")
-    axes.invert_yaxis()
+    axes.set(xlabel="right agents of held-out noun pairs (%), chance dotted", xlim=(0, 102))
+    axes.set(title=f"mean, a dot a seed (n={len(scores[0])})")
     return figure
 
 

@@ -7,21 +7,18 @@ what precedes it, and only a window of w states in L layers ends that, (w - 1) L
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from vnait.coordinates import Index
 from vnait.encodings import Relative
 from vnait.method import Method
-from vnait.studies.training import Reader, descend
+from vnait.studies.figures import lines, panels
+from vnait.studies.parts.training import Reader, descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 STATES, EPISODE, BATCH, TESTED = 8, 40, 16, 400
 STARTS, SHIFTS = (0, 25, 60, 200, 1500), (1, 100, 1000)
@@ -146,18 +143,12 @@ def percent(found: Findings, arm: str, metric: str) -> str:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for arm, style in zip(ARMS, ("-o", "--s", ":x", "-.^", ":D"), strict=True):
-        scores, places = 100 * found.curve(arm, "scores"), range(len(STARTS))
-        left.plot(places, scores.mean(0), style, color="black", mfc="white", ms=5, lw=1, label=arm)
-        left.vlines(places, scores.min(0), scores.max(0), color="black", lw=3, alpha=0.4)
-    left.set(xticks=places, xticklabels=STARTS, xlabel="time of the first state (steps), not to scale")
-    left.set(ylabel="right actions (%)", title=f"mean, least and most of {len(scores)} seeds")
+    figure, (left, right) = panels(1, 1, size=(9, 3.2))
+    lines(left, [f"{start}" for start in STARTS], {arm: 100 * found.curve(arm, "scores") for arm in ARMS})
+    left.set(xlabel="time of the first state (steps), not to scale", ylabel="right actions (%)")
+    left.set(title=f"mean, least and most of {len(found.values('rope', 'scores'))} seeds")
     for curve in found.curve("relative", "by_state"):
-        right.semilogy(range(EPISODE - PREFIX), curve.clip(1e-17), "-o", color="black", mfc="white", ms=4, lw=0.8)
+        right.semilogy(range(EPISODE - PREFIX), curve.clip(1e-17), "k-o", lw=0.8)
     right.axvline(REACH - 0.5, color="gray", ls="--", lw=1)
     right.set(title="relative, a line a seed", ylabel="change after other states\n(share of the logits' variance)")
     right.set(xlabel=f"state of the part; dashed: reach of {LAYERS} windows of {WINDOW}")

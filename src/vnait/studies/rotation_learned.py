@@ -8,19 +8,17 @@ starts anywhere must W commute with every rotation: then it is blocks of rotatio
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from vnait.studies.figures import lines, maps, panels
+from vnait.studies.parts.training import descend
 from vnait.studies.sinusoid import codes, rotation
-from vnait.studies.training import descend
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WIDTH, WINDOW, BACK = 32, 64, 3
 STARTS = 10_000  # of windows in training, where they start anywhere
@@ -110,9 +108,7 @@ def judge_becomes(found: Findings) -> Verdict:
     said = "cosine of W and M_3: " + said_of(found, "cosine", 1, "", 2)
     said += f"; of the identity and M_3: {found.mean('identity', 'cosine'):.2f}"
     close = [arm for arm in TRAINED if found.mean(arm, "cosine") >= 0.9]
-    if not close:
-        return Verdict("refuted", said)
-    return Verdict("confirmed", said) if len(close) == 2 else Verdict("conditional", said, f"trained on a {close[0]}")
+    return Verdict.among(close, TRAINED, said, f"trained on a {', '.join(close)}")
 
 
 @claim("W_Q and W_K find the pattern of rotations by themselves", source="003, learning, 4")
@@ -126,10 +122,8 @@ def judge_pattern(found: Findings) -> Verdict:
 @claim("What is learned of 'distance 3' holds at every position", source="003, learning, 1")
 def judge_elsewhere(found: Findings) -> Verdict:
     """Confirmed where 90 % are right outside of the window trained on, conditional where only training on any window does it."""
-    said = "; ".join(
-        f"right {where}: {said_of(found, metric)}"
-        for metric, where in (("inside", "at 0-63"), ("next", "at 64-255"), ("far", "past 5,000"))
-    )
+    places = {"inside": "at 0-63", "next": "at 64-255", "far": "past 5,000"}
+    said = "; ".join(f"right {where}: {said_of(found, metric)}" for metric, where in places.items())
     return by_window(said, found, lambda arm: found.least(arm, "next") >= 0.9 and found.least(arm, "far") >= 0.9)
 
 
@@ -148,15 +142,10 @@ def judge_enough(found: Findings) -> Verdict:
     """Confirmed where the target has half of the attention at 1/sqrt(d), conditional where it has only the largest score."""
     right, attention = found.mean("M_3", "inside"), found.mean("M_3", "mass")
     said = f"the largest score is 3 back in {100 * right:.0f} % of rows, and gets {100 * attention:.1f} % of the attention at 1/sqrt(d)"
-    if right < 1:
-        return Verdict("refuted", said)
-    if attention >= 0.5:
-        return Verdict("confirmed", said)
-    return Verdict(
-        "conditional",
-        said,
-        f"W is M_3 times a large factor; at 1 the target has {100 * attention:.1f} % of the attention",
-    )
+    if right == 1 and attention < 0.5:
+        condition = f"W is M_3 times a large factor; at 1 the target has {100 * attention:.1f} % of the attention"
+        return Verdict("conditional", said, condition)
+    return Verdict("confirmed" if right == 1 else "refuted", said)
 
 
 @claim("A head whose M_k is near the identity ignores position", source="003, learning, 3")
@@ -168,25 +157,15 @@ def judge_identity(found: Findings) -> Verdict:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12.5, 3.2), layout="constrained")
-    *maps, right = figure.subplots(1, 4, width_ratios=[1, 1, 1, 1.5])
-    for axes, arm in zip(maps, ("M_3", *TRAINED), strict=True):
-        shown = axes.imshow(found.curve(arm, "weights")[0], cmap="gray", vmin=-1, vmax=1)
-        axes.set_title("$M_3$" if arm == "M_3" else f"W, {arm}", fontsize=9)
-        axes.set(xlabel="channel of j")
-    maps[0].set(ylabel="channel of i")
-    figure.colorbar(shown, ax=maps, label="weight / largest")
-    for arm, style in (("fixed window", "s--"), ("any window", "o-")):
-        values = 100 * np.array([found.values(arm, name) for name in TESTS])
-        right.plot(range(len(TESTS)), values.mean(1), style, color="black", mfc="white", label=arm)
-        right.vlines(range(len(TESTS)), values.min(1), values.max(1), color="gray", lw=4)
+    figure, (*left, right) = panels(1, 1, 1, 1.5, size=(12.5, 3.2))
+    images = {"$M_3$" if arm == "M_3" else f"W, {arm}": found.curve(arm, "weights")[0] for arm in ("M_3", *TRAINED)}
+    maps(figure, left, images, of="weight / largest", x="channel of j", y="channel of i", vmin=-1, vmax=1)
+    hits = {arm: 100 * np.array([found.values(arm, name) for name in TESTS]).T for arm in TRAINED}
+    lines(right, ["0-63", "64-255", "past 5,000"], hits)
     right.axhline(100 / WINDOW, color="black", ls=":", lw=1, label="chance")
-    right.set(xticks=range(len(TESTS)), xticklabels=["0-63", "64-255", "past 5,000"], ylim=(0, 105), xlim=(-0.3, 2.3))
-    right.set(xlabel="positions of the test windows", ylabel="right places (%)")
-    right.set_title(f"n={len(found.values('any window', 'far'))} seeds: mean, grey: range", fontsize=9)
-    right.legend(fontsize=8)
+    right.set(xlabel="positions of the test windows", ylabel="right places (%)", ylim=(0, 105), xlim=(-0.3, 2.3))
+    right.set(title=f"mean and range of {len(hits['any window'])} seeds")
+    right.legend()
     return figure
 
 
@@ -211,13 +190,7 @@ STUDY = Study(
             fails=lambda found: found.most("untrained", "inside") <= 0.1,
         ),
     ],
-    claims=[
-        judge_becomes,
-        judge_pattern,
-        judge_elsewhere,
-        judge_enough,
-        judge_identity,
-    ],
+    claims=[judge_becomes, judge_pattern, judge_elsewhere, judge_enough, judge_identity],
     full=Budget(seeds=5, steps=2_000),
     quick=Budget(seeds=3, steps=1_000),
     run=run,

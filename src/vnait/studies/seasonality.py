@@ -8,56 +8,34 @@ a turn, no data say how it goes on.
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from matplotlib.figure import Figure
+from torch import Tensor
 
 from vnait.encodings import Sinusoid
-from vnait.studies.series import REAL, phases, real
+from vnait.studies.figures import dots, lines, panels
+from vnait.studies.parts.regression import PENALTY, best_period, explained, forecast
+from vnait.studies.parts.series import REAL, generated, phases, real
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-PENALTY = 1e-6
+SOURCE = "004, time series"
 PENALTIES = [10.0**power for power in range(-6, 5)]
 MOST = 6  # harmonics
 GOOD, FLOOR = 0.6, -0.6  # R^2: of a season that is told; where the figure is cut
 WEEK = (120.0, 24.0)  # 5 days, a day, in hours
-PERIODS = {
-    **dict.fromkeys(("sinusoidal", "office hours", "noise"), WEEK),
-    **dict.fromkeys(REAL, (12.0,)),
-    "sunspots": (),  # found on the training part
+# The periods of a series, and what it is.
+SERIES = {
+    "sinusoidal": (WEEK, "generated: a sine a week and a sine a day"),
+    "office hours": (WEEK, "generated: five levels, and a square wave"),
+    "noise": (WEEK, "generated: no season"),
+    "elnino": ((12.0,), "temperature of the sea, monthly"),
+    "co2": ((12.0,), "in the air, monthly, with its trend"),
+    "co2, detrended": ((12.0,), "minus the mean of the year around it"),
+    "co2, differences": ((12.0,), "to the month before"),
+    "sunspots": ((), "yearly"),  # its period is found on the training part
 }
-
-
-def generated(arm: str, seed: int) -> Tensor:
-    """Ten weeks of 5 days of 24 hours, with noise of variance .09: (1200,), float64."""
-    random = Generator().manual_seed(seed)
-    noise = 0.3 * torch.randn(1200, generator=random, dtype=torch.float64)
-    hour = torch.arange(1200, dtype=torch.float64)
-    if arm == "noise":
-        return noise
-    if arm == "sinusoidal":
-        return 1.5 * torch.sin(2 * math.pi * hour / 120) + torch.sin(2 * math.pi * hour / 24 + 1) + noise
-    of_day = torch.tensor([1.0, -0.5, 0.3, 0.8, -1.6], dtype=torch.float64)[(hour // 24 % 5).long()]
-    return of_day + 1.5 * ((hour % 24 >= 9) & (hour % 24 < 17)) + noise
-
-
-def forecast(x: Tensor, y: Tensor, known: int, penalty: float = PENALTY) -> Tensor:
-    """Ridge regression on the first `known` rows, the mean apart; what it says of every row."""
-    centre, mean = x[:known].mean(0), y[:known].mean()
-    own = x[:known] - centre
-    square = own.T @ own + penalty * torch.eye(x.shape[1], dtype=x.dtype)
-    return (x - centre) @ torch.linalg.solve(square, own.T @ (y[:known] - mean)) + mean
-
-
-def explained(y: Tensor, found: Tensor) -> float:
-    """R^2."""
-    return float(1 - (y - found).square().mean() / (y - y.mean()).square().mean())
+PERIODS: dict[str, tuple[float, ...]] = {arm: periods for arm, (periods, _) in SERIES.items()}
 
 
 def run(arm: str, seed: int, budget: Budget) -> Metrics:
@@ -87,20 +65,12 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     }
 
 
-def best_period(times: Tensor, y: Tensor) -> float:
-    """The one from 8 to 14 that explains most of all of y."""
-    candidates = [float(period) for period in np.arange(8, 14, 0.05)]
-    return max(candidates, key=lambda period: explained(y, forecast(phases(times, [period]), y, len(y))))
-
-
 def seasonal(found: Findings) -> list[str]:
     """The series whose season two harmonics of its period tell."""
     return [arm for arm in PERIODS if found.mean(arm, "periodic") >= GOOD]
 
 
-@claim(
-    "A periodic encoding that matches the signal's periods generalizes to unseen future data", source="004, time series"
-)
+@claim("A periodic encoding that matches the signal's periods generalizes to unseen future data", source=SOURCE)
 def judge_future(found: Findings) -> Verdict:
     """Confirmed where R^2 is .9 or more in every seed, on the document's signal (a sine a week, a sine a day)."""
     value, noise = found.least("sinusoidal", "periodic"), found.most("noise", "periodic")
@@ -110,56 +80,49 @@ def judge_future(found: Findings) -> Verdict:
 
 @claim(
     "A learned absolute embedding is perfect on training data and extremely poor on test data",
-    source="004, time series",
+    source=SOURCE,
     needs=REAL,
 )
 def judge_learned(found: Findings) -> Verdict:
     """Confirmed where on every series the squared error is 1e-6 or less, and R^2 of the future .05 or less."""
-    train = max(found.most(arm, "learned_train") for arm in PERIODS)
-    test = max(found.most(arm, "learned") for arm in PERIODS)
+    train, test = (max(found.most(arm, metric) for arm in PERIODS) for metric in ("learned_train", "learned"))
     said = f"squared error at most {train:.0e} on what it was fitted to, R^2 of the future {test:.3f} at most, over all series"
     return Verdict("confirmed" if train <= 1e-6 and test <= 0.05 else "refuted", said)
 
 
 @claim(
     "Periodic sinusoidal encodings are the ideal tool for the seasons of weather and economy",
-    source="004, time series",
+    source=SOURCE,
     needs=REAL,
     rule=f"confirmed where on every real series R^2 of the future is {GOOD} or more, conditional where on some",
 )
 def judge_ideal(found: Findings) -> Verdict:
     values = {arm: found.mean(arm, "periodic") for arm in REAL}
     said = "R^2 of the future: " + ", ".join(f"{arm} {value:.2f}" for arm, value in values.items())
-    good = [arm for arm in REAL if values[arm] >= GOOD]
-    if len(good) == len(REAL):
-        return Verdict("confirmed", said)
-    bad = ", ".join(f"{arm}: does not hold" for arm in REAL if arm not in good)
     said += f" (a period of {found.mean('sunspots', 'period'):.2f} years fits its past best)"
-    strict = f"the season is strict and any trend is taken out: {'; '.join(good)} ({bad})"
-    return Verdict("conditional", said, strict) if good else Verdict("refuted", said)
+    good = [arm for arm in REAL if values[arm] >= GOOD]
+    bad = ", ".join(f"{arm}: does not hold" for arm in REAL if arm not in good)
+    return Verdict.among(
+        good, REAL, said, f"the season is strict and any trend is taken out: {'; '.join(good)} ({bad})"
+    )
 
 
 @claim(
     "A sine and a cosine a period are features enough",
-    source="004, time series",
+    source=SOURCE,
     needs=REAL,
     rule=f"confirmed where {MOST} harmonics explain at most .05 more on every series with a season, conditional where on some",
 )
 def judge_sine(found: Findings) -> Verdict:
     """One sine and cosine a period, as the document's features have it, against six harmonics."""
     lost = {arm: found.curve(arm, "harmonics").mean(0)[[0, -1]] for arm in seasonal(found)}
-    said = "R^2 with 1 and with 6 harmonics: " + ", ".join(
-        f"{arm} {one:.2f}, {six:.2f}" for arm, (one, six) in lost.items()
-    )
+    said = "R^2 with 1 and with 6 harmonics: "
+    said += ", ".join(f"{arm} {one:.2f}, {six:.2f}" for arm, (one, six) in lost.items())
     enough = [arm for arm, (one, six) in lost.items() if six - one <= 0.05]
-    if len(enough) == len(lost):
-        return Verdict("confirmed", said)
-    if not enough:
-        return Verdict("refuted", said)
-    return Verdict("conditional", said, f"the season itself is close to a sine: {'; '.join(enough)}")
+    return Verdict.among(enough, lost, said, f"the season itself is close to a sine: {'; '.join(enough)}")
 
 
-@claim("The encoding's period has to be the signal's", source="004, time series", needs=REAL)
+@claim("The encoding's period has to be the signal's", source=SOURCE, needs=REAL)
 def judge_matched(found: Findings) -> Verdict:
     """Confirmed where 7/5 of the period costs .5 of R^2 or more on every series with a season."""
     pairs = {arm: (found.mean(arm, "periodic"), found.mean(arm, "other_period")) for arm in seasonal(found)}
@@ -171,14 +134,14 @@ def judge_matched(found: Findings) -> Verdict:
 
 @claim(
     "The standard sinusoidal table, periodic in every channel, tells a season as well",
-    source="004, time series; 003, periodic functions",
+    source=f"{SOURCE}; 003, periodic functions",
     needs=REAL,
     rule=f"confirmed where with the best of {len(PENALTIES)} penalties it reaches {GOOD} on a series with a season",
 )
 def judge_standard(found: Findings) -> Verdict:
     """Ridge penalties are chosen in its favour, on the future itself: what it can at best."""
     plain = {arm: found.mean(arm, "standard") for arm in seasonal(found)}
-    best = max(found.most(arm, "standard_best") for arm in seasonal(found))
+    best = max(found.most(arm, "standard_best") for arm in plain)
     worst = min(plain, key=lambda arm: plain[arm])
     said = f"R^2 of the future {plain[worst]:.1e} ({worst}) to {max(plain.values()):.1e}; with the best of {len(PENALTIES)} penalties "
     said += f"{best:.3f} at most, that is, nothing"
@@ -186,40 +149,27 @@ def judge_standard(found: Findings) -> Verdict:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[3, 4])
-    marks = {
-        "periodic": ("ko", "right period, 2 harmonics"),
-        "other_period": ("kx", "7/5 of it"),
-        "learned": ("ks", "learned table"),
-        "standard_best": ("k^", "standard table, best penalty"),
+    figure, (left, right) = panels(3, 4)
+    told = {
+        "periodic": "right period, 2 harmonics",
+        "other_period": "7/5 of it",
+        "learned": "learned table",
+        "standard_best": "standard table, best penalty",
     }
-    for metric, (mark, label) in marks.items():
-        values = np.clip([found.mean(arm, metric) for arm in PERIODS], FLOOR, 1)
-        left.plot(values, range(len(PERIODS)), mark, mfc="black" if metric == "periodic" else "none", label=label)
-    seeds = len(found.values("noise", "periodic"))
+    cut = {name: [np.clip(found.values(arm, metric), FLOOR, 1) for arm in PERIODS] for metric, name in told.items()}
+    dots(left, list(PERIODS), cut)
     left.axvline(0, color="black", ls=":", lw=1)
-    left.set(
-        yticks=range(len(PERIODS)),
-        yticklabels=list(PERIODS),
-        xlim=(FLOOR - 0.05, 1.05),
-        xlabel=f"$R^2$ of the future (cut at {FLOOR})",
-        title=f"mean of n={seeds} seeds (real series: one)",
-    )
-    left.invert_yaxis()
-    figure.legend(loc="outside lower left", ncols=4, fontsize=8)
+    left.set(xlim=(FLOOR - 0.05, 1.05), xlabel=f"$R^2$ of the future (cut at {FLOOR})")
+    left.set_title(f"a mark a seed (n={len(found.values('noise', 'periodic'))}; real series: one)")
+    figure.legend(loc="outside lower left", ncols=4)
     truth, fitted, rows = found.curve("office hours", "shown")[0]
     hours = np.arange(len(truth)) - 48
-    right.plot(hours, truth, ".", color="gray", ms=4, label="series")
-    right.plot(hours, fitted, "k-", lw=1, label=f"right period, {MOST} harmonics")
-    right.plot(hours, rows, "k:", lw=1.4, label="learned table")
-    right.axvline(0, color="black", ls="--", lw=0.8)
-    right.set(
-        xlabel="hours since the last one that was known", ylabel="value", title="office hours, seed 0", ylim=(-4.4, 3.3)
-    )
-    right.legend(loc="lower right", fontsize=8)
+    lines(right, hours, {f"right period, {MOST} harmonics": fitted, "learned table": rows}, marker="", lw=1.2)
+    right.plot(hours, truth, ls="", marker=".", color="gray", label="series")
+    right.axvline(0, color="black", ls=":", lw=1)
+    right.set(xlabel="hours since the last one that was known", ylabel="value", title="office hours, seed 0")
+    right.set_ylim(-4.4, 3.3)
+    right.legend(loc="lower right")
     return figure
 
 
@@ -229,16 +179,7 @@ STUDY = Study(
     data="generated weeks of 5 days; elnino (1950-2010), co2 (1958-2001), sunspots (1700-2008) of statsmodels",
     measure="R^2 on the last quarter of a series, of a linear model fitted to the rest",
     smallest=f".05 of R^2; {GOOD} for a season that is told",
-    arms={
-        "sinusoidal": "generated: a sine a week and a sine a day",
-        "office hours": "generated: five levels, and a square wave",
-        "noise": "generated: no season",
-        "elnino": "temperature of the sea, monthly",
-        "co2": "in the air, monthly, with its trend",
-        "co2, detrended": "minus the mean of the year around it",
-        "co2, differences": "to the month before",
-        "sunspots": "yearly",
-    },
+    arms={arm: what for arm, (_, what) in SERIES.items()},
     controls=[
         Control(
             says="of noise the same encoding explains no more than .05",
@@ -247,14 +188,7 @@ STUDY = Study(
             fails=lambda found: found.most("noise", "periodic") <= 0.05,
         )
     ],
-    claims=[
-        judge_future,
-        judge_learned,
-        judge_ideal,
-        judge_sine,
-        judge_matched,
-        judge_standard,
-    ],
+    claims=[judge_future, judge_learned, judge_ideal, judge_sine, judge_matched, judge_standard],
     full=Budget(seeds=5),
     quick=Budget(seeds=2),
     run=run,

@@ -11,16 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from vnait.encodings import Decay
+from vnait.studies.figures import lines, panels
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, Word, claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 STATES = 21
 STARTS = (0, 1, 5, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000)
@@ -135,21 +133,18 @@ def judged(flags: Sequence[bool], said: str, condition: str) -> Verdict:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    lines = dict(zip(STUDY.arms, (":", "-.", (0, (5, 2)), "-", "-", "-", "-", "-", (0, (1, 4)), "--"), strict=True))
-    marks = dict(zip((*LAMBDAS, GROWING), "os^", strict=True))
-    for arm in [*marks, *SLOPES, "uniform", "last state", "steps, a=1"]:
-        look = {"ls": lines[arm], "marker": marks.get(arm), "color": "black" if arm in marks else "gray", "label": arm}
-        for axes, metric in [(right, "velocity"), (left, "entropy")][: 1 + (arm in marks)]:
-            axes.plot(STARTS, found.curve(arm, metric)[0], ms=4, mfc="white", **look)
+    figure, (left, right) = panels(1, 1, size=(9, 3.4))
+    moving = (*LAMBDAS, GROWING)
+    lines(left, STARTS, {arm: found.curve(arm, "entropy") for arm in moving})
+    lines(right, STARTS, {arm: found.curve(arm, "velocity") for arm in moving})
+    right.set_prop_cycle(ls=[":", "-.", (0, (5, 2)), (0, (1, 4)), "--", "-"])
+    still = {arm: found.curve(arm, "velocity") for arm in (*SLOPES, "uniform", "last state", "steps, a=1")}
+    lines(right, STARTS, still, color="gray", marker="")
     for axes in (left, right):
         axes.set(xscale="symlog", xlim=(0, STARTS[-1]), xlabel="absolute time of the first state, t0 (steps)")
     left.set(ylabel=f"entropy of the weights / log {STATES}", title="exact, no sampling")
     right.set(ylabel="error at constant speed (steps)", title=f"one path of {STATES} states")
-    figure.legend(*right.get_legend_handles_labels(), loc="outside right center", fontsize=8, frameon=False)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside right center", frameon=False)
     return figure
 
 

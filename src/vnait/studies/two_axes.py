@@ -11,26 +11,20 @@ a kernel without any direction would seem to have one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
 import torch
-from sklearn.metrics import roc_auc_score
+from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
 from vnait.methods import build
+from vnait.studies.figures import bars, lines, panels
+from vnait.studies.parts.directions import ANGLES, CLUTTER, POINTS, SIDE, STEPS, cells, detection, directions
 from vnait.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-SIDE = 16
 CHANNELS = 32  # of an axis
-POINTS, CLUTTER = 8, 16
 SIGMA = 2.0  # of 1, 1.5, 2, 2.5, 3, 4 the one that finds diagonals best: the strongest rival
-STEPS = {"axes": ((0, 1), (1, 0)), "diagonals": ((1, 1), (1, -1))}
 SHIFTS = {"rows": (1, 0), "columns": (0, 1), "the main diagonal": (1, 1), "the other diagonal": (1, -1)}
-ANGLES = [5 * number for number in range(36)]
 ARMS = {
     "separable": "[PE(row), PE(column)], 32 channels each, base 100",
     "additive": "PE(row) + PE(column), 32 channels",
@@ -61,18 +55,13 @@ def encoded(arm: str, places: Tensor) -> Tensor:
     return injection.added.reshape(*places.shape[:-1], dim)
 
 
-def cells() -> Tensor:
-    """The grid's places (256, 2), in reading order."""
-    return torch.cartesian_prod(*[torch.arange(SIDE, dtype=torch.float64)] * 2)
-
-
 def run(arm: str, seed: int, budget: Budget) -> Metrics:
     random = Generator().manual_seed(seed)
     if arm == "shuffled":
         places = cells()[torch.randperm(SIDE**2, generator=random)]
         return detection(kernel("separable", places), budget.samples, random)
     exact = identities(arm) if arm != "isotropic" else {}
-    return {**exact, **directions(arm), **detection(kernel(arm, cells()), budget.samples, random)}
+    return {**exact, **directions(partial(kernel, arm)), **detection(kernel(arm, cells()), budget.samples, random)}
 
 
 def identities(arm: str) -> Metrics:
@@ -88,50 +77,6 @@ def identities(arm: str) -> Metrics:
     for name, by in SHIFTS.items():
         found[name] = float((kernel(arm, places + torch.tensor(by)) - here).abs().max())
     return found
-
-
-def directions(arm: str) -> Metrics:
-    """The response to lines in every direction, through places all over the grid; and at the axes less at the diagonals."""
-    response = responses(arm, torch.tensor(ANGLES, dtype=torch.float64))
-    at = {angle: response[:, ANGLES.index(angle)] for angle in (0, 45, 90, 135)}
-    contrast = (at[0] + at[90] - at[45] - at[135]) / 2
-    return {
-        "contrast": float(contrast.mean()),
-        "responses": response.mean(0).tolist(),
-        "responses_spread": response.std(0).tolist(),
-    }
-
-
-def responses(arm: str, degrees: Tensor) -> Tensor:
-    """The mean of K over pairs of different points of a line, (centres, directions)."""
-    angle = degrees.deg2rad()
-    along = torch.arange(POINTS, dtype=torch.float64) - (POINTS - 1) / 2
-    line = along[:, None] * torch.stack([angle.cos(), angle.sin()], -1)[:, None]
-    centre = torch.cartesian_prod(*[torch.linspace(4, SIDE - 5, 5, dtype=torch.float64)] * 2)
-    pairs = kernel(arm, centre[:, None, None] + line)
-    return (pairs.sum((-1, -2)) - pairs.diagonal(dim1=-2, dim2=-1).sum(-1)) / (POINTS * (POINTS - 1))
-
-
-def detection(similarity: Tensor, samples: int, random: Generator) -> Metrics:
-    """AUC of the sum of K over pairs of lit cells: a line of pixels in clutter against as many cells of clutter."""
-    found = {}
-    truth = [1] * samples + [0] * samples
-    for name, steps in STEPS.items():
-        lit = torch.cat([images(steps, samples, random), images((), samples, random)])
-        found[name] = float(roc_auc_score(truth, ((lit @ similarity) * lit).sum(-1)))
-    return found
-
-
-def images(steps: Sequence[tuple[int, int]], count: int, random: Generator) -> Tensor:
-    """Lit cells (count, 256), 0 and 1: a line of `POINTS` along one of the steps, if there are any, and the rest anywhere."""
-    height = torch.rand(count, SIDE**2, generator=random, dtype=torch.float64)
-    if steps:
-        step = torch.tensor(steps)[torch.randint(len(steps), (count,), generator=random)]
-        reach = step.abs() * (POINTS - 1)
-        first = (torch.rand(count, 2, generator=random) * (SIDE - reach)).long() - step.clamp(max=0) * (POINTS - 1)
-        line = first[:, None] + torch.arange(POINTS)[:, None] * step[:, None]
-        height.scatter_(1, line[..., 0] * SIDE + line[..., 1], 2.0)
-    return torch.zeros_like(height).scatter_(1, height.topk(POINTS + CLUTTER).indices, 1.0)
 
 
 @claim("The separable kernel is a sum of a term of dx and a term of dy", source="004, two axes")
@@ -199,29 +144,21 @@ def ahead_of(found: Findings, arm: str, rival: str, metric: str) -> float:
 
 
 def draw(found: Findings) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for arm, style in {"separable": "-", "rotated": "--", "additive": "-.", "isotropic": ":"}.items():
-        mean, spread = found.curve(arm, "responses")[0], found.curve(arm, "responses_spread")[0]
-        left.plot(ANGLES, mean - mean.mean(), style, color="black", label=arm)
-        left.fill_between(ANGLES, mean - mean.mean() - spread, mean - mean.mean() + spread, color="lightgray", lw=0)
+    figure, (left, right) = panels(1, 1)
+    mean = {arm: found.curve(arm, "responses")[0] for arm in ("separable", "rotated", "isotropic", "additive")}
+    centred = {arm: response - response.mean() for arm, response in mean.items()}
+    spread = found.curve("additive", "responses_spread")[0]
+    left.fill_between(ANGLES, centred["additive"] - spread, centred["additive"] + spread, color="lightgray", lw=0)
+    lines(left, ANGLES, centred, marker="")
     left.set(xlabel="direction of the line (degrees)", ylabel="mean K, less its mean over directions", ylim=(-0.2, 0.2))
-    left.set_title("grey: standard deviation of the additive one over places", fontsize=10)
-    left.set_xticks(range(0, 181, 45))
-    left.legend(fontsize=8, ncols=4, loc="lower center", columnspacing=1)
-    for place, (name, hatch) in enumerate({"axes": "", "diagonals": "///"}.items()):
-        for row, arm in enumerate(ARMS):
-            height, label = row + (place - 0.5) * 0.38, f"lines along {name}" if row == 0 else None
-            look = {"color": "lightgray", "edgecolor": "black", "hatch": hatch, "label": label}
-            right.barh(height, found.mean(arm, name), 0.36, **look)
-            right.plot(found.values(arm, name), [height] * len(found.values(arm, name)), "k.", ms=4)
+    left.set(xticks=range(0, 181, 45), title="grey: standard deviation of the additive one over places")
+    left.legend(ncols=4, loc="lower center", columnspacing=1)
+    areas = {f"lines along {name}": [found.values(arm, name) for arm in ARMS] for name in STEPS}
+    bars(right, list(ARMS), areas, across=True)
     right.axvline(0.5, color="black", ls=":", lw=1)
-    right.set(yticks=range(len(ARMS)), yticklabels=list(ARMS), xlim=(0.4, 1), xlabel="AUC in clutter, chance dotted")
-    right.set_title(f"mean, a dot a seed (n={len(found.values('separable', 'axes'))})", fontsize=10)
-    right.invert_yaxis()
-    right.legend(fontsize=8, loc="lower right")
+    right.set(xlim=(0.4, 1), xlabel="AUC in clutter, chance dotted")
+    right.set_title(f"mean, a dot a seed (n={len(found.values('separable', 'axes'))})")
+    right.legend(loc="lower right")
     return figure
 
 
@@ -246,12 +183,7 @@ STUDY = Study(
             fails=lambda found: all(abs(found.mean("shuffled", name) - 0.5) <= 0.05 for name in STEPS),
         ),
     ],
-    claims=[
-        judge_separable,
-        judge_additive,
-        judge_directions,
-        judge_detection,
-    ],
+    claims=[judge_separable, judge_additive, judge_directions, judge_detection],
     full=Budget(seeds=5, samples=6_000),
     quick=Budget(seeds=5, samples=1_500),
     run=run,

@@ -1,12 +1,10 @@
-"""What a report says, before it is a page: sections of sentences, figures and a table each."""
+"""What a page says, before it is a page: sections of sentences, figures and a table each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from vnait.results import Shots, where
 
 Cell = str | float | None
 
@@ -75,9 +73,3 @@ class Section:
     figures: Sequence[Figure] = field(default_factory=list)
     image: Image | None = None
     table: Table | None = None
-
-
-def inside(shots: Shots) -> str:
-    """`where` inside a sentence: "with all labels"."""
-    told = where(shots)
-    return told[0].lower() + told[1:]

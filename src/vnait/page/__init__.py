@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 
-from vnait.report.sections import Section
+from vnait.page.sections import Section
 
 
 def html(title: str, sections: Sequence[Section]) -> str:
@@ -19,7 +19,7 @@ def html(title: str, sections: Sequence[Section]) -> str:
         from plotly.offline import get_plotlyjs
 
         scripts.insert(0, get_plotlyjs())
-    loader = PackageLoader("vnait.report", "")
+    loader = PackageLoader("vnait.page", "")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -39,4 +39,4 @@ def html(title: str, sections: Sequence[Section]) -> str:
 
 
 def _part(name: str) -> str:
-    return (files("vnait.report") / name).read_text(encoding="utf-8")
+    return (files("vnait.page") / name).read_text(encoding="utf-8")

@@ -1,18 +1,32 @@
-"""What studies of time series share: three real ones, from statsmodels, and the code of a time by its phases."""
+"""Time series: generated ones, three real ones from statsmodels, and the code of a time by its phases."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from vnait.coordinates import Phase
 from vnait.encodings import Harmonics
 
 REAL = ("elnino", "co2", "co2, detrended", "co2, differences", "sunspots")
+
+
+def generated(arm: str, seed: int) -> Tensor:
+    """Ten weeks of 5 days of 24 hours, "sinusoidal" or "office hours", with noise of variance .09, or that alone: (1200,), float64."""
+    random = Generator().manual_seed(seed)
+    noise = 0.3 * torch.randn(1200, generator=random, dtype=torch.float64)
+    hour = torch.arange(1200, dtype=torch.float64)
+    if arm == "noise":
+        return noise
+    if arm == "sinusoidal":
+        return 1.5 * torch.sin(2 * math.pi * hour / 120) + torch.sin(2 * math.pi * hour / 24 + 1) + noise
+    of_day = torch.tensor([1.0, -0.5, 0.3, 0.8, -1.6], dtype=torch.float64)[(hour // 24 % 5).long()]
+    return of_day + 1.5 * ((hour % 24 >= 9) & (hour % 24 < 17)) + noise
 
 
 def real(name: str) -> Float[Tensor, " N"]:

@@ -1,18 +1,19 @@
-"""Generated introns, for the splicing study: what is where in them is known, as it is in no real ones at hand."""
+"""Generated introns, for the splicing study: what is where in them is known, as it is in no real ones at hand; and real junctions."""
 
 from __future__ import annotations
 
+import csv
 from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
-from torch.nn import functional as F
 
-LETTERS, LENGTH = "ACGT", 128
-NEAR, FAR = (
-    (10, 20, 30),
-    (42, 62),
-)  # where a decoy may start, and the first and last place of a branch point, from the donor
+from vnait.studies.parts.dna import letters, starts
+from vnait.study import data_folder
+
+LENGTH = 128
+NEAR = (10, 20, 30)  # letters from the donor where a decoy may start
+FAR = (42, 62)  # and the first and last place of a branch point
 
 
 class Introns(NamedTuple):
@@ -52,22 +53,27 @@ def introns(count: int, random: Generator) -> Introns:
         chosen = order[:, number] < wanted
         put(x, start, "CTAAC", chosen)
         decoys[chosen, start[chosen]] = 1
-    chance = starts(x, "CTAAC") - meant - decoys
+    chance = starts(x, letters("CTAAC")).long() - meant - decoys
     x = x + 2 * chance.roll(3, 1)  # no branch point by chance: its second A becomes a G
     return Introns(x, donor, branch, decoys, (kind < 2).long())
 
 
-def letters(text: str) -> Tensor:
-    return torch.tensor([max(LETTERS.find(letter), 0) for letter in text])
-
-
-def starts(x: Tensor, motif: str) -> Tensor:
-    """1 where the motif starts, else 0: (N, L)."""
-    found = (x.unfold(1, len(motif), 1) == letters(motif)).all(-1)
-    return F.pad(found, (0, len(motif) - 1)).long()
+def junctions(part: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Real windows (N, 60), their middle (N,), and whether that is a donor (0), an acceptor (1) or neither (2): "train" or "test"."""
+    with (data_folder("splice") / f"{part}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    x = torch.stack([letters(row["text"]) for row in rows])
+    return x, torch.full((len(x),), 30), torch.tensor([("EI", "IE", "N").index(row["label"]) for row in rows])
 
 
 def put(x: Tensor, start: Tensor, motif: str, rows: Tensor | None = None) -> None:
     """The motif into the rows (N,), all of them where none are named, from `start` (N,) on; in place."""
     own = torch.arange(len(x)) if rows is None else rows.nonzero()[:, 0]
     x[own[:, None], start[own, None] + torch.arange(len(motif))] = letters(motif)
+
+
+def replaced(x: Tensor, rows: Tensor, starts: Tensor, motif: str) -> Tensor:
+    """A copy with the motif in the rows (M,), from the places (M,) on."""
+    x = x.clone()
+    x[rows[:, None], starts[:, None] + torch.arange(len(motif))] = letters(motif)
+    return x

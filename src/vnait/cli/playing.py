@@ -1,0 +1,24 @@
+"""The command that shows a page on this machine: playground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vnait.cli.shared import app, notes
+
+
+@app.command("playground")
+def playground_command(
+    folders: Annotated[list[Path] | None, typer.Argument(help="Saved models, or folders of comparisons.")] = None,
+    *,
+    host: Annotated[str, typer.Option("--host", help="Where it listens. 0.0.0.0: for every machine.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 7860,
+) -> None:
+    """Show a page in the browser: what models see of a text as you type, comparisons of your files, reports."""
+    notes(quiet=False)
+    from vnait.playground import serve
+
+    serve(folders or [], host=host, port=port, ready=lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True))

@@ -1,0 +1,56 @@
+"""A page on this machine: type a text and see what models make of it, compare methods on a file, read a report.
+
+`shelf` holds the models that can be asked, `comparing` runs `vnait compare` in a process of its own, `page` puts both on a page, and
+`serve` shows it. Needs gradio: pip install 'vnait[playground]'.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from vnait.errors import InputError
+from vnait.playground.shelf import Shelf
+
+__all__ = ["Shelf", "serve"]
+
+HOST, PORT = "127.0.0.1", 7860
+UPLOAD = "20mb"
+
+
+def serve(
+    folders: Sequence[str | Path] = (),
+    *,
+    host: str = HOST,
+    port: int = PORT,
+    ready: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Show the page until Ctrl-C. `folders` are saved models, or comparisons, whose winner and report are then on the page.
+
+    It listens on this machine alone, unless `host` says otherwise, and asks no other machine for anything. `ready` gets its address.
+    """
+    if find_spec("gradio") is None:
+        raise InputError("the playground needs gradio: pip install 'vnait[playground]'.")
+    shelf = Shelf.of(folders)
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from vnait.playground import page
+
+    blocks = page.blocks(shelf)
+    _, address, _ = blocks.launch(
+        server_name=host,
+        server_port=port,
+        max_file_size=UPLOAD,
+        theme=page.theme(),
+        css=page.CSS,
+        footer_links=[],
+        quiet=True,
+        share=False,
+        ssr_mode=False,
+        enable_monitoring=False,
+        prevent_thread_lock=True,
+    )
+    ready(address)
+    blocks.block_thread()

@@ -1,0 +1,82 @@
+"""`vnait compare` in a process of its own, so that it can be stopped at once and its mistakes stay its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from vnait.baselines import BASELINES
+
+FOLDER = Path("runs") / "playground"
+
+
+@dataclass
+class Running:
+    """A comparison that was started: its process, what that says, the folder it writes to, and how many trainings there are at most."""
+
+    process: subprocess.Popen[bytes]
+    stderr: IO[bytes]
+    out: Path
+    total: int
+    before: int  # records that were there at the start
+
+    @classmethod
+    def start(cls, data: str, *, methods: Sequence[str], shots: str, seeds: int, text: str, label: str) -> Running:
+        """Start it on a file. What it finishes stays in runs/playground/NAME; started again, it goes on from there."""
+        out = FOLDER / Path(data).name.split(".")[0]
+        options = {"methods": ",".join(methods), "shots": shots, "seeds": seeds, "text": text, "label": label}
+        stderr = TemporaryFile()  # noqa: SIM115  it lives as long as the process
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "vnait",
+                "compare",
+                data,
+                f"--out={out}",
+                *(f"--{k}={v}" for k, v in options.items()),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,  # it is stopped together with its workers
+        )
+        total = (len(BASELINES) + len(methods)) * seeds * len(shots.split(","))
+        return cls(process=process, stderr=stderr, out=out, total=total, before=_records(out))
+
+    @property
+    def going(self) -> bool:
+        """Whether it still runs."""
+        return self.process.poll() is None
+
+    @property
+    def done(self) -> int:
+        """Trainings that it has finished."""
+        return _records(self.out) - self.before
+
+    @property
+    def notes(self) -> list[str]:
+        """What it has said so far, a sentence each; of a failure the last one tells why."""
+        self.stderr.seek(0)
+        lines = self.stderr.read().decode(errors="replace").splitlines()
+        return [line.removeprefix("vnait: ") for line in lines if line.startswith("vnait: ")]
+
+    def stop(self) -> None:
+        """As Ctrl-C does, and wait for its end."""
+        if self.going:
+            if os.name == "posix":
+                os.killpg(self.process.pid, signal.SIGINT)
+            else:
+                self.process.terminate()
+        self.process.wait()
+
+
+def _records(folder: Path) -> int:
+    path = folder / "records.jsonl"
+    return path.read_bytes().count(b"\n") if path.is_file() else 0

@@ -1,0 +1,222 @@
+"""The playground as a user has it: served by the command, opened in chromium; nothing leaves this machine."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browsing import CHROMIUM, Tab, started
+from test_explanation import fitted
+from test_report import EVIL, folder_of
+from vnait import report
+from vnait.errors import InputError
+from vnait.methods import METHODS
+from vnait.playground.shelf import LONGEST, UNTRAINED, Shelf
+
+pytest.importorskip("gradio", reason="the playground needs gradio")
+WAIT = 60_000  # milliseconds; the tests beside this one use the cores, too
+in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("playground") / "model"
+    fitted().save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(model: Path) -> Iterator[str]:
+    """The server, in a folder of its own, where its comparisons go."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "vnait", "playground", str(model), f"--port={port}"],
+        cwd=model.parent,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    line = server.stdout.readline()
+    assert line == f"http://127.0.0.1:{port}/  (Ctrl-C ends it)\n"
+    yield line.split()[0]
+    server.send_signal(signal.SIGINT)
+    assert server.wait(30) == 130
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with started() as browser:
+        yield browser
+
+
+@pytest.fixture
+def tab(browser: Any, address: str) -> Iterator[Tab]:
+    opened = Tab(browser, address)
+    opened.page.set_default_timeout(WAIT)
+    opened.page.locator(".picture img").nth(1).wait_for()
+    yield opened
+    assert opened.said == []
+    assert {url for url in opened.asked if not url.startswith((address, "data:", "blob:", "about:"))} == set()
+    opened.page.context.close()
+
+
+def labelled(path: Path, *, rows: int = 40, label: str = "label") -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", label])
+        writer.writerows([f"{('warm', 'dull')[row % 2]} film number {row}", "gb"[row % 2]] for row in range(rows))
+    return path
+
+
+def compare(tab: Tab, path: Path, *, methods: int, seeds: int) -> None:
+    """Put a file in and start, with the last `methods` of the defaults."""
+    tab.page.get_by_role("tab", name="Compare").click()
+    tab.page.locator("input[type=file]").first.set_input_files(path)
+    tab.page.get_by_text(path.name[:8]).first.wait_for()
+    chosen = tab.page.get_by_label("Methods")
+    chosen.click()
+    for _ in range(5 - methods):
+        tab.page.keyboard.press("Backspace")
+    tab.page.keyboard.press("Escape")
+    tab.page.get_by_label("number input for Seeds").fill(str(seeds))
+    tab.page.get_by_role("button", name="Compare", exact=True).click()
+
+
+@in_a_browser
+def test_a_typed_sentence_changes_both_pictures_and_their_numbers(tab: Tab) -> None:
+    pictures = tab.page.locator(".picture img")
+    before = [picture.get_attribute("src") for picture in pictures.all()]
+    assert len(set(before)) == 2, "a trained model, and the method before training"
+    box = tab.page.get_by_label("Text", exact=True)
+    box.click()
+    tab.page.keyboard.press("Control+A")
+    tab.page.keyboard.type("warm zebra")
+    for side, picture in enumerate(pictures.all()):
+        tab.page.wait_for_function("([one, old]) => one.src !== old", arg=[picture.element_handle(), before[side]])
+        assert picture.evaluate("one => one.complete && one.naturalWidth > 300")
+        cells = tab.page.locator(".table-wrap, table").nth(side)
+        cells.get_by_text("zebra").first.wait_for()
+
+
+@in_a_browser
+def test_a_method_can_be_chosen_and_what_it_cannot_show_is_said(tab: Tab) -> None:
+    box = tab.page.get_by_label("Text", exact=True)
+    box.fill("")
+    tab.page.get_by_role("alert").filter(has_text="the text is empty; give some words to explain.").first.wait_for()
+    box.fill("word " * LONGEST)
+    tab.page.get_by_role("alert").filter(has_text="3,000 characters; give 600 at most").first.wait_for()
+    box.fill(f"warm {EVIL}")
+    tab.page.locator(".picture img").nth(1).wait_for()
+    chosen = tab.page.get_by_label("Model or method").first
+    chosen.click()
+    chosen.fill("alibi")
+    tab.page.get_by_role("option", name=UNTRAINED.format("alibi")).click()
+    tab.page.get_by_alt_text("What alibi sees").wait_for()
+    assert tab.page.title() == "vnait playground", "not owned"
+
+
+@in_a_browser
+def test_a_bad_upload_gets_the_command_lines_sentence(tab: Tab, tmp_path: Path) -> None:
+    compare(tab, labelled(tmp_path / "wrong.csv", label="stars"), methods=1, seeds=1)
+    said = tab.page.get_by_role("alert").filter(has_text="has no column 'label'")
+    said.wait_for()
+    assert "Traceback" not in tab.page.content() and "stars" in str(said.text_content())
+
+
+@in_a_browser
+@pytest.mark.slow
+def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(tab: Tab, model: Path, tmp_path: Path) -> None:
+    compare(tab, labelled(tmp_path / "films.csv"), methods=1, seeds=1)
+    tab.page.get_by_text("Finished; all is in").wait_for(timeout=3 * WAIT)
+    inner = tab.page.frame_locator("iframe[title=Report]").first
+    inner.get_by_role("heading", name="Positional methods on films.csv").wait_for()
+    out = model.parent / "runs" / "playground" / "films"
+    assert (out / "records.jsonl").read_text(encoding="utf-8").count("\n") == 3
+    tab.page.get_by_role("tab", name="Look").click()
+    chosen = tab.page.get_by_label("Model or method").first
+    chosen.click()
+    tab.page.get_by_role("option", name="films/model").wait_for()
+
+
+@in_a_browser
+@pytest.mark.slow
+def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(tab: Tab, model: Path, tmp_path: Path) -> None:
+    compare(tab, labelled(tmp_path / "long.csv", rows=400), methods=5, seeds=10)
+    tab.page.get_by_text("[1-9][0-9]* of 70 trainings").wait_for() if False else None
+    records = model.parent / "runs" / "playground" / "long" / "records.jsonl"
+    while not (records.is_file() and records.stat().st_size):
+        time.sleep(0.2)
+    tab.page.get_by_role("button", name="Stop").click()
+    tab.page.get_by_role("alert").filter(has_text="stopped; what was finished is kept").wait_for()
+    kept = records.read_bytes()
+    time.sleep(3)
+    assert records.read_bytes() == kept and kept.endswith(b"\n")
+    assert tab.page.get_by_role("button", name="Stop").is_disabled()
+
+
+@in_a_browser
+def test_a_report_is_loaded_and_reaches_nothing(tab: Tab, tmp_path: Path) -> None:
+    path = report.write(folder_of(tmp_path, name=f"c{EVIL}.csv"))
+    tab.page.get_by_role("tab", name="Report").click()
+    for given in (path, tmp_path / "records.jsonl"):
+        tab.page.locator("input[type=file]").last.set_input_files(given)
+        inner = tab.page.frame_locator("iframe[title=Report]").first
+        inner.get_by_role("columnheader", name="parameters").first.wait_for()
+        inner.get_by_role("columnheader", name="parameters").first.get_by_role("button").click()
+        tab.page.get_by_label("Remove this file").last.click() if given == path else None
+    assert tab.page.title() == "vnait playground", "not owned"
+
+
+@in_a_browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str, tmp_path: Path) -> None:
+    opened = Tab(browser, address, width=width)
+    opened.page.locator(".picture img").nth(1).wait_for(timeout=WAIT)
+    for name in ("Look", "Compare", "Report"):
+        opened.page.get_by_role("tab", name=name).click()
+        assert opened.page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
+        assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+    opened.page.context.close()
+
+
+def test_the_shelf_shows_every_method_and_cuts_nothing_silently(model: Path, tmp_path: Path) -> None:
+    shelf = Shelf.of([model])
+    assert list(shelf.models) == [str(model), *(UNTRAINED.format(name) for name in METHODS)]
+    found = shelf.explain(UNTRAINED.format("rope"), "a warm film")
+    assert found.method == "rope" and found.tokens == ["a", "warm", "film"]
+    with pytest.raises(InputError, match="give 600 at most"):
+        shelf.explain(str(model), "a" * (LONGEST + 1))
+    with pytest.raises(InputError, match="nowhere is no saved model"):
+        Shelf.of([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_shows_a_text_or_says_why_not(name: str) -> None:
+    try:
+        found = Shelf.of([]).explain(UNTRAINED.format(name), "it is warm")
+    except InputError as error:
+        assert str(error).endswith(".") and name in str(error)
+    else:
+        assert found.method == name and len(found.tokens) == 3
+
+
+def test_a_port_in_use_is_said() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "vnait", "playground", f"--port={port}"]
+        found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 2 and found.stdout == ""
+    assert found.stderr.startswith("vnait: ") and str(port) in found.stderr and found.stderr.count("\n") == 1
