@@ -6,6 +6,7 @@ import io
 import json
 import multiprocessing
 import os
+import pty
 import random
 import re
 import resource
@@ -122,6 +123,33 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 SMALL = ("--vectors", "words.bin", "--steps", "4")
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize(
+    "command", ["list", "params", "study list", "explain model film", "vectors info words.bin", "conformance rope"]
+)
+def test_tables_fit_the_terminal(home, vnait, monkeypatch, columns, command):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    code, out, _ = vnait(*command.split())
+    assert code == 0 and out and not CONTROL.search(out)
+    assert max(map(cell_len, out.splitlines())) <= columns
+
+
+def test_no_colour_where_none_is_wanted(home):
+    """In a real terminal: nothing sets a colour of letters or ground; a bar may still move the cursor."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "NO_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "80"}
+    command = [sys.executable, "-m", "vnait", "train", "data.csv", *SMALL, "--out", "new"]
+    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # Linux says so where the other side is closed
+        while part := os.read(ours, 4096):
+            said += part
+    os.close(ours)
+    assert process.wait() == 0 and b"model: new" in said
+    assert not re.search(rb"\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7])m", said)
 
 
 # What every command gives

@@ -1,8 +1,10 @@
 """Explanations: numbers are the model's own tensors, in English and Chinese; figures and pages show them."""
 
+import copy
 import json
 import logging
 import re
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from vnait import cli, lexicon, predict, text, train
 from vnait.attention import KINDS
 from vnait.errors import InputError
 from vnait.explanation import explain, figure, letters, output
+from vnait.text import conllu
 
 ENGLISH, CHINESE = "a warm and funny film", "我不喜欢这部电影"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -162,6 +165,99 @@ def test_a_font_is_found_for_chinese(english, tmp_path):
         pytest.skip("no Chinese font is installed")
     assert words == ["我 a"]
     output.save(explain(english, "我 a"), tmp_path / "one.png")  # a missing glyph would warn, and so fail
+
+
+TREE = """\ufeff# text = we don't like dull films
+1\twe\twe\tPRON\t_\t_\t4\tnsubj\t_\t_
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\t_\t_\t4\taux\t_\t_
+3\tn't\tnot\tPART\t_\t_\t4\tadvmod\t_\t_
+4\tlike\tlike\tVERB\t_\t_\t0\troot\t_\t_
+5\tdull\tdull\tADJ\t_\t_\t6\tamod\t_\t_
+6\tfilms\tfilm\tNOUN\t_\t_\t4\tobj\t_\t_
+
+1\tGo\tgo\tVERB\t_\t_\t0\troot\t_\t_
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_tree_is_told_on_the_tokens_of_its_words(english, tmp_path, newline):
+    path = tmp_path / "one.conllu"
+    path.write_text(TREE, encoding="utf-8", newline=newline)
+    found = explain(english, conllu.tree(path))
+    assert found.tokens == ["we", "do", "n", "'", "t", "like", "dull", "films"], "n't is three tokens"
+    assert found.arcs == [(5, 0, "nsubj"), (5, 1, "aux"), (5, 2, "advmod"), (7, 6, "amod"), (5, 7, "obj")]
+    assert found.phrases == [(6, 7, "obj")]
+    plain = explain(english, "we do n't like dull films")
+    assert plain.coordinates == found.coordinates and plain.arcs == plain.phrases == []
+    cut = explain(replace_length(english, 7), conllu.tree(path))
+    assert cut.arcs == found.arcs[:3] and cut.phrases == []
+    assert explain(english, conllu.tree(path, 2)).tokens == ["go"]
+
+
+def replace_length(one, length):
+    """The same model, reading `length` tokens at most."""
+    other = copy.deepcopy(one)
+    other.model.config.max_length = length
+    return other
+
+
+def test_a_tree_is_drawn_and_printed(folder, tmp_path, capsys):
+    path = tmp_path / "one.conllu"
+    path.write_text(TREE, encoding="utf-8")
+    out = run(capsys, folder, "--conllu", path, "--out", tmp_path / "one.png")
+    assert "phrases     obj, dull ... films: gap before it 12.5" in out
+    drawn = figure.figure(explain(predict.load(folder), conllu.tree(path)))
+    panels = {axes.get_ylabel(): axes for axes in drawn.subfigs[0].axes}
+    assert [text.get_text() for text in panels["arcs"].texts] == ["nsubj", "aux", "advmod", "amod", "obj"]
+    (bar,) = panels["phrases"].patches
+    line = explain(predict.load(folder), conllu.tree(path)).coordinates
+    assert (bar.get_x(), bar.get_x() + bar.get_width()) == pytest.approx((line[6], line[7]))
+    assert panels["arcs"].get_xlim() == panels["phrases"].get_xlim()
+
+
+@pytest.mark.parametrize(
+    ("content", "number", "said"),
+    [
+        ("just words\n", 1, "has no sentence"),
+        (TREE, 3, "has 2 sentences; there is no number 3"),
+        ("1\tGo\tgo\n", 1, "word 1 has 3 columns; CoNLL-U has 10"),
+        (TREE.replace("\t6\tamod", "\t9\tamod"), 1, "sentence 1: word 5 has the head '9'; give 0 to 6"),
+        (None, 1, "there is no"),
+    ],
+)
+def test_a_bad_tree_is_one_sentence(folder, tmp_path, capsys, content, number, said):
+    path = tmp_path / "one.conllu"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["explain", str(folder), "--conllu", str(path), "--sentence", str(number)])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # bertviz leaves its script open
+def test_bertviz_gets_the_models_own_attention(folder, tmp_path, capsys, monkeypatch):
+    found = explain(predict.load(folder), ENGLISH)
+    path = tmp_path / "heads.html"
+    assert run(capsys, folder, ENGLISH, "--bertviz", path).splitlines()[-1] == f"file        {path}"
+    (given,) = re.findall(r"const params = (.*?); // HACK", path.read_text(encoding="utf-8"))
+    (attention,) = json.loads(given)["attention"]
+    assert attention["left_text"] == attention["right_text"] == found.tokens
+    np.testing.assert_allclose(attention["attn"], found.attention, atol=1e-6)
+    monkeypatch.setitem(sys.modules, "bertviz", None)
+    monkeypatch.setattr(output, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"pip install 'vnait\[bertviz\]'"):
+        output.head_view(found)
+
+
+def test_a_text_or_a_tree_and_not_both(folder, capsys):
+    for arguments in ([], ["a film", "--conllu", "one.conllu"]):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(["explain", str(folder), *arguments])
+        assert stopped.value.code == 2
+        assert "give one text, or a sentence of a file with --conllu" in capsys.readouterr().err
 
 
 def run(capsys, *arguments):

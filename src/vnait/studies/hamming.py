@@ -105,6 +105,8 @@ def judge_soft(found: Findings) -> Verdict:
     said = f"s=1.5: {112 * errors[at]:.0f} of 112 errors, but {16 * clean[at]:.0f} of 16 code words; all from s={threshold:.4f} on"
     if not (errors[above] == 1).all() or not (clean[above] == 1).all():
         return Verdict("refuted", said)
+    if (errors == 1).all() and (clean == 1).all():
+        return Verdict("confirmed", said)
     return Verdict("conditional", said, f"the covered positions' scores are {threshold:.2f} or more above the others'")
 
 

@@ -145,7 +145,7 @@ def judge_sentences(found: Findings) -> Verdict:
     count, spread = len(found.values("sentences", "same_f1")[0]), found.mean("sentences", "spread")
     said = f"F1 {same.mean:.2f} [{same.low:.2f}, {same.high:.2f}] of same sentence, {border.mean:.2f} "
     said += f"[{border.low:.2f}, {border.high:.2f}] of boundary ({count} articles, CV {spread:.2f})"
-    return Verdict("confirmed" if min(same.low or 0, border.low or 0) >= 0.75 else "refuted", said)
+    return Verdict("confirmed" if min(same.low or 0, border.low or 0) > 0.75 else "refuted", said)
 
 
 def draw(found: Findings) -> Figure:

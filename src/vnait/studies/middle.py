@@ -103,7 +103,7 @@ def judge_sources(found: Findings) -> Verdict:
     arms = [f"{source}, middle" for source in LEARNED]
     said = f"tokens in their right half, %, at {LENGTHS}: {shares(found, arms, 'half')}"
     good = [arm for arm in arms if found.curve(arm, "half").min() >= NEAR]
-    return Verdict.among(good, arms, said, f"the source is {', '.join(good)}")
+    return Verdict.among(good, arms, said, f"the source is {' or '.join(arm.removesuffix(', middle') for arm in good)}")
 
 
 @claim("The middle token itself is found at every length", source="001, length generalization")
