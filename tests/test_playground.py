@@ -46,12 +46,13 @@ def address(model: Path) -> Iterator[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert server.stdout is not None
-    line = server.stdout.readline()
-    assert line == f"http://127.0.0.1:{port}/  (Ctrl-C ends it)\n"
-    yield line.split()[0]
-    server.send_signal(signal.SIGINT)
-    assert server.wait(30) == 130
+    with server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        assert line == f"http://127.0.0.1:{port}/  (Ctrl-C ends it)\n"
+        yield line.split()[0]
+        server.send_signal(signal.SIGINT)
+        assert server.wait(30) == 0
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +65,10 @@ def browser() -> Iterator[Any]:
 def tab(browser: Any, address: str) -> Iterator[Tab]:
     opened = Tab(browser, address)
     opened.page.set_default_timeout(WAIT)
-    opened.page.locator(".picture img").nth(1).wait_for()
+    opened.page.locator(".seen img").nth(1).wait_for()
     yield opened
-    assert opened.said == []
+    # Of what a browser may say gradio says a "Method not implemented." at times, a warning; nothing is an error.
+    assert [line for line in opened.said if not line.startswith(("warning: Method not", "log: ", "info: "))] == []
     assert {url for url in opened.asked if not url.startswith((address, "data:", "blob:", "about:"))} == set()
     opened.page.context.close()
 
@@ -83,30 +85,32 @@ def compare(tab: Tab, path: Path, *, methods: int, seeds: int) -> None:
     """Put a file in and start, with the last `methods` of the defaults."""
     tab.page.get_by_role("tab", name="Compare").click()
     tab.page.locator("input[type=file]").first.set_input_files(path)
-    tab.page.get_by_text(path.name[:8]).first.wait_for()
+    tab.page.get_by_text(path.stem).first.wait_for()
     chosen = tab.page.get_by_label("Methods")
     chosen.click()
     for _ in range(5 - methods):
         tab.page.keyboard.press("Backspace")
     tab.page.keyboard.press("Escape")
     tab.page.get_by_label("number input for Seeds").fill(str(seeds))
+    tab.page.keyboard.press("Tab")
     tab.page.get_by_role("button", name="Compare", exact=True).click()
 
 
 @in_a_browser
 def test_a_typed_sentence_changes_both_pictures_and_their_numbers(tab: Tab) -> None:
-    pictures = tab.page.locator(".picture img")
+    pictures = tab.page.locator(".seen img")
     before = [picture.get_attribute("src") for picture in pictures.all()]
     assert len(set(before)) == 2, "a trained model, and the method before training"
     box = tab.page.get_by_label("Text", exact=True)
     box.click()
     tab.page.keyboard.press("Control+A")
     tab.page.keyboard.type("warm zebra")
-    for side, picture in enumerate(pictures.all()):
-        tab.page.wait_for_function("([one, old]) => one.src !== old", arg=[picture.element_handle(), before[side]])
-        assert picture.evaluate("one => one.complete && one.naturalWidth > 300")
-        cells = tab.page.locator(".table-wrap, table").nth(side)
-        cells.get_by_text("zebra").first.wait_for()
+    for side in range(2):
+        words = tab.page.locator(".seen table").nth(side).locator("td:first-child")
+        words.filter(has_text="zebra").wait_for()
+        assert words.all_text_contents() == ["warm", "zebra"]
+        assert pictures.nth(side).get_attribute("src") != before[side]
+        assert pictures.nth(side).evaluate("one => one.complete && one.naturalWidth > 300")
 
 
 @in_a_browser
@@ -117,7 +121,7 @@ def test_a_method_can_be_chosen_and_what_it_cannot_show_is_said(tab: Tab) -> Non
     box.fill("word " * LONGEST)
     tab.page.get_by_role("alert").filter(has_text="3,000 characters; give 600 at most").first.wait_for()
     box.fill(f"warm {EVIL}")
-    tab.page.locator(".picture img").nth(1).wait_for()
+    tab.page.locator(".seen img").nth(1).wait_for()
     chosen = tab.page.get_by_label("Model or method").first
     chosen.click()
     chosen.fill("alibi")
@@ -140,7 +144,7 @@ def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(tab: Tab, mode
     compare(tab, labelled(tmp_path / "films.csv"), methods=1, seeds=1)
     tab.page.get_by_text("Finished; all is in").wait_for(timeout=3 * WAIT)
     inner = tab.page.frame_locator("iframe[title=Report]").first
-    inner.get_by_role("heading", name="Positional methods on films.csv").wait_for()
+    inner.get_by_role("heading", name="Positional methods on runs/playground/films/films.csv").wait_for()
     out = model.parent / "runs" / "playground" / "films"
     assert (out / "records.jsonl").read_text(encoding="utf-8").count("\n") == 3
     tab.page.get_by_role("tab", name="Look").click()
@@ -153,7 +157,6 @@ def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(tab: Tab, mode
 @pytest.mark.slow
 def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(tab: Tab, model: Path, tmp_path: Path) -> None:
     compare(tab, labelled(tmp_path / "long.csv", rows=400), methods=5, seeds=10)
-    tab.page.get_by_text("[1-9][0-9]* of 70 trainings").wait_for() if False else None
     records = model.parent / "runs" / "playground" / "long" / "records.jsonl"
     while not (records.is_file() and records.stat().st_size):
         time.sleep(0.2)
@@ -168,13 +171,14 @@ def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(tab: Tab, model:
 @in_a_browser
 def test_a_report_is_loaded_and_reaches_nothing(tab: Tab, tmp_path: Path) -> None:
     path = report.write(folder_of(tmp_path, name=f"c{EVIL}.csv"))
-    tab.page.get_by_role("tab", name="Report").click()
     for given in (path, tmp_path / "records.jsonl"):
+        tab.page.reload()
+        tab.page.get_by_role("tab", name="Report").click()
         tab.page.locator("input[type=file]").last.set_input_files(given)
-        inner = tab.page.frame_locator("iframe[title=Report]").first
-        inner.get_by_role("columnheader", name="parameters").first.wait_for()
-        inner.get_by_role("columnheader", name="parameters").first.get_by_role("button").click()
-        tab.page.get_by_label("Remove this file").last.click() if given == path else None
+        inner = tab.page.frame_locator("iframe[title=Report]").last
+        heading = inner.get_by_role("columnheader", name="parameters").first
+        heading.get_by_role("button").click()
+        assert heading.get_attribute("aria-sort") == "ascending"
     assert tab.page.title() == "vnait playground", "not owned"
 
 
@@ -182,7 +186,7 @@ def test_a_report_is_loaded_and_reaches_nothing(tab: Tab, tmp_path: Path) -> Non
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str, tmp_path: Path) -> None:
     opened = Tab(browser, address, width=width)
-    opened.page.locator(".picture img").nth(1).wait_for(timeout=WAIT)
+    opened.page.locator(".seen img").nth(1).wait_for(timeout=WAIT)
     for name in ("Look", "Compare", "Report"):
         opened.page.get_by_role("tab", name=name).click()
         assert opened.page.screenshot(path=tmp_path / f"{name}.png", full_page=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,21 +29,16 @@ class Running:
     before: int  # records that were there at the start
 
     @classmethod
-    def start(cls, data: str, *, methods: Sequence[str], shots: str, seeds: int, text: str, label: str) -> Running:
-        """Start it on a file. What it finishes stays in runs/playground/NAME; started again, it goes on from there."""
+    def start(cls, data: str, methods: Sequence[str], shots: str, seeds: int, *, text: str, label: str) -> Running:
+        """Start it on a file, of which a copy goes to runs/playground/NAME with the results; started again, it goes on from there."""
         out = FOLDER / Path(data).name.split(".")[0]
+        out.mkdir(parents=True, exist_ok=True)
+        kept = shutil.copy(data, out)
         options = {"methods": ",".join(methods), "shots": shots, "seeds": seeds, "text": text, "label": label}
         stderr = TemporaryFile()  # noqa: SIM115  it lives as long as the process
+        command = [sys.executable, "-m", "vnait", "compare", str(kept), f"--out={out}"]
         process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "vnait",
-                "compare",
-                data,
-                f"--out={out}",
-                *(f"--{k}={v}" for k, v in options.items()),
-            ],
+            [*command, *(f"--{name}={value}" for name, value in options.items())],
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             start_new_session=True,  # it is stopped together with its workers

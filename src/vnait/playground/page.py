@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +15,9 @@ import gradio as gr
 from vnait import report
 from vnait.comparison import DEFAULT_METHODS
 from vnait.errors import InputError
-from vnait.explanation import Explanation, output
+from vnait.explanation import output
 from vnait.methods import METHODS
+from vnait.page.sections import Table
 from vnait.playground.comparing import Running
 from vnait.playground.shelf import UNTRAINED, Shelf
 
@@ -25,8 +26,8 @@ PAIR = (UNTRAINED.format("vnait"), UNTRAINED.format("alibi"))
 NARROW = 6.0  # inches of a picture, so that two fit beside each other
 EVERY = 0.5  # seconds between two looks at a comparison that runs
 CSS = """
-.picture { overflow-x: auto; }
-.picture img { max-width: none; min-width: 36em; width: 100%; background: white; }
+.seen { overflow-x: auto; }
+.seen img { max-width: none; min-width: 36em; width: 100%; background: white; }
 .problem { border-left: 4px solid #b00020; padding: 0.5em 1em; }
 iframe { width: 100%; height: 80vh; border: 1px solid #888; background: white; }
 """
@@ -60,13 +61,12 @@ def _look(page: gr.Blocks, shelf: Shelf) -> list[gr.Dropdown]:
         for name in pair:
             with gr.Column(min_width=360):
                 choice = gr.Dropdown(names, value=name, label="Model or method")
-                picture = gr.HTML(elem_classes="picture")
-                tokens = gr.Dataframe(headers=TOKENS, interactive=False, label="Tokens", wrap=True)
+                shown = gr.HTML(elem_classes="seen")
                 gr.on(
                     [page.load, text.change, choice.change],
                     lambda chosen, given: seen(shelf, chosen, given),
                     [choice, text],
-                    [picture, tokens],
+                    [shown],
                     api_visibility="private",
                     trigger_mode="always_last",  # what was typed while a picture was drawn is drawn next
                     concurrency_id="pictures",  # one at a time: matplotlib's settings are the process's
@@ -82,32 +82,33 @@ def named(shelf: Shelf) -> list[gr.Dropdown]:
     return [gr.Dropdown(choices=list(shelf.models)) for _ in range(2)]
 
 
-TOKENS = [column.title for column in output.TOKENS]
-
-
-def seen(shelf: Shelf, chosen: str, given: str) -> tuple[str, list[list[Any]]]:
-    """The picture and the tokens' rows of a text; a sentence in the picture's place where there is none."""
+def seen(shelf: Shelf, chosen: str, given: str) -> str:
+    """The picture and the table of a text's tokens; a sentence where there is none."""
     try:
         found = shelf.explain(chosen, given)
     except InputError as error:
-        return _problem(error), []
-    table = output.tokens(found)
-    rows = [[column.shown(cell) for column, cell in zip(table.columns, row, strict=True)] for row in table.rows]
-    return _picture(found), rows
-
-
-def _picture(found: Explanation) -> str:
+        return _problem(error)
     data = b64encode(output.png(found, narrow=NARROW)).decode()
     label = escape(f"What {found.method} sees: {output.LABEL}", quote=True)
-    said = escape(f"{found.label}, with a probability of {found.probability:.3f}; {found.parameters:,} parameters.")
-    return f'<p>{said}</p><img src="data:image/png;base64,{data}" alt="{label}">'
+    said = _said(f"{found.label}, with a probability of {found.probability:.3f}; {found.parameters:,} parameters.")
+    return f'{said}<img src="data:image/png;base64,{data}" alt="{label}">{_table(output.tokens(found))}'
+
+
+def _table(table: Table) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    rows = [[column.shown(cell) for column, cell in zip(table.columns, cells, strict=True)] for cells in table.rows]
+    head = row([column.title for column in table.columns], "th")
+    return f"<table><thead>{head}</thead><tbody>{''.join(row(cells, 'td') for cells in rows)}</tbody></table>"
 
 
 def _compare(shelf: Shelf, choices: list[gr.Dropdown]) -> None:
     with gr.Row():
         with gr.Column(min_width=300):
             file = gr.File(label="Labelled texts", file_types=[".csv", ".tsv", ".jsonl", ".parquet"])
-            text, label = gr.Textbox("text", label="Column of texts"), gr.Textbox("label", label="Column of labels")
+            text = gr.Textbox(label="Column of texts", info="text, if nothing is given")
+            label = gr.Textbox(label="Column of labels", info="label, if nothing is given")
         with gr.Column(min_width=300):
             methods = gr.Dropdown(list(METHODS), value=list(DEFAULT_METHODS), multiselect=True, label="Methods")
             shots = gr.Textbox("all", label="Labels a class", info="numbers with commas between them, or all")
@@ -120,8 +121,8 @@ def _compare(shelf: Shelf, choices: list[gr.Dropdown]) -> None:
         if data is None:
             yield {status: _problem("there is no file; put one into the field above.")}
             return
-        names = ("methods", "shots", "seeds", "text", "label")
-        started = Running.start(data, **dict(zip(names, settings, strict=True)))
+        *others, texts, labels = settings
+        started = Running.start(data, *others, text=texts or "text", label=labels or "label")
         try:
             while started.going:
                 words = f"{started.done} of {started.total} trainings or fewer are finished."
