@@ -60,7 +60,10 @@ def figure(explanation: Explanation, *, narrow: float | None = None) -> Figure:
         _draw_tokens(of_tokens, explanation, tokens, name, width - LEFT)
         _draw_pairs(of_pairs, explanation, tokens, beside=not below)
         for part in below:
-            _draw_shares(part.subplots(), explanation.shares, room_below=False)
+            axes = part.subplots()
+            _draw_shares(axes, explanation.shares)
+            if axes.containers:
+                part.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=6)
     return drawn
 
 
@@ -203,7 +206,11 @@ def _draw_pairs(part: SubFigure, explanation: Explanation, tokens: list[str], *,
             axes.set_title(f"layer {layer + 1}, head {head + 1}{separator}{kind}", fontsize=8)
             _name_axes(axes, tokens, last=layer == layers - 1, first=head == 0)
     if beside:
-        _draw_shares(part.add_subplot(grid[0, heads]), explanation.shares, room_below=layers > 1)
+        axes = part.add_subplot(grid[0, heads])
+        _draw_shares(axes, explanation.shares)
+        if axes.containers:
+            legend = axes.legend(fontsize=6, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22))
+            legend.set_in_layout(layers == 1)  # beside further layers there is room below
     bar = part.colorbar(image, ax=maps, location="left", shrink=0.6, pad=0.01)
     bar.set_label("attention (a row, a query, sums to 1)", fontsize=7)
     bar.ax.tick_params(labelsize=6)
@@ -220,8 +227,8 @@ def _name_axes(axes: Axes, tokens: list[str], *, last: bool, first: bool) -> Non
     _small(axes)
 
 
-def _draw_shares(axes: Axes, shares: dict[str, list[float]], *, room_below: bool) -> None:
-    """A bar a head; a term that no head has is left out."""
+def _draw_shares(axes: Axes, shares: dict[str, list[float]]) -> None:
+    """A bar a head; a term that no head has is left out, and named nowhere."""
     heads = len(next(iter(shares.values())))
     left = np.zeros(heads)
     for (term, found), (colour, hatch) in zip(shares.items(), STYLES, strict=True):
@@ -233,11 +240,6 @@ def _draw_shares(axes: Axes, shares: dict[str, list[float]], *, room_below: bool
     axes.set_title("what scores of layer 1 are made of", fontsize=8)
     axes.set_yticks(range(1, heads + 1))
     axes.invert_yaxis()
-    if left.any():
-        legend = axes.legend(
-            fontsize=6, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.22 if room_below else -0.4)
-        )
-        legend.set_in_layout(not room_below)
     _small(axes)
 
 
