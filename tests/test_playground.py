@@ -23,6 +23,7 @@ from vnait.methods import METHODS
 from vnait.playground.shelf import LONGEST, UNTRAINED, Shelf
 
 pytest.importorskip("gradio", reason="the playground needs gradio")
+pytestmark = pytest.mark.xdist_group("playground")  # one server for all
 WAIT = 60_000  # milliseconds; the tests beside this one use the cores, too
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
 
@@ -213,6 +214,18 @@ def test_every_method_shows_a_text_or_says_why_not(name: str) -> None:
         assert str(error).endswith(".") and name in str(error)
     else:
         assert found.method == name and len(found.tokens) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("records.jsonl", b"no json\n"), ("records.jsonl", b""), ("report.html", b"\xff\xfe\x00")]
+)
+def test_a_file_that_is_no_report_is_one_sentence(tmp_path: Path, name: str, content: bytes) -> None:
+    from vnait.playground.page import loaded
+
+    path = tmp_path / name
+    path.write_bytes(content)
+    shown = loaded(str(path))
+    assert shown.startswith('<div role="alert"') and shown.count("<p>") == 1 and "iframe" not in shown
 
 
 def test_a_port_in_use_is_said() -> None:

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO
+from tempfile import NamedTemporaryFile
+from typing import Any
 
 from vnait.baselines import BASELINES
 
@@ -23,7 +23,7 @@ class Running:
     """A comparison that was started: its process, what that says, the folder it writes to, and how many trainings there are at most."""
 
     process: subprocess.Popen[bytes]
-    stderr: IO[bytes]
+    stderr: Any  # a file that it writes to, gone with this object
     out: Path
     total: int
     before: int  # records that were there at the start
@@ -35,7 +35,7 @@ class Running:
         out.mkdir(parents=True, exist_ok=True)
         kept = shutil.copy(data, out)
         options = {"methods": ",".join(methods), "shots": shots, "seeds": seeds, "text": text, "label": label}
-        stderr = TemporaryFile()  # noqa: SIM115  it lives as long as the process
+        stderr = NamedTemporaryFile()  # noqa: SIM115  it lives as long as the process
         command = [sys.executable, "-m", "vnait", "compare", str(kept), f"--out={out}"]
         process = subprocess.Popen(
             [*command, *(f"--{name}={value}" for name, value in options.items())],
@@ -59,9 +59,10 @@ class Running:
     @property
     def notes(self) -> list[str]:
         """What it has said so far, a sentence each; of a failure the last one tells why."""
-        self.stderr.seek(0)
-        lines = self.stderr.read().decode(errors="replace").splitlines()
-        return [line.removeprefix("vnait: ") for line in lines if line.startswith("vnait: ")]
+        said = Path(self.stderr.name).read_text(
+            encoding="utf-8", errors="replace"
+        )  # opened anew: the process's own place stays
+        return [line.removeprefix("vnait: ") for line in said.splitlines() if line.startswith("vnait: ")]
 
     def stop(self) -> None:
         """As Ctrl-C does, and wait for its end."""

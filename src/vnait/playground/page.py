@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -56,9 +57,9 @@ def blocks(shelf: Shelf) -> gr.Blocks:
 def _look(page: gr.Blocks, shelf: Shelf) -> list[gr.Dropdown]:
     text = gr.Textbox(TEXT, label="Text", lines=2, max_lines=6)
     names, choices = list(shelf.models), []
-    pair = (names[0], PAIR[0]) if names[0] not in PAIR and not names[0].endswith("(before training)") else PAIR
+    saved = [name for name in names if name not in map(UNTRAINED.format, METHODS)]
     with gr.Row():
-        for name in pair:
+        for name in [*saved[:1], *PAIR][:2]:
             with gr.Column(min_width=360):
                 choice = gr.Dropdown(names, value=name, label="Model or method")
                 shown = gr.HTML(elem_classes="seen")
@@ -137,7 +138,7 @@ def _compare(shelf: Shelf, choices: list[gr.Dropdown]) -> None:
         shelf.add_comparison(started.out)
         shown = dict(zip(choices, named(shelf), strict=True))
         words = f"Finished; all is in {started.out}, and the winner can be asked under Look."
-        yield {status: _said(words, *started.notes), result: framed(started.out / "report.html"), **shown, **ended}
+        yield {status: _said(words, *started.notes), result: reported(started.out), **shown, **ended}
 
     settings = [file, methods, shots, seeds, text, label]
     start.click(
@@ -152,26 +153,25 @@ def _read(page: gr.Blocks, shelf: Shelf) -> None:
     gr.Markdown("A `report.html` that vnait wrote, or the `records.jsonl` of a comparison or of studies.")
     file = gr.File(label="Report", file_types=[".html", ".jsonl"])
     frame = gr.HTML()
-    page.load(
-        lambda: framed(shelf.comparisons[-1] / "report.html") if shelf.comparisons else "",
-        [],
-        [frame],
-        api_visibility="private",
-    )
+    page.load(lambda: "".join(map(reported, shelf.comparisons[-1:])), [], [frame], api_visibility="private")
     file.change(loaded, [file], [frame], api_visibility="private")
 
 
 def loaded(path: str | None) -> str:
-    """A report in a frame: as it is, or made from records."""
+    """An uploaded report in a frame: as it is, or made from records."""
     if path is None:
         return ""
+    if Path(path).suffix == ".html":
+        return framed(Path(path))
+    with TemporaryDirectory() as folder:
+        shutil.copy(path, Path(folder) / "records.jsonl")
+        return reported(Path(folder))
+
+
+def reported(folder: Path) -> str:
+    """The report of a folder of records in a frame."""
     try:
-        if Path(path).suffix == ".html":
-            return framed(Path(path))
-        with TemporaryDirectory() as folder:
-            records = Path(folder) / "records.jsonl"
-            records.write_bytes(Path(path).read_bytes())
-            return framed(report.write(folder))
+        return framed(report.write(folder))
     except InputError as error:
         return _problem(error)
 
