@@ -126,9 +126,7 @@ SMALL = ("--vectors", "words.bin", "--steps", "4")
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-@pytest.mark.parametrize(
-    "command", ["list", "params", "study list", "explain model film", "vectors info words.bin", "conformance rope"]
-)
+@pytest.mark.parametrize("command", ["list", "params", "study list", "explain model film", "vectors info words.bin"])
 def test_tables_fit_the_terminal(home, vnait, monkeypatch, columns, command):
     monkeypatch.setenv("COLUMNS", str(columns))
     code, out, _ = vnait(*command.split())

@@ -53,4 +53,8 @@ def serve(
         prevent_thread_lock=True,
     )
     ready(address)
-    blocks.block_thread()
+    try:
+        blocks.block_thread()
+    finally:
+        for comparison in shelf.running:
+            comparison.stop()

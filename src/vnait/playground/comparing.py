@@ -27,6 +27,7 @@ class Running:
     out: Path
     total: int
     before: int  # records that were there at the start
+    stopped: bool = False
 
     @classmethod
     def start(cls, data: str, methods: Sequence[str], shots: str, seeds: int, *, text: str, label: str) -> Running:
@@ -65,10 +66,11 @@ class Running:
         return [line.removeprefix("vnait: ") for line in said.splitlines() if line.startswith("vnait: ")]
 
     def stop(self) -> None:
-        """As Ctrl-C does, and wait for its end."""
+        """End it and its workers at once; what it has finished is on the disk."""
         if self.going:
+            self.stopped = True
             if os.name == "posix":
-                os.killpg(self.process.pid, signal.SIGINT)
+                os.killpg(self.process.pid, signal.SIGTERM)  # SIGINT is ignored below a shell's background jobs
             else:
                 self.process.terminate()
         self.process.wait()

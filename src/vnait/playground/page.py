@@ -124,14 +124,22 @@ def _compare(shelf: Shelf, choices: list[gr.Dropdown]) -> None:
             return
         *others, texts, labels = settings
         started = Running.start(data, *others, text=texts or "text", label=labels or "label")
+        shelf.running.append(started)
         try:
             while started.going:
                 words = f"{started.done} of {started.total} trainings or fewer are finished."
                 yield {status: _said(words, *started.notes), running: started, stop: gr.Button(interactive=True)}
                 time.sleep(EVERY)
-        finally:
-            started.stop()  # where the page was closed
+        finally:  # where the page was closed, too
+            started.stop()
+            shelf.running.remove(started)
         ended = {running: None, stop: gr.Button(interactive=False)}
+        if started.stopped:
+            yield {
+                status: _said("Stopped; what was finished is kept, and the same comparison goes on from there."),
+                **ended,
+            }
+            return
         if started.process.returncode:
             yield {status: _problem(*started.notes[-1:] or ["the comparison failed without a word."]), **ended}
             return

@@ -12,6 +12,7 @@ from vnait.errors import InputError
 from vnait.explanation import Explanation, explain
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS
+from vnait.playground.comparing import Running
 from vnait.predict import Fitted, load
 from vnait.train import Run, new_model
 
@@ -21,13 +22,14 @@ UNTRAINED = "{} (before training)"
 
 @dataclass
 class Shelf:
-    """Models by name, each loaded when it is first asked for; and the folders of comparisons, which hold reports.
+    """Models by name, each loaded when it is first asked for; the folders of comparisons, which hold reports; and what runs.
 
     Methods start from a fixed seed, with Word2Vec vectors of the built-in sentences.
     """
 
     models: dict[str, Callable[[], Fitted]] = field(default_factory=dict)
     comparisons: list[Path] = field(default_factory=list)
+    running: list[Running] = field(default_factory=list)
 
     @classmethod
     def of(cls, folders: Sequence[str | Path]) -> Shelf:
