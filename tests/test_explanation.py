@@ -239,6 +239,7 @@ def test_a_bad_tree_is_one_sentence(folder, tmp_path, capsys, content, number, s
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # bertviz leaves its script open
 def test_bertviz_gets_the_models_own_attention(folder, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("bertviz", reason="it brings sixty packages: pip install 'vnait[bertviz]'")
     found = explain(predict.load(folder), ENGLISH)
     path = tmp_path / "heads.html"
     assert run(capsys, folder, ENGLISH, "--bertviz", path).splitlines()[-1] == f"file        {path}"
