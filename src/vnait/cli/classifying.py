@@ -269,12 +269,12 @@ def explain_command(
     given = tree(conllu, sentence) if conllu is not None else text
     assert given is not None
     explanation = explain(load(model), given)
-    if out is not None:
-        output.save(explanation, out)
     if bertviz is not None:
         view = output.head_view(explanation)
         with whole_file(bertviz) as draft:
             draft.write_text(view, encoding="utf-8")
+    if out is not None:
+        output.save(explanation, out)
     if as_json:
         files = {"file": out, "bertviz": bertviz}
         print_json(explanation.facts() | {name: str(path) for name, path in files.items() if path is not None})

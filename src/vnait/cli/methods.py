@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from vnait import terminal
 from vnait.cli.shared import AsJson, Quiet, app, bar, notes, print_json
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command("draw")

@@ -46,7 +46,7 @@ def figure(explanation: Explanation, *, narrow: float | None = None) -> Figure:
     width = max(narrow or max(LEFT + MAP * heads + RIGHT, 9.0), LEFT + min(ROOM * count, 40.0))
     bars = 1.1 * (1 if explanation.similarity is None else 2)
     heights = [
-        1.6 + name + _of_tree(explanation) + bars + 0.5 + name,
+        1.6 + name + ROW * (_steps(explanation.arcs) + len(_levels(explanation.phrases))) + bars + 0.5 + name,
         0.6 + (side + 0.35) * layers + (name if count <= NAMED else 0),
     ]
     if narrow is not None:
@@ -73,7 +73,6 @@ def spread(places: NDArray[np.float64], room: float) -> NDArray[np.float64]:
     >>> spread(np.array([0.0, 0.0, 10.0]), 2.0)
     array([-1.,  1., 10.])
     """
-    moved = places.astype(float).copy()
     groups: list[tuple[float, int]] = []  # where a run of touching names starts, and how many they are
     for place in places:
         start, size = float(place), 1
@@ -81,18 +80,12 @@ def spread(places: NDArray[np.float64], room: float) -> NDArray[np.float64]:
             before, many = groups.pop()
             start, size = (before * many + (start - many * room) * size) / (many + size), many + size
         groups.append((start, size))
-    moved[:] = np.concatenate([start + room * np.arange(size) for start, size in groups])
-    return moved
-
-
-def _of_tree(explanation: Explanation) -> float:
-    """Inches of arcs and phrases."""
-    return ROW * (max(_heights(explanation.arcs), default=0) + len(_levels(explanation.phrases)))
+    return np.concatenate([start + room * np.arange(size) for start, size in groups])
 
 
 def _draw_tokens(part: SubFigure, explanation: Explanation, tokens: list[str], name: float, width: float) -> None:
     rho, levels = explanation.similarity, _levels(explanation.phrases)
-    heights = {"arcs": ROW * max(_heights(explanation.arcs))} if explanation.arcs else {}
+    heights = {"arcs": ROW * _steps(explanation.arcs)} if explanation.arcs else {}
     heights |= {"line": 1.1 + name} | ({"phrases": ROW * len(levels)} if levels else {})
     heights |= {"gaps": 1.1} | ({} if rho is None else {"rho": 1.1})
     rows = dict(zip(heights, part.subplots(len(heights), 1, height_ratios=list(heights.values())), strict=True))
@@ -127,6 +120,10 @@ def _draw_arcs(axes: Axes, explanation: Explanation) -> None:
         axes.plot(places[word], 0.1, "v", color="black", ms=3)
         axes.text(middle, height, relation, ha="center", va="bottom", fontsize=6)
     axes.set(ylim=(0, max(heights) + 1), ylabel="arcs")
+
+
+def _steps(arcs: list[Arc]) -> int:
+    return max(_heights(arcs), default=0)
 
 
 def _heights(arcs: list[Arc]) -> list[int]:

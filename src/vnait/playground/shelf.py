@@ -22,7 +22,7 @@ UNTRAINED = "{} (before training)"
 
 @dataclass
 class Shelf:
-    """Models by name, each loaded when it is first asked for; the folders of comparisons, which hold reports; and what runs.
+    """Models by name, those of methods made when they are first asked for; the folders of comparisons, which hold reports; and what runs.
 
     Methods start from a fixed seed, with Word2Vec vectors of the built-in sentences.
     """
@@ -43,11 +43,10 @@ class Shelf:
         shelf.models |= {UNTRAINED.format(name): cache(lambda name=name: untrained(name)) for name in METHODS}
         return shelf
 
-    def add_model(self, folder: Path) -> str:
-        """Put a saved model first; its name."""
+    def add_model(self, folder: Path) -> None:
+        """Put a saved model first, by its folder's name; loaded at once, so that a damaged one is said at once."""
         fitted = load(folder)
         self.models = {str(folder): lambda: fitted} | self.models
-        return str(folder)
 
     def add_comparison(self, folder: Path) -> None:
         """Put a comparison's winner first, and its report."""
