@@ -37,6 +37,7 @@ studies: install  ## goes on where it stopped; days on two cores from nothing
 	$(BIN)/vnait study all --out studies/records/claims
 	$(BIN)/vnait study length --out studies/records/length
 	$(BIN)/vnait study algorithmic --out studies/records/algorithmic
+	$(BIN)/vnait study decoding --out studies/records/decoding
 	$(BIN)/vnait study few-labels --seeds 10 --out studies/records/few_labels
 	$(BIN)/python studies/held_out.py
 	$(BIN)/python studies/decoder.py

@@ -5,7 +5,8 @@
 A document is a BBC News article, its first 120 words, at a random place among paragraphs of WikiText-2; the class is the article's.
 Trained on documents of up to 512 tokens, so nothing is cut there; tested on some 1,900 tokens, of which `own` reads the first 512, on
 the same 150 articles without paragraphs, and on the real BBC News articles that are longer than 512 tokens, whole.
-DIR has bbc_news (train.csv, test.csv) and wikitext2 (train.txt, test.txt). Records go to studies/records/long_documents.
+All in bfloat16, for its time. DIR has bbc_news (train.csv, test.csv) and wikitext2 (train.txt, test.txt). Records go to
+studies/records/long_documents.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-from fine_tuning import one_by_one
+from fine_tuning import bfloat16, one_by_one
 
 from vnait import record as records
 from vnait import text as texts
@@ -35,7 +36,9 @@ Cell = tuple[str, int, int]  # method, shots, seed
 
 
 def key(cell: Cell, base: Base) -> str:
-    return records.key_of("long_documents", *cell, {**vars(SETTING), "base": base.fingerprint}, SHORT, LONG, TESTED)
+    return records.key_of(
+        "long_documents", *cell, {**vars(SETTING), "base": base.fingerprint}, SHORT, LONG, TESTED, "bfloat16"
+    )
 
 
 def run_cell(cell: Cell, base: Base, data: Path) -> Record:
@@ -101,7 +104,8 @@ def main() -> None:
         for cell in [(method, shots, seed)]
     }
 
-    one_by_one(PATH, cells, lambda cell: run_cell(cell, base, Path(data)))
+    with bfloat16():
+        one_by_one(PATH, cells, lambda cell: run_cell(cell, base, Path(data)))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from vnait.record import Record
 from vnait.suites import algorithmic
 from vnait.suites.algorithmic import FAR, LENGTHS, Setting, asked, fit, new_model, overall, run_suite, summary, verdict
 from vnait.suites.algorithms import ALGORITHMS, algorithm
-from vnait.suites.decoding import DECODING, scan_commands
+from vnait.suites.cells import UNASKED
 
 TINY = Setting(
     steps=2, batch=2, tests=8, hidden_size=8, intermediate_size=8, num_attention_heads=2, num_hidden_layers=1
@@ -199,12 +199,12 @@ def test_a_text_is_followed_by_a_blank_an_answer() -> None:
     for name, about in ALGORITHMS.items():
         ids, labels = asked(name, about.make(50, 9, Generator()))
         assert ids.min() >= 1 and int(ids.max()) == about.symbols + 1
-        assert (labels != -100).sum() == 50 * about.answers(9)
+        assert (labels != UNASKED).sum() == 50 * about.answers(9)
 
 
-def test_the_model_has_the_papers_size() -> None:
+def test_the_model_has_the_papers_depth_and_width() -> None:
     config = new_model("learned", "duplicate_string", 0, Setting()).config
-    assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (5, 64, 8)
+    assert (config.num_hidden_layers, config.hidden_size) == (5, 64)
     assert config.max_length == 1500 and config.mean_length == 61.5
 
 
@@ -358,131 +358,3 @@ def test_unknown_names_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no task was given"):
         run_suite(methods=["none"], tasks=[], **options)
     assert not (tmp_path / "r.jsonl").exists()
-
-
-# --- Decoding tasks -------------------------------------------------------------------------------------------------------------------
-
-
-def said(name: str, question: list[str]) -> list[str]:
-    """The answer, found by reading the question."""
-    text = " ".join(question)
-    if name in ("copy", "reverse"):
-        return question[:: 1 if name == "copy" else -1]
-    if name == "addition":
-        one, other = (int(part.replace(" ", "")) for part in text.split("+"))
-        return list(str(one + other))
-    if name == "polynomial":
-        at, terms = text.split(" ; ")
-        x = int(at.removeprefix("x = ").replace(" ", ""))
-        parts = [term.replace(" ", "").split("x^") for term in terms.split(" + ")]
-        return [str(sum(int(factor) * x ** int(degree) for factor, degree in parts) % 10)]
-    if name == "sorting":
-        return [str(number) for number in range(50) for _ in range(question.count(str(number)))]
-    if name in ("summation", "parity"):
-        return [str(sum(map(int, question)) % (10 if name == "summation" else 2))]
-    if name == "lego":
-        *clauses, query = [clause.split() for clause in text.split(" ; ")]
-        values = {"1": 1}
-        for variable, _, sign, other in clauses:
-            values[variable] = values[other] * (1 if sign == "+" else -1)
-        return ["+" if values[query[1]] > 0 else "-", "1"]
-    return actions(text) if name == "scan" else applied(list(question))
-
-
-def actions(command: str) -> list[str]:
-    """SCAN's own rules of interpretation, outermost first."""
-    if " and " in command:
-        one, other = command.split(" and ")
-        return actions(one) + actions(other)
-    if " after " in command:
-        one, other = command.split(" after ")
-        return actions(other) + actions(one)
-    *words, last = command.split()
-    if last in ("twice", "thrice"):
-        return actions(" ".join(words)) * (2 if last == "twice" else 3)
-    if not words:
-        return [] if last == "turn" else [last.upper()]
-    turn, verb = [f"TURN_{last.upper()}"], actions(words[0])
-    if words[1:] == ["around"]:
-        return (turn + verb) * 4
-    return turn * (2 if words[1:] else 1) + verb
-
-
-def applied(tokens: list[str]) -> list[str]:
-    """Reads a prefix expression from the front of the tokens."""
-    name = tokens[0]
-    if name[0].isupper():
-        text = []
-        while tokens and tokens[0][0].isupper():
-            text.append(tokens.pop(0))
-        return text
-    tokens.pop(0)
-    one = applied(tokens)
-    if name in ("append", "prepend", "remove_first", "remove_second"):
-        assert tokens.pop(0) == ","
-        other = applied(tokens)
-        return {"append": [*one, *other], "prepend": [*other, *one], "remove_first": other, "remove_second": one}[name]
-    return {
-        "copy": one,
-        "reverse": list(reversed(one)),
-        "shift": [*one[1:], one[0]],
-        "swap_first_last": [one[-1], *one[1:-1], one[0]][: len(one)],
-        "repeat": one * 2,
-        "echo": [*one, one[-1]],
-    }[name]
-
-
-@pytest.mark.parametrize(
-    ("name", "question", "found"),
-    [
-        ("copy", "3 1 4", "3 1 4"),
-        ("reverse", "3 1 4", "4 1 3"),
-        ("addition", "9 9 + 2", "1 0 1"),
-        ("polynomial", "x = - 1 ; 2 x ^ 3 + - 3 x ^ 0", "5"),
-        ("sorting", "31 4 15", "4 15 31"),
-        ("summation", "9 2 5", "6"),
-        ("parity", "1 1 1", "1"),
-        ("lego", "a = + 1 ; b = - a ; ? b", "- 1"),
-        ("scan", "jump left twice", "TURN_LEFT JUMP TURN_LEFT JUMP"),
-        (
-            "scan",
-            "walk opposite right after turn left thrice",
-            "TURN_LEFT TURN_LEFT TURN_LEFT TURN_RIGHT TURN_RIGHT WALK",
-        ),
-        ("scan", "turn around left and run", "TURN_LEFT TURN_LEFT TURN_LEFT TURN_LEFT RUN"),
-        ("pcfg", "append reverse A1 B2 , C3", "B2 A1 C3"),
-        ("pcfg", "repeat swap_first_last A1 B2 C3", "C3 B2 A1 C3 B2 A1"),
-    ],
-)
-def test_what_is_decoded_by_hand(name: str, question: str, found: str) -> None:
-    assert said(name, question.split()) == found.split()
-
-
-@pytest.mark.parametrize("name", DECODING)
-def test_decoding_tasks_ask_what_they_say(name: str) -> None:
-    about = DECODING[name]
-    for length in {about.shortest, 2, 3, 8, 20, about.longest}:
-        pairs = about.make(50, length, Generator().manual_seed(length))
-        assert len(pairs) == 50
-        for question, found in pairs:
-            assert said(name, question) == found, question
-            if name in ("copy", "reverse", "sorting", "summation", "parity"):
-                assert len(question) == length
-            if name == "pcfg":
-                assert sum(token.islower() for token in question) == length
-            if name == "addition":
-                assert max(map(len, " ".join(question).replace(" ", "").split("+"))) == length
-            if name in ("polynomial", "lego"):
-                assert question.count("^" if name == "polynomial" else "=") == length
-    one, other, third = (about.make(9, 8, Generator().manual_seed(seed)) for seed in (3, 3, 4))
-    assert one == other != third
-    with pytest.raises(ValueError, match=f"{name} takes {about.shortest} to {about.longest}"):
-        about.make(1, about.longest + 1, Generator())
-
-
-def test_scan_is_whole() -> None:
-    """The published set: 20,910 commands of up to 48 actions, 16,990 of them with 22 or fewer."""
-    commands = scan_commands()
-    assert sum(map(len, commands.values())) == 20_910
-    assert max(commands) == 48
-    assert sum(len(own) for size, own in commands.items() if size <= 22) == 16_990

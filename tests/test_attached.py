@@ -779,6 +779,15 @@ def test_in_bfloat16_the_method_is_computed_in_float32_and_outputs_stay():
     assert (logits(model, ids_of()) - before).abs().max() <= 0.05 * before.abs().max()
 
 
+def test_attach_and_audit_look_at_the_models_own_numbers_under_autocast():
+    """In bfloat16 an exact start would look inexact, and what still tells position would look like rounding."""
+    model, plain = model_of("bert"), model_of("bert")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, audit = vnait.attach(model), vnait.audit(model)
+    assert found.difference == vnait.attach(plain).difference < 1e-5
+    assert audit == vnait.audit(plain)
+
+
 def test_more_words_and_tied_weights():
     model = attached_to("gpt2")
     told = logits(model, ids_of())

@@ -9,7 +9,7 @@ import pytest
 
 from vnait import studies
 from vnait.cli import main
-from vnait.suites import algorithmic, few_labels, length
+from vnait.suites import algorithmic, decoding, few_labels, length
 from vnait.train import Run
 
 SMALL = {"steps": 2, "batch": 4, "tests": 5, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
@@ -19,6 +19,7 @@ SMALL = {"steps": 2, "batch": 4, "tests": 5, "hidden_size": 8, "num_attention_he
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(length, "QUICK", length.Setting(**SMALL))
     monkeypatch.setattr(algorithmic, "QUICK", algorithmic.Setting(**SMALL))
+    monkeypatch.setattr(decoding, "QUICK", decoding.Setting(**SMALL))
     monkeypatch.setattr(few_labels, "RUN", Run(validation=0, steps=1, num_layers=1))
     monkeypatch.setenv("VNAIT_DATA", str(tmp_path / "data"))
     folder = tmp_path / "data" / "trec"
@@ -29,31 +30,39 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "task", "shown"),
-    [("length", "half", "500 tokens"), ("algorithmic", "parity_check", "accuracy"), ("few-labels", "trec", "area")],
+    ("name", "task", "method", "shown"),
+    [
+        ("length", "half", "vnait", "500 tokens"),
+        ("algorithmic", "parity_check", "vnait", "accuracy"),
+        ("decoding", "parity", "vnait-causal", "mrr"),
+        ("few-labels", "trec", "vnait", "area"),
+    ],
 )
 def test_a_study_runs_shows_and_resumes(
-    name: str, task: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, task: str, method: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    command = ["study", name, "--quick", "--methods", "none,vnait", "--tasks", task, "--seeds", "1", "--jobs", "1"]
+    command = ["study", name, "--quick", "--methods", f"none,{method}", "--tasks", task, "--seeds", "1", "--jobs", "1"]
     command += ["--out", str(out), "--quiet"]
     main(command)
     printed = capsys.readouterr().out
-    assert shown in printed and "vnait: undecided" in printed and f"records: {out}" in printed
+    assert shown in printed and f"{method}: undecided" in printed and f"records: {out}" in printed
     kept = {path: path.read_text() for path in out.rglob("records.jsonl")}
     assert kept
     main([*command, "--json"])
     answer = json.loads(capsys.readouterr().out)
-    assert {row["method"] for row in answer["rows"]} >= {"none", "vnait"}
-    assert answer["verdicts"]["vnait"][0] == "undecided"
+    assert {row["method"] for row in answer["rows"]} >= {"none", method}
+    assert answer["verdicts"][method][0] == "undecided"
     assert kept == {path: path.read_text() for path in out.rglob("records.jsonl")}
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["widths"], "the study 'widths' is not known; take one of all, length, algorithmic, few-labels, sinusoid"),
+        (
+            ["widths"],
+            "the study 'widths' is not known; take one of all, length, algorithmic, decoding, few-labels, sinusoid",
+        ),
         (["length", "hamming"], "length is a suite with options of its own; run it alone"),
         (["hamming", "--seeds", "3"], "a short study has its own arms and seeds"),
     ],
@@ -82,7 +91,7 @@ def test_a_short_study_draws_and_says_its_verdicts(tmp_path: Path, capsys: pytes
 def test_the_list_has_every_study(capsys: pytest.CaptureFixture[str]) -> None:
     main(["study", "list", "--json"])
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["study"] for row in rows] == [*studies.NAMES, "length", "algorithmic", "few-labels"]
+    assert [row["study"] for row in rows] == [*studies.NAMES, "length", "algorithmic", "decoding", "few-labels"]
     main(["study", "list"])
     assert "Dog bites man" in capsys.readouterr().out
 

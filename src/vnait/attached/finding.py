@@ -232,8 +232,8 @@ def probe_ids(owner: PreTrainedModel, *shape: int) -> Int[Tensor, "B T"]:
 
 
 def states(owner: PreTrainedModel, ids: Int[Tensor, "B T"], **more: Any) -> Float[Tensor, "B T D"]:
-    """The last hidden states."""
-    with asked(owner):
+    """The last hidden states, in the model's own numbers under autocast too: what is asked of them is often whether two are equal."""
+    with asked(owner), torch.autocast(ids.device.type, enabled=False):
         more = {"attention_mask": torch.ones_like(ids), **more}
         try:
             found: Tensor = owner(input_ids=ids, **more)[0]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from vnait import terminal
 from vnait.cli.shared import AsJson, Quiet, app, bar, listed, notes, print_json
 from vnait.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command("study")

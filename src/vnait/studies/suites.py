@@ -1,4 +1,4 @@
-"""The three long studies, which compare all methods and take hours: what `vnait study length` runs, and what it says."""
+"""The long studies, which compare all methods and take hours: what `vnait study length` runs, and what it says."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 
 from vnait import terminal
 from vnait.errors import InputError
-from vnait.methods import METHODS
+from vnait.methods import METHODS, build
 from vnait.record import Record
-from vnait.suites import algorithmic, few_labels, length
+from vnait.suites import algorithmic, decoding, few_labels, length
 from vnait.suites.algorithms import ALGORITHMS
+from vnait.suites.questions import QUESTIONS
 from vnait.suites.tasks import TASKS
 
 
@@ -89,6 +90,27 @@ def study_algorithmic(asked: Asked) -> Found:
     )
 
 
+def study_decoding(asked: Asked) -> Found:
+    """The ten tasks of Kazemnejad et al. for a decoder, trained up to half of the longest question; causal methods."""
+    causal = [name for name in METHODS if build(name, dim=64, num_heads=4).causal]
+    rows = decoding.summary(
+        decoding.run_suite(
+            methods=asked.methods or causal,
+            tasks=asked.tasks or tuple(QUESTIONS),
+            seeds=range(asked.seeds),
+            setting=decoding.QUICK if asked.quick else decoding.Setting(),
+            path=asked.path,
+            jobs=asked.jobs,
+            watch=asked.moved,
+        )
+    )
+    return Found(
+        rows=rows,
+        show=lambda: terminal.show_shares(decoding.overall(rows), name="method"),
+        verdicts={"vnait-causal": decoding.verdict(rows, "vnait-causal")},
+    )
+
+
 def study_few_labels(asked: Asked) -> Found:
     """8 to 128 labels a class of the real sets in the folder VNAIT_DATA; seeds are draws of rows."""
     data = os.environ.get("VNAIT_DATA")
@@ -114,4 +136,9 @@ def study_few_labels(asked: Asked) -> Found:
     )
 
 
-SUITES = {"length": study_length, "algorithmic": study_algorithmic, "few-labels": study_few_labels}
+SUITES = {
+    "length": study_length,
+    "algorithmic": study_algorithmic,
+    "decoding": study_decoding,
+    "few-labels": study_few_labels,
+}

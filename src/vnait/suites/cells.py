@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from vnait import record as records
 from vnait.errors import InputError
@@ -21,6 +22,7 @@ from vnait.suites.together import train_together
 Watch = Callable[[int, int, Record | None], None]
 Make = Callable[[int, int, Generator], tuple[Tensor, Tensor]]
 Model = TypeVar("Model", bound=nn.Module)
+UNASKED = -100  # the label of a token that no loss counts; transformers' number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,16 +104,27 @@ def in_bulk(
     steps: int,
     batch: int,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Two tensors (seeds, batch, ...) a step, of a length drawn evenly, the same for all seeds; all of a length are made at once."""
+    """Two tensors (seeds, batch, ...) a step, of a length drawn evenly, the same for all seeds; all of a length are made at once.
+
+    Where texts of a length differ in tokens they are padded, with 0 and with labels that are `UNASKED`.
+    """
     lengths = torch.randint(shortest, longest + 1, (steps,), generator=Generator().manual_seed(0)).tolist()
     randoms = [Generator().manual_seed(seed) for seed in seeds]
     made: dict[int, Iterator[tuple[Tensor, Tensor]]] = {}
     for length in sorted(set(lengths)):
         own = [make(lengths.count(length) * batch, length, random) for random in randoms]
-        texts, answers = (torch.stack(parts).unflatten(1, (-1, batch)).unbind(1) for parts in zip(*own, strict=True))
+        stacked = (_padded(parts, fill) for parts, fill in zip(zip(*own, strict=True), (0, UNASKED), strict=True))
+        texts, answers = (part.unflatten(1, (-1, batch)).unbind(1) for part in stacked)
         made[length] = zip(texts, answers, strict=True)
     for length in lengths:
         yield next(made[length])
+
+
+def _padded(parts: Sequence[Tensor], fill: int) -> Tensor:
+    """(N, T) each, with T of its own -> (parts, N, longest T); or (N,) each -> (parts, N)."""
+    if parts[0].ndim == 1:
+        return torch.stack(list(parts))
+    return pad_sequence([part.T for part in parts], batch_first=True, padding_value=fill).mT
 
 
 def check(what: str, given: Sequence[str], known: dict[str, Any]) -> None:

@@ -1,204 +1,256 @@
-"""Decoding tasks: the ten of Kazemnejad et al., "The Impact of Positional Encoding on Length Generalization in Transformers" (arXiv
-2305.19466, table 1), for a decoder that reads a question and writes an answer. Texts only: nothing trains on them yet.
+"""The decoding suite: a decoder trained on questions up to half of the longest answers longer ones. One cell, one `Record`; it resumes.
 
-A task is a function (number of texts, length, generator) -> [(question, answer), ...] of tokens, registered in `DECODING`. What a length
-counts is the paper's and stands in `counts`; the paper trains below its half. SCAN is the whole published set, from its grammar; PCFG is
-drawn from the grammar of PCFG SET, and not taken from its files.
+As in Kazemnejad et al. (arXiv 2305.19466): ten tasks, an answer is right where all of its tokens are, methods are compared by their mean
+reciprocal rank over tasks. What greedy decoding writes is read off one pass: it is the answer if and only if every next token is right.
 """
 
 from __future__ import annotations
 
-import random as plain_random
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import product
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Generator
+from jaxtyping import Int
+from scipy.stats import rankdata
+from torch import Generator, Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-Tokens = list[str]
-Pairs = list[tuple[Tokens, Tokens]]
-Random = plain_random.Random
+from vnait import record as records
+from vnait.methods import METHODS, Recipe, parameters
+from vnait.model import VnaitConfig, VnaitForCausalLM, seed_weights
+from vnait.record import Record
+from vnait.statistics import interval
+from vnait.suites.cells import UNASKED, Budget, Watch, run_cells, trained
+from vnait.suites.questions import QUESTIONS, Question
+from vnait.threads import one_thread
 
-SYMBOLS = [str(number) for number in range(100)]
-SORTED = SYMBOLS[:50]
-VARIABLES = "abcdefghijklmnopqrstuvwxyz"
-LETTERS = [f"{letter}{number}" for letter in VARIABLES.upper() for number in range(1, 21)]
+NEAR, FAR = 50, (60, 70, 80, 90, 100)  # lengths, in % of a task's longest; trained up to the first
+MOST = 256  # tokens of a question with its answer and both ends, in any task
+SEEDS = 3  # from how many on the claim is judged
+TESTS_FROM = 1_000_000  # seeds of test texts; training's are below
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decoding:
-    """How its texts are made, what is asked, and what a length counts, from the shortest to the longest."""
+class Setting(Budget):
+    """One budget for every method and task. Every question of a batch has the same length, drawn evenly."""
 
-    make: Callable[[int, int, Generator], Pairs]
-    asks: str
-    counts: str
-    shortest: int
-    longest: int
-
-
-DECODING: dict[str, Decoding] = {}
-
-
-def decoding(
-    asks: str, counts: str, shortest: int = 1, longest: int = 40
-) -> Callable[[Callable[[int, Random], tuple[Tokens, Tokens]]], Callable[[int, Random], tuple[Tokens, Tokens]]]:
-    """Register a task under the name of the function that draws one text of it."""
-
-    def register(one: Callable[[int, Random], tuple[Tokens, Tokens]]) -> Callable[[int, Random], tuple[Tokens, Tokens]]:
-        def make(count: int, length: int, random: Generator) -> Pairs:
-            if not shortest <= length <= longest:
-                raise ValueError(f"a length of {length} was given; {one.__name__} takes {shortest} to {longest}.")
-            draws = plain_random.Random(int(torch.randint(2**62, (), generator=random)))
-            return [one(length, draws) for _ in range(count)]
-
-        DECODING[one.__name__] = Decoding(make=make, asks=asks, counts=counts, shortest=shortest, longest=longest)
-        return one
-
-    return register
+    steps: int = 1000
+    batch: int = 16
+    learning_rate: float = 1e-3
+    warmup: int = 50
+    weight_decay: float = 0.01
+    hidden_size: int = 64
+    intermediate_size: int = 128
+    num_hidden_layers: int = 4
+    num_attention_heads: int = 4
+    tests: int = 100
 
 
-# --- Primitive tasks ------------------------------------------------------------------------------------------------------------------
+QUICK = Setting(steps=80, tests=20)
 
 
-@decoding("the same again", "symbols, of 100 kinds")
-def copy(length: int, random: Random) -> tuple[Tokens, Tokens]:
-    """3 1 4 -> 3 1 4."""
-    text = random.choices(SYMBOLS, k=length)
-    return text, list(text)
+def run_suite(
+    *,
+    methods: Sequence[str],
+    tasks: Sequence[str],
+    seeds: Sequence[int],
+    setting: Setting,
+    path: str | Path,
+    jobs: int | None = None,
+    watch: Watch = lambda done, total, record: None,
+) -> list[Record]:
+    """Every method on every task with every seed; what `path` holds already is not run again."""
+    return run_cells(
+        partial(run_cell, setting=setting),
+        partial(key, setting=setting),
+        methods=methods,
+        tasks=tasks,
+        known=QUESTIONS,
+        seeds=seeds,
+        path=path,
+        jobs=jobs,
+        watch=watch,
+    )
 
 
-@decoding("the same from its end", "symbols, of 100 kinds")
-def reverse(length: int, random: Random) -> tuple[Tokens, Tokens]:
-    """3 1 4 -> 4 1 3."""
-    text = random.choices(SYMBOLS, k=length)
-    return text, text[::-1]
+def key(method: str, task: str, seed: int, setting: Setting) -> str:
+    """The fingerprint of everything that decides a cell; a method whose formula changes is another one."""
+    return records.key_of(
+        "decoding", method, METHODS[method].formula, task, QUESTIONS[task].asks, seed, asdict(setting)
+    )
 
 
-# --- Mathematical tasks ---------------------------------------------------------------------------------------------------------------
+def run_cell(
+    method: str, recipe: Recipe, task: str, about: Question, seeds: Sequence[int], *, setting: Setting
+) -> list[Record]:
+    """Train one method on one task with several seeds at once, and test each at every length; on one core."""
+    METHODS.setdefault(method, recipe)
+    QUESTIONS.setdefault(task, about)
+    with one_thread():
+        started = time.perf_counter()
+        models = fit(method, task, seeds, setting)
+        seconds = (time.perf_counter() - started) / len(seeds)
+        return [_record(model, method, task, seed, setting, seconds) for model, seed in zip(models, seeds, strict=True)]
 
 
-@decoding("the sum, highest digits first", "digits of the longer number")
-def addition(length: int, random: Random) -> tuple[Tokens, Tokens]:
-    """9 9 + 2 -> 1 0 1. Only a number of one digit may be 0."""
-    sizes = [length, random.randint(1, length)]
-    random.shuffle(sizes)
-    one, other = (random.randrange(10 ** (size - 1) if size > 1 else 0, 10**size) for size in sizes)
-    return [*str(one), "+", *str(other)], [*str(one + other)]
+def _record(model: VnaitForCausalLM, method: str, task: str, seed: int, setting: Setting, seconds: float) -> Record:
+    random, lengths = Generator().manual_seed(TESTS_FROM + seed), lengths_of(task)
+    return Record.now(
+        key=key(method, task, seed, setting),
+        method=method,
+        seed=seed,
+        run=asdict(setting),
+        data={"name": task, "counts": QUESTIONS[task].counts, "lengths": list(lengths.values())},
+        metrics={
+            f"exact_{share}": score(model, task, length, setting.tests, random) for share, length in lengths.items()
+        },
+        parameters=parameters(model.model.method),
+        seconds=seconds,
+    )
 
 
-@decoding("the value of a polynomial at x, modulo 10", "terms, of degree 0 to 3")
-def polynomial(length: int, random: Random) -> tuple[Tokens, Tokens]:
-    """x = - 1 ; 2 x ^ 3 + - 3 x ^ 0 -> 5. Coefficients are -3 ... 3, and x -2 ... 2."""
-    x, terms = random.randint(-2, 2), [(random.randint(-3, 3), random.randint(0, 3)) for _ in range(length)]
-    question = ["x", "=", *str(x), ";"]
-    for number, (factor, degree) in enumerate(terms):
-        question += [*(["+"] if number else []), *str(factor), "x", "^", str(degree)]
-    return question, [str(sum(factor * x**degree for factor, degree in terms) % 10)]
+def lengths_of(task: str) -> dict[int, int]:
+    """The lengths tested, by their share of the longest in %; the first is the longest trained on.
+
+    >>> lengths_of("scan")
+    {50: 24, 60: 28, 70: 33, 80: 38, 90: 43, 100: 48}
+    """
+    return {share: QUESTIONS[task].longest * share // 100 for share in (NEAR, *FAR)}
 
 
-@decoding("the symbols in order", "symbols, of 50 kinds")
-def sorting(length: int, random: Random) -> tuple[Tokens, Tokens]:
-    """31 4 15 -> 4 15 31: by number, which here is the order of the kinds."""
-    text = random.choices(SORTED, k=length)
-    return text, sorted(text, key=int)
+def fit(method: str, task: str, seeds: Sequence[int], setting: Setting) -> list[VnaitForCausalLM]:
+    """A trained decoder a seed, which decides its starting weights and its texts."""
+    models = [new_model(method, task, seed, setting) for seed in seeds]
+    about = QUESTIONS[task]
+    return trained(
+        models,
+        partial(asked, task),
+        shortest=about.shortest,
+        longest=lengths_of(task)[NEAR],
+        seeds=seeds,
+        budget=setting,
+    )
 
 
-@decoding("the sum, modulo 10", "digits, of 1 to 9")
-def summation(length: int, random: Random) -> tuple[Tokens, Tokens]:
-    """9 2 5 -> 6."""
-    digits = [random.randint(1, 9) for _ in range(length)]
-    return [str(digit) for digit in digits], [str(sum(digits) % 10)]
+def new_model(method: str, task: str, seed: int, setting: Setting) -> VnaitForCausalLM:
+    """An untrained decoder; what two methods share starts equal. A method with a table has a row for every place there may be."""
+    about = QUESTIONS[task]
+    model = VnaitForCausalLM(
+        VnaitConfig(
+            method=method,
+            vocab_size=len(about.tokens) + 3,  # padding, the end of a question, and of an answer
+            hidden_size=setting.hidden_size,
+            intermediate_size=setting.intermediate_size,
+            num_hidden_layers=setting.num_hidden_layers,
+            num_attention_heads=setting.num_attention_heads,
+            max_length=MOST,
+            mean_length=mean_length(task),
+            dropout=0.0,
+        )
+    ).train()
+    seed_weights(model, seed)
+    return model
 
 
-@decoding("is the number of 1s odd?", "bits")
-def parity(length: int, random: Random) -> tuple[Tokens, Tokens]:
-    """1 1 1 -> 1."""
-    bits = [random.randint(0, 1) for _ in range(length)]
-    return [str(bit) for bit in bits], [str(sum(bits) % 2)]
-
-
-@decoding("the sign of a variable, along a chain of equations", "variables", longest=len(VARIABLES))
-def lego(length: int, random: Random) -> tuple[Tokens, Tokens]:
-    """a = + 1 ; b = - a ; ? b -> - 1. Asked is a variable of the second half (LEGO, arXiv 2206.04301)."""
-    names, signs = random.sample(VARIABLES, length), [random.choice((1, -1)) for _ in range(length)]
-    question = [names[0], "=", *_signed(signs[0]), ";"]
-    for place in range(1, length):
-        question += [names[place], "=", "+" if signs[place] == signs[place - 1] else "-", names[place - 1], ";"]
-    asked = random.randrange(min((length + 1) // 2, length - 1), length)
-    return [*question, "?", names[asked]], _signed(signs[asked])
-
-
-def _signed(sign: int) -> Tokens:
-    return ["+" if sign > 0 else "-", "1"]
-
-
-# --- Compositional tasks ----------------------------------------------------------------------------------------------------------------
-
-
-@decoding("the actions of a command", "actions; where no command has so many, the next fewer", longest=48)
-def scan(length: int, random: Random) -> tuple[Tokens, Tokens]:
-    """jump left twice -> TURN_LEFT JUMP TURN_LEFT JUMP (SCAN, arXiv 1711.00350)."""
-    commands = scan_commands()
-    command, actions = random.choice(commands[max(size for size in commands if size <= length)])
-    return list(command), list(actions)
-
-
-@lru_cache(maxsize=1)
-def scan_commands() -> dict[int, list[tuple[Tokens, Tokens]]]:
-    """All 20,910 commands with their actions, by the number of actions."""
-    verbs = [([verb], [verb.upper()]) for verb in ("walk", "look", "run", "jump")]
-    for verb, side in product(("walk", "look", "run", "jump", "turn"), ("left", "right")):
-        turn, act = [f"TURN_{side.upper()}"], [] if verb == "turn" else [verb.upper()]
-        verbs.append(([verb, side], turn + act))
-        verbs.append(([verb, "opposite", side], 2 * turn + act))
-        verbs.append(([verb, "around", side], 4 * (turn + act)))
-    phrases = [
-        (words + how, times * acts)
-        for words, acts in verbs
-        for times, how in enumerate(([], ["twice"], ["thrice"]), start=1)
+def mean_length(task: str) -> float:
+    """Of training texts in tokens, over 20 of each length."""
+    lengths = range(QUESTIONS[task].shortest, lengths_of(task)[NEAR] + 1)
+    sizes = [
+        len(one) + len(two) + 2
+        for length in lengths
+        for one, two in QUESTIONS[task].make(20, length, Generator().manual_seed(0))
     ]
-    commands = list(phrases)
-    for (words, acts), (other_words, other_acts) in product(phrases, phrases):
-        commands.append(([*words, "and", *other_words], acts + other_acts))
-        commands.append(([*words, "after", *other_words], other_acts + acts))
-    found: dict[int, list[tuple[Tokens, Tokens]]] = {}
-    for command in commands:
-        found.setdefault(len(command[1]), []).append(command)
-    return found
+    return sum(sizes) / len(sizes)
 
 
-UNARY: dict[str, Callable[[Tokens], Tokens]] = {
-    "copy": lambda text: text,
-    "reverse": lambda text: text[::-1],
-    "shift": lambda text: text[1:] + text[:1],
-    "swap_first_last": lambda text: [*text[-1:], *text[1:-1], *text[:1]] if len(text) > 1 else text,
-    "repeat": lambda text: text + text,
-    "echo": lambda text: text + text[-1:],
-}
-BINARY: dict[str, Callable[[Tokens, Tokens], Tokens]] = {
-    "append": lambda one, other: one + other,
-    "prepend": lambda one, other: other + one,
-    "remove_first": lambda one, other: other,
-    "remove_second": lambda one, other: one,
-}
+def asked(task: str, count: int, length: int, random: Generator) -> tuple[Int[Tensor, "N T"], Int[Tensor, "N T"]]:
+    """ids: a question, its end, the answer, its end, then padding; labels: the answer and its end, `UNASKED` elsewhere."""
+    number = {token: i for i, token in enumerate(QUESTIONS[task].tokens, start=1)}
+    middle, end = len(number) + 1, len(number) + 2
+    ids, labels = [], []
+    for question, answer in QUESTIONS[task].make(count, length, random):
+        read, written = [*(number[token] for token in question), middle], [*(number[token] for token in answer), end]
+        ids.append(torch.tensor(read + written))
+        labels.append(torch.tensor([UNASKED] * len(read) + written))
+    return pad_sequence(ids, batch_first=True), pad_sequence(labels, batch_first=True, padding_value=UNASKED)
 
 
-@decoding("what is left of strings after functions of them", "functions", longest=20)
-def pcfg(length: int, random: Random) -> tuple[Tokens, Tokens]:
-    """append reverse A1 B2 , C3 -> B2 A1 C3 (PCFG SET, arXiv 1908.08351). Strings have 2 to 5 letters; kinds are drawn evenly."""
-    return _applied(length, random)
+@torch.no_grad()
+def score(model: VnaitForCausalLM, task: str, length: int, tests: int, random: Generator) -> float:
+    """The share of new questions whose whole answer is right; 0 where the method refuses the length."""
+    ids, labels = asked(task, tests, length, random)
+    try:
+        found = model(ids).logits[:, :-1].argmax(-1)
+    except ValueError:
+        return 0.0
+    right = (found == labels[:, 1:]) | (labels[:, 1:] == UNASKED)
+    return float(right.all(-1).float().mean())
 
 
-def _applied(functions: int, random: Random) -> tuple[Tokens, Tokens]:
-    if not functions:
-        text = random.choices(LETTERS, k=random.randint(2, 5))
-        return text, text
-    name = random.choice([*UNARY, *BINARY])
-    if name in UNARY:
-        question, answer = _applied(functions - 1, random)
-        return [name, *question], UNARY[name](answer)
-    left = random.randint(0, functions - 1)
-    (one, value), (other, other_value) = _applied(left, random), _applied(functions - 1 - left, random)
-    return [name, *one, ",", *other], BINARY[name](value, other_value)
+def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
+    """A row a method and task: exact answers, mean over seeds, at the longest trained on (`near`) and over all longer ones (`far`)."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in found:
+        groups.setdefault((record.method, str(record.data["name"])), []).append(record)
+    rows: list[dict[str, Any]] = []
+    for (method, task), own in groups.items():
+        row: dict[str, Any] = {"method": method, "task": task, "seeds": len(own)}
+        for name, shares in (("near", (NEAR,)), ("far", FAR)):
+            mean, low, high = interval([_mean(one.metrics[f"exact_{share}"] for share in shares) for one in own])
+            row |= {f"exact_{name}": mean, f"ci_low_{name}": low, f"ci_high_{name}": high}
+        rows.append(row)
+    return rows
+
+
+def overall(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row a method, the best first: means over tasks, and `mrr`, the mean of 1 / its rank in each task, where equals share one."""
+    ranks: dict[tuple[str, str], float] = {}
+    for task in dict.fromkeys(row["task"] for row in rows):
+        own = [row for row in rows if row["task"] == task]
+        for row, rank in zip(own, rankdata([-row["exact_far"] for row in own]), strict=True):
+            ranks[row["method"], task] = float(rank)
+    found = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+        found.append(
+            {
+                "method": method,
+                "tasks": len(own),
+                "seeds": min(row["seeds"] for row in own),
+                "exact_near": _mean(row["exact_near"] for row in own),
+                "exact_far": _mean(row["exact_far"] for row in own),
+                "mrr": _mean(1 / ranks[method, row["task"]] for row in own),
+            }
+        )
+    return sorted(found, key=lambda row: -row["mrr"])
+
+
+def verdict(rows: Sequence[dict[str, Any]], method: str) -> tuple[str, str]:
+    """The claim that `method` has the highest mean reciprocal rank past the training length.
+
+    "undecided" below 3 seeds, without a rival, or where methods ran on different tasks.
+    """
+    tasks = {row["method"]: {one["task"] for one in rows if one["method"] == row["method"]} for row in rows}
+    if method not in tasks or len(tasks) == 1:
+        return "undecided", f"{method} was compared with nothing"
+    if other := [name for name in tasks if tasks[name] != tasks[method]]:
+        return "undecided", f"not run on the same tasks as {method}: {', '.join(other)}"
+    by_method = {row["method"]: row for row in overall(rows)}
+    best = max((name for name in by_method if name != method), key=lambda name: float(by_method[name]["mrr"]))
+    own, rival = by_method[method], by_method[best]
+    said = (
+        f"mean reciprocal rank {own['mrr']:.2f} over {len(tasks[method])} tasks, {100 * own['exact_far']:.1f} % of answers; "
+        f"{best} {rival['mrr']:.2f}, {100 * rival['exact_far']:.1f} %"
+    )
+    if min(row["seeds"] for row in by_method.values()) < SEEDS:
+        return "undecided", f"{said}; fewer than {SEEDS} seeds"
+    return ("confirmed" if own["mrr"] > rival["mrr"] else "refuted"), said
+
+
+def _mean(values: Any) -> float:
+    values = list(values)
+    return sum(values) / len(values)
