@@ -119,13 +119,12 @@ def _vnait(size: Size, source: str) -> Method:
 def _vnait_causal(size: Size) -> Method:
     features = [Fourier(pairs=16), Anchors(ends=1)]
     saturating = Saturating(source="content", dim=size.dim, middle=size.mean_length, stretch=16.0)
+    views = [Local(dim=size.dim, width=5, look="back", dropout=0), Nearest(dim=size.dim, look="back", dropout=0)]
     return Method(
         coordinates=Start(saturating),
-        encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
-        inputs=Neighbours(
-            Fusion(dim=size.dim, hidden=16),
-            [Local(dim=size.dim, width=5, look="back"), Nearest(dim=size.dim, look="back")],
-        ),
+        # s starts quietly: the words' table is the output's, too, and what is added to a word is noise in its logits.
+        encoding=Spatial(dim=size.dim, features=features, hidden=(64,)),
+        inputs=Neighbours(Fusion(dim=size.dim, hidden=16), views),
         scale=LogLength(mean_length=size.mean_length, sees="prefix"),
     )
 
@@ -303,7 +302,7 @@ METHODS: dict[str, Recipe] = {
     "vnait-causal": Recipe(
         make=_vnait_causal,
         formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, the start alone, "
-        "neighbours looking back",
+        "neighbours looking back, always told; s starts quietly",
         source="SPEC sections 3 and 5",
     ),
     "vnait-paper": Recipe(
