@@ -172,6 +172,23 @@ def test_texts_may_be_longer_than_the_table(family):
     assert torch.isfinite(logits(model, ids_of(length=3 * ROWS))).all()
 
 
+@pytest.mark.parametrize("warm_start", ["exact", "fit"])
+def test_places_past_the_table_are_drawn_together_in_an_encoder_and_stay_in_a_decoder(warm_start):
+    """One text of twice as many tokens as the table has rows, and one that it could read, padded."""
+    length = 2 * ROWS
+    mask = torch.arange(length) < torch.tensor([[length], [ROWS // 2]])
+    index = torch.arange(length).float().expand(2, -1)
+    for family, first in (("bert", index[0] * (ROWS - 1) / (length - 1)), ("gpt2", index[0].clamp(max=ROWS - 1))):
+        model = model_of(family)
+        vnait.attach(model, method_of(family), warm_start=warm_start)
+        attached = attached_owner(model).vnait
+        nothing = torch.zeros(2, length, attached.gate.shape[0])
+        with torch.no_grad():
+            found = attached(nothing, mask).x
+            wanted = attached.old.read(torch.stack([first, index[1]]))
+        assert torch.allclose(found[mask], wanted[mask], atol=1e-5 * float(wanted.abs().max()))
+
+
 @every_family
 def test_vectors_of_the_callers_own_are_told_where_they_are(family):
     model, ids = attached_to(family), ids_of()

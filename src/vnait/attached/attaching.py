@@ -93,7 +93,8 @@ def attach(
     options     as of `vnait.build`: mean_length, shape, periods, max_length
 
     A method built by name comes without its scale (the log length's): a pretrained model keeps the loudness of its scores. What a model
-    can't carry is refused by name. Texts may be longer than the model's table: past its end, p stays at its last row.
+    can't carry is refused by name. Texts may be longer than the model's table: an encoder's p are drawn together to end at its last row
+    (position interpolation, arXiv 2306.15595), a decoder's stay there.
 
     The method counts the tokens of `attention_mask`; padding may be on either side. With a cache of keys and values, what it has told
     is what it tells without one. `detach` gives the model back bit for bit. Attach before peft's `get_peft_model`. A type of model

@@ -18,7 +18,7 @@ At = Float[Tensor, "B T"]
 
 
 class Rows(Table):
-    """The old table, learned on: read between its rows at real places, its last row at all places past it."""
+    """The old table, learned on: read between its rows at real places, its last row at places past it."""
 
     def __init__(self, rows: Float[Tensor, "N D"]) -> None:
         super().__init__(dim=rows.shape[1], max_length=len(rows))
@@ -44,10 +44,10 @@ class Waves(nn.Module):
 
     def __init__(self, rows: Float[Tensor, "N D"]) -> None:
         super().__init__()
-        self.length = len(rows)
-        place = torch.arange(self.length, dtype=torch.float64, device=rows.device)
-        waves = _waves(place, self.length, self.length)
-        weight = waves.T @ rows.double() * 2 / self.length
+        self.max_length = len(rows)
+        place = torch.arange(self.max_length, dtype=torch.float64, device=rows.device)
+        waves = _waves(place, self.max_length, self.max_length)
+        weight = waves.T @ rows.double() * 2 / self.max_length
         weight[0] /= 2
         left = weight.square().sum(1).flip(0).cumsum(0).flip(0)  # of wave k and all faster ones
         enough = int((left > TOLERANCE**2 * left[0]).sum())
@@ -55,11 +55,11 @@ class Waves(nn.Module):
 
     def read(self, place: At) -> Float[Tensor, "B T D"]:
         """The position vectors at these places."""
-        at = _waves(place.double().clamp(0, self.length - 1), self.length, len(self.weight))
+        at = _waves(place.double().clamp(0, self.max_length - 1), self.max_length, len(self.weight))
         return at.to(self.weight.dtype) @ self.weight
 
     def extra_repr(self) -> str:
-        return f"{len(self.weight)} waves for {self.length} rows"
+        return f"{len(self.weight)} waves for {self.max_length} rows"
 
 
 def _waves(place: Float[Tensor, "*any"], length: int, count: int) -> Float[Tensor, "*any K"]:
@@ -94,6 +94,12 @@ def first_row(owner: nn.Module, table: nn.Embedding) -> int:
         if torch.equal(table.weight[first : first + len(rows)].to(rows), rows):
             return first
     return -1
+
+
+def within(place: At, mask: Mask, last: int) -> At:
+    """The places of texts that go on past `last`, drawn together to end there (position interpolation, arXiv 2306.15595)."""
+    longest = place.masked_fill(~mask, 0).amax(-1, keepdim=True)
+    return place * (last / longest.clamp(min=last))
 
 
 def running(coordinates: nn.Module, vectors: Tensor, mask: Mask) -> At:

@@ -13,7 +13,7 @@ from transformers.cache_utils import Cache
 
 from vnait.attached.crossing import Between, Source, Target
 from vnait.attached.inside import NAME, TURN, Carried
-from vnait.attached.old import Rows, Waves, running
+from vnait.attached.old import Rows, Waves, running, within
 from vnait.cache import remembered
 from vnait.coordinates.sources import rank
 from vnait.errors import InputError
@@ -89,7 +89,9 @@ class Attached(nn.Module):
             x = e + self.gate * (x - e)
         here = running(self.method.coordinates, e / self.loud, mask) if self.reads_old else nowhere
         if self.old is not None:
-            x = x + self.old.read(here).to(x.dtype)
+            # A decoder can't know how long the text will be, and stays at the table's last row.
+            row = here if self.causal else within(here, mask, self.old.max_length - 1)
+            x = x + self.old.read(row).to(x.dtype)
         places = told.at[..., 0] if self.turns == "coordinates" else here if self.turns == "running" else nowhere
         turn = told.injection.turn if self.turned else None
         return Given(x.to(vectors.dtype), places, told.injection.dense().bias, turn)
