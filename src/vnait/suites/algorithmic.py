@@ -24,7 +24,7 @@ from vnait.model import VnaitConfig, VnaitForTokenClassification, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
 from vnait.suites.algorithms import ALGORITHMS, Algorithm, Texts
-from vnait.suites.cells import UNASKED, Budget, Watch, run_cells, trained
+from vnait.suites.cells import UNASKED, Budget, Watch, by_method_and_task, run_cells, trained
 from vnait.threads import one_thread
 
 TRAINED = 40
@@ -180,11 +180,8 @@ def score(model: VnaitForTokenClassification, task: str, length: int, tests: int
 
 def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
     """A row a method and task: mean accuracy over seeds at every length and, as `far`, over all lengths past training, with intervals."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in found:
-        groups.setdefault((record.method, str(record.data["name"])), []).append(record)
     rows: list[dict[str, Any]] = []
-    for (method, task), own in groups.items():
+    for (method, task), own in by_method_and_task(found).items():
         row: dict[str, Any] = {"method": method, "task": task, "seeds": len(own)}
         row |= {name: own[0].data[name] for name in ("level", "chance")}
         scores = {f"_{length}": [record.metrics[f"accuracy_{length}"] for record in own] for length in LENGTHS}

@@ -127,6 +127,14 @@ def _padded(parts: Sequence[Tensor], fill: int) -> Tensor:
     return pad_sequence([part.T for part in parts], batch_first=True, padding_value=fill).mT
 
 
+def by_method_and_task(found: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
+    """The records of each cell of a table, one a seed."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in found:
+        groups.setdefault((record.method, str(record.data["name"])), []).append(record)
+    return groups
+
+
 def check(what: str, given: Sequence[str], known: dict[str, Any]) -> None:
     """An error in words where nothing is given, or a name that is not known."""
     if not given:

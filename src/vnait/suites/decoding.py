@@ -7,7 +7,7 @@ reciprocal rank over tasks. What greedy decoding writes is read off one pass: it
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import VnaitConfig, VnaitForCausalLM, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
-from vnait.suites.cells import UNASKED, Budget, Watch, run_cells, trained
+from vnait.suites.cells import UNASKED, Budget, Watch, by_method_and_task, run_cells, trained
 from vnait.suites.questions import QUESTIONS, Question
 from vnait.threads import one_thread
 
@@ -193,11 +193,8 @@ def score(model: VnaitForCausalLM, task: str, length: int, tests: int, random: G
 
 def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
     """A row a method and task: exact answers, mean over seeds, at the longest trained on (`near`) and over all longer ones (`far`)."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in found:
-        groups.setdefault((record.method, str(record.data["name"])), []).append(record)
     rows: list[dict[str, Any]] = []
-    for (method, task), own in groups.items():
+    for (method, task), own in by_method_and_task(found).items():
         row: dict[str, Any] = {"method": method, "task": task, "seeds": len(own)}
         for name, shares in (("near", (NEAR,)), ("far", FAR)):
             mean, low, high = interval([_mean(one.metrics[f"exact_{share}"] for share in shares) for one in own])
@@ -251,6 +248,6 @@ def verdict(rows: Sequence[dict[str, Any]], method: str) -> tuple[str, str]:
     return ("confirmed" if own["mrr"] > rival["mrr"] else "refuted"), said
 
 
-def _mean(values: Any) -> float:
+def _mean(values: Iterable[float]) -> float:
     values = list(values)
     return sum(values) / len(values)

@@ -17,7 +17,7 @@ from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
-from vnait.suites.cells import Budget, Watch, run_cells, trained
+from vnait.suites.cells import Budget, Watch, by_method_and_task, run_cells, trained
 from vnait.suites.tasks import SHORTEST, TASKS, VOCABULARY, Task
 from vnait.threads import one_thread
 
@@ -145,11 +145,8 @@ def score(model: VnaitForSequenceClassification, task: str, length: int, count: 
 
 def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
     """A row a method and task: mean accuracy over seeds at every length, with its interval, and whether it learned the task at all."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in found:
-        groups.setdefault((record.method, str(record.data["name"])), []).append(record)
     rows: list[dict[str, Any]] = []
-    for (method, task), own in groups.items():
+    for (method, task), own in by_method_and_task(found).items():
         row: dict[str, Any] = {"method": method, "task": task, "family": own[0].data["family"], "seeds": len(own)}
         for length in LENGTHS:
             mean, low, high = interval([record.metrics[f"accuracy_{length}"] for record in own])
