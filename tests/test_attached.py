@@ -130,8 +130,8 @@ def test_gradients_reach_every_new_parameter_and_the_models_own(family):
 @every_family
 def test_the_input_is_the_formula(family):
     """x = e + old(p) + gate * (method(e) - e), with the method at vectors of a root mean square near 1."""
-    mask = torch.ones(1, 50, dtype=torch.bool)
-    e = model_of(family).get_input_embeddings().weight.detach()[None]
+    mask = torch.ones(1, 20, dtype=torch.bool)
+    e = model_of(family).get_input_embeddings().weight.detach()[None, :20]
     for attached in sides(attached_to(family)):
         told = attached.method(e / attached.loud, mask)
         place = running(attached.method.coordinates, e / attached.loud, mask)
