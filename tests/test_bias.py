@@ -388,7 +388,8 @@ def test_who_claims_that_a_shift_changes_nothing(name: str) -> None:
 def test_the_bias_depends_on_the_distance_alone(name: str) -> None:
     axes = HEADS if name == "decay-heads" else 1
     told = part_of(name)((torch.arange(9.0) * 1.25)[None, :, None].expand(-1, -1, axes)).bias
-    assert torch.equal(told[..., 1:, 1:], told[..., :-1, :-1])
+    # To rounding: a processor takes most of a row's logarithms and powers at once, and the last ones singly.
+    assert torch.allclose(told[..., 1:, 1:], told[..., :-1, :-1], rtol=4 * torch.finfo(told.dtype).eps, atol=0)
 
 
 def test_fire_divides_by_the_query_and_not_by_the_key() -> None:
