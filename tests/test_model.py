@@ -71,12 +71,12 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
     loaded = AutoConfig.from_pretrained(tmp_path)
     assert isinstance(loaded, VnaitConfig)
     assert (loaded.method, loaded.vector_size, loaded.num_labels) == ("learned", 7, 5)
-    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 2)
+    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 3)
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(InputError, match="this model is of format 3, and this vnait reads format 2"):
-        VnaitConfig(vnait_format=3)
+    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 3"):
+        VnaitConfig(vnait_format=4)
 
 
 def test_an_unknown_method_is_named() -> None:
@@ -360,8 +360,8 @@ def edit(folder: Path, **settings: object) -> None:
 
 def test_a_folder_of_another_format(tmp_path: Path) -> None:
     saved(tmp_path)
-    edit(tmp_path, vnait_format=3)
-    with pytest.raises(InputError, match="this model is of format 3, and this vnait reads format 2"):
+    edit(tmp_path, vnait_format=4)
+    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 3"):
         load_classifier(tmp_path)
 
 

@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig
 
 from vnait.errors import InputError
 
-FORMAT = 2  # of a saved model; another number is refused rather than misread
+FORMAT = 3  # of a saved model; another number is refused rather than misread
 
 
 class VnaitConfig(PreTrainedConfig):
