@@ -63,8 +63,15 @@ def run_cell(cell: Cell, base: Base, data: Path) -> Record:
         "accuracy_articles": accuracy(reader, whole),
         "accuracy_windows": accuracy(fitted, long, in_windows(fitted, base, long)),
     }
-    facts = {**fitted.record.data, "name": "bbc_news in wikitext2", "shots": shots, "articles": len(whole)}
-    run_facts = {**fitted.record.run, "base": Path(base.source).name}
+    source = Path(base.source).name
+    facts = {
+        **fitted.record.data,
+        "name": "bbc_news in wikitext2",
+        "shots": shots,
+        "articles": len(whole),
+        "vectors": source,
+    }
+    run_facts = {**fitted.record.run, "base": source}
     return replace(fitted.record, key=key(cell, base), metrics=metrics, data=facts, run=run_facts)
 
 

@@ -49,19 +49,24 @@ class Found:
     verdicts: dict[str, tuple[str, str]]
 
 
+def _rows(asked: Asked, suite: Any, *, methods: tuple[str, ...], tasks: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The summary of a suite of generated tasks, a module of `vnait.suites`; these methods and tasks where none were asked for."""
+    found = suite.run_suite(
+        methods=asked.methods or methods,
+        tasks=asked.tasks or tasks,
+        seeds=range(asked.seeds),
+        setting=suite.QUICK if asked.quick else suite.Setting(),
+        path=asked.path,
+        jobs=asked.jobs,
+        watch=asked.moved,
+    )
+    rows: list[dict[str, Any]] = suite.summary(found)
+    return rows
+
+
 def study_length(asked: Asked) -> Found:
     """Trained on 8 to 40 tokens, tested up to 500."""
-    rows = length.summary(
-        length.run_suite(
-            methods=asked.methods or tuple(METHODS),
-            tasks=asked.tasks or tuple(TASKS),
-            seeds=range(asked.seeds),
-            setting=length.QUICK if asked.quick else length.Setting(),
-            path=asked.path,
-            jobs=asked.jobs,
-            watch=asked.moved,
-        )
-    )
+    rows = _rows(asked, length, methods=tuple(METHODS), tasks=tuple(TASKS))
     own = dict.fromkeys(row["method"] for row in rows if row["method"].startswith("vnait"))
     return Found(
         rows=rows,
@@ -72,17 +77,7 @@ def study_length(asked: Asked) -> Found:
 
 def study_algorithmic(asked: Asked) -> Found:
     """The fifteen tasks of Deletang et al., trained on 1 to 40 symbols, tested up to 500."""
-    rows = algorithmic.summary(
-        algorithmic.run_suite(
-            methods=asked.methods or tuple(METHODS),
-            tasks=asked.tasks or tuple(ALGORITHMS),
-            seeds=range(asked.seeds),
-            setting=algorithmic.QUICK if asked.quick else algorithmic.Setting(),
-            path=asked.path,
-            jobs=asked.jobs,
-            watch=asked.moved,
-        )
-    )
+    rows = _rows(asked, algorithmic, methods=tuple(METHODS), tasks=tuple(ALGORITHMS))
     return Found(
         rows=rows,
         show=lambda: terminal.show_shares(algorithmic.overall(rows), name="method"),
@@ -92,18 +87,8 @@ def study_algorithmic(asked: Asked) -> Found:
 
 def study_decoding(asked: Asked) -> Found:
     """The ten tasks of Kazemnejad et al. for a decoder, trained up to half of the longest question; causal methods."""
-    causal = [name for name in METHODS if build(name, dim=64, num_heads=4).causal]
-    rows = decoding.summary(
-        decoding.run_suite(
-            methods=asked.methods or causal,
-            tasks=asked.tasks or tuple(QUESTIONS),
-            seeds=range(asked.seeds),
-            setting=decoding.QUICK if asked.quick else decoding.Setting(),
-            path=asked.path,
-            jobs=asked.jobs,
-            watch=asked.moved,
-        )
-    )
+    causal = tuple(name for name in METHODS if build(name, dim=64, num_heads=4).causal)
+    rows = _rows(asked, decoding, methods=causal, tasks=tuple(QUESTIONS))
     return Found(
         rows=rows,
         show=lambda: terminal.show_shares(decoding.overall(rows), name="method"),
