@@ -1,27 +1,34 @@
 """What each ingredient of `vnait` is for: the default, and beside it one arm an ingredient taken out or exchanged.
 
     python studies/ablation.py [--seeds 3] [--tasks order,middle] [--arms "vnait,no window"] [--jobs N]
+    VNAIT_DATA=DIR python studies/ablation.py --sets trec,splice [--seeds 10] [--shots 16] [--arms ...]
 
-Records go to studies/records/ablation; what is there is not run again. Settings and tasks are the length suite's.
+Length tasks with the length suite's settings; or sets of few labels with those of the few-label suite, but tested on 30 % of train.csv
+that each seed holds out: what is chosen here must not have seen test.csv. Records go to studies/records/ablation and
+studies/records/ablation_few_labels; what is there is not run again.
 """
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from vnait import suites
-from vnait.coordinates import Ends, Jitter, Span
-from vnait.encodings import Anchors, Centre, Fourier, Scalar, Spatial
+from vnait.comparison import run_cells
+from vnait.coordinates import SPAN, Ends, Index, Jitter, Randomized, Span
+from vnait.encodings import Anchors, Centre, Fourier, Scalar, Spatial, Table
 from vnait.injection import LogLength
 from vnait.inputs import Add, Fusion, Local, Nearest, Neighbours
 from vnait.method import Method
-from vnait.methods import METHODS, Recipe, Size
+from vnait.methods import METHODS, Recipe, Size, parameters
+from vnait.suites import few_labels
 
 TASKS = ("order", "middle", "third", "offset3", "first_after")
-PATH = Path(__file__).parent / "records" / "ablation" / "records.jsonl"
+RECORDS = Path(__file__).parent / "records"
 
 
 class Fading(Anchors):
@@ -43,14 +50,21 @@ class Flat(Local):
         nn.init.normal_(self.taps, std=0.1)
 
 
+class Unplaced(Fusion):
+    """Relates e to nothing: x = e + MLP_rel([e; 0; e; 0])."""
+
+    def forward(self, vectors: Tensor, added: Tensor | None) -> Tensor:
+        return super().forward(vectors, torch.zeros_like(vectors))
+
+
 def vnait(
     size: Size,
     *,
-    span: Span | None = None,
+    span: nn.Module | None = None,
     features: Sequence[nn.Module] | None = None,
     jitter: float = 9.0,
     start: float | None = 1.0,
-    relation: bool = True,
+    relation: Callable[..., nn.Module] | None = Fusion,
     window: Callable[..., nn.Module] | None = Local,
     width: int = 9,
     nearest: bool = True,
@@ -58,7 +72,7 @@ def vnait(
     scale: bool = True,
 ) -> Method:
     """`vnait` with one thing changed."""
-    inputs: nn.Module = Fusion(dim=size.dim) if relation else Add()
+    inputs = Add() if relation is None else relation(dim=size.dim)
     views: list[nn.Module] = [] if window is None else [window(dim=size.dim, width=width, dropout=0 if always else 0.1)]
     views += [Nearest(dim=size.dim, dropout=0 if always else 0.4)] if nearest else []
     return Method(
@@ -67,6 +81,17 @@ def vnait(
         inputs=Neighbours(inputs, views) if views else inputs,
         scale=LogLength(mean_length=size.mean_length) if scale else None,
     )
+
+
+def random_floats(size: Size) -> Method:
+    """S drawn anew for every training text: sorted random numbers of [0, 100), in place of the jitter; 100 i/n in evaluation."""
+    span = Randomized(Span(source="uniform"), limit=int(SPAN), draw="floats")
+    return vnait(size, span=span, jitter=0)
+
+
+def table(size: Size) -> Method:
+    """x = e + P[i], with as many rows as `vnait` has parameters for; longer texts are refused."""
+    return Method(coordinates=Index(), encoding=Table(dim=size.dim, max_length=parameters(vnait(size)) // size.dim))
 
 
 ARMS: dict[str, Callable[[Size], Method]] = {
@@ -81,7 +106,7 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "16 anchors an end": lambda size: vnait(size, features=[Fourier(), Anchors(count=16), Centre()]),
     "no centre": lambda size: vnait(size, features=[Fourier(), Anchors()]),
     "s starting quietly": lambda size: vnait(size, start=None),
-    "no relation": lambda size: vnait(size, relation=False),
+    "no relation": lambda size: vnait(size, relation=None),
     "no window": lambda size: vnait(size, window=None),
     "window of 17": lambda size: vnait(size, width=17),
     "window starting flat": lambda size: vnait(size, window=Flat),
@@ -89,6 +114,10 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "no neighbours": lambda size: vnait(size, window=None, nearest=False),
     "neighbours always told": lambda size: vnait(size, always=True),
     "no log length": lambda size: vnait(size, scale=False),
+    "S of sorted random floats": random_floats,
+    "relation without s": lambda size: vnait(size, relation=Unplaced),
+    "e + s alone": lambda size: vnait(size, relation=None, window=None, nearest=False, scale=False),
+    "a table of as many parameters": table,
 }
 
 
@@ -96,20 +125,47 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--sets", help="of few labels, in place of tasks")
+    parser.add_argument("--shots", default="16")
     parser.add_argument("--arms", default=",".join(ARMS))
     parser.add_argument("--jobs", type=int)
     options = parser.parse_args()
     for name, make in ARMS.items():
         METHODS[name] = Recipe(make=make, formula=f"ablation: {name}", source="studies/ablation.py")
+    if options.sets:
+        on_few_labels(options)
+    else:
+        on_tasks(options)
+
+
+def on_tasks(options: argparse.Namespace) -> None:
     suites.run_suite(
         methods=tuple(options.arms.split(",")),
         tasks=tuple(options.tasks.split(",")),
         seeds=range(options.seeds),
         setting=suites.Setting(),
-        path=PATH,
+        path=RECORDS / "ablation" / "records.jsonl",
         jobs=options.jobs,
         watch=lambda done, total, record: print(f"{done} of {total}", flush=True),
     )
+
+
+def on_few_labels(options: argparse.Namespace) -> None:
+    """In this process: another one would not know the arms."""
+    for name in options.sets.split(","):
+        plan = few_labels.plan_of(
+            name,
+            os.environ["VNAIT_DATA"],
+            options.arms.split(","),
+            [int(count) for count in options.shots.split(",")],
+            range(options.seeds),
+            few_labels.RUN,
+        )
+        run_cells(
+            replace(plan, test=None),
+            RECORDS / "ablation_few_labels" / name / "records.jsonl",
+            watch=lambda done, total, record, name=name: print(f"{name}: {done} of {total}", flush=True),
+        )
 
 
 if __name__ == "__main__":

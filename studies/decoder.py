@@ -10,23 +10,17 @@ Records go to studies/records/decoder; what is there is not run again.
 import argparse
 import itertools
 import os
-import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import Generator, Tensor
 
 from vnait import VnaitConfig, VnaitForCausalLM
-from vnait import record as records
-from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import seed_weights
-from vnait.record import Record
-from vnait.suites.cells import Budget, run_cells
-from vnait.threads import one_thread
+from vnait.suites.cells import Budget, Suite
 
 PATH = Path(__file__).parent / "records" / "decoder" / "records.jsonl"
 # Running, saturating and share of the prefix (SPEC section 3); then the field's.
@@ -57,6 +51,7 @@ class Corpus:
     train: Tensor = field(repr=False)
     test: Tensor = field(repr=False)
     words: int
+    asks: str = "what comes next?"
 
 
 def corpus(folder: Path) -> Corpus:
@@ -69,36 +64,12 @@ def corpus(folder: Path) -> Corpus:
     return Corpus(train_ids, test_ids, len(number) + 2)
 
 
-def key(method: str, text: str, seed: int, setting: Setting) -> str:
-    return records.key_of("decoder", method, METHODS[method].formula, text, seed, asdict(setting))
+def fit(method: str, read: Corpus, seeds: Sequence[int], setting: Setting) -> list[VnaitForCausalLM]:
+    """One after the other: at this size nothing is gained by training them at once."""
+    return [fit_one(method, read, seed, setting) for seed in seeds]
 
 
-def run_cell(
-    method: str, recipe: Recipe, text: str, folder: Path, seeds: Sequence[int], *, setting: Setting
-) -> list[Record]:
-    METHODS.setdefault(method, recipe)
-    with one_thread():
-        read = corpus(folder)
-        return [_record(method, text, read, seed, setting) for seed in seeds]
-
-
-def _record(method: str, text: str, read: Corpus, seed: int, setting: Setting) -> Record:
-    started = time.perf_counter()
-    model = fit(method, read, seed, setting)
-    seconds = time.perf_counter() - started
-    return Record.now(
-        key=key(method, text, seed, setting),
-        method=method,
-        seed=seed,
-        run=asdict(setting),
-        data={"name": text, "trained": TRAINED, "read": READ, "words": read.words},
-        metrics=perplexities(model, read.test, setting.windows),
-        parameters=parameters(model.model.method),
-        seconds=seconds,
-    )
-
-
-def fit(method: str, read: Corpus, seed: int, setting: Setting) -> VnaitForCausalLM:
+def fit_one(method: str, read: Corpus, seed: int, setting: Setting) -> VnaitForCausalLM:
     """What two methods share starts equal, and both read the same windows."""
     model = VnaitForCausalLM(
         VnaitConfig(
@@ -131,13 +102,13 @@ def fit(method: str, read: Corpus, seed: int, setting: Setting) -> VnaitForCausa
 
 
 @torch.no_grad()
-def perplexities(model: VnaitForCausalLM, test: Tensor, windows: int) -> dict[str, float]:
+def perplexities(model: VnaitForCausalLM, read: Corpus, setting: Setting, random: Generator) -> dict[str, float]:
     """exp of the mean loss of the tokens between two edges: in windows of READ tokens, and (`fresh`) in windows of TRAINED.
 
     The first token of a fresh window has nothing before it, and counts in neither.
     """
-    rows = min(windows, len(test) // READ)
-    ids = test[: rows * READ].reshape(rows, READ)
+    rows = min(setting.windows, len(read.test) // READ)
+    ids = read.test[: rows * READ].reshape(rows, READ)
     far = torch.cat([_losses(model, part) for part in ids.split(2)])
     fresh = torch.cat([_losses(model, part) for part in ids.reshape(-1, TRAINED).split(16)]).reshape(rows, READ)
     counted = torch.arange(READ) % TRAINED > 0
@@ -157,6 +128,10 @@ def _losses(model: VnaitForCausalLM, ids: Tensor) -> Tensor:
     return torch.nn.functional.pad(losses.reshape(len(ids), -1), (1, 0))
 
 
+def facts(read: Corpus) -> dict[str, int]:
+    return {"trained": TRAINED, "read": READ, "words": read.words}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--texts", default="tinyshakespeare,wikitext2")
@@ -167,15 +142,12 @@ def main() -> None:
     data = os.environ.get("VNAIT_DATA")
     if data is None:
         parser.error("VNAIT_DATA is not set; set it to a folder with a folder a text (train.txt and test.txt).")
-    texts = {name: Path(data) / name for name in options.texts.split(",")}
-    setting = Setting()
-    run_cells(
-        partial(run_cell, setting=setting),
-        partial(key, setting=setting),
+    texts = {name: corpus(Path(data) / name) for name in options.texts.split(",")}
+    Suite(name="decoder", tasks=texts, fit=fit, scores=perplexities, facts=facts).run(
         methods=tuple(options.methods.split(",")),
         tasks=tuple(texts),
-        known=texts,
         seeds=range(options.seeds),
+        setting=Setting(),
         path=PATH,
         jobs=options.jobs,
         watch=lambda done, total, record: print(f"{done} of {total}", flush=True),

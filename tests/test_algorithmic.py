@@ -193,48 +193,47 @@ def test_what_follows_the_end_does_not_count() -> None:
 
 
 def test_a_text_is_followed_by_a_blank_an_answer() -> None:
-    ids, labels = asked("odds_first", (torch.tensor([[1, 0, 1]]), torch.tensor([[0, 1, 1]])))
+    ids, labels = asked(ALGORITHMS["odds_first"], (torch.tensor([[1, 0, 1]]), torch.tensor([[0, 1, 1]])))
     assert ids.tolist() == [[2, 1, 2, 3, 3, 3]]
     assert labels.tolist() == [[-100, -100, -100, 0, 1, 1]]
-    for name, about in ALGORITHMS.items():
-        ids, labels = asked(name, about.make(50, 9, Generator()))
+    for about in ALGORITHMS.values():
+        ids, labels = asked(about, about.make(50, 9, Generator()))
         assert ids.min() >= 1 and int(ids.max()) == about.symbols + 1
         assert (labels != UNASKED).sum() == 50 * about.answers(9)
 
 
 def test_the_model_has_the_papers_depth_and_width() -> None:
-    config = new_model("learned", "duplicate_string", 0, Setting()).config
+    config = new_model("learned", ALGORITHMS["duplicate_string"], 0, Setting()).config
     assert (config.num_hidden_layers, config.hidden_size) == (5, 64)
     assert config.max_length == 1500 and config.mean_length == 61.5
 
 
 def test_a_score_is_the_share_of_answers_that_count() -> None:
     """A model that always says 0: right at every 0 before END, and nowhere else that counts."""
-    model = fit("none", "stack_manipulation", [0], TINY)[0]
+    model = fit("none", ALGORITHMS["stack_manipulation"], [0], TINY)[0]
     with torch.no_grad():
         model.classifier.weight.zero_()
         model.classifier.bias.copy_(torch.tensor([1.0, 0.0, 0.0]))
-    found = algorithmic.score(model, "stack_manipulation", 12, 1300, Generator().manual_seed(1))
+    found = algorithmic.score(model, ALGORITHMS["stack_manipulation"], 12, 1300, Generator().manual_seed(1))
     texts, _ = ALGORITHMS["stack_manipulation"].make(100, 12, Generator().manual_seed(1))
     stacks = [stack_of(text) for text in texts.tolist()]
     assert found == pytest.approx(sum(row.count(0) for row in stacks) / sum(len(row) + 1 for row in stacks))
 
 
 def test_a_method_that_refuses_a_length_has_no_score() -> None:
-    model = fit("learned", "parity_check", [0], TINY)[0]
-    assert algorithmic.score(model, "parity_check", 501, 8, Generator()) == 0
-    assert algorithmic.score(model, "duplicate_string", 501, 8, Generator()) == 0
+    model = fit("learned", ALGORITHMS["parity_check"], [0], TINY)[0]
+    assert algorithmic.score(model, ALGORITHMS["parity_check"], 501, 8, Generator()) == 0
+    assert algorithmic.score(model, ALGORITHMS["duplicate_string"], 501, 8, Generator()) == 0
 
 
 def test_a_suite_resumes_and_a_task_comes_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vnait.suites.algorithmic.ALGORITHMS", tasks := dict(ALGORITHMS))
     path = tmp_path / "new" / "records.jsonl"
     options = {"methods": ["none", "learned"], "setting": TINY, "path": path, "jobs": 1}
     first = run_suite(tasks=["parity_check"], seeds=[0], **options)
     assert [record.method for record in first] == ["none", "learned"]
     assert all(set(record.metrics) == {f"accuracy_{length}" for length in LENGTHS} for record in first)
     assert first[0].data == {"name": "parity_check", "level": "regular", "chance": 0.5, "trained": [1, 40]}
-    tasks["other"] = replace(ALGORITHMS["even_pairs"], asks="the same, by another name")
+    monkeypatch.setitem(ALGORITHMS, "other", replace(ALGORITHMS["even_pairs"], asks="the same, by another name"))
     seen = []
     both = run_suite(
         tasks=["parity_check", "other"],
@@ -265,7 +264,7 @@ def test_a_task_is_registered_by_name() -> None:
 
 def test_a_seed_decides_a_training_whatever_stands_beside_it() -> None:
     def weights(seeds: list[int]) -> list[dict]:
-        return [model.state_dict() for model in fit("vnait", "bucket_sort", seeds, TINY)]
+        return [model.state_dict() for model in fit("vnait", ALGORITHMS["bucket_sort"], seeds, TINY)]
 
     one, other = weights([0, 1])
     (alone,) = weights([1])

@@ -151,7 +151,7 @@ def test_every_token_is_known_and_occurs_and_tables_are_long_enough(name: str) -
 
 def test_a_question_is_followed_by_its_answer_which_alone_is_asked() -> None:
     """Three digits stand for 1 to 10, + for 11; 12 and 13 end a question and an answer."""
-    ids, labels = asked("addition", 40, 3, Generator().manual_seed(0))
+    ids, labels = asked(QUESTIONS["addition"], 40, 3, Generator().manual_seed(0))
     assert {len(row[row > 0]) for row in ids} > {9 + 2}  # some shorter than others, and padded
     for row, wanted in zip(ids.tolist(), labels.tolist(), strict=True):
         middle, end = row.index(12), row.index(13)
@@ -166,13 +166,15 @@ def _split(row: list[int], at: int) -> tuple[list[int], list[int]]:
 
 
 def test_texts_of_several_seeds_are_padded_to_one_width() -> None:
-    steps = list(in_bulk(lambda *given: asked("pcfg", *given), shortest=1, longest=4, seeds=(0, 1), steps=6, batch=3))
+    steps = list(
+        in_bulk(lambda *given: asked(QUESTIONS["pcfg"], *given), shortest=1, longest=4, seeds=(0, 1), steps=6, batch=3)
+    )
     for ids, labels in steps:
         assert ids.shape == labels.shape and ids.shape[:2] == (2, 3)
         assert ((ids == 0) <= (labels == UNASKED)).all()
     alone = [ids[1] for ids, _ in steps]
     for (ids, _), own in zip(
-        in_bulk(lambda *given: asked("pcfg", *given), shortest=1, longest=4, seeds=(1,), steps=6, batch=3),
+        in_bulk(lambda *given: asked(QUESTIONS["pcfg"], *given), shortest=1, longest=4, seeds=(1,), steps=6, batch=3),
         alone,
         strict=True,
     ):
@@ -183,9 +185,10 @@ def test_texts_of_several_seeds_are_padded_to_one_width() -> None:
 @pytest.mark.parametrize("method", ["vnait-causal", "rope"])
 def test_a_score_is_the_share_of_answers_that_greedy_decoding_writes(method: str) -> None:
     """A model half trained: right on some questions, wrong on others."""
-    model = fit(method, "parity", [0], Setting(steps=60, learning_rate=5e-3, warmup=5, num_hidden_layers=1))[0]
-    found = score(model, "parity", 6, 30, Generator().manual_seed(1))
-    ids, _ = asked("parity", 30, 6, Generator().manual_seed(1))
+    setting = Setting(steps=60, learning_rate=5e-3, warmup=5, num_hidden_layers=1)
+    model = fit(method, QUESTIONS["parity"], [0], setting)[0]
+    found = score(model, QUESTIONS["parity"], 6, 30, Generator().manual_seed(1))
+    ids, _ = asked(QUESTIONS["parity"], 30, 6, Generator().manual_seed(1))
     written = model.generate(ids[:, :7], max_new_tokens=2, do_sample=False)
     right = (written == ids).all(-1)
     assert 0 < right.sum() < 30
@@ -194,8 +197,8 @@ def test_a_score_is_the_share_of_answers_that_greedy_decoding_writes(method: str
 
 def test_a_method_that_refuses_a_length_has_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "MOST", 20)
-    model = fit("learned", "parity", [0], Setting(steps=1, num_hidden_layers=1))[0]
-    assert score(model, "parity", 40, 2, Generator()) == 0
+    model = fit("learned", QUESTIONS["parity"], [0], Setting(steps=1, num_hidden_layers=1))[0]
+    assert score(model, QUESTIONS["parity"], 40, 2, Generator()) == 0
 
 
 def record_of(method: str, task: str, seed: int, near: float, far: float) -> Record:
@@ -263,4 +266,4 @@ def test_a_suite_resumes(tmp_path: Path) -> None:
     first = decoding.run_suite(seeds=[0], **options)
     both = decoding.run_suite(seeds=[0, 1], **options)
     assert [one.seed for one in both] == [0, 1] and both[0].key == first[0].key
-    assert first[0].data["lengths"] == list(lengths_of("parity").values()) == [20, 24, 28, 32, 36, 40]
+    assert first[0].data["lengths"] == list(lengths_of(QUESTIONS["parity"]).values()) == [20, 24, 28, 32, 36, 40]

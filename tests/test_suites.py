@@ -86,13 +86,12 @@ def test_marks_stand_everywhere() -> None:
 
 
 def test_a_suite_resumes_and_a_task_comes_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vnait.suites.length.TASKS", tasks := dict(TASKS))
     path = tmp_path / "new" / "records.jsonl"
     options = {"methods": ["none", "learned"], "setting": TINY, "path": path, "jobs": 1}
     first = run_suite(tasks=["half"], seeds=[0], **options)
     assert [record.method for record in first] == ["none", "learned"]
     assert all(set(record.metrics) == {f"accuracy_{length}" for length in LENGTHS} for record in first)
-    tasks["reversed"] = replace(TASKS["half"], asks="the same, by another name")
+    monkeypatch.setitem(TASKS, "reversed", replace(TASKS["half"], asks="the same, by another name"))
     seen = []
     both = run_suite(
         tasks=["half", "reversed"], seeds=[0], watch=lambda done, total, record: seen.append((done, total)), **options
@@ -117,7 +116,7 @@ def test_a_task_is_registered_by_name() -> None:
 
 
 def test_a_seed_decides_a_training() -> None:
-    one, other, third = (fit("vnait", "half", [seed], TINY)[0].state_dict() for seed in (0, 0, 1))
+    one, other, third = (fit("vnait", TASKS["half"], [seed], TINY)[0].state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert not all(torch.equal(one[name], third[name]) for name in one)
 

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from vnait import lexicon as lexicons
 from vnait import record as records
@@ -107,9 +108,10 @@ class Plan:
         ]
 
     def key(self, cell: Cell) -> str:
-        """The fingerprint of everything that decides a cell's result."""
-        run = asdict(replace(self.run, seed=cell.seed)) if cell.method in METHODS else {"strength": STRENGTH}
-        run.pop("method", None)
+        """The fingerprint of everything that decides a cell's result; a method whose formula changes is another one."""
+        run: dict[str, Any] = {"strength": STRENGTH}
+        if cell.method in METHODS:
+            run = asdict(replace(self.run, seed=cell.seed)) | {"method": METHODS[cell.method].formula}
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else _stamp(self.vectors)
         return records.key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)

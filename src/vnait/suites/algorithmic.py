@@ -7,32 +7,24 @@ at six, evenly spread.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Generator, Tensor
 
-from vnait import record as records
-from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import VnaitConfig, VnaitForTokenClassification, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
 from vnait.suites.algorithms import ALGORITHMS, Algorithm, Texts
-from vnait.suites.cells import UNASKED, Budget, Watch, by_method_and_task, run_cells, trained
-from vnait.threads import one_thread
+from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, trained
 
 TRAINED = 40
 LENGTHS = (40, 60, 120, 200, 300, 400, 500)
 FAR = LENGTHS[1:]  # their mean, 263, is about the 270.5 of 41 ... 500
 AHEAD = 0.12  # what the claim asks over the best non-randomized method
-SEEDS = 3  # from how many on it is judged
-TESTS_FROM = 1_000_000  # seeds of test texts; training's are below
 FEWEST_TEXTS = 8
 PAIRS = 4_000_000  # of tokens at a time in a test: a bias of long texts is large
 
@@ -61,121 +53,75 @@ class Setting(Budget):
 QUICK = Setting(steps=80, tests=16)
 
 
-def run_suite(
-    *,
-    methods: Sequence[str],
-    tasks: Sequence[str],
-    seeds: Sequence[int],
-    setting: Setting,
-    path: str | Path,
-    jobs: int | None = None,
-    watch: Watch = lambda done, total, record: None,
-) -> list[Record]:
-    """Every method on every task with every seed; what `path` holds already is not run again."""
-    return run_cells(
-        partial(run_cell, setting=setting),
-        partial(key, setting=setting),
-        methods=methods,
-        tasks=tasks,
-        known=ALGORITHMS,
-        seeds=seeds,
-        path=path,
-        jobs=jobs,
-        watch=watch,
-    )
-
-
-def key(method: str, task: str, seed: int, setting: Setting) -> str:
-    """The fingerprint of everything that decides a cell; a method whose formula changes is another one."""
-    return records.key_of(
-        "algorithmic", method, METHODS[method].formula, task, ALGORITHMS[task].asks, seed, asdict(setting)
-    )
-
-
-def run_cell(
-    method: str, recipe: Recipe, task: str, about: Algorithm, seeds: Sequence[int], *, setting: Setting
-) -> list[Record]:
-    """Train one method on one task with several seeds at once, and test each at every length; on one core."""
-    METHODS.setdefault(method, recipe)
-    ALGORITHMS.setdefault(task, about)
-    with one_thread():
-        started = time.perf_counter()
-        models = fit(method, task, seeds, setting)
-        seconds = (time.perf_counter() - started) / len(seeds)
-        return [_record(model, method, task, seed, setting, seconds) for model, seed in zip(models, seeds, strict=True)]
-
-
-def _record(
-    model: VnaitForTokenClassification, method: str, task: str, seed: int, setting: Setting, seconds: float
-) -> Record:
-    random, about = Generator().manual_seed(TESTS_FROM + seed), ALGORITHMS[task]
-    return Record.now(
-        key=key(method, task, seed, setting),
-        method=method,
-        seed=seed,
-        run=asdict(setting),
-        data={"name": task, "level": about.level, "chance": about.chance, "trained": [1, TRAINED]},
-        metrics={f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS},
-        parameters=parameters(model.model.method),
-        seconds=seconds,
-    )
-
-
-def fit(method: str, task: str, seeds: Sequence[int], setting: Setting) -> list[VnaitForTokenClassification]:
+def fit(method: str, task: Algorithm, seeds: Sequence[int], setting: Setting) -> list[VnaitForTokenClassification]:
     """A trained model a seed, which decides its starting weights and its texts."""
     models = [new_model(method, task, seed, setting) for seed in seeds]
 
     def make(count: int, length: int, random: Generator) -> tuple[Tensor, Tensor]:
-        return asked(task, ALGORITHMS[task].make(count, length, random))
+        return asked(task, task.make(count, length, random))
 
     return trained(models, make, shortest=1, longest=TRAINED, seeds=seeds, budget=setting)
 
 
-def new_model(method: str, task: str, seed: int, setting: Setting) -> VnaitForTokenClassification:
+def new_model(method: str, task: Algorithm, seed: int, setting: Setting) -> VnaitForTokenClassification:
     """An untrained model; what two methods share starts equal. A method with a table has a row for every place of the longest test."""
-    about = ALGORITHMS[task]
     model = VnaitForTokenClassification(
         VnaitConfig(
             method=method,
-            vocab_size=about.symbols + 2,  # padding, which no text here has, and the blank
+            vocab_size=task.symbols + 2,  # padding, which no text here has, and the blank
             hidden_size=setting.hidden_size,
             intermediate_size=setting.intermediate_size,
             num_hidden_layers=setting.num_hidden_layers,
             num_attention_heads=setting.num_attention_heads,
-            max_length=max(LENGTHS) + about.answers(max(LENGTHS)),
-            mean_length=sum(length + about.answers(length) for length in range(1, TRAINED + 1)) / TRAINED,
+            max_length=max(LENGTHS) + task.answers(max(LENGTHS)),
+            mean_length=sum(length + task.answers(length) for length in range(1, TRAINED + 1)) / TRAINED,
             dropout=0.0,
-            num_labels=about.classes,
+            num_labels=task.classes,
         )
     ).train()
     seed_weights(model, seed)
     return model
 
 
-def asked(task: str, texts: Texts) -> tuple[Int[Tensor, "N TA"], Int[Tensor, "N TA"]]:
+def asked(task: Algorithm, texts: Texts) -> tuple[Int[Tensor, "N TA"], Int[Tensor, "N TA"]]:
     """ids, which count symbols from 1 and end in a blank an answer, and labels: the answers at the blanks, `UNASKED` elsewhere.
 
-    >>> [part.tolist() for part in asked("parity_check", (torch.tensor([[1, 0]]), torch.tensor([[1]])))]
+    >>> [part.tolist() for part in asked(ALGORITHMS["parity_check"], (torch.tensor([[1, 0]]), torch.tensor([[1]])))]
     [[[2, 1, 3]], [[-100, -100, 1]]]
     """
     text, answers = texts
-    blanks = torch.full_like(answers, ALGORITHMS[task].symbols + 1)
+    blanks = torch.full_like(answers, task.symbols + 1)
     return torch.cat([text + 1, blanks], 1), torch.cat([torch.full_like(text, UNASKED), answers], 1)
 
 
+def scores(
+    model: VnaitForTokenClassification, task: Algorithm, setting: Setting, random: Generator
+) -> dict[str, float]:
+    """The share of right answers to new texts, at every length."""
+    return {f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS}
+
+
 @torch.no_grad()
-def score(model: VnaitForTokenClassification, task: str, length: int, tests: int, random: Generator) -> float:
+def score(model: VnaitForTokenClassification, task: Algorithm, length: int, tests: int, random: Generator) -> float:
     """The share of right answers among those that count, in new texts with about `tests` of them; 0 where the method refuses the length."""
-    about = ALGORITHMS[task]
-    texts = about.make(max(FEWEST_TEXTS, tests // about.answers(length)), length, random)
+    texts = task.make(max(FEWEST_TEXTS, tests // task.answers(length)), length, random)
     ids, _ = asked(task, texts)
-    answers, counted = texts[1], about.counted(texts[1])
+    answers, counted = texts[1], task.counted(texts[1])
     some = max(1, PAIRS // ids.shape[1] ** 2)
     try:
         found = torch.cat([model(part).logits[:, -answers.shape[1] :].argmax(-1) for part in ids.split(some)])
     except ValueError:
         return 0.0
     return float((found == answers)[counted].float().mean())
+
+
+def facts(task: Algorithm) -> dict[str, Any]:
+    """What a record says of a task."""
+    return {"level": task.level, "chance": task.chance, "trained": [1, TRAINED]}
+
+
+SUITE = Suite(name="algorithmic", tasks=ALGORITHMS, fit=fit, scores=scores, facts=facts)
+run_suite = SUITE.run
 
 
 def summary(found: Sequence[Record]) -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
-"""What suites of generated tasks share: a grid of cells that resumes, and training texts made in bulk."""
+"""What suites of tasks share: `Suite`, a grid of cells that resumes, and training texts made in bulk."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,14 +16,17 @@ from torch.nn.utils.rnn import pad_sequence
 
 from vnait import record as records
 from vnait.errors import InputError
-from vnait.methods import METHODS
+from vnait.methods import METHODS, Recipe, parameters
 from vnait.record import Record
 from vnait.suites.together import train_together
+from vnait.threads import one_thread
 
 Watch = Callable[[int, int, Record | None], None]
 Make = Callable[[int, int, Generator], tuple[Tensor, Tensor]]
 Model = TypeVar("Model", bound=nn.Module)
 UNASKED = -100  # the label of a token that no loss counts; transformers' number
+SEEDS = 3  # from how many on a claim is judged
+TESTS_FROM = 1_000_000  # seeds of test texts; training's are below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,40 +40,87 @@ class Budget:
     weight_decay: float
 
 
-def run_cells(
-    run: Callable[..., list[Record]],
-    key: Callable[[str, str, int], str],
-    *,
-    methods: Sequence[str],
-    tasks: Sequence[str],
-    known: dict[str, Any],
-    seeds: Sequence[int],
-    path: str | Path,
-    jobs: int | None,
-    watch: Watch,
-) -> list[Record]:
-    """Every method on every task with every seed, the seeds of a method and task at once; what `path` holds already is not run again.
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """Tasks with one budget for every method; a method on a task with a seed is a cell, and its `Record` the result.
 
-    `run(method, recipe, task, its entry in `known`, seeds)` gives a record a seed. It may run in another process, which knows only what
-    the library itself registers: hence recipe and entry.
+    tasks    by name; each says what it `asks`
+    fit      (method, task, seeds, setting) -> a trained model a seed, which decides its starting weights and its texts
+    scores   (model, task, setting, generator of new texts) -> the metrics of a record
+    facts    (task) -> what a record says of its data
     """
-    from joblib import Parallel, delayed
 
-    check("method", methods, METHODS)
-    check("task", tasks, known)
-    cells = {key(method, task, seed): (method, task, seed) for seed in seeds for task in tasks for method in methods}
+    name: str
+    tasks: dict[str, Any]
+    fit: Callable[[str, Any, Sequence[int], Any], list[Any]]
+    scores: Callable[[Any, Any, Any, Generator], dict[str, float]]
+    facts: Callable[[Any], dict[str, Any]]
 
-    def results(left: list[tuple[str, str, int]]) -> Iterator[Record]:
-        groups: dict[tuple[str, str], list[int]] = {}
-        for method, task, seed in left:
-            groups.setdefault((method, task), []).append(seed)
-        workers = max(min(jobs or os.cpu_count() or 1, len(groups)), 1)
-        found = Parallel(n_jobs=workers, return_as="generator_unordered")(
-            delayed(run)(method, METHODS[method], task, known[task], own) for (method, task), own in groups.items()
-        )
-        return chain.from_iterable(found)
+    def run(
+        self,
+        *,
+        methods: Sequence[str],
+        tasks: Sequence[str],
+        seeds: Sequence[int],
+        setting: Budget,
+        path: str | Path,
+        jobs: int | None = None,
+        watch: Watch = lambda done, total, record: None,
+    ) -> list[Record]:
+        """Every method on every task with every seed, the seeds of both at once; what `path` holds already is not run again."""
+        from joblib import Parallel, delayed
 
-    return records.resumed(path, cells, results, watch)
+        check("method", methods, METHODS)
+        check("task", tasks, self.tasks)
+        cells = {
+            self.key(method, task, seed, setting): (method, task, seed)
+            for seed in seeds
+            for task in tasks
+            for method in methods
+        }
+
+        def results(left: list[tuple[str, str, int]]) -> Iterator[Record]:
+            groups: dict[tuple[str, str], list[int]] = {}
+            for method, task, seed in left:
+                groups.setdefault((method, task), []).append(seed)
+            workers = max(min(jobs or os.cpu_count() or 1, len(groups)), 1)
+            found = Parallel(n_jobs=workers, return_as="generator_unordered")(
+                delayed(self.cell)(method, METHODS[method], task, own, setting)
+                for (method, task), own in groups.items()
+            )
+            return chain.from_iterable(found)
+
+        return records.resumed(path, cells, results, watch)
+
+    def key(self, method: str, task: str, seed: int, setting: Budget) -> str:
+        """The fingerprint of everything that decides a cell; a method whose formula changes is another one."""
+        formula, asks = METHODS[method].formula, self.tasks[task].asks
+        return records.key_of(self.name, method, formula, task, asks, seed, asdict(setting))
+
+    def cell(self, method: str, recipe: Recipe, task: str, seeds: Sequence[int], setting: Budget) -> list[Record]:
+        """Train one method on one task with several seeds at once, and test each; on one core.
+
+        It may run in another process, which knows only what the library itself registers: hence the recipe.
+        """
+        METHODS.setdefault(method, recipe)
+        about = self.tasks[task]
+        with one_thread():
+            started = time.perf_counter()
+            models = self.fit(method, about, seeds, setting)
+            seconds = (time.perf_counter() - started) / len(seeds)
+            return [
+                Record.now(
+                    key=self.key(method, task, seed, setting),
+                    method=method,
+                    seed=seed,
+                    run=asdict(setting),
+                    data={"name": task, **self.facts(about)},
+                    metrics=self.scores(model, about, setting, Generator().manual_seed(TESTS_FROM + seed)),
+                    parameters=parameters(model.model.method),
+                    seconds=seconds,
+                )
+                for model, seed in zip(models, seeds, strict=True)
+            ]
 
 
 def trained(

@@ -6,11 +6,9 @@ reciprocal rank over tasks. What greedy decoding writes is read off one pass: it
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,19 +17,14 @@ from scipy.stats import rankdata
 from torch import Generator, Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from vnait import record as records
-from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import VnaitConfig, VnaitForCausalLM, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
-from vnait.suites.cells import UNASKED, Budget, Watch, by_method_and_task, run_cells, trained
+from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, trained
 from vnait.suites.questions import QUESTIONS, Question
-from vnait.threads import one_thread
 
 NEAR, FAR = 50, (60, 70, 80, 90, 100)  # lengths, in % of a task's longest; trained up to the first
 MOST = 256  # tokens of a question with its answer and both ends, in any task
-SEEDS = 3  # from how many on the claim is judged
-TESTS_FROM = 1_000_000  # seeds of test texts; training's are below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,96 +46,34 @@ class Setting(Budget):
 QUICK = Setting(steps=80, tests=20)
 
 
-def run_suite(
-    *,
-    methods: Sequence[str],
-    tasks: Sequence[str],
-    seeds: Sequence[int],
-    setting: Setting,
-    path: str | Path,
-    jobs: int | None = None,
-    watch: Watch = lambda done, total, record: None,
-) -> list[Record]:
-    """Every method on every task with every seed; what `path` holds already is not run again."""
-    return run_cells(
-        partial(run_cell, setting=setting),
-        partial(key, setting=setting),
-        methods=methods,
-        tasks=tasks,
-        known=QUESTIONS,
-        seeds=seeds,
-        path=path,
-        jobs=jobs,
-        watch=watch,
-    )
-
-
-def key(method: str, task: str, seed: int, setting: Setting) -> str:
-    """The fingerprint of everything that decides a cell; a method whose formula changes is another one."""
-    return records.key_of(
-        "decoding", method, METHODS[method].formula, task, QUESTIONS[task].asks, seed, asdict(setting)
-    )
-
-
-def run_cell(
-    method: str, recipe: Recipe, task: str, about: Question, seeds: Sequence[int], *, setting: Setting
-) -> list[Record]:
-    """Train one method on one task with several seeds at once, and test each at every length; on one core."""
-    METHODS.setdefault(method, recipe)
-    QUESTIONS.setdefault(task, about)
-    with one_thread():
-        started = time.perf_counter()
-        models = fit(method, task, seeds, setting)
-        seconds = (time.perf_counter() - started) / len(seeds)
-        return [_record(model, method, task, seed, setting, seconds) for model, seed in zip(models, seeds, strict=True)]
-
-
-def _record(model: VnaitForCausalLM, method: str, task: str, seed: int, setting: Setting, seconds: float) -> Record:
-    random, lengths = Generator().manual_seed(TESTS_FROM + seed), lengths_of(task)
-    return Record.now(
-        key=key(method, task, seed, setting),
-        method=method,
-        seed=seed,
-        run=asdict(setting),
-        data={"name": task, "counts": QUESTIONS[task].counts, "lengths": list(lengths.values())},
-        metrics={
-            f"exact_{share}": score(model, task, length, setting.tests, random) for share, length in lengths.items()
-        },
-        parameters=parameters(model.model.method),
-        seconds=seconds,
-    )
-
-
-def lengths_of(task: str) -> dict[int, int]:
+def lengths_of(task: Question) -> dict[int, int]:
     """The lengths tested, by their share of the longest in %; the first is the longest trained on.
 
-    >>> lengths_of("scan")
+    >>> lengths_of(QUESTIONS["scan"])
     {50: 24, 60: 28, 70: 33, 80: 38, 90: 43, 100: 48}
     """
-    return {share: QUESTIONS[task].longest * share // 100 for share in (NEAR, *FAR)}
+    return {share: task.longest * share // 100 for share in (NEAR, *FAR)}
 
 
-def fit(method: str, task: str, seeds: Sequence[int], setting: Setting) -> list[VnaitForCausalLM]:
+def fit(method: str, task: Question, seeds: Sequence[int], setting: Setting) -> list[VnaitForCausalLM]:
     """A trained decoder a seed, which decides its starting weights and its texts."""
     models = [new_model(method, task, seed, setting) for seed in seeds]
-    about = QUESTIONS[task]
     return trained(
         models,
         partial(asked, task),
-        shortest=about.shortest,
+        shortest=task.shortest,
         longest=lengths_of(task)[NEAR],
         seeds=seeds,
         budget=setting,
     )
 
 
-def new_model(method: str, task: str, seed: int, setting: Setting) -> VnaitForCausalLM:
+def new_model(method: str, task: Question, seed: int, setting: Setting) -> VnaitForCausalLM:
     """An untrained decoder; what two methods share starts equal. A method with a table has a row for every place there may be."""
-    about = QUESTIONS[task]
     model = VnaitForCausalLM(
         VnaitConfig(
             method=method,
-            vocab_size=len(about.tokens) + 3,  # padding, the end of a question, and of an answer
+            vocab_size=len(task.tokens) + 3,  # padding, the end of a question, and of an answer
             hidden_size=setting.hidden_size,
             intermediate_size=setting.intermediate_size,
             num_hidden_layers=setting.num_hidden_layers,
@@ -156,31 +87,37 @@ def new_model(method: str, task: str, seed: int, setting: Setting) -> VnaitForCa
     return model
 
 
-def mean_length(task: str) -> float:
+def mean_length(task: Question) -> float:
     """Of training texts in tokens, over 20 of each length."""
-    lengths = range(QUESTIONS[task].shortest, lengths_of(task)[NEAR] + 1)
+    lengths = range(task.shortest, lengths_of(task)[NEAR] + 1)
     sizes = [
-        len(one) + len(two) + 2
-        for length in lengths
-        for one, two in QUESTIONS[task].make(20, length, Generator().manual_seed(0))
+        len(one) + len(two) + 2 for length in lengths for one, two in task.make(20, length, Generator().manual_seed(0))
     ]
     return sum(sizes) / len(sizes)
 
 
-def asked(task: str, count: int, length: int, random: Generator) -> tuple[Int[Tensor, "N T"], Int[Tensor, "N T"]]:
+def asked(task: Question, count: int, length: int, random: Generator) -> tuple[Int[Tensor, "N T"], Int[Tensor, "N T"]]:
     """ids: a question, its end, the answer, its end, then padding; labels: the answer and its end, `UNASKED` elsewhere."""
-    number = {token: i for i, token in enumerate(QUESTIONS[task].tokens, start=1)}
+    number = {token: i for i, token in enumerate(task.tokens, start=1)}
     middle, end = len(number) + 1, len(number) + 2
     ids, labels = [], []
-    for question, answer in QUESTIONS[task].make(count, length, random):
+    for question, answer in task.make(count, length, random):
         read, written = [*(number[token] for token in question), middle], [*(number[token] for token in answer), end]
         ids.append(torch.tensor(read + written))
         labels.append(torch.tensor([UNASKED] * len(read) + written))
     return pad_sequence(ids, batch_first=True), pad_sequence(labels, batch_first=True, padding_value=UNASKED)
 
 
+def scores(model: VnaitForCausalLM, task: Question, setting: Setting, random: Generator) -> dict[str, float]:
+    """The share of new questions that are answered rightly, at every length."""
+    return {
+        f"exact_{share}": score(model, task, length, setting.tests, random)
+        for share, length in lengths_of(task).items()
+    }
+
+
 @torch.no_grad()
-def score(model: VnaitForCausalLM, task: str, length: int, tests: int, random: Generator) -> float:
+def score(model: VnaitForCausalLM, task: Question, length: int, tests: int, random: Generator) -> float:
     """The share of new questions whose whole answer is right; 0 where the method refuses the length."""
     ids, labels = asked(task, tests, length, random)
     try:
@@ -189,6 +126,15 @@ def score(model: VnaitForCausalLM, task: str, length: int, tests: int, random: G
         return 0.0
     right = (found == labels[:, 1:]) | (labels[:, 1:] == UNASKED)
     return float(right.all(-1).float().mean())
+
+
+def facts(task: Question) -> dict[str, Any]:
+    """What a record says of a task."""
+    return {"counts": task.counts, "lengths": list(lengths_of(task).values())}
+
+
+SUITE = Suite(name="decoding", tasks=QUESTIONS, fit=fit, scores=scores, facts=facts)
+run_suite = SUITE.run
 
 
 def summary(found: Sequence[Record]) -> list[dict[str, Any]]:

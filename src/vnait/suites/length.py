@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator
 
-from vnait import record as records
-from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
-from vnait.suites.cells import Budget, Watch, by_method_and_task, run_cells, trained
+from vnait.suites.cells import SEEDS, Budget, Suite, by_method_and_task, trained
 from vnait.suites.tasks import SHORTEST, TASKS, VOCABULARY, Task
-from vnait.threads import one_thread
 
 TRAINED = 40
 LENGTHS = (40, 80, 160, 320, 500)
 FAR = (320, 500)
 LEARNED = 0.9  # below it at the training length a method has not learned the task, and its far lengths say nothing of generalization
 EACH, ALL = 0.95, 0.98  # what the claim asks of every task, and of their mean
-SEEDS = 3  # from how many on it is judged
-TESTS_FROM = 1_000_000  # seeds of test texts; training's are below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,71 +40,13 @@ class Setting(Budget):
 QUICK = Setting(steps=160, tests=50)
 
 
-def run_suite(
-    *,
-    methods: Sequence[str],
-    tasks: Sequence[str],
-    seeds: Sequence[int],
-    setting: Setting,
-    path: str | Path,
-    jobs: int | None = None,
-    watch: Watch = lambda done, total, record: None,
-) -> list[Record]:
-    """Every method on every task with every seed; what `path` holds already is not run again."""
-    return run_cells(
-        partial(run_cell, setting=setting),
-        partial(key, setting=setting),
-        methods=methods,
-        tasks=tasks,
-        known=TASKS,
-        seeds=seeds,
-        path=path,
-        jobs=jobs,
-        watch=watch,
-    )
-
-
-def key(method: str, task: str, seed: int, setting: Setting) -> str:
-    """The fingerprint of everything that decides a cell; a method whose formula changes is another one."""
-    return records.key_of(method, METHODS[method].formula, task, TASKS[task].asks, seed, asdict(setting))
-
-
-def run_cell(
-    method: str, recipe: Recipe, task: str, about: Task, seeds: Sequence[int], *, setting: Setting
-) -> list[Record]:
-    """Train one method on one task with several seeds at once, and test each at every length; on one core."""
-    METHODS.setdefault(method, recipe)
-    TASKS.setdefault(task, about)
-    with one_thread():
-        started = time.perf_counter()
-        models = fit(method, task, seeds, setting)
-        seconds = (time.perf_counter() - started) / len(seeds)
-        return [_record(model, method, task, seed, setting, seconds) for model, seed in zip(models, seeds, strict=True)]
-
-
-def _record(
-    model: VnaitForSequenceClassification, method: str, task: str, seed: int, setting: Setting, seconds: float
-) -> Record:
-    random = Generator().manual_seed(TESTS_FROM + seed)
-    return Record.now(
-        key=key(method, task, seed, setting),
-        method=method,
-        seed=seed,
-        run=asdict(setting),
-        data={"name": task, "family": TASKS[task].family, "trained": [SHORTEST, TRAINED]},
-        metrics={f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS},
-        parameters=parameters(model.model.method),
-        seconds=seconds,
-    )
-
-
-def fit(method: str, task: str, seeds: Sequence[int], setting: Setting) -> list[VnaitForSequenceClassification]:
+def fit(method: str, task: Task, seeds: Sequence[int], setting: Setting) -> list[VnaitForSequenceClassification]:
     """A trained classifier a seed, which decides its starting weights and its texts."""
     models = [new_model(method, task, seed, setting) for seed in seeds]
-    return trained(models, TASKS[task].make, shortest=SHORTEST, longest=TRAINED, seeds=seeds, budget=setting)
+    return trained(models, task.make, shortest=SHORTEST, longest=TRAINED, seeds=seeds, budget=setting)
 
 
-def new_model(method: str, task: str, seed: int, setting: Setting) -> VnaitForSequenceClassification:
+def new_model(method: str, task: Task, seed: int, setting: Setting) -> VnaitForSequenceClassification:
     """An untrained classifier; what two methods share starts equal."""
     model = VnaitForSequenceClassification(
         VnaitConfig(
@@ -124,23 +58,37 @@ def new_model(method: str, task: str, seed: int, setting: Setting) -> VnaitForSe
             max_length=max(LENGTHS),
             mean_length=(SHORTEST + TRAINED) / 2,
             dropout=0.0,
-            num_labels=TASKS[task].classes,
+            num_labels=task.classes,
         )
     ).train()
     seed_weights(model, seed)
     return model
 
 
+def scores(model: VnaitForSequenceClassification, task: Task, setting: Setting, random: Generator) -> dict[str, float]:
+    """The accuracy on new texts, at every length."""
+    return {f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS}
+
+
 @torch.no_grad()
-def score(model: VnaitForSequenceClassification, task: str, length: int, count: int, random: Generator) -> float:
+def score(model: VnaitForSequenceClassification, task: Task, length: int, count: int, random: Generator) -> float:
     """The share of `count` new texts that are answered rightly; 0 where the method refuses the length."""
-    ids, classes = TASKS[task].make(count, length, random)
+    ids, classes = task.make(count, length, random)
     some = max(1, 20_000 // length)  # tokens at a time: a bias of long texts is large
     try:
         answers = torch.cat([model(part).logits.argmax(-1) for part in ids.split(some)])
     except ValueError:
         return 0.0
     return float((answers == classes).float().mean())
+
+
+def facts(task: Task) -> dict[str, Any]:
+    """What a record says of a task."""
+    return {"family": task.family, "trained": [SHORTEST, TRAINED]}
+
+
+SUITE = Suite(name="length", tasks=TASKS, fit=fit, scores=scores, facts=facts)
+run_suite = SUITE.run
 
 
 def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
