@@ -401,7 +401,7 @@ def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
 
 def test_the_share_of_the_average_is_its_skill(table, words):
     means = np.stack([words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)])
-    share = min(averages.skill(means, [int(label == "pos") for label in table.labels]), train.MOST)
+    share = min(averages.skill(means, [int(label == "pos") for label in table.labels]), averages.MOST)
     assert share > 0
     run = replace(RUN, validation=0)
     one, other = (fit(replace(run, average=average), table, words) for average in (None, share))

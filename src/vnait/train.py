@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
@@ -22,11 +20,11 @@ from vnait import averages, bases
 from vnait import record as records
 from vnait import text as texts
 from vnait.bases import Base
+from vnait.checkpoints import Checkpoints
 from vnait.errors import InputError
-from vnait.files import writing
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS, parameters
-from vnait.model import VnaitConfig, VnaitForSequenceClassification, mean_of, seed_weights
+from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 from vnait.predict import Fitted, logits_of
 from vnait.record import Record
 from vnait.scores import details, scores
@@ -35,7 +33,6 @@ from vnait.text import Table
 logger = logging.getLogger("vnait")
 
 WHOLE = 10**9  # tokens: no text is cut
-MOST = 0.8  # of the answer that averaged vectors may have by their skill: the Transformer keeps a say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +127,7 @@ def fit(
     stays there until `forget`, so that nothing is lost if the model can't be saved.
     """
     key = records.key_of(asdict(run), table.fingerprint, test.fingerprint if test else None, lexicon.fingerprint)
-    task, states = _Task.of(run, table, lexicon), _Checkpoints(checkpoints, key)
+    task, states = _Task.of(run, table, lexicon), Checkpoints(checkpoints, key)
     model, seconds = _trained(run, task, lexicon, states, watch)
     validation = _validation_metrics(model, task)
     if task.valid and len(table) <= run.refit:
@@ -153,7 +150,7 @@ def fit(
 def forget(checkpoints: str | Path, fitted: Fitted) -> None:
     """Delete what `fit` left in `checkpoints`, once the model is saved."""
     assert fitted.record is not None
-    _Checkpoints(checkpoints, fitted.record.key).remove()
+    Checkpoints(checkpoints, fitted.record.key).remove()
 
 
 def _learned(model: PreTrainedModel) -> int:
@@ -164,47 +161,16 @@ def _learned(model: PreTrainedModel) -> int:
 
 
 def _trained(
-    run: Run, task: _Task, lexicon: Lexicon | Base, states: _Checkpoints, watch: Callable[[Status], None]
+    run: Run, task: _Task, lexicon: Lexicon | Base, states: Checkpoints, watch: Callable[[Status], None]
 ) -> tuple[PreTrainedModel, float]:
     """The model after its training on the task's rows, with its share of averaged vectors; and the seconds of training."""
     training = _Training(run, task, lexicon, states)
     training.go(watch)
     model = training.best_model()
     if isinstance(lexicon, Lexicon):
-        _lean(model, task, run.average)
+        ids, labels = [task.ids[row] for row in task.train], [task.labels[row] for row in task.train]
+        averages.lean(model, ids, labels, run.average)
     return model, training.progress.seconds
-
-
-@torch.no_grad()
-def _lean(model: VnaitForSequenceClassification, task: _Task, share: float | None) -> None:
-    """Give a logistic regression of the averaged vectors of the training rows its share of the logits, and scale the classifier.
-
-    The Transformer's logits become no louder on these rows than the regression's, share for share: it knows its few rows by heart, its
-    logits grow with every step, and they would leave the average no say.
-    """
-    ids, labels = [task.ids[row] for row in task.train], [task.labels[row] for row in task.train]
-    means = np.stack([_mean(model, row) for row in ids])
-    share = min(averages.skill(means, labels), MOST) if share is None else share
-    if not share:
-        return
-    weight, bias = averages.linear(means, labels)
-    linear = torch.from_numpy(means @ weight.T + bias)
-    louder = _loudness(logits_of(model, ids)) / _loudness(linear)
-    for parameter in (model.classifier.weight, model.classifier.bias):
-        parameter.mul_((1 - share) / max(louder, 1.0))
-    model.average.weight.copy_(share * torch.from_numpy(weight))
-    model.average.bias.copy_(share * torch.from_numpy(bias))
-
-
-def _loudness(logits: Tensor) -> float:
-    """The root mean square of the logits around each row's mean."""
-    return float((logits - logits.mean(-1, keepdim=True)).square().mean().sqrt().clamp(min=1e-12))
-
-
-def _mean(model: VnaitForSequenceClassification, ids: Sequence[int]) -> NDArray[np.float32]:
-    vectors, mask = model.model.semantics(torch.tensor([ids]), None, None)
-    mean: NDArray[np.float32] = mean_of(vectors, mask)[0].numpy()
-    return mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +236,7 @@ class _Progress:
 class _Training:
     """One training loop on accelerate."""
 
-    def __init__(self, run: Run, task: _Task, lexicon: Lexicon | Base, checkpoints: _Checkpoints) -> None:
+    def __init__(self, run: Run, task: _Task, lexicon: Lexicon | Base, checkpoints: Checkpoints) -> None:
         self.run, self.task, self.checkpoints = run, task, checkpoints
         self.steps = run.total_steps(len(task.train))
         _seed_everything(run.seed)
@@ -352,52 +318,6 @@ class _Training:
             self.progress.best = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
         else:
             self.progress.worse += 1
-
-
-class _Checkpoints:
-    """The last state of a training on the disk, if a folder was given."""
-
-    def __init__(self, folder: str | Path | None, key: str) -> None:
-        self.folder = None if folder is None else Path(folder) / key
-
-    def inner(self, name: str) -> _Checkpoints:
-        """Those of a training that belongs to this one; they go when this one's go."""
-        return _Checkpoints(self.folder, name)
-
-    def save(self, accelerator: Accelerator, step: int) -> None:
-        """Write the state; a state that a kill left unfinished is never taken for one."""
-        if self.folder is None:
-            return
-        draft = self.folder / "draft"
-        shutil.rmtree(draft, ignore_errors=True)
-        try:
-            with writing(self.folder):
-                accelerator.save_state(str(draft))
-        except InputError:
-            shutil.rmtree(draft, ignore_errors=True)
-            if not self._states():
-                self.remove()
-            raise
-        if accelerator.is_main_process:
-            draft.rename(self.folder / f"step-{step:08d}")
-            for old in self._states()[:-1]:
-                shutil.rmtree(old)
-
-    def resume(self, accelerator: Accelerator) -> None:
-        """Load the last state, if there is one."""
-        if states := self._states():
-            accelerator.load_state(str(states[-1]))
-            logger.info("going on from step %d", int(states[-1].name.removeprefix("step-")))
-
-    def remove(self) -> None:
-        """Delete what a finished training no longer needs."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            if self.folder.parent.is_dir() and not any(self.folder.parent.iterdir()):
-                self.folder.parent.rmdir()
-
-    def _states(self) -> list[Path]:
-        return [] if self.folder is None else sorted(self.folder.glob("step-*"))
 
 
 def new_model(
