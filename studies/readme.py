@@ -41,6 +41,7 @@ def page() -> str:
         decoders,
         compact,
         ablations,
+        ablations_of_few,
         short,
     ]
     written = [section() for section in sections]
@@ -340,7 +341,25 @@ def ablations() -> tuple[str, str]:
     found = records("ablation")
     if not found:
         return "", ""
-    tasks = list(dict.fromkeys(str(one.data["name"]) for one in found))
+    text = f"""## Ablation of `vnait`
+
+The length suite's budget; accuracy in % at 320 and 500 tokens, mean over seeds. The last column is the paired difference to `vnait` over
+these tasks, with its 95 % interval over seeds. Command: `python studies/ablation.py`.
+
+{ablated(found, ablation.TASKS)}"""
+    more = list(dict.fromkeys(one.data["name"] for one in found if one.data["name"] not in ablation.TASKS))
+    if more:
+        asked = {one.method for one in found if one.data["name"] == more[0]}
+        text += f"""
+
+On further tasks, those of `studies/held_out.py` among them:
+
+{ablated([one for one in found if one.method in asked], more)}"""
+    return "", text
+
+
+def ablated(found: Sequence[Record], tasks: Sequence[str]) -> str:
+    found = [one for one in found if one.data["name"] in tasks]
     base = over_seeds([one for one in found if one.method == "vnait"], far)
     lines: list[list[object]] = []
     for arm in [name for name in ablation.ARMS if any(one.method == name for one in found)]:
@@ -350,12 +369,33 @@ def ablations() -> tuple[str, str]:
         both = [scores[seed] - base[seed] for seed in scores if seed in base]
         complete = {one.data["name"] for one in own} == set(tasks)
         lines.append([arm, len(scores), *each, "" if arm == "vnait" or not complete else percent(both, signed=True)])
-    text = f"""## Ablation of `vnait`
+    return table(["arm", "seeds", *tasks, "less vnait"], lines)
 
-The length suite's budget; accuracy in % at 320 and 500 tokens, mean over seeds. The last column is the paired difference to `vnait` over
-these tasks, with its 95 % interval over seeds. Command: `python studies/ablation.py`.
 
-{table(["arm", "seeds", *tasks, "less vnait"], lines)}"""
+def ablations_of_few() -> tuple[str, str]:
+    found = records("ablation_few_labels")
+    if not found:
+        return "", ""
+    curves = few_labels.curves(found)
+    sets = list(dict.fromkeys(name for name, _, _ in curves))
+    areas = {key: few_labels.area(curve) for key, curve in curves.items()}
+    arms = [name for name in ("none", *ablation.ARMS) if any(method == name for _, method, _ in areas)]
+    lines: list[list[object]] = []
+    for arm in arms:
+        line: list[object] = [arm]
+        for name in sets:
+            own = {seed: score for (one, method, seed), score in areas.items() if (one, method) == (name, arm)}
+            less = [score - areas[name, "vnait", seed] for seed, score in own.items() if (name, "vnait", seed) in areas]
+            line += [len(own), percent(own.values(), plain=True), "" if arm == "vnait" else percent(less, signed=True)]
+        lines.append(line)
+    heads = [head for name in sets for head in ("draws", name, "less vnait")]
+    text = f"""## Ablation of `vnait` on few labels
+
+{" and ".join(f"{shots}" for shots in sorted({one.data["shots"] for one in found}))} labels a class, the few-label suite's budget, tested on
+30 % of train.csv that each draw holds out; paired differences with their 95 % interval over draws. Command: `VNAIT_DATA=DIR python
+studies/ablation.py --sets {",".join(sets)} --seeds 10`.
+
+{table(["arm", *heads], lines)}"""
     return "", text
 
 
