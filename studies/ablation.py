@@ -63,6 +63,7 @@ def vnait(
     span: nn.Module | None = None,
     features: Sequence[nn.Module] | None = None,
     jitter: float = 9.0,
+    share: float = 1.0,
     start: float | None = 1.0,
     relation: Callable[..., nn.Module] | None = Fusion,
     window: Callable[..., nn.Module] | None = Local,
@@ -76,7 +77,7 @@ def vnait(
     views: list[nn.Module] = [] if window is None else [window(dim=size.dim, width=width, dropout=0 if always else 0.1)]
     views += [Nearest(dim=size.dim, dropout=0 if always else 0.4)] if nearest else []
     return Method(
-        coordinates=Jitter(Ends(span or Span(source="warp")), shift=jitter),
+        coordinates=Jitter(Ends(span or Span(source="warp")), shift=jitter, share=share),
         encoding=Spatial(dim=size.dim, features=features or [Fourier(), Anchors(), Centre()], start=start),
         inputs=Neighbours(inputs, views) if views else inputs,
         scale=LogLength(mean_length=size.mean_length) if scale else None,
@@ -99,6 +100,7 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "S frozen at 100 i/n": lambda size: vnait(size, span=Span(source="uniform")),
     "S from the words": lambda size: vnait(size, span=Span(source="content", dim=size.dim)),
     "no jitter": lambda size: vnait(size, jitter=0),
+    "half of the texts jittered": lambda size: vnait(size, share=0.5),
     "jitter of 6": lambda size: vnait(size, jitter=6),
     "S without Fourier": lambda size: vnait(size, features=[Scalar(), Anchors(), Centre()]),
     "no anchors": lambda size: vnait(size, features=[Fourier(), Centre()]),

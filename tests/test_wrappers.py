@@ -62,9 +62,18 @@ def test_jitter_leaves_the_ends_alone():
     assert torch.equal(jittered(None, ones(6))[..., 1:], plain[..., 1:])
 
 
-@pytest.mark.parametrize("wrong", [{"shift": -1}, {"local": -0.1}, {"stretch": 0.5}])
-def test_jitter_refuses_what_is_no_width(wrong):
-    with pytest.raises(ValueError, match="expected shift, local >= 0 and stretch >= 1"):
+def test_jitter_leaves_a_share_of_the_sentences_as_they_are():
+    torch.manual_seed(0)
+    jittered = Jitter(Index(), shift=6, local=0.1, stretch=2, share=0.25)
+    mask = ones(4, rows=4000)
+    moved = (jittered(None, mask) != Index()(None, mask)).flatten(1)
+    assert torch.equal(moved.any(-1), moved.all(-1))
+    assert 0.22 < moved.any(-1).float().mean() < 0.28
+
+
+@pytest.mark.parametrize("wrong", [{"shift": -1}, {"local": -0.1}, {"stretch": 0.5}, {"share": 0}, {"share": 1.1}])
+def test_jitter_refuses_what_is_no_width_and_no_share(wrong):
+    with pytest.raises(ValueError, match="expected shift, local >= 0, stretch >= 1 and share in"):
         Jitter(Index(), **wrong)
 
 

@@ -17,6 +17,7 @@ class Jitter(Wrapped):
     shift     one number a sentence, uniform in (-shift, shift), in the coordinate's own unit (hundredths of the text, for a span)
     local     one number a token, uniform in (-local, local); below half a gap it keeps the order
     stretch   lambda, one a sentence, log-uniform in [1 / stretch, stretch]; 1 for none
+    share     of the sentences that this is done to, in (0, 1]; the others are as they are in evaluation
 
     Source: CAPE (arXiv 2106.03143), equation 7; with the shift alone, RECIPE of this project.
 
@@ -25,13 +26,22 @@ class Jitter(Wrapped):
     tensor([ 50., 100.])
     """
 
-    def __init__(self, coordinates: nn.Module, *, shift: float = 6.0, local: float = 0.0, stretch: float = 1.0) -> None:
+    def __init__(
+        self,
+        coordinates: nn.Module,
+        *,
+        shift: float = 6.0,
+        local: float = 0.0,
+        stretch: float = 1.0,
+        share: float = 1.0,
+    ) -> None:
         super().__init__(coordinates)
-        if shift < 0 or local < 0 or stretch < 1:
+        if shift < 0 or local < 0 or stretch < 1 or not 0 < share <= 1:
             raise ValueError(
-                f"shift={shift}, local={local}, stretch={stretch}; expected shift, local >= 0 and stretch >= 1."
+                f"shift={shift}, local={local}, stretch={stretch}, share={share}; expected shift, local >= 0, stretch >= 1 "
+                "and share in (0, 1]."
             )
-        self.shift, self.local, self.stretch = shift, local, stretch
+        self.shift, self.local, self.stretch, self.share = shift, local, stretch, share
 
     @property
     def per_sentence(self) -> bool:
@@ -47,10 +57,12 @@ class Jitter(Wrapped):
             line = nearest_real(line + _uniform(at, self.local, line.shape), mask)
         if self.stretch > 1:
             line = line * _uniform(at, math.log(self.stretch), (len(at), 1)).exp()
+        if self.share < 1:
+            line = torch.where(torch.rand(len(at), 1, device=at.device) < self.share, line, at[..., 0])
         return torch.cat([line[..., None], at[..., 1:]], -1)
 
     def extra_repr(self) -> str:
-        return f"shift={self.shift}, local={self.local}, stretch={self.stretch}"
+        return f"shift={self.shift}, local={self.local}, stretch={self.stretch}, share={self.share}"
 
 
 class Randomized(Wrapped):

@@ -42,7 +42,9 @@ SETS = {
     "subj": Set(),
     "cola": Set(metric="mcc", ordered=True),  # seven in ten of its rows are acceptable, so accuracy says little
     "ag_news": Set(),
-    "bbc_news": Set(max_length=128),  # its articles have some 400 words, which would cost as much as all other sets together
+    "bbc_news": Set(
+        max_length=128
+    ),  # its articles have some 400 words, which would cost as much as all other sets together
     "tnews": Set(),
     "eprstmt": Set(),
     "splice": Set(tokenization="characters", ordered=True),
