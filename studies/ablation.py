@@ -3,9 +3,9 @@
     python studies/ablation.py [--seeds 3] [--tasks order,middle] [--arms "vnait,no window"] [--jobs N]
     VNAIT_DATA=DIR python studies/ablation.py --sets trec,splice [--seeds 10] [--shots 16] [--arms ...]
 
-Length tasks with the length suite's settings; or sets of few labels with those of the few-label suite, but tested on 30 % of train.csv
-that each seed holds out: what is chosen here must not have seen test.csv. Records go to studies/records/ablation and
-studies/records/ablation_few_labels; what is there is not run again.
+Length tasks, those of held_out.py among them, with the length suite's settings; or sets of few labels with those of the few-label
+suite, but tested on 30 % of train.csv that each seed holds out: what is chosen here must not have seen test.csv. Records go to
+studies/records/ablation and studies/records/ablation_few_labels; what is there is not run again.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import held_out  # noqa: F401  its tasks may be asked for, too
 import torch
 from torch import Tensor, nn
 
@@ -101,6 +102,7 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "S from the words": lambda size: vnait(size, span=Span(source="content", dim=size.dim)),
     "no jitter": lambda size: vnait(size, jitter=0),
     "half of the texts jittered": lambda size: vnait(size, share=0.5),
+    "half of the texts jittered by 12": lambda size: vnait(size, share=0.5, jitter=12),
     "jitter of 6": lambda size: vnait(size, jitter=6),
     "S without Fourier": lambda size: vnait(size, features=[Scalar(), Anchors(), Centre()]),
     "no anchors": lambda size: vnait(size, features=[Fourier(), Centre()]),
@@ -134,6 +136,8 @@ def main() -> None:
     options = parser.parse_args()
     for name, make in ARMS.items():
         METHODS[name] = Recipe(make=make, formula=f"ablation: {name}", source="studies/ablation.py")
+    if options.sets and "VNAIT_DATA" not in os.environ:
+        parser.error("VNAIT_DATA is not set; set it to a folder with a folder a set (train.csv and test.csv).")
     if options.sets:
         on_few_labels(options)
     else:
