@@ -19,7 +19,7 @@ import torch
 from vnait import averages, lexicon, train
 from vnait.errors import InputError
 from vnait.text import Table, encode
-from vnait.train import Run, fit, new_model, scores
+from vnait.train import Run, fit, scores
 
 ONCE = Run(method="vnait", refit=0, average=0)  # gradient descent alone, on the rows that are not held out
 RUN = replace(ONCE, steps=12, eval_every=4, batch_size=8)
@@ -460,7 +460,7 @@ def test_two_methods_meet_the_same_batches_in_the_same_order(table, words, monke
 
 def test_what_two_methods_share_starts_equal(table, words):
     models = {
-        method: new_model(replace(RUN, method=method), ["neg", "pos"], words, [5]).state_dict()
+        method: words.new_model(replace(RUN, method=method), ["neg", "pos"], [5]).state_dict()
         for method in ("none", "learned", "vnait-paper", "vnait")
     }
     shared = set.intersection(*map(set, models.values()))

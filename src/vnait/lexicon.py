@@ -6,15 +6,20 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from vnait import text as texts_module
 from vnait import vectors as vectors_module
 from vnait.errors import InputError
+from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 from vnait.vectors import Vectors
+
+if TYPE_CHECKING:
+    from vnait.train import Run
 
 DIM = 96  # of vectors trained here; shared by 4 heads of even width
 
@@ -38,6 +43,31 @@ class Lexicon:
     def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
         """The ids of each text, at least one and at most `max_length`."""
         return texts_module.encode(self.tokenizer, texts, max_length=max_length)
+
+    def new_model(self, run: Run, classes: Sequence[str], lengths: Sequence[int]) -> VnaitForSequenceClassification:
+        """An untrained classifier of texts of these lengths, with these vectors; what two methods share starts equal."""
+        config = VnaitConfig(
+            method=run.method,
+            vocab_size=len(self.table),
+            hidden_size=self.dim,
+            num_hidden_layers=run.num_layers,
+            num_attention_heads=run.num_heads
+            or next(heads for heads in (4, 6, 5, 3, 2, 1) if self.dim % (2 * heads) == 0 or heads == 1),
+            dropout=run.dropout,
+            max_length=run.max_length,
+            mean_length=float(np.mean(lengths)),
+            tune_vectors=run.tune_vectors,
+            smoothness=run.smoothness,
+            boundary=run.boundary,
+            pad_token_id=self.tokenizer.pad_token_id,
+            id2label=dict(enumerate(classes)),
+            label2id={name: index for index, name in enumerate(classes)},
+        )
+        model = VnaitForSequenceClassification(config)
+        seed_weights(model, run.seed)
+        with torch.no_grad():
+            model.get_input_embeddings().weight.copy_(torch.from_numpy(self.table))
+        return model
 
     @property
     def fingerprint(self) -> str:

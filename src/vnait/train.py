@@ -24,7 +24,7 @@ from vnait.checkpoints import Checkpoints
 from vnait.errors import InputError
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS, parameters
-from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
+from vnait.model import VnaitForSequenceClassification
 from vnait.predict import Fitted, logits_of
 from vnait.record import Record
 from vnait.scores import details, scores
@@ -241,10 +241,7 @@ class _Training:
         self.steps = run.total_steps(len(task.train))
         _seed_everything(run.seed)
         lengths = [len(task.ids[row]) for row in task.train]
-        if isinstance(lexicon, Lexicon):
-            model = new_model(run, task.classes, lexicon, lengths)
-        else:
-            model = lexicon.new_model(run, task.classes, lengths)
+        model = lexicon.new_model(run, task.classes, lengths)
         optimizer = torch.optim.AdamW(bases.groups(model, run), lr=run.learning_rate)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(step_scheduler_with_optimizer=False)
@@ -318,35 +315,6 @@ class _Training:
             self.progress.best = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
         else:
             self.progress.worse += 1
-
-
-def new_model(
-    run: Run, classes: Sequence[str], lexicon: Lexicon, lengths: Sequence[int]
-) -> VnaitForSequenceClassification:
-    """An untrained classifier; what two methods share starts equal."""
-    width = lexicon.dim
-    config = VnaitConfig(
-        method=run.method,
-        vocab_size=len(lexicon.table),
-        hidden_size=width,
-        num_hidden_layers=run.num_layers,
-        num_attention_heads=run.num_heads
-        or next(heads for heads in (4, 6, 5, 3, 2, 1) if width % (2 * heads) == 0 or heads == 1),
-        dropout=run.dropout,
-        max_length=run.max_length,
-        mean_length=float(np.mean(lengths)),
-        tune_vectors=run.tune_vectors,
-        smoothness=run.smoothness,
-        boundary=run.boundary,
-        pad_token_id=lexicon.tokenizer.pad_token_id,
-        id2label=dict(enumerate(classes)),
-        label2id={name: index for index, name in enumerate(classes)},
-    )
-    model = VnaitForSequenceClassification(config)
-    seed_weights(model, run.seed)
-    with torch.no_grad():
-        model.get_input_embeddings().weight.copy_(torch.from_numpy(lexicon.table))
-    return model
 
 
 def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, Any]:

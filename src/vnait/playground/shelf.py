@@ -14,7 +14,7 @@ from vnait.lexicon import Lexicon
 from vnait.methods import METHODS
 from vnait.playground.comparing import Running
 from vnait.predict import Fitted, load
-from vnait.train import Run, new_model
+from vnait.train import Run
 
 LONGEST = 600  # characters of a text: of a longer one the maps of attention can't be read
 UNTRAINED = "{} (before training)"
@@ -68,7 +68,7 @@ def untrained(method: str) -> Fitted:
     """A classifier of the built-in sentences, as it starts."""
     words, lengths = _words()
     try:
-        model = new_model(Run(method=method), ["neg", "pos"], words, lengths)
+        model = words.new_model(Run(method=method), ["neg", "pos"], lengths)
     except ValueError as error:
         raise InputError(str(error)) from error
     return Fitted(model=model, tokenizer=words.tokenizer)
