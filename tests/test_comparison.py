@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from vnait import comparison as module
-from vnait import vectors
+from vnait import methods, vectors
 from vnait.baselines import BASELINES
 from vnait.comparison import Comparison, compare
 from vnait.errors import InputError
@@ -549,6 +549,14 @@ def test_cells_come_seed_by_seed_so_that_what_is_done_early_is_a_whole_compariso
     assert [cell.seed for cell in plan.cells()] == [0] * 8 + [1] * 8 + [2] * 8
     assert len({plan.key(cell) for cell in plan.cells()}) == 24
     assert plan.key(Cell(method="none", shots="all", seed=0)) == plan_of().key(Cell(method="none", shots="all", seed=0))
+
+
+def test_a_method_whose_formula_changes_is_another_cell(monkeypatch):
+    plan = plan_of()
+    before = [plan.key(cell) for cell in plan.cells()]
+    monkeypatch.setitem(methods.METHODS, "none", replace(methods.METHODS["none"], formula="x = 2 e"))
+    changed = [plan.key(cell) != key for cell, key in zip(plan.cells(), before, strict=True)]
+    assert changed == [cell.method == "none" for cell in plan.cells()] and any(changed)
 
 
 def test_the_winner_is_not_trained_again_where_it_lies(words, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from vnait.errors import InputError
 from vnait.record import Record, read
-from vnait.suites.few_labels import SETS, area, areas, paired, rows, run_suite, verdict
+from vnait.suites.few_labels import SETS, area, areas, paired, plan_of, rows, run_suite, verdict
 from vnait.text import Table
 from vnait.train import Run
 
@@ -182,6 +183,13 @@ def test_it_runs_resumes_and_names_no_folder(data, caplog):
     again = suite(data, methods=("none", "learned"), watch=lambda name, done, total, record: told.append((name, done)))
     assert len(again) == 8 and len(read(path)) == 8 and told == [("mr", 6), ("mr", 7), ("mr", 8)]
     assert {row["set"] for row in rows(again)} == {"mr"}
+
+
+@pytest.mark.parametrize(("asked", "given"), [(64, 64), (512, 128)])
+def test_the_shorter_of_the_runs_and_the_sets_lengths_is_read(data, asked, given):
+    (data / "mr").rename(data / "bbc_news")
+    run = replace(RUN, max_length=asked)
+    assert plan_of("bbc_news", data, ("none",), (4,), (0,), run).run == replace(run, max_length=given)
 
 
 @pytest.mark.parametrize(("sets", "said"), [((), "no set was given"), (("imdb",), "the set 'imdb' is not known")])

@@ -13,6 +13,7 @@ from torch import Generator
 
 from vnait import record as records
 from vnait.errors import InputError
+from vnait.methods import METHODS, Size
 from vnait.record import Record
 from vnait.suites import LENGTHS, TASKS, Setting, run_suite, summary, verdict
 from vnait.suites.length import fit
@@ -182,6 +183,12 @@ def test_the_page_of_studies_is_written_from_its_records() -> None:
     written = runpy.run_path(str(script))
     expected = written["page"]()
     assert (script.parent / "README.md").read_text(encoding="utf-8") == expected, "run: python studies/readme.py"
+
+
+def test_the_ablation_starts_from_the_default() -> None:
+    """Its first arm is written a second time, with what each arm takes out."""
+    arms = runpy.run_path(str(Path(__file__).parents[1] / "studies" / "readme.py"))["ablation"].ARMS
+    assert repr(arms["vnait"](Size(dim=16))) == repr(METHODS["vnait"].make(Size(dim=16)))
 
 
 def test_unknown_names_are_named(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def plan_of(
         methods=tuple(methods),
         shots=_reachable(name, labels_of(table), shots),
         seeds=tuple(seeds),
-        run=replace(run, max_length=SETS[name].max_length),
+        run=replace(run, max_length=min(run.max_length, SETS[name].max_length)),
         vectors=None,
         tokenization=SETS[name].tokenization,
         chooses=False,
