@@ -109,7 +109,7 @@ def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
 def _vnait(size: Size, source: str) -> Method:
     features = [Fourier(pairs=16), Anchors(), Centre()]
     return Method(
-        coordinates=Jitter(Ends(Span(source=source)), shift=9.0),
+        coordinates=Jitter(Ends(Span(source=source)), shift=12.0, share=0.5),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
         inputs=Neighbours(Fusion(dim=size.dim, hidden=16), [Local(dim=size.dim), Nearest(dim=size.dim)]),
         scale=LogLength(mean_length=size.mean_length),
@@ -291,7 +291,7 @@ METHODS: dict[str, Recipe] = {
     "vnait": Recipe(
         make=lambda size: _vnait(size, "warp"),
         formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(Fourier(S), 8 places from either end, centre), "
-        "S = 100 R_i/R_n; scores * log n/log n0",
+        "S = 100 R_i/R_n, in half of the training texts + U(-12, 12); scores * log n/log n0",
         source="Vnait papers + SPEC section 5",
     ),
     "vnait-uniform": Recipe(
