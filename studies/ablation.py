@@ -58,6 +58,10 @@ class Unplaced(Fusion):
         return super().forward(vectors, torch.zeros_like(vectors))
 
 
+def slow_waves() -> Fourier:
+    return Fourier(pairs=8, shortest=SPAN / 8)
+
+
 def vnait(
     size: Size,
     *,
@@ -70,16 +74,16 @@ def vnait(
     window: Callable[..., nn.Module] | None = Local,
     width: int = 9,
     nearest: bool = True,
-    always: bool = False,
+    untold: tuple[float, float] = (0.1, 0.3),
     scale: bool = True,
 ) -> Method:
     """`vnait` with one thing changed."""
     inputs = Add() if relation is None else relation(dim=size.dim)
-    views: list[nn.Module] = [] if window is None else [window(dim=size.dim, width=width, dropout=0 if always else 0.1)]
-    views += [Nearest(dim=size.dim, dropout=0 if always else 0.4)] if nearest else []
+    views: list[nn.Module] = [] if window is None else [window(dim=size.dim, width=width, dropout=untold[0])]
+    views += [Nearest(dim=size.dim, dropout=untold[1])] if nearest else []
     return Method(
         coordinates=Jitter(Ends(span or Span(source="warp")), shift=jitter, share=share),
-        encoding=Spatial(dim=size.dim, features=features or [Fourier(), Anchors(), Centre()], start=start),
+        encoding=Spatial(dim=size.dim, features=features or [Scalar(), slow_waves(), Anchors(), Centre()], start=start),
         inputs=Neighbours(inputs, views) if views else inputs,
         scale=LogLength(mean_length=size.mean_length) if scale else None,
     )
@@ -103,18 +107,22 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "no jitter": lambda size: vnait(size, jitter=0),
     "all texts jittered by 9": lambda size: vnait(size, share=1, jitter=9),
     "S without Fourier": lambda size: vnait(size, features=[Scalar(), Anchors(), Centre()]),
-    "no anchors": lambda size: vnait(size, features=[Fourier(), Centre()]),
-    "anchors that fade": lambda size: vnait(size, features=[Fourier(), Fading(), Centre()]),
-    "16 anchors an end": lambda size: vnait(size, features=[Fourier(), Anchors(count=16), Centre()]),
-    "no centre": lambda size: vnait(size, features=[Fourier(), Anchors()]),
+    "Fourier without S": lambda size: vnait(size, features=[slow_waves(), Anchors(), Centre()]),
+    "16 waves down to a fiftieth": lambda size: vnait(size, features=[Fourier(), Anchors(), Centre()]),
+    "no anchors": lambda size: vnait(size, features=[Scalar(), slow_waves(), Centre()]),
+    "anchors that fade": lambda size: vnait(size, features=[Scalar(), slow_waves(), Fading(), Centre()]),
+    "16 anchors an end": lambda size: vnait(size, features=[Scalar(), slow_waves(), Anchors(count=16), Centre()]),
+    "no centre": lambda size: vnait(size, features=[Scalar(), slow_waves(), Anchors()]),
     "s starting quietly": lambda size: vnait(size, start=None),
     "no relation": lambda size: vnait(size, relation=None),
     "no window": lambda size: vnait(size, window=None),
     "window of 17": lambda size: vnait(size, width=17),
+    "window left out of a fifth": lambda size: vnait(size, untold=(0.2, 0.3)),
+    "nearest word left out of four tenths": lambda size: vnait(size, untold=(0.1, 0.4)),
     "window starting flat": lambda size: vnait(size, window=Flat),
     "no nearest word": lambda size: vnait(size, nearest=False),
     "no neighbours": lambda size: vnait(size, window=None, nearest=False),
-    "neighbours always told": lambda size: vnait(size, always=True),
+    "neighbours always told": lambda size: vnait(size, untold=(0, 0)),
     "no log length": lambda size: vnait(size, scale=False),
     "S of sorted random floats": random_floats,
     "relation without s": lambda size: vnait(size, relation=Unplaced),

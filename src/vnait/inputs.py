@@ -234,7 +234,7 @@ class Nearest(_View):
         reach: int = 16,
         start: float = 0.3,
         look: Literal["both", "back"] = "both",
-        dropout: float = 0.4,
+        dropout: float = 0.3,
     ) -> None:
         super().__init__(look=look, dropout=dropout)
         if reach < 1 or heads < 1 or (look == "both" and heads % 2):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from vnait.coordinates import (
+    SPAN,
     Diagonal,
     Ends,
     Grid,
@@ -42,6 +43,7 @@ from vnait.encodings import (
     Prefix,
     Relative,
     Rotary,
+    Scalar,
     Scaling,
     Silent,
     Sinusoid,
@@ -107,7 +109,7 @@ def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
 
 
 def _vnait(size: Size, source: str) -> Method:
-    features = [Fourier(pairs=16), Anchors(), Centre()]
+    features = [Scalar(), Fourier(pairs=8, shortest=SPAN / 8), Anchors(), Centre()]
     return Method(
         coordinates=Jitter(Ends(Span(source=source)), shift=12.0, share=0.5),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
@@ -290,7 +292,7 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait": Recipe(
         make=lambda size: _vnait(size, "warp"),
-        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(Fourier(S), 8 places from either end, centre), "
+        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(S, 8 waves of S, 8 places from either end, centre), "
         "S = 100 R_i/R_n, in half of the training texts + U(-12, 12); scores * log n/log n0",
         source="Vnait papers + SPEC section 5",
     ),
