@@ -256,8 +256,9 @@ def test_jitter_is_drawn_in_training() -> None:
     model = classifier("vnait").train()
     ids, mask = padded("right")
     assert not torch.equal(model(ids, mask).logits, model(ids, mask).logits)
-    at = model.model.method(*model.model.semantics(ids[:1].repeat(5, 1), None, None)).at
-    assert len(at[:, 0, 0].unique()) == 5  # each sentence its own, also where their masks are the same
+    at = model.model.method(*model.model.semantics(ids[:1].repeat(16, 1), None, None)).at
+    moved = at[:, 0, 0].unique(return_counts=True)[1].sort().values
+    assert 2 < len(moved) < 16 and moved[-2] == 1  # each sentence its own, but for the share that stays where it is
 
 
 # --- Length ---------------------------------------------------------------------------------------------------------------------
