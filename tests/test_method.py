@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from vnait.coordinates import Grid, Index, Jitter, Phase, Running, Saturating, Segments, Span, Start
-from vnait.encodings import Anchors, Centre, Fourier, Rotary, Silent, Sinusoid, Spatial, Sum
+from vnait.encodings import Anchors, Centre, Fourier, Rotary, Scalar, Silent, Sinusoid, Spatial, Sum
 from vnait.injection import Injection, LogLength
 from vnait.inputs import Add, Local, Nearest, Neighbours
 from vnait.method import Method
@@ -206,7 +206,8 @@ def test_causal_vnait_is_vnait_without_what_follows() -> None:
     assert causal.coordinates.running.middle == 9
     assert [type(part) for part in causal.encoding.features] == [Fourier, Anchors]
     assert causal.encoding.features[1].ends == 1
-    assert [type(part) for part in default.encoding.features] == [Fourier, Anchors, Centre]
+    assert [type(part) for part in default.encoding.features] == [Scalar, Fourier, Anchors, Centre]
+    assert default.encoding.features[1].shortest == 12.5
     assert causal.scale.sees == "prefix"
 
 
