@@ -59,6 +59,7 @@ class Unplaced(Fusion):
 
 
 def slow_waves() -> Fourier:
+    """Periods from twice the span to an eighth of it, as in the default."""
     return Fourier(pairs=8, shortest=SPAN / 8)
 
 
