@@ -168,23 +168,16 @@ def test_local_is_a_loop_over_taps(length: int, dim: int, reach: int, seed: int)
     torch.testing.assert_close(local(e).detach(), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("look", "right", "left"), [("both", 0, 1), ("back", None, 0)])
-def test_local_starts_fading_to_one_side(look: str, right: int | None, left: int) -> None:
+@pytest.mark.parametrize(("look", "own"), [("both", 4), ("back", 8)])
+def test_each_channel_of_local_starts_with_one_neighbour(look: str, own: int) -> None:
     torch.manual_seed(0)
-    taps = Local(dim=400, width=9, start=0.1, look=look).taps.detach()[:, 0]
-    here = 8 if look == "back" else 4
-    nearest = []
-    if right is not None:
-        assert not taps[right::2, : here + 1].any()
-        nearest.append(taps[right::2, here + 1])
-        assert (taps[right::2, here + 1 :].abs().diff(dim=1) < 0).all()
-    back = taps[left :: 1 if right is None else 2]
-    assert not back[:, here:].any()
-    assert (back[:, :here].abs().diff(dim=1) > 0).all()
-    nearest.append(back[:, here - 1])
-    assert torch.cat(nearest).std().item() == pytest.approx(0.1, rel=0.1)
-    shares = back[:, here - 2] / back[:, here - 1]  # exp(-1 / tau), tau in [1, w]
-    assert shares.min() >= 0.367 and shares.max() <= torch.tensor(-1 / here).exp() + 1e-6
+    taps = Local(dim=800, width=9, start=0.1, look=look).taps.detach()[:, 0]
+    told = taps != 0
+    assert (told.sum(1) == 1).all() and not told[:, own].any()
+    assert told[:, [tap for tap in range(9) if tap != own]].sum(0).tolist() == [100] * 8
+    away = (told.float().argmax(1)[:8] - own).abs()
+    assert (away.diff() >= 0).all()  # a narrow model starts with the nearest ones
+    assert taps[told].std().item() == pytest.approx(0.1, rel=0.1)
 
 
 def test_a_window_of_one_token_starts_at_nothing() -> None:

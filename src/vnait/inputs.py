@@ -165,8 +165,8 @@ class Local(_View):
     look    "both"  j = -w ... w, an odd width of 2w + 1
             "back"  j = -(width - 1) ... 0; for decoders
 
-    Each of the `width` taps c_j is a vector (D,). A channel starts with neighbours on one side alone, the nearer the louder: c_j =
-    g exp(-(|j| - 1) / tau) and 0 on the other side and at the token, g normal of standard deviation `start`, tau log-uniform in [1, w].
+    Each of the `width` taps c_j is a vector (D,). A channel starts with one neighbour: c_j = g at a single j and 0 elsewhere, g normal of
+    standard deviation `start`; the channels take the neighbours in turn, so that a far one is learned as soon as a near one.
     Source: RECIPE and studies of this project.
 
     >>> Local(dim=4, width=3)(torch.ones(1, 5, 4)).shape
@@ -180,7 +180,7 @@ class Local(_View):
         width: int = 9,
         start: float = 0.3,
         look: Literal["both", "back"] = "both",
-        dropout: float = 0.1,
+        dropout: float = 0.3,
     ) -> None:
         super().__init__(look=look, dropout=dropout)
         if width < 1 or (look == "both" and width % 2 == 0):
@@ -190,15 +190,15 @@ class Local(_View):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Fading to one side: every other channel to the right, or all to the left for decoders."""
+        """One neighbour a channel, the nearest first, and then again from the nearest."""
         dim, _, width = self.taps.shape
-        ahead = torch.arange(width) - (width - 1 if self.look == "back" else width // 2)
-        right = torch.arange(dim) % 2 == 0 if self.look == "both" else torch.zeros(dim, dtype=torch.bool)
-        away = torch.where(right[:, None], ahead, -ahead)
-        tau = max(width - 1 if self.look == "back" else width // 2, 1) ** torch.rand(dim, 1)
-        taps = nn.init.normal_(torch.empty(dim, 1), std=self.start) * torch.exp((1 - away) / tau)
+        own = width - 1 if self.look == "back" else width // 2
+        neighbours = sorted(range(width), key=lambda tap: abs(tap - own))[1:]
         with torch.no_grad():
-            self.taps.copy_(taps.masked_fill(away <= 0, 0)[:, None])
+            self.taps.zero_()
+            if neighbours:
+                tap = torch.tensor(neighbours)[torch.arange(dim) % len(neighbours)]
+                self.taps[torch.arange(dim), 0, tap] = nn.init.normal_(torch.empty(dim), std=self.start)
 
     def forward(self, vectors: X) -> X:
         dim, _, width = self.taps.shape

@@ -293,7 +293,7 @@ METHODS: dict[str, Recipe] = {
     "vnait": Recipe(
         make=lambda size: _vnait(size, "warp"),
         formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(S, 8 waves of S, 8 places from either end, centre), "
-        "S = 100 R_i/R_n, in half of the training texts + U(-12, 12); scores * log n/log n0",
+        "S = 100 R_i/R_n, in half of the training texts + U(-12, 12); window and nearest in 7 of 10 each; scores * log n/log n0",
         source="Vnait papers + SPEC section 5",
     ),
     "vnait-uniform": Recipe(
