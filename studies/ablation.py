@@ -12,6 +12,7 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import held_out  # noqa: F401  its tasks may be asked for, too
@@ -42,19 +43,6 @@ class Fading(Anchors):
 
     def forward(self, at: Tensor) -> Tensor:
         return torch.exp(-at[..., 1:3, None] / torch.tensor(self.taus, dtype=at.dtype)).flatten(-2)
-
-
-class FadingTaps(Local):
-    """A window whose channels start looking to one side, the nearer the louder: g exp(-(|j| - 1) / tau), tau log-uniform in [1, w]."""
-
-    def reset_parameters(self) -> None:
-        dim, _, width = self.taps.shape
-        ahead, right = torch.arange(width) - width // 2, torch.arange(dim) % 2 == 0
-        away = torch.where(right[:, None], ahead, -ahead)
-        tau = (width // 2) ** torch.rand(dim, 1)
-        taps = nn.init.normal_(torch.empty(dim, 1), std=self.start) * torch.exp((1 - away) / tau)
-        with torch.no_grad():
-            self.taps.copy_(taps.masked_fill(away <= 0, 0)[:, None])
 
 
 class Flat(Local):
@@ -132,7 +120,7 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "no window": lambda size: vnait(size, window=None),
     "window of 17": lambda size: vnait(size, width=17),
     "window left out of a tenth": lambda size: vnait(size, untold=(0.1, 0.3)),
-    "window starting with taps that fade": lambda size: vnait(size, window=FadingTaps),
+    "window starting with taps that fade": lambda size: vnait(size, window=partial(Local, shape="fading")),
     "window starting flat": lambda size: vnait(size, window=Flat),
     "no nearest word": lambda size: vnait(size, nearest=False),
     "no neighbours": lambda size: vnait(size, window=None, nearest=False),

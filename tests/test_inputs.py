@@ -180,8 +180,28 @@ def test_each_channel_of_local_starts_with_one_neighbour(look: str, own: int) ->
     assert taps[told].std().item() == pytest.approx(0.1, rel=0.1)
 
 
-def test_a_window_of_one_token_starts_at_nothing() -> None:
-    assert not Local(dim=4, width=1).taps.detach().any()
+@pytest.mark.parametrize(("look", "right", "left"), [("both", 0, 1), ("back", None, 0)])
+def test_fading_taps_start_on_one_side(look: str, right: int | None, left: int) -> None:
+    torch.manual_seed(0)
+    taps = Local(dim=400, width=9, start=0.1, look=look, shape="fading").taps.detach()[:, 0]
+    here = 8 if look == "back" else 4
+    nearest = []
+    if right is not None:
+        assert not taps[right::2, : here + 1].any()
+        nearest.append(taps[right::2, here + 1])
+        assert (taps[right::2, here + 1 :].abs().diff(dim=1) < 0).all()
+    back = taps[left :: 1 if right is None else 2]
+    assert not back[:, here:].any()
+    assert (back[:, :here].abs().diff(dim=1) > 0).all()
+    nearest.append(back[:, here - 1])
+    assert torch.cat(nearest).std().item() == pytest.approx(0.1, rel=0.1)
+    shares = back[:, here - 2] / back[:, here - 1]  # exp(-1 / tau), tau in [1, w]
+    assert shares.min() >= 0.367 and shares.max() <= torch.tensor(-1 / here).exp() + 1e-6
+
+
+@pytest.mark.parametrize("shape", ["one", "fading"])
+def test_a_window_of_one_token_starts_at_nothing(shape: str) -> None:
+    assert not Local(dim=4, width=1, shape=shape).taps.detach().any()
 
 
 @pytest.mark.parametrize("width", [0, 4, -1])

@@ -182,6 +182,8 @@ def test_a_window_that_looks_back_sees_no_later_word() -> None:
 def test_a_window_is_told_in_words() -> None:
     with unchecked(), pytest.raises(ValueError, match="look='ahead' is not known; take both or back"):
         Local(dim=8, look="ahead")
+    with unchecked(), pytest.raises(ValueError, match="shape='flat' is not known; take one or fading"):
+        Local(dim=8, shape="flat")
     with pytest.raises(ValueError, match="width=4; a window around a token has an odd number of taps"):
         Local(dim=8, width=4)
 

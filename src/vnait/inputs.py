@@ -165,9 +165,13 @@ class Local(_View):
     look    "both"  j = -w ... w, an odd width of 2w + 1
             "back"  j = -(width - 1) ... 0; for decoders
 
-    Each of the `width` taps c_j is a vector (D,). A channel starts with one neighbour: c_j = g at a single j and 0 elsewhere, g normal of
-    standard deviation `start`; the channels take the neighbours in turn, so that a far one is learned as soon as a near one.
-    Source: RECIPE and studies of this project.
+    shape   of a channel's taps at the start, g normal of standard deviation `start`:
+            "one"     c_j = g at a single j and 0 elsewhere. The channels take the neighbours in turn, so that a far one is learned as
+                      soon as a near one
+            "fading"  c_j = g exp(-(|j| - 1) / tau) on one side, 0 on the other and at the token, tau log-uniform in [1, w]. A
+                      mixture of neighbours is what predicts the next word
+
+    Each of the `width` taps c_j is a vector (D,). Source: RECIPE and studies of this project.
 
     >>> Local(dim=4, width=3)(torch.ones(1, 5, 4)).shape
     torch.Size([1, 5, 4])
@@ -180,25 +184,32 @@ class Local(_View):
         width: int = 9,
         start: float = 0.3,
         look: Literal["both", "back"] = "both",
+        shape: Literal["one", "fading"] = "one",
         dropout: float = 0.3,
     ) -> None:
         super().__init__(look=look, dropout=dropout)
+        if shape not in ("one", "fading"):
+            raise ValueError(f"shape={shape!r} is not known; take one or fading.")
         if width < 1 or (look == "both" and width % 2 == 0):
             raise ValueError(f"width={width}; a window around a token has an odd number of taps, 1 or more.")
-        self.start = start
+        self.start, self.shape = start, shape
         self.taps = nn.Parameter(torch.empty(dim, 1, width))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """One neighbour a channel, the nearest first, and then again from the nearest."""
+        """As `shape` says. "one" begins with the nearest neighbours; with "fading" every other channel looks right, for decoders none."""
         dim, _, width = self.taps.shape
-        own = width - 1 if self.look == "back" else width // 2
-        neighbours = sorted(range(width), key=lambda tap: abs(tap - own))[1:]
+        away = torch.arange(width) - (width - 1 if self.look == "back" else width // 2)
+        if self.shape == "one":
+            rank = away.abs().argsort(stable=True).argsort()  # 0 is the token itself
+            share = (rank == 1 + torch.arange(dim)[:, None] % max(width - 1, 1)).float()
+        else:
+            right = torch.arange(dim) % 2 == 0 if self.look == "both" else torch.zeros(dim, dtype=torch.bool)
+            away = torch.where(right[:, None], away, -away)
+            tau = max(int(away.max()), 1) ** torch.rand(dim, 1)
+            share = torch.exp((1 - away) / tau).masked_fill(away <= 0, 0)
         with torch.no_grad():
-            self.taps.zero_()
-            if neighbours:
-                tap = torch.tensor(neighbours)[torch.arange(dim) % len(neighbours)]
-                self.taps[torch.arange(dim), 0, tap] = nn.init.normal_(torch.empty(dim), std=self.start)
+            self.taps.copy_((nn.init.normal_(torch.empty(dim, 1), std=self.start) * share)[:, None])
 
     def forward(self, vectors: X) -> X:
         dim, _, width = self.taps.shape
@@ -206,7 +217,7 @@ class Local(_View):
         return self.told(F.conv1d(F.pad(vectors.transpose(1, 2), room), self.taps, groups=dim).transpose(1, 2))
 
     def extra_repr(self) -> str:
-        return f"width={self.taps.shape[-1]}, look={self.look!r}, dropout={self.dropout}"
+        return f"width={self.taps.shape[-1]}, look={self.look!r}, shape={self.shape!r}, dropout={self.dropout}"
 
 
 class Nearest(_View):

@@ -121,7 +121,10 @@ def _vnait(size: Size, source: str) -> Method:
 def _vnait_causal(size: Size) -> Method:
     features = [Fourier(pairs=16), Anchors(ends=1)]
     saturating = Saturating(source="content", dim=size.dim, middle=size.mean_length, stretch=16.0)
-    views = [Local(dim=size.dim, width=5, look="back", dropout=0), Nearest(dim=size.dim, look="back", dropout=0)]
+    views = [
+        Local(dim=size.dim, width=5, look="back", shape="fading", dropout=0),
+        Nearest(dim=size.dim, look="back", dropout=0),
+    ]
     return Method(
         coordinates=Start(saturating),
         # s starts quietly: the words' table is the output's, too, and what is added to a word is noise in its logits.
