@@ -63,7 +63,6 @@ def last_before(count: int, length: int, random: Generator) -> Texts:
     return ids.flip(1), answers
 
 
-
 @task("global", "which of A, B and M comes last?", classes=3)
 def last_of_three(count: int, length: int, random: Generator) -> Texts:
     """All three stand once, anywhere, in any order."""

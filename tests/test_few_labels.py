@@ -11,7 +11,7 @@ import pytest
 
 from vnait.errors import InputError
 from vnait.record import Record, read
-from vnait.suites.few_labels import SETS, area, areas, paired, plan_of, rows, run_suite, verdict
+from vnait.suites.few_labels import SETS, area, areas, no_loss, paired, plan_of, rows, run_suite, verdict
 from vnait.text import Table
 from vnait.train import Run
 
@@ -168,6 +168,27 @@ def data(tmp_path) -> Path:
 def suite(data: Path, **options) -> list[Record]:
     given = {"methods": ("none",), "sets": ("mr",), "shots": (4, 8, 16), "seeds": (0,), "run": RUN}
     return run_suite(data=data, out=data / "out", **(given | options))
+
+
+@pytest.mark.parametrize(
+    ("papers", "word"), [(0.69, "confirmed"), (0.704, "confirmed"), (0.7051, "undecided"), (0.72, "refuted")]
+)
+def test_half_a_point_less_than_the_papers_sizes_is_no_loss(papers, word):
+    # The interval is the mean +- 0.1 points, about.
+    scores = {(name, "vnait"): around(0.7, 0.0, seed=1) for name in ("trec", "subj")}
+    scores |= {(name, "vnait-paper"): around(papers, 0.001, seed=2) for name in ("trec", "subj")}
+    found, said = no_loss(made_up(scores))
+    assert found == word
+    assert said.startswith(f"vnait-paper {100 * (0.7 - papers):+.1f} [") and said.endswith("pooled over trec, subj")
+
+
+def test_no_loss_asks_for_ten_splits_of_both():
+    scores = {("trec", "vnait"): [0.7] * 10, ("trec", "vnait-paper"): [0.6] * 9}
+    assert no_loss(made_up(scores)) == (
+        "undecided",
+        "vnait-paper +10.0 [+10.0, +10.0], pooled over trec; 9 splits, fewer than 10",
+    )
+    assert no_loss(made_up(claim())) == ("undecided", "vnait was not compared with vnait-paper")
 
 
 def test_it_runs_resumes_and_names_no_folder(data, caplog):

@@ -198,6 +198,25 @@ def verdict(
     return ("refuted" if wrong else "undecided" if open_ else "confirmed"), "; ".join(said)
 
 
+def no_loss(
+    found: Sequence[Record], method: str = "vnait", against: str = "vnait-paper", *, margin: float = 0.005
+) -> tuple[str, str]:
+    """The claim that `method` loses no accuracy to `against`: less than `margin`, pooled over the sets that both have.
+
+    "confirmed" where the interval of the paired difference is above -margin, "refuted" where it is below, "undecided" else, and with fewer
+    than 10 splits.
+    """
+    rows = [row for row in paired(found, method) if row["against"] == against]
+    if not rows:
+        return "undecided", f"{method} was not compared with {against}"
+    (pooled,) = [row for row in rows if row["set"] is None]
+    said = f"{_told(pooled)}, pooled over {', '.join(row['set'] for row in rows if row['set'])}"
+    if pooled["splits"] < SPLITS:
+        return "undecided", f"{said}; {pooled['splits']} splits, fewer than {SPLITS}"
+    low, high = pooled["ci_low"], pooled["ci_high"]
+    return ("confirmed" if low > -margin else "refuted" if high < -margin else "undecided"), said
+
+
 def _asked(differences: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:
     """The differences that the claim is about, and whether each holds: yes, no or open."""
     for row in differences:
