@@ -166,33 +166,39 @@ def _mean(rows: Sequence[dict[str, Any]], name: str, level: str | None = None) -
     return sum(values) / len(values)
 
 
-def verdict(rows: Sequence[dict[str, Any]], method: str) -> tuple[str, str]:
+def verdict(
+    rows: Sequence[dict[str, Any]], method: str, *, tasks: Sequence[str] = tuple(ALGORITHMS)
+) -> tuple[str, str]:
     """The claim that `method` is first past the training length, and 12 points or more above the best non-randomized method.
 
-    By means over tasks and lengths. Rivals are all methods but `method` and its own variants. "undecided" below 3 seeds, without a
-    non-randomized rival, or where methods ran on different tasks.
+    By means over lengths and the tasks that all have run. Rivals are all methods but `method` and its own variants. "undecided" below
+    3 seeds, without a non-randomized rival, or while some of `tasks` were not run by all.
     """
-    tasks = {
+    ran = {
         name: {row["task"] for row in rows if row["method"] == name}
         for name in dict.fromkeys(row["method"] for row in rows)
         if name == method or name.split("-")[0] != method.split("-")[0]
     }
-    rivals = [name for name in tasks if name != method]
+    rivals = [name for name in ran if name != method]
     plain = [name for name in rivals if not name.startswith("randomized-")]
-    if method not in tasks or not plain:
+    if method not in ran or not plain:
         return "undecided", f"{method} and a non-randomized method were not both run"
-    if other := [name for name in rivals if tasks[name] != tasks[method]]:
-        return "undecided", f"not run on the same tasks as {method}: {', '.join(other)}"
-    by_method = {row["method"]: row for row in overall([row for row in rows if row["method"] in tasks])}
+    if not (shared := set.intersection(*ran.values())):
+        return "undecided", f"no task was run by all of {', '.join(ran)}"
+    by_method = {
+        row["method"]: row for row in overall([row for row in rows if row["method"] in ran and row["task"] in shared])
+    }
     means = {name: row["accuracy_far"] for name, row in by_method.items()}
     first, best = max(rivals, key=lambda name: means[name]), max(plain, key=lambda name: means[name])
     ahead, lead = means[method] - means[best], means[method] - means[first]
     said = (
-        f"{100 * means[method]:.1f} % over {len(tasks[method])} tasks at {FAR[0]} to {FAR[-1]} symbols; "
+        f"{100 * means[method]:.1f} % over {len(shared)} tasks at {FAR[0]} to {FAR[-1]} symbols; "
         f"{100 * ahead:+.1f} points to the best non-randomized method, {best}"
     )
     if first != best:
         said += f", and {100 * lead:+.1f} to {first}"
     if min(row["seeds"] for row in by_method.values()) < SEEDS:
         return "undecided", f"{said}; fewer than {SEEDS} seeds"
+    if left := [name for name in tasks if name not in shared]:
+        return "undecided", f"{said}; not run by all yet: {', '.join(left)}"
     return ("confirmed" if lead > 0 and ahead >= AHEAD else "refuted"), said
