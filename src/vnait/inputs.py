@@ -199,14 +199,15 @@ class Local(_View):
     def reset_parameters(self) -> None:
         """As `shape` says. "one" begins with the nearest neighbours; with "fading" every other channel looks right, for decoders none."""
         dim, _, width = self.taps.shape
-        away = torch.arange(width) - (width - 1 if self.look == "back" else width // 2)
+        own = width - 1 if self.look == "back" else width // 2
+        away = torch.arange(width) - own
         if self.shape == "one":
             rank = away.abs().argsort(stable=True).argsort()  # 0 is the token itself
             share = (rank == 1 + torch.arange(dim)[:, None] % max(width - 1, 1)).float()
         else:
             right = torch.arange(dim) % 2 == 0 if self.look == "both" else torch.zeros(dim, dtype=torch.bool)
             away = torch.where(right[:, None], away, -away)
-            tau = max(int(away.max()), 1) ** torch.rand(dim, 1)
+            tau = max(own, 1) ** torch.rand(dim, 1)
             share = torch.exp((1 - away) / tau).masked_fill(away <= 0, 0)
         with torch.no_grad():
             self.taps.copy_((nn.init.normal_(torch.empty(dim, 1), std=self.start) * share)[:, None])
