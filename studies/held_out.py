@@ -146,11 +146,10 @@ def fourth(count: int, length: int, random: Generator) -> Texts:
 
 @task("mixed", "of what class is the neighbour of M on the side where the middle of the text is?")
 def inward(count: int, length: int, random: Generator) -> Texts:
-    """M stands once, anywhere but in the very middle of an odd length."""
-    ids, first = words(count, length, random), coin(count, random)
-    place = below(length // 2, count, random)
-    place = torch.where(first == 1, place, length - 1 - place)
-    return put(ids, place, M), at(ids, torch.where(first == 1, place + 1, place - 1)) % 2
+    """The texts of `half`."""
+    ids, first = TASKS["half"].make(count, length, random)
+    place = (ids == M).int().argmax(1)
+    return ids, at(ids, torch.where(first == 1, place + 1, place - 1)) % 2
 
 
 HELD_OUT = tuple(name for name in TASKS if name not in OWN and name not in SEEN)
