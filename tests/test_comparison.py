@@ -559,6 +559,14 @@ def test_a_method_whose_formula_changes_is_another_cell(monkeypatch):
     assert changed == [cell.method == "none" for cell in plan.cells()] and any(changed)
 
 
+def test_another_rule_for_the_average_is_another_cell_of_a_method_that_follows_it(monkeypatch):
+    plans = plan_of(), plan_of(run=replace(RUN, average=0.2))
+    before = [[one.key(cell) for cell in one.cells()] for one in plans]
+    monkeypatch.setattr("vnait.plan.SHARE", "s")
+    kept = [[one.key(cell) in keys for cell in one.cells()] for one, keys in zip(plans, before, strict=True)]
+    assert kept == [[cell.method in BASELINES for cell in plans[0].cells()], [True] * len(kept[1])]
+
+
 def test_the_winner_is_not_trained_again_where_it_lies(words, tmp_path):
     first = small(words, tmp_path)
     weights = tmp_path / "model" / "model.safetensors"

@@ -399,9 +399,9 @@ def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
     np.testing.assert_allclose(mixed, expected, atol=1e-5)
 
 
-def test_the_share_of_the_average_is_its_skill(table, words):
+def test_the_share_of_the_average_follows_its_skill(table, words):
     means = np.stack([words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)])
-    share = min(averages.skill(means, [int(label == "pos") for label in table.labels]), averages.MOST)
+    share = averages.share_of(averages.skill(means, [int(label == "pos") for label in table.labels]))
     assert share > 0
     run = replace(RUN, validation=0)
     one, other = (fit(replace(run, average=average), table, words) for average in (None, share))
@@ -412,6 +412,13 @@ def test_a_regression_that_knows_nothing_has_no_share():
     rng = np.random.default_rng(0)
     assert averages.skill(rng.normal(size=(400, 3)), [0, 1] * 200) < 0.15
     assert averages.skill(rng.normal(size=(3, 3)), [0, 1, 1]) == 0
+
+
+def test_few_rows_that_are_all_right_leave_the_transformer_a_say():
+    means = np.array([[0.0], [0.1], [2.0], [2.1]])
+    few, many = averages.skill(means, [0, 0, 1, 1]), averages.skill(np.tile(means, (50, 1)), [0, 0, 1, 1] * 50)
+    assert few == pytest.approx(2 / 3) and 0.98 < many < 1
+    assert averages.share_of(few) == pytest.approx(0.8) and averages.share_of(many) < 1
 
 
 def centred(logits: np.ndarray) -> np.ndarray:

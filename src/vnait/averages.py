@@ -21,7 +21,7 @@ from vnait.predict import logits_of
 # The inverse of the penalty, as scikit-learn counts it. On rows of five training files (trec, subj, tnews, eprstmt, splice; 8, 16 and 64
 # labels a class; 5 splits) .03 was within a point of the best of .003 ... 1 in 13 of 15 cases; scikit-learn's own 1 lost up to 3.6.
 STRENGTH = 0.03
-MOST = 0.8  # of the answer that averaged vectors may have by their skill: the Transformer keeps a say
+SHARE = "s^2 / (s^2 + (1 - s)^2) of a skill s"  # as `share_of` counts it: part of the key of a comparison's cell
 
 
 def regression() -> Any:
@@ -46,21 +46,32 @@ def linear(means: NDArray[Any], labels: Sequence[int]) -> tuple[NDArray[Any], ND
 
 
 def skill(means: NDArray[Any], labels: Sequence[int]) -> float:
-    """What `regression` knows of rows it has not seen: (accuracy - chance) / (1 - chance), at least 0, by up to five folds.
+    """What `regression` knows of rows it has not seen: (accuracy - chance) / (1 - chance), in [0, 1), by up to five folds.
 
-    Chance is one in C classes. A class of a single row can't be left out; then it is 0.
+    Chance is one in C classes, and accuracy (right + 1) / (rows + C), by Laplace's rule of succession: a few rows that are all right are
+    no proof. A class of a single row can't be left out; then it is 0.
 
-    >>> skill(np.array([[0.0], [0.1], [2.0], [2.1]]), [0, 0, 1, 1])
-    1.0
+    >>> skill(np.array([[0.0], [0.1], [2.0], [2.1]]), [0, 0, 1, 1])  # all four right: 5 / 6
+    0.6666666666666667
     """
+    rows, classes = len(labels), len(set(labels))
     counts = np.unique(np.asarray(labels), return_counts=True)[1]
     if counts.min() < 2:
         return 0.0
     folds = StratifiedKFold(min(5, int(counts.min())), shuffle=True, random_state=0)
     with threadpool_limits(1):
         answers = cross_val_predict(regression(), np.asarray(means, dtype=np.float64), labels, cv=folds)
-    accuracy, chance = float((answers == np.asarray(labels)).mean()), 1 / len(counts)
-    return max(0.0, (accuracy - chance) / (1 - chance))
+    right, chance = int((answers == np.asarray(labels)).sum()), 1 / classes
+    return max(0.0, ((right + 1) / (rows + classes) - chance) / (1 - chance))
+
+
+def share_of(skill: float) -> float:
+    """The share of the answer that a skill s is worth, in [0, 1): s^2 / (s^2 + (1 - s)^2), so that the stronger half speaks.
+
+    >>> [round(share_of(skill), 2) for skill in (0, 0.25, 0.5, 0.75)]
+    [0.0, 0.1, 0.5, 0.9]
+    """
+    return skill**2 / (skill**2 + (1 - skill) ** 2)
 
 
 @torch.no_grad()
@@ -73,7 +84,7 @@ def lean(
     logits grow with every step, and they would leave the average no say.
     """
     means = np.stack([_mean(model, row) for row in ids])
-    share = min(skill(means, labels), MOST) if share is None else share
+    share = share_of(skill(means, labels)) if share is None else share
     if not share:
         return
     weight, bias = linear(means, labels)
