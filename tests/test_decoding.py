@@ -249,15 +249,29 @@ def test_ranks_are_by_task_and_equals_share_one() -> None:
         ),
         ({"m": [0.1, 0.2], "rope": [0.2, 0.3]}, 3, "refuted", "rope 1.00"),
         ({"m": [0.9, 0.4], "rope": [0.1, 0.3]}, 2, "undecided", "fewer than 3 seeds"),
-        ({"m": [0.9, 0.4], "rope": [0.1]}, 3, "undecided", "not run on the same tasks as m: rope"),
+        (
+            {"m": [0.9, 0.4], "rope": [0.1]},
+            3,
+            "undecided",
+            "over 1 tasks, 90.0 % of answers; rope 0.50, 10.0 %; not run by all yet: task 1",
+        ),
         ({"m": [0.9, 0.4]}, 3, "undecided", "compared with nothing"),
         ({"rope": [0.9], "none": [0.4]}, 3, "undecided", "compared with nothing"),
     ],
 )
 def test_the_verdict(fars: dict[str, list[float]], seeds: int, word: str, said: str) -> None:
-    found = verdict(rows_of(fars, seeds), "m")
+    found = verdict(rows_of(fars, seeds), "m", tasks=("task 0", "task 1"))
     assert found[0] == word
     assert said in found[1]
+
+
+def test_the_verdict_asks_for_a_task_that_all_have_run_and_for_all_ten() -> None:
+    rows = [
+        row for row in rows_of({"m": [0.9, 0.8], "rope": [0.7, 0.6]}) if row["task"][-1] == "01"[row["method"] == "m"]
+    ]
+    assert verdict(rows, "m") == ("undecided", "no task was run by all methods")
+    word, said = verdict([row | {"task": "copy"} for row in rows], "m")
+    assert word == "undecided" and said.endswith(", ".join(name for name in QUESTIONS if name != "copy"))
 
 
 def test_a_suite_resumes(tmp_path: Path) -> None:

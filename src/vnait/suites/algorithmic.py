@@ -19,7 +19,7 @@ from vnait.model import VnaitConfig, VnaitForTokenClassification, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
 from vnait.suites.algorithms import ALGORITHMS, Algorithm, Texts
-from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, trained
+from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, run_by_all, trained
 
 TRAINED = 40
 LENGTHS = (40, 60, 120, 200, 300, 400, 500)
@@ -174,31 +174,26 @@ def verdict(
     By means over lengths and the tasks that all have run. Rivals are all methods but `method` and its own variants. "undecided" below
     3 seeds, without a non-randomized rival, or while some of `tasks` were not run by all.
     """
-    ran = {
-        name: {row["task"] for row in rows if row["method"] == name}
-        for name in dict.fromkeys(row["method"] for row in rows)
-        if name == method or name.split("-")[0] != method.split("-")[0]
-    }
-    rivals = [name for name in ran if name != method]
+    rows = [row for row in rows if row["method"] == method or row["method"].split("-")[0] != method.split("-")[0]]
+    rivals = [name for name in dict.fromkeys(row["method"] for row in rows) if name != method]
     plain = [name for name in rivals if not name.startswith("randomized-")]
-    if method not in ran or not plain:
+    if not plain or all(row["method"] != method for row in rows):
         return "undecided", f"{method} and a non-randomized method were not both run"
-    if not (shared := set.intersection(*ran.values())):
-        return "undecided", f"no task was run by all of {', '.join(ran)}"
-    by_method = {
-        row["method"]: row for row in overall([row for row in rows if row["method"] in ran and row["task"] in shared])
-    }
+    if not (shared := run_by_all(rows)):
+        return "undecided", f"no task was run by all of {', '.join([method, *rivals])}"
+    by_method = {row["method"]: row for row in overall(shared)}
+    done = {row["task"] for row in shared}
     means = {name: row["accuracy_far"] for name, row in by_method.items()}
     first, best = max(rivals, key=lambda name: means[name]), max(plain, key=lambda name: means[name])
     ahead, lead = means[method] - means[best], means[method] - means[first]
     said = (
-        f"{100 * means[method]:.1f} % over {len(shared)} tasks at {FAR[0]} to {FAR[-1]} symbols; "
+        f"{100 * means[method]:.1f} % over {len(done)} tasks at {FAR[0]} to {FAR[-1]} symbols; "
         f"{100 * ahead:+.1f} points to the best non-randomized method, {best}"
     )
     if first != best:
         said += f", and {100 * lead:+.1f} to {first}"
     if min(row["seeds"] for row in by_method.values()) < SEEDS:
         return "undecided", f"{said}; fewer than {SEEDS} seeds"
-    if left := [name for name in tasks if name not in shared]:
+    if left := [name for name in tasks if name not in done]:
         return "undecided", f"{said}; not run by all yet: {', '.join(left)}"
     return ("confirmed" if lead > 0 and ahead >= AHEAD else "refuted"), said

@@ -186,6 +186,16 @@ def by_method_and_task(found: Iterable[Record]) -> dict[tuple[str, str], list[Re
     return groups
 
 
+def run_by_all(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a summary whose task every method in it has run: means over other tasks would not compare."""
+    rows = list(rows)
+    methods: dict[str, set[str]] = {}
+    for row in rows:
+        methods.setdefault(row["task"], set()).add(row["method"])
+    every = {row["method"] for row in rows}
+    return [row for row in rows if methods[row["task"]] == every]
+
+
 def check(what: str, given: Sequence[str], known: dict[str, Any]) -> None:
     """An error in words where nothing is given, or a name that is not known."""
     if not given:

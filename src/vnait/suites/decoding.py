@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from vnait.model import VnaitConfig, VnaitForCausalLM, seed_weights
 from vnait.record import Record
 from vnait.statistics import interval
-from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, trained
+from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, run_by_all, trained
 from vnait.suites.questions import QUESTIONS, Question
 
 NEAR, FAR = 50, (60, 70, 80, 90, 100)  # lengths, in % of a task's longest; trained up to the first
@@ -172,25 +172,27 @@ def overall(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: -row["mrr"])
 
 
-def verdict(rows: Sequence[dict[str, Any]], method: str) -> tuple[str, str]:
-    """The claim that `method` has the highest mean reciprocal rank past the training length.
+def verdict(rows: Sequence[dict[str, Any]], method: str, *, tasks: Sequence[str] = tuple(QUESTIONS)) -> tuple[str, str]:
+    """The claim that `method` has the highest mean reciprocal rank past the training length, over the tasks that all methods have run.
 
-    "undecided" below 3 seeds, without a rival, or where methods ran on different tasks.
+    "undecided" below 3 seeds, without a rival, or while some of `tasks` were not run by all.
     """
-    tasks = {row["method"]: {one["task"] for one in rows if one["method"] == row["method"]} for row in rows}
-    if method not in tasks or len(tasks) == 1:
+    methods = {row["method"] for row in rows}
+    if method not in methods or len(methods) == 1:
         return "undecided", f"{method} was compared with nothing"
-    if other := [name for name in tasks if tasks[name] != tasks[method]]:
-        return "undecided", f"not run on the same tasks as {method}: {', '.join(other)}"
-    by_method = {row["method"]: row for row in overall(rows)}
+    if not (shared := run_by_all(rows)):
+        return "undecided", "no task was run by all methods"
+    by_method = {row["method"]: row for row in overall(shared)}
     best = max((name for name in by_method if name != method), key=lambda name: float(by_method[name]["mrr"]))
-    own, rival = by_method[method], by_method[best]
+    own, rival, done = by_method[method], by_method[best], {row["task"] for row in shared}
     said = (
-        f"mean reciprocal rank {own['mrr']:.2f} over {len(tasks[method])} tasks, {100 * own['exact_far']:.1f} % of answers; "
+        f"mean reciprocal rank {own['mrr']:.2f} over {len(done)} tasks, {100 * own['exact_far']:.1f} % of answers; "
         f"{best} {rival['mrr']:.2f}, {100 * rival['exact_far']:.1f} %"
     )
     if min(row["seeds"] for row in by_method.values()) < SEEDS:
         return "undecided", f"{said}; fewer than {SEEDS} seeds"
+    if left := [name for name in tasks if name not in done]:
+        return "undecided", f"{said}; not run by all yet: {', '.join(left)}"
     return ("confirmed" if own["mrr"] > rival["mrr"] else "refuted"), said
 
 
