@@ -1,0 +1,78 @@
+"""How large a share of a classifier's answer averaged vectors should have, by rules that read their skill.
+
+    VNAIT_DATA=DIR python studies/shares.py [--sets trec,splice,subj] [--shots 16] [--seeds 10] [--method vnait]
+
+One training a draw serves all rules. Rows are drawn from train.csv and scored on three tenths of it, seeds 100 and up: this chooses, the
+few-label suite reports. A row is a rule; a cell its mean score in %, and what it has more than the rule in use, +- its standard error.
+"""
+
+import argparse
+import os
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+
+from vnait import averages, train
+from vnait.plan import labels_of
+from vnait.predict import logits_of
+from vnait.scores import scores
+from vnait.suites import few_labels
+from vnait.threads import one_thread
+
+RULES: dict[str, Callable[[float], float]] = {
+    "in use: s^2 / (s^2 + (1 - s)^2)": averages.share_of,
+    "s, at most .8": lambda s: min(s, 0.8),
+    "root of s": lambda s: s**0.5,
+    "s^1.5": lambda s: s**1.5,
+    "s^3 / (s^3 + (1 - s)^3)": lambda s: s**3 / (s**3 + (1 - s) ** 3),
+    "the Transformer alone": lambda s: 0.0,
+    "averaged vectors alone": lambda s: 1.0,
+}
+TESTED = 600  # of the rows held out
+
+
+def scores_of(name: str, method: str, shots: int, seed: int) -> list[float]:
+    """The score by every rule, in %, of one training."""
+    plan = few_labels.plan_of(name, os.environ["VNAIT_DATA"], (method,), (shots,), (seed,), few_labels.RUN)
+    plan = replace(plan, test=None)  # so that the seed holds rows of train.csv out
+    rows, test = plan.rows(shots, seed)
+    words = plan.lexicon(seed)
+    model = train.fit(replace(plan.run, method=method, seed=seed, average=0), rows, words).model
+    classes = sorted(set(labels_of(rows)))
+    truth, labels = ([classes.index(label) for label in labels_of(table)] for table in (test, rows))
+    ids, known = (words.encode(table.texts, max_length=plan.run.max_length) for table in (test, rows))
+    means = np.stack([words.table[row].mean(0) for row in known])
+    skill = averages.skill(means, labels)
+    found = []
+    for rule in RULES.values():
+        leaning = deepcopy(model)
+        averages.lean(leaning, known, labels, rule(skill))
+        answer = logits_of(leaning, ids[:TESTED]).argmax(-1).tolist()
+        found.append(100 * scores(truth[:TESTED], answer)[few_labels.SETS[name].metric])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sets", default="trec,splice,subj")
+    parser.add_argument("--shots", type=int, default=16)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--method", default="vnait")
+    options = parser.parse_args()
+    if "VNAIT_DATA" not in os.environ:
+        parser.error("VNAIT_DATA is not set; set it to a folder with a folder a set (train.csv and test.csv).")
+    for name in options.sets.split(","):
+        with one_thread():
+            seeds = range(100, 100 + options.seeds)
+            found = np.array([scores_of(name, options.method, options.shots, seed) for seed in seeds])
+        more = found - found[:, :1]
+        error = more.std(0, ddof=1) / len(found) ** 0.5 if len(found) > 1 else more[0] * np.nan
+        print(f"\n{name}, {options.shots} labels a class, {len(found)} draws")
+        for rule, mean, gain, spread in zip(RULES, found.mean(0), more.mean(0), error, strict=True):
+            print(f"  {rule:34} {mean:5.1f} {gain:+5.1f} +- {spread:.1f}")
+
+
+if __name__ == "__main__":
+    main()
