@@ -39,7 +39,7 @@ COORDINATES = {
     "Spectrum grid": (2, lambda: where_is.Spectrum(size=2, graph=(2, 3))),
     "Joined": (2, lambda: Joined(*(Running(source="content", dim=DIM) for _ in range(HEADS)))),
     "Jitter": (1, lambda: Jitter(Span(source="uniform"))),
-    "Randomized": (1, lambda: Randomized(Index())),
+    "Randomized": (1, lambda: Randomized(limit=100)),
 }
 # Name, and how many axes the encoding reads.
 ENCODINGS = {

@@ -82,7 +82,7 @@ def test_jitter_refuses_what_is_no_width_and_no_share(wrong):
 def test_randomized_positions_are_sorted_distinct_and_below_the_limit(draw, side):
     torch.manual_seed(0)
     mask = mask_of(side)
-    at = Randomized(Index(), limit=50, draw=draw)(None, mask)[..., 0]
+    at = Randomized(limit=50, draw=draw)(None, mask)[..., 0]
     for row, real in zip(at, mask, strict=True):
         assert (row[real].diff() > 0).all() and row.min() >= 0 and row.max() < 50
         edge = row[real][-1] if side == "right" else row[real][0]
@@ -93,22 +93,28 @@ def test_randomized_positions_are_sorted_distinct_and_below_the_limit(draw, side
 
 def test_randomized_positions_cover_the_range_evenly():
     torch.manual_seed(0)
-    at = Randomized(Index(), limit=100)(None, ones(10, rows=2000))[..., 0]
+    at = Randomized(limit=100)(None, ones(10, rows=2000))[..., 0]
     counts = torch.bincount(at.long().flatten(), minlength=100)
     assert counts.min() > 140 and counts.max() < 260  # 200 each, standard deviation 13
 
 
-def test_randomized_is_the_plain_index_in_evaluation():
-    wrapped = Randomized(Index()).eval()
-    assert torch.equal(wrapped(None, ones(4)), Index()(None, ones(4))) and not wrapped.per_sentence
+@pytest.mark.parametrize("draw", ["subset", "floats"])
+@pytest.mark.parametrize("side", list(SIDES))
+def test_randomized_is_the_mean_of_its_draws_in_evaluation(draw, side):
+    torch.manual_seed(0)
+    part, mask = Randomized(limit=50, draw=draw), mask_of(side)
+    drawn = part(None, mask.repeat(4000, 1))[..., 0].view(4000, *mask.shape).mean(0)
+    settled = part.eval()(None, mask)[..., 0]
+    torch.testing.assert_close(settled[mask], drawn[mask], atol=0.6, rtol=0)  # a standard error is 0.2
+    assert torch.equal(settled, part(None, mask)[..., 0]) and not part.causal
 
 
 def test_randomized_says_when_a_text_is_too_long_and_when_a_draw_is_unknown():
     with pytest.raises(ValueError, match=r"a text of 5 tokens .* limit=4; raise it"):
-        Randomized(Index(), limit=4)(None, ones(5))
+        Randomized(limit=4)(None, ones(5))
     with pytest.raises(ValueError, match="take subset or floats"):
-        Randomized(Index(), draw="other")
-    assert Randomized(Index(), limit=4, draw="floats")(None, ones(5)).shape == (1, 5, 1)
+        Randomized(draw="other")
+    assert Randomized(limit=4, draw="floats")(None, ones(5)).shape == (1, 5, 1)
 
 
 def test_saturating_sees_longer_texts_in_training_alone():

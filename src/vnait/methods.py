@@ -99,7 +99,7 @@ def _rotary(size: Size, rule: str | None = None) -> nn.Module:
 
 def _randomized(size: Size) -> Randomized:
     """As in the paper, positions some four times further than the longest text."""
-    return Randomized(Index(), limit=max(2048, 4 * size.max_length))
+    return Randomized(limit=max(2048, 4 * size.max_length))
 
 
 def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
@@ -166,7 +166,7 @@ METHODS: dict[str, Recipe] = {
     ),
     "randomized-sinusoidal": Recipe(
         make=lambda size: Method(coordinates=_randomized(size), encoding=Sinusoid(dim=size.dim)),
-        formula="sinusoidal on n sorted random positions below 2048 (4 times the longest text where that is more), drawn in training",
+        formula="sinusoidal on n sorted random positions below 2048, or 4 times the longest text; in evaluation their means",
         source="arXiv 2305.16843",
     ),
     "rope": Recipe(
@@ -191,7 +191,7 @@ METHODS: dict[str, Recipe] = {
     ),
     "randomized-rope": Recipe(
         make=lambda size: Method(coordinates=_randomized(size), encoding=_rotary(size)),
-        formula="rope on n sorted random positions below 2048 (4 times the longest text where that is more), drawn in training",
+        formula="rope on n sorted random positions below 2048, or 4 times the longest text; in evaluation their means",
         source="arXiv 2305.16843",
     ),
     "xpos": Recipe(

@@ -102,7 +102,7 @@ def _check_turn(built: Method, told: Injection, name: str, site: Site, model: st
         plain = isinstance(built.encoding, Rotary) and built.encoding.scaling is None
         if not plain or told.added is not None or told.bias is not None:
             raise InputError(
-                f"{name} turns in a way of its own, and {model} keeps its own base and scaling; take rope, lpi or randomized-rope, "
+                f"{name} turns in a way of its own, and {model} keeps its own base and scaling; take rope or lpi, "
                 "whose coordinates it can turn by."
             )
     for what, slot in (("a scale", told.scale), ("a stretch", told.stretch)):

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnait.attached.finding import asked, probe_ids
-from vnait.coordinates import Ends, Jitter, Randomized, Running, Span, Start
+from vnait.coordinates import Ends, Jitter, Running, Span, Start
 from vnait.coordinates.sources import UNIT_Z, Mask, rank
 from vnait.encodings import Table
 
@@ -107,7 +107,7 @@ def running(coordinates: nn.Module, vectors: Tensor, mask: Mask) -> At:
 
     A method without gaps of tokens (a share of the text, a grid) leaves them at the index.
     """
-    while isinstance(coordinates, Jitter | Randomized):  # what training moves about is the method's own
+    while isinstance(coordinates, Jitter):  # what training moves about is the method's own
         coordinates = coordinates.coordinates
     if isinstance(coordinates, Ends | Start):
         coordinates = coordinates.span if isinstance(coordinates, Ends) else coordinates.running

@@ -1,4 +1,4 @@
-"""Coordinates that wrap others: what moves positions about in training, so that a model can't learn them by heart."""
+"""Coordinates that move positions about in training, so that a model can't learn them by heart."""
 
 from __future__ import annotations
 
@@ -65,38 +65,41 @@ class Jitter(Wrapped):
         return f"shift={self.shift}, local={self.local}, stretch={self.stretch}, share={self.share}"
 
 
-class Randomized(Wrapped):
-    """In training, the positions of a sentence of n tokens are n random numbers of [0, limit), sorted; in evaluation the wrapped ones.
+class Randomized(nn.Module):
+    """The positions of a text of n tokens are n random numbers of [0, limit), sorted; in evaluation, the means of such draws.
 
     draw   "subset": integers without repetition (arXiv 2305.16843). "floats": real numbers (arXiv 2602.14050)
 
-    A sentence longer than `limit` is an error for "subset". Shape (B, T, 1).
+    The k-th of n has the mean k (limit + 1) / (n + 1) - 1, floats k limit / (n + 1). The papers draw in evaluation, too; with the mean a
+    text has one answer, at places that training has seen. A place depends on how many tokens follow, so it is nothing for decoders.
 
-    >>> from vnait.coordinates import Index
-    >>> Randomized(Index(), limit=9).eval()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0]
-    tensor([0., 1., 2.])
+    In training a text longer than `limit` is an error for "subset". Shape (B, T, 1).
+
+    >>> Randomized(limit=9).eval()(None, torch.ones(1, 4, dtype=torch.bool))[0, :, 0]
+    tensor([1., 3., 5., 7.])
     """
 
-    takes_places = False  # it draws its own, in training
+    causal, per_sentence = False, True
+    takes_places = False  # it draws its own
 
-    def __init__(self, coordinates: nn.Module, *, limit: int = 2048, draw: str = "subset") -> None:
-        super().__init__(coordinates)
+    def __init__(self, *, limit: int = 2048, draw: str = "subset") -> None:
+        super().__init__()
         if draw not in ("subset", "floats"):
             raise ValueError(f"draw={draw!r} is not known; take subset or floats.")
         self.limit, self.draw = limit, draw
 
-    @property
-    def per_sentence(self) -> bool:
-        """In training every sentence draws its own positions."""
-        return self.training or super().per_sentence
-
     def forward(self, vectors: Vectors, mask: Mask) -> At:
-        if not self.training:
-            at: At = self.coordinates(vectors, mask)
-            return at
         check_mask(mask)
+        return nearest_real(self._drawn(mask) if self.training else self._mean(mask), mask)[..., None]
+
+    def _drawn(self, mask: Mask) -> torch.Tensor:
         drawn = torch.stack([self._sorted(int(count), mask) for count in mask.sum(-1)])
-        return nearest_real(drawn.gather(-1, rank(mask)), mask)[..., None]
+        return drawn.gather(-1, rank(mask))
+
+    def _mean(self, mask: Mask) -> torch.Tensor:
+        first = int(self.draw == "subset")
+        share = (rank(mask) + 1).float() / (mask.sum(-1, keepdim=True) + 1)
+        return share * (self.limit + first) - first
 
     def _sorted(self, count: int, mask: Mask) -> torch.Tensor:
         """`count` sorted numbers, filled up to the width of the mask."""

@@ -88,6 +88,20 @@ def _sinusoidal(probe: Any, at: Rows) -> Expected:
     return Expected(added=[sinusoid(i, _dim(probe)) for i in range(len(at))])
 
 
+def _randomized_sinusoidal(probe: Any, at: Rows) -> Expected:
+    return Expected(added=[sinusoid(i, _dim(probe)) for i in _means(probe, len(at))])
+
+
+def _randomized_rope(probe: Any, at: Rows) -> Expected:
+    return Expected(turn=[angles(i, _width(probe)) for i in _means(probe, len(at))])
+
+
+def _means(probe: Any, count: int) -> list[float]:
+    """Of sorted draws below the limit: each leaves as much room before it as behind it."""
+    limit = probe.method.coordinates.limit
+    return [k * (limit + 1) / (count + 1) - 1 for k in range(1, count + 1)]
+
+
 def _learned(probe: Any, at: Rows) -> Expected:
     return Expected(added=probe.method.encoding.weight.tolist()[: len(at)])
 
@@ -213,10 +227,10 @@ FORMULAS: dict[str, Formula] = {
     "sinusoidal": _sinusoidal,
     "learned": _learned,
     "cape": _sinusoidal,
-    "randomized-sinusoidal": _sinusoidal,
+    "randomized-sinusoidal": _randomized_sinusoidal,
     "rope": _rope,
     "rope-linear": lambda probe, at: _rope(probe, at, 4.0),
-    "randomized-rope": _rope,
+    "randomized-rope": _randomized_rope,
     "xpos": _xpos,
     "lpi": _lpi,
     "alibi": _alibi,
