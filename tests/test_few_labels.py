@@ -127,7 +127,8 @@ def test_a_baseline_ahead_on_one_set_refutes_it_though_the_pool_is_far_ahead():
 def test_level_with_a_baseline_is_enough_but_not_where_order_matters():
     level = {"average-logreg_subj": 0.701}
     assert judged(made_up(claim(**level)))[0] == "confirmed"
-    assert judged(made_up(claim(**{"average-logreg_trec": 0.7})))[0] == "refuted"
+    assert judged(made_up(claim(**{"average-logreg_trec": 0.7})))[0] == "undecided"
+    assert judged(made_up(claim(**{"average-logreg_trec": 0.72})))[0] == "refuted"
     word, said = judged(made_up(claim(**{"average-logreg_trec": 0.699})))
     assert word == "undecided" and "not told apart: average-logreg on trec +0.1" in said
 
@@ -151,6 +152,14 @@ def test_what_was_not_run_leaves_it_open_unless_a_set_refutes_it_alone():
     assert word == "undecided" and said.endswith("not run yet: 32 labels, 64 labels, 128 labels")
     assert verdict(made_up(claim(none_trec=0.9)))[0] == "undecided"  # ahead in the pool, which is not whole
     assert verdict(made_up(claim(**{"average-logreg_subj": 0.72})))[0] == "refuted"
+
+
+def test_a_rival_that_lacks_a_set_or_a_number_of_labels_leaves_it_open():
+    found = made_up(claim())
+    rival = [replace(record, method="rope") for record in found if record.method == "none"]
+    for lacking in (lambda data: data["name"] == "trec", lambda data: data["shots"] == 8):
+        word, said = judged([*found, *(record for record in rival if lacking(record.data))])
+        assert word == "undecided" and "not run yet: rope on" in said
 
 
 # Runs
@@ -177,7 +186,7 @@ def test_half_a_point_less_than_the_papers_sizes_is_no_loss(papers, word):
     # The interval is the mean +- 0.1 points, about.
     scores = {(name, "vnait"): around(0.7, 0.0, seed=1) for name in ("trec", "subj")}
     scores |= {(name, "vnait-paper"): around(papers, 0.001, seed=2) for name in ("trec", "subj")}
-    found, said = no_loss(made_up(scores))
+    found, said = no_loss(made_up(scores), sets=("trec", "subj"), shots=(8, 16))
     assert found == word
     assert said.startswith(f"vnait-paper {100 * (0.7 - papers):+.1f} [") and said.endswith("pooled over trec, subj")
 
@@ -189,6 +198,13 @@ def test_no_loss_asks_for_ten_splits_of_both():
         "vnait-paper +10.0 [+10.0, +10.0], pooled over trec; 9 splits, fewer than 10",
     )
     assert no_loss(made_up(claim())) == ("undecided", "vnait was not compared with vnait-paper")
+
+
+def test_no_loss_asks_for_every_set_and_number_of_labels():
+    found = made_up({("trec", "vnait"): around(0.7, 0.0, seed=1), ("trec", "vnait-paper"): around(0.6, 0.0, seed=1)})
+    assert no_loss(found, sets=("trec",), shots=(8, 16))[0] == "confirmed"
+    word, said = no_loss(found, sets=("trec", "subj"), shots=(8, 16, 32))
+    assert word == "undecided" and said.endswith("not run yet: subj, 32 labels")
 
 
 def test_it_runs_resumes_and_names_no_folder(data, caplog):
@@ -206,11 +222,14 @@ def test_it_runs_resumes_and_names_no_folder(data, caplog):
     assert {row["set"] for row in rows(again)} == {"mr"}
 
 
-@pytest.mark.parametrize(("asked", "given"), [(64, 64), (512, 128)])
-def test_the_shorter_of_the_runs_and_the_sets_lengths_is_read(data, asked, given):
+def test_of_long_articles_every_method_and_baseline_reads_the_first_words(data):
     (data / "mr").rename(data / "bbc_news")
-    run = replace(RUN, max_length=asked)
-    assert plan_of("bbc_news", data, ("none",), (4,), (0,), run).run == replace(run, max_length=given)
+    for part in ("train", "test"):
+        path = data / "bbc_news" / f"{part}.csv"
+        path.write_text(path.read_text(encoding="utf-8").replace("film", "film " * 200), encoding="utf-8")
+    plan = plan_of("bbc_news", data, ("none",), (4,), (0,), RUN)
+    assert {len(text.split()) for table in (plan.table, plan.test) for text in table.texts} == {128}
+    assert plan.run == RUN and plan.table.texts[0].startswith("good film film")
 
 
 @pytest.mark.parametrize(("sets", "said"), [((), "no set was given"), (("imdb",), "the set 'imdb' is not known")])

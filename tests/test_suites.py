@@ -173,9 +173,14 @@ def scores(method: str, task: str, near: float, far: float, seeds: int = 3) -> d
 )
 def test_the_verdict(rows: list[dict], word: str, said: str) -> None:
     """By invented rows: what is asked is what some method learned at the training length."""
-    found = verdict(rows, "m")
+    found = verdict(rows, "m", tasks=sorted({row["task"] for row in rows}))
     assert found[0] == word
     assert said in found[1]
+
+
+def test_the_verdict_asks_for_all_tasks() -> None:
+    word, said = verdict([scores("m", "half", 1.0, 1.0), scores("n", "order", 1.0, 0.5)], "m")
+    assert word == "undecided" and said.endswith(", ".join(name for name in TASKS if name != "half"))
 
 
 def test_the_page_of_studies_is_written_from_its_records() -> None:

@@ -421,6 +421,12 @@ def test_few_rows_that_are_all_right_leave_the_transformer_a_say():
     assert averages.share_of(few) == pytest.approx(0.8) and averages.share_of(many) < 1
 
 
+def test_always_answering_the_largest_class_is_no_skill():
+    noise = np.random.default_rng(0).normal(size=(300, 5))
+    assert averages.skill(noise, [0] * 270 + [1] * 30) == 0
+    assert averages.skill(noise, [0] * 210 + [1] * 90) == 0
+
+
 def centred(logits: np.ndarray) -> np.ndarray:
     return logits - logits.mean(1, keepdims=True)
 

@@ -48,21 +48,20 @@ def linear(means: NDArray[Any], labels: Sequence[int]) -> tuple[NDArray[Any], ND
 def skill(means: NDArray[Any], labels: Sequence[int]) -> float:
     """What `regression` knows of rows it has not seen: (accuracy - chance) / (1 - chance), in [0, 1), by up to five folds.
 
-    Chance is one in C classes, and accuracy (right + 1) / (rows + C), by Laplace's rule of succession: a few rows that are all right are
-    no proof. A class of a single row can't be left out; then it is 0.
+    Chance is the share of the largest of C classes, and accuracy (right + 1) / (rows + C), by Laplace's rule of succession: a few rows
+    that are all right are no proof. A class of a single row can't be left out; then it is 0.
 
     >>> skill(np.array([[0.0], [0.1], [2.0], [2.1]]), [0, 0, 1, 1])  # all four right: 5 / 6
     0.6666666666666667
     """
-    rows, classes = len(labels), len(set(labels))
     counts = np.unique(np.asarray(labels), return_counts=True)[1]
     if counts.min() < 2:
         return 0.0
     folds = StratifiedKFold(min(5, int(counts.min())), shuffle=True, random_state=0)
     with threadpool_limits(1):
         answers = cross_val_predict(regression(), np.asarray(means, dtype=np.float64), labels, cv=folds)
-    right, chance = int((answers == np.asarray(labels)).sum()), 1 / classes
-    return max(0.0, ((right + 1) / (rows + classes) - chance) / (1 - chance))
+    right, chance = int((answers == np.asarray(labels)).sum()), float(counts.max() / counts.sum())
+    return max(0.0, ((right + 1) / (len(labels) + len(counts)) - chance) / (1 - chance))
 
 
 def share_of(skill: float) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnait.record import Record
-from vnait.statistics import Interval, interval
+from vnait.statistics import UNIT, Interval, interval
 
 ALL = "all"  # every row there is to learn from
 Shots = int | str
@@ -73,7 +73,7 @@ class Results:
                         "method": method,
                         "shots": shots,
                         "metric": METRIC,
-                        **_bounds(interval([record.metrics[METRIC] for record in found]), "mean"),
+                        **_bounds(interval([record.metrics[METRIC] for record in found], within=UNIT), "mean"),
                         "seeds": len(found),
                         "parameters": found[0].parameters,
                         "seconds": sum(record.seconds for record in found) / len(found),

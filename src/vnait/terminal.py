@@ -37,7 +37,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     for sentence in comparison.sentences():
         _print(sentence)
     _print(
-        "Intervals: 95 % bootstrap over seeds; differences are paired by seed; none is corrected for several comparisons."
+        "Intervals: 95 % over seeds, by Student's t; differences are paired by seed; none is corrected for several comparisons."
     )
 
 

@@ -46,7 +46,7 @@ def verdict(results: Results, about: About | None) -> Section:
     else:
         said.append("The folder has no about.json, so this page knows neither the data nor the command.")
     said.append(
-        "Intervals are 95 % bootstrap intervals over seeds; differences are paired by seed; none is corrected for several "
+        "Intervals are 95 % intervals over seeds, by Student's t; differences are paired by seed; none is corrected for several "
         "comparisons."
     )
     return Section(heading="What can be said", sentences=said)

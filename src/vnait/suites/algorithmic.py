@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 
 from vnait.model import VnaitConfig, VnaitForTokenClassification, seed_weights
 from vnait.record import Record
-from vnait.statistics import interval
+from vnait.statistics import UNIT, interval
 from vnait.suites.algorithms import ALGORITHMS, Algorithm, Texts
 from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, run_by_all, trained
 
@@ -133,7 +133,7 @@ def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
         scores = {f"_{length}": [record.metrics[f"accuracy_{length}"] for record in own] for length in LENGTHS}
         scores["_far"] = [sum(scores[f"_{length}"][index] for length in FAR) / len(FAR) for index in range(len(own))]
         for name, values in scores.items():
-            mean, low, high = interval(values)
+            mean, low, high = interval(values, within=UNIT)
             row |= {f"accuracy{name}": mean, f"ci_low{name}": low, f"ci_high{name}": high}
         rows.append(row)
     return rows

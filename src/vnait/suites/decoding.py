@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from vnait.model import VnaitConfig, VnaitForCausalLM, seed_weights
 from vnait.record import Record
-from vnait.statistics import interval
+from vnait.statistics import UNIT, interval
 from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, run_by_all, trained
 from vnait.suites.questions import QUESTIONS, Question
 
@@ -143,7 +143,9 @@ def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
     for (method, task), own in by_method_and_task(found).items():
         row: dict[str, Any] = {"method": method, "task": task, "seeds": len(own)}
         for name, shares in (("near", (NEAR,)), ("far", FAR)):
-            mean, low, high = interval([_mean(one.metrics[f"exact_{share}"] for share in shares) for one in own])
+            mean, low, high = interval(
+                [_mean(one.metrics[f"exact_{share}"] for share in shares) for one in own], within=UNIT
+            )
             row |= {f"exact_{name}": mean, f"ci_low_{name}": low, f"ci_high_{name}": high}
         rows.append(row)
     return rows

@@ -11,7 +11,7 @@ from torch import Generator
 
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 from vnait.record import Record
-from vnait.statistics import interval
+from vnait.statistics import UNIT, interval
 from vnait.suites.cells import SEEDS, Budget, Suite, by_method_and_task, trained
 from vnait.suites.tasks import SHORTEST, TASKS, VOCABULARY, Task
 
@@ -97,17 +97,18 @@ def summary(found: Sequence[Record]) -> list[dict[str, Any]]:
     for (method, task), own in by_method_and_task(found).items():
         row: dict[str, Any] = {"method": method, "task": task, "family": own[0].data["family"], "seeds": len(own)}
         for length in LENGTHS:
-            mean, low, high = interval([record.metrics[f"accuracy_{length}"] for record in own])
+            mean, low, high = interval([record.metrics[f"accuracy_{length}"] for record in own], within=UNIT)
             row |= {f"accuracy_{length}": mean, f"ci_low_{length}": low, f"ci_high_{length}": high}
         row["learned"] = row[f"accuracy_{TRAINED}"] >= LEARNED
         rows.append(row)
     return rows
 
 
-def verdict(rows: Sequence[dict[str, Any]], method: str) -> tuple[str, str]:
+def verdict(rows: Sequence[dict[str, Any]], method: str, *, tasks: Sequence[str] = tuple(TASKS)) -> tuple[str, str]:
     """The claim that `method` holds at 320 and 500 tokens what it learned at 40: every task at 0.95, their mean at 0.98.
 
-    Asked are the tasks that any method learned. "confirmed" or "refuted" by the means, from 3 seeds on, and "undecided" before.
+    Asked are the tasks that any method learned. "confirmed" or "refuted" by the means, from 3 seeds on, and "undecided" before, or while
+    `method` has not run all of `tasks`.
     """
     own = [row for row in rows if row["method"] == method]
     learnable = {row["task"] for row in rows if row["learned"]}
@@ -125,4 +126,6 @@ def verdict(rows: Sequence[dict[str, Any]], method: str) -> tuple[str, str]:
         )
     if min(row["seeds"] for row in asked) < SEEDS:
         return "undecided", f"{said}; fewer than {SEEDS} seeds"
+    if left := [name for name in tasks if all(row["task"] != name for row in own)]:
+        return "undecided", f"{said}; not run yet: {', '.join(left)}"
     return ("confirmed" if not short and mean >= ALL else "refuted"), said
