@@ -20,6 +20,7 @@ import torch
 from vnait import record as records
 from vnait import text as texts
 from vnait.bases import Base
+from vnait.methods import METHODS
 from vnait.record import Record
 from vnait.text import read
 from vnait.threads import one_thread
@@ -36,7 +37,14 @@ Cell = tuple[str, str, int, int]  # method, set, shots, seed
 
 def key(cell: Cell, base: Base) -> str:
     run = {**vars(LONG.get(cell[1], SETTING)), "base": base.fingerprint}
-    return records.key_of("fine_tuning", *cell, run, *(["bfloat16"] if cell[1] in LONG else []))
+    return records.key_of(
+        "fine_tuning", *cell, formula(cell[0]), TESTED, run, *(["bfloat16"] if cell[1] in LONG else [])
+    )
+
+
+def formula(method: str) -> str:
+    """What a method is today; a record of another formula is of another cell."""
+    return METHODS[method].formula if method in METHODS else method
 
 
 def bfloat16(enabled: bool = True) -> torch.autocast:

@@ -18,7 +18,7 @@ from random import Random
 
 import numpy as np
 import torch
-from fine_tuning import bfloat16, one_by_one
+from fine_tuning import bfloat16, formula, one_by_one
 from numpy.typing import NDArray
 
 from vnait import record as records
@@ -40,7 +40,12 @@ Cell = tuple[str, int, int]  # method, shots, seed
 
 def key(cell: Cell, base: Base) -> str:
     return records.key_of(
-        "long_documents", *cell, {**vars(SETTING), "base": base.fingerprint}, SHORT, LONG, TESTED, "bfloat16"
+        "long_documents",
+        *cell,
+        formula(cell[0]),
+        {**vars(SETTING), "base": base.fingerprint},
+        (SHORT, LONG, ARTICLE, READ, TESTED),
+        "bfloat16",
     )
 
 
