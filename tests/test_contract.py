@@ -353,7 +353,9 @@ def test_the_catalogue_is_read_off_the_modules() -> None:
     assert rows["vnait"]["parameters"] - rows["vnait-uniform"]["parameters"] == 16  # the knots of the warp
     assert [name for name, row in rows.items() if not row["causal"]] == [
         "fourier",
+        "randomized-sinusoidal",
         "rope-ntk",
+        "randomized-rope",
         "spectral",
         "vnait",
         "vnait-uniform",
