@@ -31,7 +31,7 @@ Rows = Iterable[Sequence[object]]
 def records(name: str) -> list[Record]:
     """A study's, of one file or of a file a set, the last of each cell: a method's seed counts once, whatever was run before."""
     found = [one for path in sorted((HERE / "records" / name).rglob("records.jsonl")) for one in record.read(path)]
-    return list({(one.method, one.seed, *map(one.data.get, ("name", "set", "shots"))): one for one in found}.values())
+    return list({(one.method, one.seed, *map(one.data.get, ("name", "shots"))): one for one in found}.values())
 
 
 def page() -> str:

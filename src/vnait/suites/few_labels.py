@@ -225,7 +225,7 @@ def no_loss(
     if pooled["splits"] < SPLITS:
         return "undecided", f"{said}; {pooled['splits']} splits, fewer than {SPLITS}"
     both = [record for record in found if record.method in (method, against)]
-    if left := [*_missing(both, method, sets, shots), *_unmatched(both, method)]:
+    if left := [*_missing(found, method, sets, shots), *_unmatched(both, method)]:
         return "undecided", f"{said}; not run yet: {', '.join(left)}"
     low, high = pooled["ci_low"], pooled["ci_high"]
     return ("confirmed" if low > -margin else "refuted" if high < -margin else "undecided"), said

@@ -2,9 +2,9 @@
 Length Generalization in Transformers" (arXiv 2305.19466, table 1).
 
 A task is a function (number of texts, length, generator) -> [(question, answer), ...] of tokens, registered in `QUESTIONS`. What a length
-counts is the paper's and stands in `counts`; trained is up to half of the longest, as there, but how long that is, is ours: the paper's own
-code takes 8 of 16 for most tasks. SCAN is the whole published set, from its grammar; PCFG is
-drawn from the grammar of PCFG SET, and not taken from its files.
+counts is the paper's and stands in `counts`. As there, it is trained up to half of the longest; how long that is, is ours (the paper's own
+code takes 8 of 16 for most tasks). SCAN is the whole published set, from its grammar; PCFG is drawn from the grammar of PCFG SET, and not
+taken from its files.
 """
 
 from __future__ import annotations
