@@ -10,7 +10,7 @@ from vnait import build, record, studies, suites
 from vnait.baselines import BASELINES
 from vnait.methods import METHODS, parameters
 from vnait.record import Record
-from vnait.statistics import interval
+from vnait.statistics import interval, paired
 from vnait.study import Findings
 from vnait.suites import algorithmic, decoding, few_labels
 from vnait.suites.algorithms import ALGORITHMS
@@ -127,7 +127,8 @@ def algorithms() -> tuple[str, str]:
     if not found:
         return "", ""
     everything = algorithmic.summary(found)
-    rows = run_by_all(everything)
+    if not (rows := run_by_all(everything)):
+        return "", ""
     shared = {row["task"] for row in rows}
     found = [one for one in found if one.data["name"] in shared]
     run = found[0].run
@@ -143,7 +144,7 @@ def algorithms() -> tuple[str, str]:
     lines = []
     for row in overall:
         scores = seeds[row["method"]]
-        less = [own[seed] - scores[seed] for seed in scores if seed in own and row["method"] != "vnait"]
+        less = [] if row["method"] == "vnait" else paired(own, scores)
         shown = [f"{100 * row[name]:.1f}" if name in row else "-" for name in levels]
         whole = f"{100 * row['accuracy_40']:.1f}"
         lines.append(
@@ -224,9 +225,9 @@ def few() -> tuple[str, str]:
     sets, methods = (list(dict.fromkeys(key[index] for key in areas)) for index in (0, 1))
     lines = [[name, *(bounded(areas.get((one, name))) for one in sets)] for name in methods]
     pairs = few_labels.paired(found)
-    paired = {(row["set"], row["against"]): row for row in pairs}
+    found_at = {(row["set"], row["against"]): row for row in pairs}
     others = list(dict.fromkeys(row["against"] for row in pairs))
-    differences = [[name, *(bounded(paired.get((one, name)), "+") for one in (None, *sets))] for name in others]
+    differences = [[name, *(bounded(found_at.get((one, name)), "+") for one in (None, *sets))] for name in others]
     text = f"""## Few labels
 
 Area under the learning curve over log2 of the labels a class, in points (Matthews correlation for CoLA, accuracy elsewhere), mean over
@@ -254,7 +255,7 @@ def fine_tuned() -> tuple[str, str]:
         base = own.get("own", {})
         shown = [percent(own[method].values()) if method in own else "-" for method in methods]
         less = [
-            percent([own[method][seed] - base[seed] for seed in own[method] if seed in base], signed=True)
+            percent(paired(own[method], base), signed=True)
             for method in methods
             if method != "own" and method in own
         ]
@@ -285,7 +286,9 @@ def long_documents() -> tuple[str, str]:
         "accuracy_windows": "the same, in windows of 512",
         "accuracy_articles": "long articles",
     }
-    long = {(one.method, one.seed): one.metrics["accuracy_long"] for one in found}
+    long: dict[str, dict[int, float]] = {}
+    for one in found:
+        long.setdefault(one.method, {})[one.seed] = one.metrics["accuracy_long"]
     lines = [
         [
             method,
@@ -293,7 +296,7 @@ def long_documents() -> tuple[str, str]:
             *(percent([one.metrics[metric] for one in own]) for metric in columns),
             ""
             if method == "own"
-            else percent([long[method, one.seed] - long["own", one.seed] for one in own], signed=True),
+            else percent(paired(long[method], long["own"]), signed=True),
         ]
         for method in dict.fromkeys(one.method for one in found)
         for own in [[one for one in found if one.method == method]]
@@ -398,9 +401,8 @@ def ablated(found: Sequence[Record], tasks: Sequence[str]) -> str:
         own = [one for one in found if one.method == arm]
         scores = over_seeds(own, far)
         each = [percent([far(one) for one in own if one.data["name"] == task], plain=True) for task in tasks]
-        both = [scores[seed] - base[seed] for seed in scores if seed in base]
         complete = {one.data["name"] for one in own} == set(tasks)
-        lines.append([arm, len(scores), *each, "" if arm == "vnait" or not complete else percent(both, signed=True)])
+        lines.append([arm, len(scores), *each, "" if arm == "vnait" or not complete else percent(paired(scores, base), signed=True)])
     return table(["arm", "seeds", *tasks, "less vnait"], lines)
 
 
@@ -421,8 +423,8 @@ def ablations_of_few() -> tuple[str, str]:
                 )
                 for method in (arm, "vnait")
             )
-            less = [own[seed] - base[seed] for seed in own if seed in base]
-            line += [len(own), percent(own.values(), plain=True), "" if arm == "vnait" else percent(less, signed=True)]
+            less = "" if arm == "vnait" else percent(paired(own, base), signed=True)
+            line += [len(own), percent(own.values(), plain=True), less]
         lines.append(line)
     heads = [head for name in sets for head in ("draws", name, "less vnait")]
     text = f"""## Ablation of `vnait` on few labels

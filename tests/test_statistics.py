@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from vnait.statistics import UNIT, Interval, interval
+from vnait.statistics import UNIT, Interval, interval, paired
 
 # Student's 97.5 % quantile of n - 1 degrees, by n, from printed tables.
 TABLES = {3: 4.30265, 5: 2.77645, 10: 2.26216}
@@ -63,3 +63,8 @@ def test_the_same_values_give_the_same_interval_whatever_ran_before():
 )
 def test_sign_is_claimed_only_where_zero_is_outside(low, high, sign):
     assert Interval(0.2, low, high).sign == sign
+
+
+def test_pairs_are_those_of_the_seeds_that_both_have():
+    assert paired({2: 0.5, 0: 0.75, 7: 1.0}, {0: 0.25, 2: 0.5, 1: 0.0}) == [0.0, 0.5]
+    assert paired({0: 1.0}, {1: 1.0}) == []

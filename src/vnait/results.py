@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnait.record import Record
-from vnait.statistics import UNIT, Interval, interval
+from vnait.statistics import UNIT, Interval, interval, paired
 
 ALL = "all"  # every row there is to learn from
 Shots = int | str
@@ -84,14 +84,12 @@ class Results:
             against = self._by_seed(self.reference, shots)
             for method in self.methods:
                 own = self._by_seed(method, shots)
-                shared = [seed for seed in against if seed in own]
-                if method != self.reference and shared:
-                    difference = interval([own[seed] - against[seed] for seed in shared])
+                if method != self.reference and (differences := paired(own, against)):
                     yield {
                         "method": method,
                         "against": self.reference,
                         "shots": shots,
-                        **_bounds(difference, "difference"),
+                        **_bounds(interval(differences), "difference"),
                     }
 
     def _by_seed(self, method: str, shots: Shots) -> dict[int, float]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy import stats
 
 FEWEST = 3  # seeds below which no interval is given
 UNIT = (0.0, 1.0)  # where an accuracy lies
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class Interval(NamedTuple):
@@ -42,3 +44,12 @@ def interval(values: Sequence[float], *, within: tuple[float, float] = (-np.inf,
         return Interval(mean, None, None)
     reach = float(stats.t.ppf(0.975, count - 1) * sample.std(ddof=1) / np.sqrt(count))
     return Interval(mean, max(mean - reach, within[0]), min(mean + reach, within[1]))
+
+
+def paired(own: Mapping[Key, float], other: Mapping[Key, float]) -> list[float]:
+    """`own` less `other` at every seed that both have, in `own`'s order: what is the same for both with a seed falls out.
+
+    >>> paired({0: 3.0, 1: 5.0, 2: 9.0}, {1: 4.0, 0: 1.0})
+    [2.0, 1.0]
+    """
+    return [value - other[seed] for seed, value in own.items() if seed in other]
