@@ -255,9 +255,7 @@ def fine_tuned() -> tuple[str, str]:
         base = own.get("own", {})
         shown = [percent(own[method].values()) if method in own else "-" for method in methods]
         less = [
-            percent(paired(own[method], base), signed=True)
-            for method in methods
-            if method != "own" and method in own
+            percent(paired(own[method], base), signed=True) for method in methods if method != "own" and method in own
         ]
         lines.append([name, shots, len(base), *shown, *less])
     run = max((one.run for one in found), key=lambda one: int(one["max_length"]))
@@ -294,9 +292,7 @@ def long_documents() -> tuple[str, str]:
             method,
             len(own),
             *(percent([one.metrics[metric] for one in own]) for metric in columns),
-            ""
-            if method == "own"
-            else percent(paired(long[method], long["own"]), signed=True),
+            "" if method == "own" else percent(paired(long[method], long["own"]), signed=True),
         ]
         for method in dict.fromkeys(one.method for one in found)
         for own in [[one for one in found if one.method == method]]
@@ -402,7 +398,14 @@ def ablated(found: Sequence[Record], tasks: Sequence[str]) -> str:
         scores = over_seeds(own, far)
         each = [percent([far(one) for one in own if one.data["name"] == task], plain=True) for task in tasks]
         complete = {one.data["name"] for one in own} == set(tasks)
-        lines.append([arm, len(scores), *each, "" if arm == "vnait" or not complete else percent(paired(scores, base), signed=True)])
+        lines.append(
+            [
+                arm,
+                len(scores),
+                *each,
+                "" if arm == "vnait" or not complete else percent(paired(scores, base), signed=True),
+            ]
+        )
     return table(["arm", "seeds", *tasks, "less vnait"], lines)
 
 
