@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark, one after the other."""
+"""`make bench`: what things cost, one after the other; the other benchmarks here need a model or files, and run by hand."""
 
 import subprocess
 import sys

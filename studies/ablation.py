@@ -92,9 +92,8 @@ def vnait(
 
 
 def random_floats(size: Size) -> Method:
-    """S drawn anew for every training text: sorted random numbers of [0, 100), in place of the jitter; 100 i/n in evaluation."""
-    span = Randomized(Span(source="uniform"), limit=int(SPAN), draw="floats")
-    return vnait(size, span=span, jitter=0)
+    """S drawn anew for every training text: sorted random numbers of [0, 100), in place of the jitter; their means in evaluation."""
+    return vnait(size, span=Randomized(limit=int(SPAN), draw="floats"), jitter=0)
 
 
 def table(size: Size) -> Method:

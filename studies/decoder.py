@@ -23,7 +23,7 @@ from vnait.model import seed_weights
 from vnait.suites.cells import Budget, Suite
 
 PATH = Path(__file__).parent / "records" / "decoder" / "records.jsonl"
-# Running, saturating and share of the prefix (SPEC section 3); then the field's.
+# Running, saturating and share of the prefix ; then the field's.
 METHODS_ASKED = ("lpi", "vnait-causal", "prefix", "rope", "alibi", "t5", "sinusoidal", "none")
 TRAINED, READ = 128, 1024
 EDGES = (0, 128, 256, 512, 1024)

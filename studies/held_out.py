@@ -1,4 +1,4 @@
-"""Tasks that nothing was chosen on: written after `vnait` was, run once, and reported as they came.
+"""Tasks that nothing was chosen on: written before `vnait` last changed, run once, and reported as they came.
 
     python studies/held_out.py [--methods vnait,rope] [--seeds 3] [--jobs N]
 

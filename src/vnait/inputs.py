@@ -37,7 +37,7 @@ class Fusion(nn.Module):
     """x = e + s + a with a = MLP_rel([e; s; e - s; cos(e, s)]), in the folded form: no 4D concatenation.
 
     W [e; s; e - s; rho 1] = (W_e + W_D) e + (W_s - W_D) s + rho (W_r 1): the same function as `LiteralFusion` with 2Dh + h first-layer
-    weights instead of 4Dh. a starts at zero. Source: the Vnait papers, sections 3.6 and 3.7; SPEC of this project, section 5.
+    weights instead of 4Dh. a starts at zero. Source: the Vnait papers, sections 3.6 and 3.7; `docs/faithfulness.md`.
 
     >>> Fusion(dim=4, hidden=2)(torch.ones(1, 3, 4), torch.ones(1, 3, 4))[0, 0]
     tensor([2., 2., 2., 2.], grad_fn=<SelectBackward0>)
@@ -171,7 +171,7 @@ class Local(_View):
             "fading"  c_j = g exp(-(|j| - 1) / tau) on one side, 0 on the other and at the token, tau log-uniform in [1, w]. A
                       mixture of neighbours is what predicts the next word
 
-    Each of the `width` taps c_j is a vector (D,). Source: RECIPE and studies of this project.
+    Each of the `width` taps c_j is a vector (D,). Source: this project; `studies/LOG.md`.
 
     >>> Local(dim=4, width=3)(torch.ones(1, 5, 4)).shape
     torch.Size([1, 5, 4])
@@ -318,7 +318,7 @@ def cosine(one: X, other: X) -> Float[Tensor, "B T"]:
 
 
 def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
-    """sum_{i=1}^{n-1} Huber((S_{i+1} - S_i) - 100/n), delta = 1, a sentence, averaged over the batch (SPEC section 6).
+    """sum_{i=1}^{n-1} Huber((S_{i+1} - S_i) - 100/n), delta = 1, a sentence, averaged over the batch.
 
     >>> smoothness(torch.tensor([[[50.0], [100.0]]]), torch.ones(1, 2, dtype=torch.bool))
     tensor(0.)
@@ -331,7 +331,7 @@ def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[T
 
 
 def boundary(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
-    """max(0, -S_1)^2 + max(0, S_n - 100)^2 a sentence, averaged over the batch (SPEC section 6).
+    """max(0, -S_1)^2 + max(0, S_n - 100)^2 a sentence, averaged over the batch.
 
     >>> boundary(torch.tensor([[[-1.0], [102.0]]]), torch.ones(1, 2, dtype=torch.bool))
     tensor(5.)

@@ -202,7 +202,7 @@ METHODS: dict[str, Recipe] = {
     "lpi": Recipe(
         make=lambda size: Method(coordinates=Running(source="content", dim=size.dim), encoding=_rotary(size)),
         formula="rope on R_i = cumsum(softplus(f(e_{i-1}, e_i)))",
-        source="learned position increments; SPEC section 3",
+        source="learned position increments: RoPE at running sums",
     ),
     "alibi": Recipe(
         make=lambda size: Method(coordinates=Index(), encoding=Slopes(num_heads=size.num_heads)),
@@ -242,7 +242,7 @@ METHODS: dict[str, Recipe] = {
             coordinates=Running(source="content", dim=size.dim), encoding=Prefix(num_heads=size.num_heads, start=0.1)
         ),
         formula="scores + f_h(R_j / R_i), R = cumsum(softplus(f(e_{i-1}, e_i))); for decoders",
-        source="SPEC section 3: FIRE's ratio, arXiv 2310.04418, of learned coordinates",
+        source="FIRE's ratio, arXiv 2310.04418, of learned coordinates",
     ),
     "hierarchical": Recipe(
         make=lambda size: Method(coordinates=Segments(size=8), encoding=_halves(size)),
@@ -297,7 +297,7 @@ METHODS: dict[str, Recipe] = {
         make=lambda size: _vnait(size, "warp"),
         formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(S, 8 waves of S, 8 places from either end, centre), "
         "S = 100 R_i/R_n, in half of the training texts + U(-12, 12); window and nearest in 7 of 10 each; scores * log n/log n0",
-        source="Vnait papers + SPEC section 5",
+        source="the Vnait papers; docs/faithfulness.md; studies/LOG.md",
     ),
     "vnait-uniform": Recipe(
         make=lambda size: _vnait(size, "uniform"),
@@ -308,7 +308,7 @@ METHODS: dict[str, Recipe] = {
         make=_vnait_causal,
         formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, the start alone, "
         "neighbours looking back, always told; s starts quietly",
-        source="SPEC sections 3 and 5",
+        source="the same, for decoders; studies/LOG.md",
     ),
     "vnait-paper": Recipe(
         make=lambda size: Method(
@@ -402,7 +402,7 @@ def catalogue(*, dim: int = 768, max_length: int = 512) -> list[dict[str, str | 
 
 
 def sizes(*, dim: int = 768) -> list[dict[str, str | int | float]]:
-    """The parameter arithmetic of SPEC section 7, counted on real modules: name, parameters, ratio to a table of 512 rows."""
+    """The parameter arithmetic of docs/faithfulness.md, counted on real modules: name, parameters, ratio to a table of 512 rows."""
     spatial = {hidden: Spatial(dim=dim, features="scalar", hidden=(hidden,)) for hidden in (64, 2 * dim)}
     counted: dict[str, list[nn.Module]] = {
         "learned table, 512 rows": [Table(dim=dim, max_length=512)],

@@ -21,7 +21,9 @@ def study_command(
     seeds: Annotated[
         int | None, typer.Option("--seeds", min=1, help="Of a suite: seeds, or draws of rows. [5]")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps, seeds and tests, for a look.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A look: fewer steps and tests, or seeds; of few-labels, 16 labels alone.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Where records and figures go, and are read from again.")
     ] = None,
@@ -82,7 +84,7 @@ def _suite(name: str, out: Path, *, as_json: bool, quiet: bool, asked: dict[str,
 
 @app.command("report")
 def report_command(
-    folder: Annotated[Path, typer.Argument(help="What `vnait compare` or `vnait study` wrote.")],
+    folder: Annotated[Path, typer.Argument(help="What `vnait compare` or short studies wrote.")],
     *,
     as_json: AsJson = False,
 ) -> None:

@@ -41,7 +41,7 @@ class Span(nn.Module):
     min_gap         floor under a gap, a fraction of the uniform gap, in [0, 1); 0 is the papers' literal formula
 
     For every finite z, and min_gap > 0: strictly increasing, first above 0, last exactly 100 (span, hard), finite gradients.
-    Source: the Vnait papers, sections 3.2 and 3.3; SPEC of this project, section 2.
+    Source: the Vnait papers, sections 3.2 and 3.3; `docs/faithfulness.md`.
 
     >>> Span(source="uniform")(None, torch.ones(1, 4, dtype=torch.bool))[0, :, 0]
     tensor([ 25.,  50.,  75., 100.])
@@ -118,7 +118,7 @@ class Running(Span):
     """The running coordinate R_i = g_1 + ... + g_i, with a uniform gap of 1 and no normalization. Shape (B, T, 1).
 
     Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content" (which then looks back only).
-    It has no upper bound: neighbours stay apart while R_n / min_gap is below 2^52. Source: SPEC of this project, section 3.
+    It has no upper bound: neighbours stay apart while R_n / min_gap is below 2^52. Source: this project.
 
     >>> Running()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
     tensor([1., 2., 3.])
@@ -148,7 +148,7 @@ class Saturating(Running):
     """S_i = 100 R_i / (R_i + tau), tau > 0 learned: a running coordinate inside (0, 100). Shape (B, T, 1). Causal where R is.
 
     tau starts at `middle`, the number of tokens at which S reaches 50. In training R is multiplied by lambda, one a sentence, log-uniform
-    in [1, stretch]: so S has been where texts that much longer will take it. Source: SPEC of this project, section 3; `studies/LOG.md`.
+    in [1, stretch]: so S has been where texts that much longer will take it. Source: this project; `studies/LOG.md`.
 
     >>> Saturating(middle=3)(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
     tensor([25., 40., 50.], grad_fn=<ToCopyBackward0>)
@@ -193,10 +193,10 @@ class Saturating(Running):
 
 
 class Ends(nn.Module):
-    """A span with the distances from either end beside it, in tokens: (S_i, i - 1, n - i). Shape (B, T, 3).
+    """A span, or sorted random places, with the distances from either end in tokens beside it: (S_i, i - 1, n - i). Shape (B, T, 3).
 
     They are unbounded: encode them by `Anchors` and `Centre`. They are counted, not learned: an error in learned gaps adds up over n of
-    them, and moved the middle of 500 tokens by one (`studies/LOG.md`). Source: RECIPE and studies of this project.
+    them, and moved the middle of 500 tokens by one (`studies/LOG.md`). Source: this project.
 
     >>> Ends(Span())(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 1:].int().tolist()
     [[0, 2], [1, 1], [2, 0]]
@@ -204,14 +204,14 @@ class Ends(nn.Module):
 
     causal = False
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: nn.Module) -> None:
         super().__init__()
         self.span = span
 
     @property
     def per_sentence(self) -> bool:
         """As the span."""
-        return self.span.per_sentence
+        return bool(self.span.per_sentence)
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
         span, number = self.span(vectors, mask), rank(mask)

@@ -19,7 +19,7 @@ class Jitter(Wrapped):
     stretch   lambda, one a sentence, log-uniform in [1 / stretch, stretch]; 1 for none
     share     of the sentences that this is done to, in (0, 1]; the others are as they are in evaluation
 
-    Source: CAPE (arXiv 2106.03143), equation 7; with the shift alone, RECIPE of this project.
+    Source: CAPE (arXiv 2106.03143), equation 7; with the shift alone, this project.
 
     >>> from vnait.coordinates import Span
     >>> Jitter(Span(source="uniform"), shift=6).eval()(None, torch.ones(1, 2, dtype=torch.bool))[0, :, 0]

@@ -128,7 +128,7 @@ class Prefix(nn.Module):
     grow from 0, such as `Running` ones: u is clipped to 1 for keys after the query, which the model has to hide, and to 0 for
     negative keys. Where S_i <= 0 there is no prefix to measure by, and u is 1. Multiplying all coordinates changes nothing.
 
-    Normal rows of root mean square `start`; at 0, it says nothing at first. Source: SPEC of this project, section 3, which makes
+    Normal rows of root mean square `start`; at 0, it says nothing at first. Source: this project, which makes
     FIRE's ratio (arXiv 2310.04418) one of learned coordinates.
 
     >>> prefix = Prefix(num_heads=1, knots=2).requires_grad_(False)

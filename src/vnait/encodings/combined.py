@@ -6,7 +6,7 @@ With them, a code of one axis has its 2-D forms, of D channels:
     additive     Sum(Axis(Sinusoid(dim=D), 0), Axis(Sinusoid(dim=D), 1))                       (x, y) and (y, x) get the same vector
     rotated      the separable one, on coordinates turned by 45 degrees
 
-They claim a law (`causal`, `relative`) where all their parts do. Source: the studies of this project, B5.
+They claim a law (`causal`, `relative`) where all their parts do. Source: this project.
 """
 
 from __future__ import annotations

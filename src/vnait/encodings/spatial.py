@@ -24,7 +24,7 @@ class Spatial(nn.Module):
     start       None: the papers' MLP. A number: a random linear map of the features joins the MLP, so that s starts at about that root
                 mean square (1 is the scale of the semantic vectors in `vnait.model`); an MLP alone starts far below it
 
-    Source: the Vnait papers, section 3.4; SPEC of this project, section 4.
+    Source: the Vnait papers, section 3.4; `docs/faithfulness.md`.
 
     >>> Spatial(dim=6, features="fourier")(torch.tensor([[[50.0], [100.0]]])).added.shape
     torch.Size([1, 2, 6])
@@ -158,7 +158,7 @@ class Anchors(nn.Module):
 
     Linear between whole distances, so that gradients reach learned ones. Without a longest length: far from the ends they say nothing.
     `count` must be small beside the texts trained on: where they tell all places, nothing else is learned for longer texts. Features
-    that fade, exp(-a / tau), could not tell the fifth word from the sixth. Source: RECIPE and studies of this project.
+    that fade, exp(-a / tau), could not tell the fifth word from the sixth. Source: this project; `studies/LOG.md`.
 
     >>> Anchors(count=3)(torch.tensor([[[50.0, 0.0, 1.5]]]))
     tensor([[[1.0000, 0.0000, 0.0000, 0.0000, 0.5000, 0.5000]]])

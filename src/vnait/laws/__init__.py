@@ -5,7 +5,7 @@ formulas.py     the papers' formulas as plain loops
 register.py     what a law is, and how one is tried
 comparing.py    texts to try, and whether two were told the same
 precision.py, texts.py, positions.py, running.py    the laws, each a small function with a sentence
-peers.py        adapters of other libraries
+peers.py        other libraries' parts, and what each claims; adapters.py   how they are called
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class VnaitModel(VnaitPreTrainedModel):
         return self.project(embeds), mask
 
     def penalty(self, encoded: Encoded) -> Float[Tensor, ""]:
-        """The regularizer of the coordinates (SPEC section 6)."""
+        """The regularizer of the coordinates, as `Method.penalty` counts it."""
         settings = self.config
         return self.method.penalty(encoded.vectors, encoded.mask, smooth=settings.smoothness, bound=settings.boundary)
 

@@ -1,4 +1,4 @@
-"""Records -> one HTML page, for a folder that `vnait compare` or `vnait study` wrote. It can be made again at any time.
+"""Records -> one HTML page, for a folder that `vnait compare` or short studies wrote. It can be made again at any time.
 
 `comparing` and `studying` say what there is to say, as sections of a `page`; `figures` draws it.
 """
@@ -30,7 +30,9 @@ def write(folder: str | Path) -> Path:
     folder = Path(folder)
     source = folder / "records.jsonl"
     if not source.is_file():
-        raise InputError(f"there is no {source}; give a folder that vnait compare or vnait study wrote.")
+        raise InputError(
+            f"there is no {source}; give a folder that vnait compare or short studies (vnait study NAME) wrote."
+        )
     found = records.read(source)
     if not found:
         raise InputError(f"{source} holds no finished run; let the comparison or study go on first.")

@@ -1,7 +1,7 @@
 """The studies, a claim of the source documents (or of the field) each: how `vnait study` finds them.
 
 A file here is a study: its docstring says what it teaches, and `STUDY` holds its arms, its rules and its figure. `suites` has the
-three long ones (length, algorithms, few labels), which compare all methods and take hours.
+four long ones (length, algorithmic, decoding, few-labels), which compare all methods and take hours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Suites of generated tasks, on which methods are compared at lengths that they were not trained on."""
+"""Suites on which methods are compared: generated tasks, at lengths that they were not trained on, and real sets with few labels."""
 
 from vnait.suites.length import LENGTHS, QUICK, Setting, run_suite, summary, verdict
 from vnait.suites.tasks import TASKS, Task, task
