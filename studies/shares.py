@@ -1,6 +1,6 @@
-"""How large a share of a classifier's answer averaged vectors should have, by rules that read their skill.
+"""The share of a classifier's answer that averaged vectors should have, by rules of their skill s and of the share u of strange words.
 
-    VNAIT_DATA=DIR python studies/shares.py [--sets trec,splice,subj] [--shots 16] [--seeds 10] [--method vnait]
+    VNAIT_DATA=DIR python studies/shares.py [--sets trec,splice,subj,mr] [--shots 16] [--seeds 10] [--method vnait]
 
 One training a draw serves all rules. Rows are drawn from train.csv and scored on three tenths of it, seeds 100 and up: this chooses, the
 few-label suite reports. A row is a rule; a cell its mean score in %, and what it has more than the rule in use, +- its standard error.
@@ -21,14 +21,15 @@ from vnait.scores import scores
 from vnait.suites import few_labels
 from vnait.threads import one_thread
 
-RULES: dict[str, Callable[[float], float]] = {
-    "in use: s^2 / (s^2 + (1 - s)^2)": averages.share_of,
-    "s, at most .8": lambda s: min(s, 0.8),
-    "root of s": lambda s: s**0.5,
-    "s^1.5": lambda s: s**1.5,
-    "s^3 / (s^3 + (1 - s)^3)": lambda s: s**3 / (s**3 + (1 - s) ** 3),
-    "the Transformer alone": lambda s: 0.0,
-    "averaged vectors alone": lambda s: 1.0,
+RULES: dict[str, Callable[[float, float], float]] = {
+    "in use: 1 - (1 - w)(1 - u)": averages.share_of,
+    "w = s^2 / (s^2 + (1 - s)^2)": lambda s, u: averages.share_of(s, 0),
+    "w, at least u": lambda s, u: max(averages.share_of(s, 0), u),
+    "w, at least .3": lambda s, u: max(averages.share_of(s, 0), 0.3),
+    "w, at least .5": lambda s, u: max(averages.share_of(s, 0), 0.5),
+    "root of s": lambda s, u: s**0.5,
+    "the Transformer alone": lambda s, u: 0.0,
+    "averaged vectors alone": lambda s, u: 1.0,
 }
 TESTED = 600  # of the rows held out
 
@@ -44,11 +45,11 @@ def scores_of(name: str, method: str, shots: int, seed: int) -> list[float]:
     truth, labels = ([classes.index(label) for label in labels_of(table)] for table in (test, rows))
     ids, known = (words.encode(table.texts, max_length=plan.run.max_length) for table in (test, rows))
     means = np.stack([words.table[row].mean(0) for row in known])
-    skill = averages.skill(means, labels)
+    read = averages.skill(means, labels), averages.strange(known)
     found = []
     for rule in RULES.values():
         leaning = deepcopy(model)
-        averages.lean(leaning, known, labels, rule(skill))
+        averages.lean(leaning, known, labels, rule(*read))
         answer = logits_of(leaning, ids[:TESTED]).argmax(-1).tolist()
         found.append(100 * scores(truth[:TESTED], answer)[few_labels.SETS[name].metric])
     return found
@@ -56,7 +57,7 @@ def scores_of(name: str, method: str, shots: int, seed: int) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--sets", default="trec,splice,subj")
+    parser.add_argument("--sets", default="trec,splice,subj,mr")
     parser.add_argument("--shots", type=int, default=16)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--method", default="vnait")

@@ -399,10 +399,14 @@ def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
     np.testing.assert_allclose(mixed, expected, atol=1e-5)
 
 
-def test_the_share_of_the_average_follows_its_skill(table, words):
-    means = np.stack([words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)])
-    share = averages.share_of(averages.skill(means, [int(label == "pos") for label in table.labels]))
-    assert share > 0
+def test_the_share_of_the_average_follows_its_skill_and_the_strange_words(table):
+    table = replace(table, texts=[f"{text} only{row}" for row, text in enumerate(table.texts)])
+    words = lexicon.learn(table.texts * 2, dim=8)  # a word that stands once in all texts is no word of its own
+    ids = encode(words.tokenizer, table.texts, max_length=99)
+    means = np.stack([words.table[row].mean(0) for row in ids])
+    skill = averages.skill(means, [int(label == "pos") for label in table.labels])
+    share = averages.share_of(skill, averages.strange(ids))
+    assert share > averages.share_of(skill, 0) > 0
     run = replace(RUN, validation=0)
     one, other = (fit(replace(run, average=average), table, words) for average in (None, share))
     assert equal(weights(one), weights(other))
@@ -418,7 +422,13 @@ def test_few_rows_that_are_all_right_leave_the_transformer_a_say():
     means = np.array([[0.0], [0.1], [2.0], [2.1]])
     few, many = averages.skill(means, [0, 0, 1, 1]), averages.skill(np.tile(means, (50, 1)), [0, 0, 1, 1] * 50)
     assert few == pytest.approx(2 / 3) and 0.98 < many < 1
-    assert averages.share_of(few) == pytest.approx(0.8) and averages.share_of(many) < 1
+    assert averages.share_of(few, 0) == pytest.approx(0.8) and averages.share_of(many, 0.9) < 1
+
+
+def test_strange_words_are_those_of_one_text():
+    assert averages.strange([[1, 1, 2], [3, 2], [2]]) == pytest.approx((2 / 4 + 1 / 3 + 0) / 3)
+    assert averages.strange([[1, 2], [2, 1]]) == 0
+    assert 0.9 < averages.strange([list(range(20)), list(range(20, 40))]) < 1, "the Transformer keeps a say"
 
 
 def test_always_answering_the_largest_class_is_no_skill():

@@ -45,8 +45,8 @@ class Run:
     refit        up to so many rows, the validation scores taken, it trains once more on all of them, to the last step; 0: never.
                  With few labels a fifth of them is worth more than early stopping, and the weights are those of validation=0
     average      share of the answer's logits that a logistic regression of the averaged semantic vectors has, in [0, 1), the
-                 Transformer's being scaled to no more than its size. None: by what it knows of rows it has not seen
-                 (`averages.share_of` its `averages.skill`), so most where words say it all and nothing where all is in their order
+                 Transformer's being scaled to no more than its size. None: by what it knows of rows it has not seen and by how many words
+                 stand in one row alone (`averages.share_of`), so most where words say it all, and nothing where all is in the order of few
     base         a pretrained encoder to fine-tune, a folder or a name on the hub; its sizes and vectors take the place of those here, and
                  `method` is attached to it ("own": it keeps its positions)
     num_heads    None: the first of 4, 6, 5, 3, 2, 1 that splits the width into heads of even width
