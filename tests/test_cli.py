@@ -425,6 +425,26 @@ def precious(home: Path):
     return ("train", "data.csv", *SMALL, "--out", "thesis"), "is a folder with other files in it"
 
 
+def another_project(home: Path):
+    (home / "app/src").mkdir(parents=True)
+    (home / "app/config.json").write_text('{"name": "webapp"}')
+    (home / "app/src/main.py").write_text("precious")
+    return ("train", "data.csv", *SMALL, "--out", "app"), "is a folder with other files in it (src)"
+
+
+def notes_beside_a_model(home: Path):
+    shutil.copytree(home / "model", home / "noted")
+    (home / "noted/notes.txt").write_text("precious")
+    return ("train", "data.csv", *SMALL, "--out", "noted"), "is a folder with other files in it (notes.txt)"
+
+
+def a_model_of_others(home: Path):
+    (home / "bert").mkdir()
+    (home / "bert/config.json").write_text('{"model_type": "bert"}')
+    (home / "bert/model.safetensors").write_text("precious")
+    return ("train", "data.csv", *SMALL, "--out", "bert"), "bert holds a model that is not ours"
+
+
 GOOD = "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows_of())
 BAD_INPUT = {
     "missing file": train_on("gone.csv", None, "there is no file gone.csv"),
@@ -537,6 +557,9 @@ BAD_INPUT = {
     "an empty text to explain": plain("explain", "model", " ", message="the text is empty"),
     "nothing in standard input": lambda home: (("predict", "model", "-"), "standard input has no text"),
     "a model over other files": precious,
+    "a model over another project": another_project,
+    "a model over its own notes": notes_beside_a_model,
+    "a model over one of others": a_model_of_others,
     "a model over a file": plain("train", "data.csv", *SMALL, "--out", "words.bin", message="words.bin is a file"),
     "a model over the working folder": plain("train", "data.csv", *SMALL, "--out", ".", message="choose a new name"),
     "answers below a file": plain("predict", "model", "data.csv", "--out", "data.csv/a.csv", message="can't write"),

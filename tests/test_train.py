@@ -528,7 +528,7 @@ def test_all_wrong_settings_are_said_together():
     assert message.count(";") == 14 and message.endswith(".") and "\n" not in message
     for part in (
         "method 'nope' is not known: take one of none, sinusoidal",
-        "seed is -1: it must be in [0, 4294967296)",
+        "seed is -1: it must be a whole number in [0, 4294967296)",
         "steps is 0",
         "batch_size is 0",
         "learning_rate is nan: it must be above 0",

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from vnait import card as cards
 from vnait import record as records
 from vnait import text as texts
@@ -127,7 +129,7 @@ def compare(
         test=None if test is None else _labelled(test, text, label),
         methods=tuple(methods),
         shots=tuple(shots),
-        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        seeds=tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(map(int, seeds)),
         run=run or Run(),
         vectors=vectors,
         tokenization=tokenization,

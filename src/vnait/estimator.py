@@ -81,10 +81,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         if labels.ndim != 1 or len(labels) != len(given):
             raise InputError(f"y has shape {labels.shape} for {len(given)} texts; give one label a text.")
         _check_labels(y)
-        table = Table(texts=given, labels=[str(label) for label in labels.tolist()], name="X", dropped=0)
-        classes = np.unique(labels)
-        if len(classes) < 2:
-            raise InputError(f"y has one class only ({classes[0]}); a classifier needs two or more.")
+        classes, numbers = _classes(labels)
+        names = list(map(str, classes.tolist()))  # once a class: 1 and 1.0 are one, however they are written
+        table = Table(texts=given, labels=[names[number] for number in numbers], name="X", dropped=0)
         self.fitted_ = fit(self._run(), table, self._lexicon(given))
         self.classes_ = classes
         return self
@@ -192,6 +191,20 @@ def _check_labels(y: Sequence[Any]) -> None:
         raise InputError(
             f"y has no label at row {missing[0]} ({len(missing)} in all); label these texts or leave them out."
         )
+
+
+def _classes(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
+    """The distinct labels in order, and the number of each text's."""
+    try:
+        classes, numbers = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
+        raise InputError(
+            f"y mixes labels that have no order ({kinds}); give all as strings, or all as numbers."
+        ) from error
+    if len(classes) < 2:
+        raise InputError(f"y has one class only ({classes[0]}); a classifier needs two or more.")
+    return classes, numbers.tolist()
 
 
 def _notes(path: Path) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -38,6 +39,18 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
             if aside.exists():
                 os.replace(aside, target)
             raise
+
+
+def check_replaceable(folder: str | Path, written: Sequence[str], what: str) -> None:
+    """Refuse to replace a folder by `what` where it holds anything but what such a folder is written with, by name or pattern."""
+    path = Path(folder)
+    if path.is_file():
+        raise InputError(f"{path} is a file; {what} is saved as a folder. Choose another name.")
+    entries = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    if other := next((name for name in entries if not any(fnmatch(name, one) for one in written)), None):
+        raise InputError(
+            f"{path} is a folder with other files in it ({other}), which saving {what} would remove; choose a new name."
+        )
 
 
 @contextmanager

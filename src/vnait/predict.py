@@ -14,12 +14,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel
 
-from vnait import bases
+from vnait import bases, files
 from vnait import text as texts
 from vnait.errors import InputError
 from vnait.files import whole_folder
-from vnait.model import load_classifier
+from vnait.model import VnaitConfig, load_classifier
 from vnait.record import Record
+
+WRITTEN = (  # what stands in a saved model's folder: transformers' files, ours, and what fine-tuning adds
+    *("config.json", "generation_config.json", "model*.safetensors*", "tokenizer*.json", "special_tokens_map.json"),
+    *("record.json", "estimator.json", "README.md"),
+    *(bases.BASE, bases.ADAPTER, bases.NOTES),
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,18 +96,19 @@ def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]], batch_size: 
 
 
 def check_replaceable(folder: str | Path) -> None:
-    """Refuse to save a model over a folder that holds anything but an older model."""
-    path = Path(folder)
-    if path.is_file():
-        raise InputError(f"{path} is a file; a model is saved as a folder. Choose another name.")
-    if (
-        path.is_dir()
-        and any(path.iterdir())
-        and not any((path / name).is_file() for name in ("config.json", bases.NOTES))
-    ):
-        raise InputError(
-            f"{path} is a folder with other files in it, which saving a model would replace; choose a new name."
-        )
+    """Refuse to save a model over a folder that holds anything but an older one of ours."""
+    files.check_replaceable(folder, WRITTEN, "a model")
+    config = Path(folder) / "config.json"
+    if config.is_file() and _model_type(config) != VnaitConfig.model_type:
+        raise InputError(f"{folder} holds a model that is not ours, which saving would replace; choose a new name.")
+
+
+def _model_type(config: Path) -> object:
+    """What a model's configuration says it is; None where it says nothing."""
+    try:
+        return json.loads(config.read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def _tokenizer(folder: Path) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -74,6 +76,9 @@ class Run:
     base: str | None = None
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, np.generic):  # of a grid: what is saved is plain numbers
+                object.__setattr__(self, name, value.item())
         if problems := list(self._problems()):
             raise InputError("; ".join(problems) + ".")
 
@@ -86,10 +91,10 @@ class Run:
         for name in ("steps", "num_heads"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 yield f"{name} is {getattr(self, name)}: it must be 1 or more"
-        if not 0 <= self.seed < 2**32:
-            yield f"seed is {self.seed}: it must be in [0, {2**32})"
-        if not self.learning_rate > 0:
-            yield f"learning_rate is {self.learning_rate}: it must be above 0"
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
+            yield f"seed is {self.seed}: it must be a whole number in [0, {2**32})"
+        if not 0 < self.learning_rate < math.inf:
+            yield f"learning_rate is {self.learning_rate}: it must be above 0 and finite"
         if self.refit < 0:
             yield f"refit is {self.refit}: it must be a number of rows, or 0 for never"
         if self.average is not None and not 0 <= self.average < 1:
@@ -112,6 +117,19 @@ class Status:
     loss: float
 
 
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Whoever draws random numbers around a training draws on where they were: a bootstrap around it would repeat one draw."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
+@_apart()
 def fit(
     run: Run,
     table: Table,

@@ -19,7 +19,7 @@ from vnait.attached.finding import owners_of
 from vnait.attached.marking import mark, unmark
 from vnait.attached.telling import Attached
 from vnait.errors import InputError
-from vnait.files import whole_folder
+from vnait.files import check_replaceable, whole_folder
 from vnait.method import Method
 
 FORMAT = 2
@@ -32,6 +32,7 @@ def save_adapter(model: nn.Module, folder: str | Path) -> None:
     vnait.json holds the base's name, its class and the SHA-256 of its weights as they are now: an adapter belongs to exactly these.
     Where the base was trained along, save it too (`save_base`). Heads aside: the checksum is of the part attached to.
     """
+    check_replaceable(folder, (WEIGHTS, SETTINGS), "an adapter")
     owners = attached_owners(model)
     recipe: Called = next(iter(owners.values())).vnait.recipe
     settings = {"format": FORMAT, "base": _base(owners), "weights_sha256": "", **asdict(recipe)}

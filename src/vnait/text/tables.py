@@ -18,8 +18,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vnait.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 log = logging.getLogger("vnait")
 
@@ -171,16 +175,47 @@ def _delimited(path: Path, *, separator: str) -> Columns:
 
     # With header=None the first line alone says how many fields there are. pandas would otherwise take a first row of three
     # fields under a header of two (an unquoted comma in the text) as an index and move every cell by one column.
+    text = _decoded(path).strip("\r\n")
+    read = partial(pd.read_csv, sep=separator, header=None, dtype=str, keep_default_na=False, na_filter=False)
     try:
-        frame = pd.read_csv(
-            io.StringIO(_decoded(path)), sep=separator, header=None, dtype=str, keep_default_na=False, na_filter=False
-        )
+        frame = read(io.StringIO(text))
+        if len(frame.columns) == 1:  # there a blank line is an empty text, and answers must line up with it
+            frame = read(io.StringIO(text), skip_blank_lines=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise InputError(
             f"{path} is malformed: {_reason(error)}. A field that holds a separator, a quote or a newline needs quotes "
             'around it, and a quote in it is written "".'
         ) from error
-    return {name: frame[column].iloc[1:].tolist for column, name in enumerate(frame.iloc[0].tolist())}
+    if separator == "\t":
+        _check_quotes(path, frame)
+    names = frame.iloc[0].tolist()
+    return _by_name(path, names, [frame[column].iloc[1:].tolist for column in range(len(names))])
+
+
+def _check_quotes(path: Path, frame: pd.DataFrame) -> None:
+    """Most TSV files quote nothing; there a text that begins with a quote would swallow the rows up to the next one."""
+    swallowed = (
+        frame.map(lambda cell: isinstance(cell, str) and "\t" in cell and "\n" in cell)
+        .any(axis=1)
+        .to_numpy()
+        .nonzero()[0]
+    )
+    if swallowed.size:
+        raise InputError(
+            f"{path} has a field with a tab and a line break in it, in {_named((swallowed - 1).tolist())}: a quote before it was taken for "
+            'the start of a quoted field. Put quotes around every field that has one, and write it "" there.'
+        )
+
+
+def _by_name(path: Path, names: Sequence[str], cells: Sequence[Callable[[], list[object]]]) -> Columns:
+    """Columns by name; one whose name stands twice is refused when it is asked for."""
+
+    def twice(name: str) -> list[object]:
+        raise InputError(f"{path} has {names.count(name)} columns {name!r}; rename all but one.")
+
+    return {
+        name: read if names.count(name) == 1 else partial(twice, name) for name, read in zip(names, cells, strict=True)
+    }
 
 
 def _json_lines(path: Path) -> Columns:
@@ -216,7 +251,7 @@ def _parquet(path: Path) -> Columns:
             table = file.read()
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} can't be read as Parquet: {_reason(error)}. Write the file again.") from error
-    return {name: column.to_pylist for name, column in zip(table.column_names, table.columns, strict=True)}
+    return _by_name(path, table.column_names, [column.to_pylist for column in table.columns])
 
 
 def _decoded(path: Path) -> str:
