@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from families import SMALL
 from vnait import InputError, Run, TextClassifier
@@ -80,6 +80,16 @@ def test_with_a_method_it_reads_further_than_the_base_was_born_for(folder):
     assert abs(cut.probabilities([long]) - cut.probabilities([long + "bad " * 100])).max() == 0
     with pytest.raises(InputError, match=r"max_length is 200, and .* reads 40 tokens with its own positions; lower it"):
         fit(run(folder, method="own", max_length=200), TABLE, Base.load(str(folder)))
+
+
+def test_a_length_that_holds_no_word_is_refused():
+    words = Tokenizer(models.WordLevel({"[UNK]": 0, "[CLS]": 1, "good": 2}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
+    base = Base("", transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]"))
+    assert base.encode(["good good"], max_length=2) == [[1, 2]]
+    with pytest.raises(InputError, match="max_length is 1, of which the base's special tokens take 1"):
+        base.encode(["good"], max_length=1)
 
 
 def test_what_was_attached_learns_faster_and_matrices_decay(folder):

@@ -74,6 +74,17 @@ def test_parts_padding_and_the_future_change_nothing(method):
     assert torch.equal(before[real[:, :12]], whole[:, :12][real[:, :12]])
 
 
+@pytest.mark.parametrize("method", MODES)
+def test_without_a_mask_padding_stays_padding_in_the_cache(method):
+    model = model_of(method)
+    ids, _ = texts(padded=6)
+    with torch.no_grad():
+        whole = model(ids).logits[:, -2:]
+        cache = model(ids[:, :-2], use_cache=True).past_key_values
+        last = [model(one, past_key_values=cache, use_cache=True).logits for one in ids[:, -2:].split(1, 1)]
+    assert (ids == 0).any() and (torch.cat(last, 1) - whole).abs().max() <= 1e-5
+
+
 @pytest.mark.parametrize("method", [*MODES, "rope", "t5", "learned"])
 @pytest.mark.parametrize("beams", [1, 3])
 def test_generate_writes_the_same_with_a_cache_and_in_a_padded_batch(method, beams):

@@ -485,6 +485,13 @@ def test_vectors_that_can_not_be_used_leave_no_folder(words, tmp_path):
     assert not (tmp_path / "o").exists()
 
 
+def test_a_width_that_a_method_is_not_made_for_stops_everything(words, tmp_path):
+    known = sorted({word for text in texts_of().texts for word in text.split()})
+    vectors.save(vectors.Vectors(known, np.ones((len(known), 5), np.float32), "made"), tmp_path / "odd.bin")
+    message = "rope can't be built at width 5 with 1 heads: a head width of 5"
+    refused(message, str(tmp_path / "odd.bin"), tmp_path / "o", methods=("none", "rope"))
+
+
 def test_all_that_is_wrong_with_a_plan_is_said_together():
     with pytest.raises(InputError) as error:
         plan_of(

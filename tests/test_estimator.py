@@ -13,6 +13,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -89,6 +90,34 @@ def test_integers_are_ordered_as_numbers_and_probabilities_follow_them(word_file
     assert probabilities.shape == (40, 2) and probabilities.sum(1) == pytest.approx(1)
     assert fitted.classes_[probabilities.argmax(1)].tolist() == fitted.predict(X).tolist()
     assert fitted.score(X, y) > 0.9
+
+
+def test_labels_that_are_equal_are_one_class_however_they_are_written(word_file):
+    classifier = quick(vectors=word_file).fit(X, np.array([1, 0, 1.0, False] * 10, dtype=object))
+    assert classifier.classes_.tolist() == [False, 1] and len(classifier.fitted_.classes) == 2
+    np.testing.assert_allclose(classifier.predict_proba(X[:3]).sum(1), 1)
+
+
+def test_the_random_numbers_of_whoever_calls_it_go_on(word_file):
+    def drawn(fits: bool) -> list[object]:
+        random.seed(1), np.random.seed(1), torch.manual_seed(1)
+        if fits:
+            quick(vectors=word_file).fit(X, Y)
+        return [random.random(), np.random.rand(), torch.rand(()).item()]
+
+    assert drawn(True) == drawn(False)
+
+
+def test_the_numbers_of_a_grid_are_saved_as_plain_ones(word_file, tmp_path):
+    given = {
+        "num_layers": np.int64(1),
+        "max_length": np.int32(9),
+        "dropout": np.float32(0.25),
+        "random_state": np.int64(3),
+    }
+    classifier = quick(vectors=word_file, **given).fit(X, Y)
+    classifier.save(tmp_path / "model")
+    assert TextClassifier.load(tmp_path / "model").get_params() == classifier.get_params()
 
 
 def test_it_learns_and_scores(learned):
@@ -293,6 +322,8 @@ def test_explain_cuts_where_the_model_cuts(word_file):
         (X, np.array([1.0, np.nan] * 20), "y has no label at row 1 (20 in all)"),
         (X, pd.Series([*Y[:-1], pd.NA], dtype="string"), "y has no label at row 39 (1 in all)"),
         (X, [*Y[:-1], "rare"], "class 'rare' has 1 row"),
+        (X, np.array([1, "1"] * 20, dtype=object), "y mixes labels that have no order (int and str)"),
+        ([*X[:-1], "half \ud83d"], Y, "holds half a character"),
         ("a text", ["a"], "X is one string"),
         ([], [], "X is empty"),
         ([*X[:-1], 3], Y, "X[39] is int, not a string"),
@@ -312,6 +343,8 @@ def test_wrong_input_is_one_sentence_and_fits_nothing(x, y, message, word_file):
 def test_wrong_parameters_are_said_when_it_is_fitted():
     with pytest.raises(InputError, match=r"method 'nope' is not known.*; batch_size is 0"):
         quick(method="nope", batch_size=0).fit(X, Y)
+    with pytest.raises(InputError, match="seed is None: it must be a whole number"):
+        quick(random_state=None).fit(X, Y)
 
 
 @pytest.mark.parametrize("call", ["predict", "predict_proba", "explain", "save", "score"])

@@ -234,6 +234,27 @@ def test_polarity_needs_no_download():
 # Rows that are dropped, rows that are refused
 
 
+def test_a_blank_line_of_a_single_column_is_a_row_that_answers_line_up_with(tmp_path):
+    one = written(tmp_path, "one.csv", "\ntext\ngood\n\nbad\n\n\n")
+    assert read(one, label=None).texts == ["good", "", "bad"]
+    two = written(tmp_path, "two.csv", "text,label\ngood,1\n\nbad,0\n")
+    assert read(two, label=None).texts == ["good", "bad"]
+
+
+def test_a_column_that_stands_twice_is_refused_where_it_is_asked_for(tmp_path):
+    source = written(tmp_path, "dup.csv", "text,label,text\ngood,a,ID-1\nbad,b,ID-2\n")
+    assert "dup.csv has 2 columns 'text'; rename all but one." in refused(source)
+    other = written(tmp_path, "ids.csv", "id,text,label,id\n1,good,a,2\n3,bad,b,4\n")
+    assert read(other).texts == ["good", "bad"]
+
+
+def test_a_quote_in_a_tsv_that_would_swallow_rows_is_refused(tmp_path):
+    rows = 'text\tlabel\n"great" film\tpos\n"so he said\tneg\nmiddle\tpos\n"the end\tneg\nlast\tpos\n'
+    assert "a field with a tab and a line break in it, in row 2" in refused(written(tmp_path, "q.tsv", rows))
+    quoted = written(tmp_path, "w.tsv", 'text\tlabel\n"one\nline"\tpos\n"a\ttab"\tneg\n')
+    assert read(quoted).texts == ["one\nline", "a\ttab"]
+
+
 def test_texts_without_content_are_dropped_counted_and_named(tmp_path, caplog):
     source = written(tmp_path, "d.csv", 'text,label\na,1\n,2\n"  \t",3\n\u3000,4\n"\n",5\n,\nb,6\n')
     got = read(source)

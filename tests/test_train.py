@@ -574,7 +574,7 @@ def test_texts_without_labels_can_not_be_trained_on(table, words):
         fit(RUN, Table(texts=table.texts, labels=None, name="made.csv", dropped=0), words)
 
 
-def test_a_label_that_training_never_saw_counts_as_wrong(table, words):
+def test_a_label_that_training_never_saw_counts_as_wrong(table, words, caplog):
     fitted = fit(replace(RUN, steps=30, learning_rate=0.03), table, words)
     test = texts_of(seed=2)
     known = fit(replace(RUN, steps=30, learning_rate=0.03), table, words, test=test).record.metrics["accuracy"]
@@ -584,6 +584,9 @@ def test_a_label_that_training_never_saw_counts_as_wrong(table, words):
     right = sum(answer == label for answer, label in zip(answers, test.labels, strict=True))
     record = fit(replace(RUN, steps=30, learning_rate=0.03), table, words, test=test).record
     assert record.metrics["accuracy"] == pytest.approx(right / 40) and record.metrics["accuracy"] <= 0.75 < known
+    assert "10 of 40 rows have a label that training never saw ('unseen'); they count as wrong" in caplog.text
+    with pytest.raises(InputError, match="share no label: check the label column of both"):
+        fit(RUN, table, words, test=replace(test, labels=["Pos"] * 40))
 
 
 def test_scores_are_those_of_their_formulas():

@@ -60,6 +60,11 @@ class Base:
 
     def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
         """The ids of each text with the base's special tokens, cut to `max_length`."""
+        special = self.tokenizer.num_special_tokens_to_add()
+        if max_length <= special:
+            raise InputError(
+                f"max_length is {max_length}, of which the base's special tokens take {special}; give more."
+            )
         ids: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=max_length)["input_ids"]
         return ids
 

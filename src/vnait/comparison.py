@@ -191,6 +191,8 @@ def _results(plan: Plan, cells: list[Cell], jobs: int, backend: str) -> Iterator
     if not cells:
         return iter(())
     words = {seed: plan.lexicon(seed) for seed in _lexicon_seeds(plan, cells)}
+    for method in plan.methods:  # one that these vectors' width is not made for stops the whole before anything trains
+        next(iter(words.values())).new_model(replace(plan.run, method=method), ["a", "b"], [1])
     tasks = (delayed(run_cell)(plan, cell, words[_lexicon_seed(plan, cell.seed)]) for cell in cells)
     workers = min(jobs, len(cells))
     results: Iterator[Record] = Parallel(
@@ -285,6 +287,11 @@ def _check_splits(plan: Plan) -> None:
     """Draw every split before anything trains, so that a class with too few rows stops the whole at once."""
     for seed in plan.seeds:
         for shots in plan.shots:
-            table, _ = plan.rows(shots, seed)
-            if plan.run.validation:
-                texts.split(labels_of(table), holdout=plan.run.validation, seed=seed)
+            try:
+                table, _ = plan.rows(shots, seed)
+                if plan.run.validation:
+                    texts.split(labels_of(table), holdout=plan.run.validation, seed=seed)
+            except InputError as error:
+                if plan.test is not None:
+                    raise
+                raise InputError(f"once {plan.held_out:.0%} of the rows are held out for the test, {error}") from error

@@ -53,6 +53,7 @@ from vnait.encodings import (
     Table,
     XPos,
 )
+from vnait.errors import InputError
 from vnait.injection import LogLength
 from vnait.inputs import Fusion, LiteralFusion, Local, Nearest, Neighbours
 from vnait.method import Method, described
@@ -352,16 +353,18 @@ def build(
         raise ValueError(
             f"method {method!r} is not known; take one of {', '.join(METHODS)}, or register it in vnait.METHODS."
         )
-    return METHODS[method].make(
-        Size(
-            dim=dim,
-            num_heads=num_heads,
-            max_length=max_length,
-            mean_length=mean_length,
-            shape=tuple(shape),
-            periods=tuple(periods),
-        )
+    size = Size(
+        dim=dim,
+        num_heads=num_heads,
+        max_length=max_length,
+        mean_length=mean_length,
+        shape=tuple(shape),
+        periods=tuple(periods),
     )
+    try:
+        return METHODS[method].make(size)
+    except ValueError as error:  # a part's own: it knows neither the method nor where the sizes come from
+        raise InputError(f"{method} can't be built at width {dim} with {num_heads} heads: {error}") from error
 
 
 def _refuse_several(method: object) -> None:

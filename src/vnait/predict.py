@@ -56,6 +56,7 @@ class Fitted:
         record = {} if self.record is None else {"record.json": self.record.line() + "\n"}
         with whole_folder(folder) as draft, bases.no_bars():
             if self.max_length is None:
+                self.tokenizer.model_max_length = self.model.config.max_length  # for pipelines that truncate
                 self.model.save_pretrained(draft)
                 self.tokenizer.save_pretrained(draft)
             else:

@@ -146,6 +146,8 @@ def fit(
     """
     key = records.key_of(asdict(run), table.fingerprint, test.fingerprint if test else None, lexicon.fingerprint)
     task, states = _Task.of(run, table, lexicon), Checkpoints(checkpoints, key)
+    if test is not None:
+        _check_labels(test, table.name, task.classes)
     model, seconds = _trained(run, task, lexicon, states, watch)
     validation = _validation_metrics(model, task)
     if task.valid and len(table) <= run.refit:
@@ -163,6 +165,22 @@ def fit(
     )
     max_length = run.max_length if run.base else None
     return Fitted(model=model, tokenizer=lexicon.tokenizer, record=record, max_length=max_length)
+
+
+def _check_labels(test: Table, name: str, classes: Sequence[str]) -> None:
+    unseen = sorted({label for label in test.labels or [] if label not in classes})
+    if len(unseen) == len(set(test.labels or [])):
+        raise InputError(f"{test.name} and {name} share no label: check the label column of both.")
+    if unseen:
+        rows = sum(label in unseen for label in test.labels or [])
+        logger.warning(
+            "%s: %d of %d rows have a label that training never saw (%s%s); they count as wrong.",
+            test.name,
+            rows,
+            len(test),
+            ", ".join(map(repr, unseen[:3])),
+            " ..." * (len(unseen) > 3),
+        )
 
 
 def forget(checkpoints: str | Path, fitted: Fitted) -> None:

@@ -201,7 +201,7 @@ def _planned(
         crossing=None if cross is None else crossing(cross, dim=site.dim, heads=site.heads),
         inner=bool(site.attentions),
         slopes=site.slopes,
-    )
+    ).to(torch.promote_types(site.owner.dtype, torch.float32))
 
 
 def _put_in(site: Site, attached: Attached, name: str, warm_start: Start | None, model: str) -> Attachment:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -96,6 +97,15 @@ class Attached(nn.Module):
         turn = told.injection.turn if self.turned else None
         return Given(x.to(vectors.dtype), places, told.injection.dense().bias, turn)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Moved with the model, but never to fewer bits than float32: places are sums, and the method's formula is computed there."""
+
+        def kept(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            return moved if torch.promote_types(moved.dtype, torch.float32) == moved.dtype else tensor.to(moved.device)
+
+        return super()._apply(kept, recurse)
+
     @property
     def turned(self) -> bool:
         """Whether queries and keys are turned by the method's angles."""
@@ -131,7 +141,7 @@ def tell(
     mask = _whole_mask(named.get("attention_mask"), vectors.shape[0], length, vectors.device)
     _check_places(named.get("position_ids"), mask, attached.first)
     layers = owner.config.num_hidden_layers
-    whole = vectors if cache is None else remembered(cache, vectors, layers=layers)
+    whole = vectors if cache is None else remembered(cache, vectors, mask[:, past:], layers=layers)[0]
     x, places, bias, turn = attached(whole, mask)
     bias = None if bias is None else bias[:, :, past:].to(vectors.dtype)
     named |= {"input_ids": None, "inputs_embeds": x[:, past:]}

@@ -110,7 +110,7 @@ def compare_command(
 
 def _shots(given: str) -> tuple[int | str, ...]:
     parts = [part.strip() for part in given.split(",") if part.strip()]
-    wrong = next((part for part in parts if part != "all" and not part.isdigit()), None)
+    wrong = next((part for part in parts if part != "all" and not part.isdecimal()), None)
     if wrong is not None:
         raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows a class nor all.")
     return tuple(part if part == "all" else int(part) for part in parts)
@@ -161,10 +161,14 @@ def train_command(
     from vnait.text import summary
     from vnait.train import fit, forget
 
+    if not out.name:
+        raise InputError(f"--out {out} is the folder you are in; choose a new name.")
     check_replaceable(out)
+    if learning_rate is None:
+        learning_rate = 1e-3 if base is None else 1e-4
     if base is not None and (vectors is not None or tune_vectors or tokens != "words"):
         raise InputError("--base brings its own vectors and tokens; leave --vectors, --tune-vectors and --tokens out.")
-    run = run_of(steps=steps, max_length=max_length, learning_rate=learning_rate or (1e-3 if base is None else 1e-4))
+    run = run_of(steps=steps, max_length=max_length, learning_rate=learning_rate)
     run = replace(run, method=method, seed=seed, tune_vectors=tune_vectors, base=base)
     table = read_table(data, text, label)
     tests = None if test is None else read_table(test, text, label)

@@ -78,7 +78,7 @@ def run_of(*, steps: int | None, max_length: int, learning_rate: float) -> Run:
 
 def listed(names: str) -> tuple[str, ...]:
     """Names with commas between them."""
-    return tuple(filter(None, names.split(",")))
+    return tuple(filter(None, map(str.strip, names.split(","))))
 
 
 def print_json(document: dict[str, Any]) -> None:

@@ -84,18 +84,15 @@ class VnaitForCausalLM(VnaitPreTrainedModel, GenerationMixin):
         past = 0 if cache is None else int(cache.get_seq_length())
         given = attention_mask if attention_mask is None or past == 0 else attention_mask[:, past:]
         vectors, new = self.model.semantics(input_ids, given, inputs_embeds)
-        if attention_mask is None and past:
-            before = new.new_ones(new.shape[0], past)
-        else:
-            before = new[:, :0] if attention_mask is None else attention_mask[:, :past].bool()
-        mask = torch.cat([before, new], 1)
         if new.shape[1] != vectors.shape[1]:
             raise InputError(
-                f"the model was given an attention_mask of {mask.shape[1]} tokens for {past} in the cache and {vectors.shape[1]} new ones; "
-                "give one number a token, those in the cache first."
+                f"the model was given an attention_mask of {past + new.shape[1]} tokens for {past} in the cache and "
+                f"{vectors.shape[1]} new ones; give one number a token, those in the cache first."
             )
         layers = self.config.num_hidden_layers
-        whole = vectors if cache is None else remembered(cache, vectors, layers=layers)
+        whole, mask = (vectors, new) if cache is None else remembered(cache, vectors, new, layers=layers)
+        if attention_mask is not None:
+            mask = torch.cat([attention_mask[:, :past].bool(), new], 1)
         x, injection, _ = self.model.method(whole, mask)
         states = self.model.encoder.trace(x[:, past:], injection.since(past), looking_back(mask, past), cache)
         return Encoded(BaseModelOutput(last_hidden_state=states[-1]), whole, mask)

@@ -87,8 +87,9 @@ def _shuffled(labels: Sequence[str], seed: int) -> dict[str, list[int]]:
     return {name: random.permutation(rows).tolist() for name, rows in classes.items()}
 
 
-def _counts(names: Iterable[str], classes: dict[str, list[int]]) -> str:
-    return ", ".join(f"class {name!r} has {len(classes[name])} row{'s' * (len(classes[name]) != 1)}" for name in names)
+def _counts(names: Sequence[str], classes: dict[str, list[int]]) -> str:
+    told = [f"class {name!r} has {len(classes[name])} row{'s' * (len(classes[name]) != 1)}" for name in names[:3]]
+    return ", ".join(told) + f" and {len(names) - 3} more too few" * (len(names) > 3)
 
 
 def _bare(text: str) -> str:

@@ -31,7 +31,7 @@ log = logging.getLogger("vnait")
 Columns = dict[str, Callable[[], Iterable[object]]]
 
 # JSON can spell half an emoji ("\ud83d"), which no tokenizer and no UTF-8 file takes.
-_HALF = re.compile("[\ud800-\udfff]")
+HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _string(cell: object, where: str) -> str:
     if not isinstance(cell, (str, numbers.Number, datetime.date)):
         raise InputError(f"{where} holds a value of type {type(cell).__name__}; expected text or a number.")
     written = str(cell)
-    if _HALF.search(written):
+    if HALF.search(written):
         raise InputError(f"{where} holds half a character (a lone surrogate); write it again from the original text.")
     return written
 
@@ -176,11 +176,10 @@ def _delimited(path: Path, *, separator: str) -> Columns:
     # With header=None the first line alone says how many fields there are. pandas would otherwise take a first row of three
     # fields under a header of two (an unquoted comma in the text) as an index and move every cell by one column.
     text = _decoded(path).strip("\r\n")
-    read = partial(pd.read_csv, sep=separator, header=None, dtype=str, keep_default_na=False, na_filter=False)
     try:
-        frame = read(io.StringIO(text))
+        frame = _frame(text, separator, blank=False)
         if len(frame.columns) == 1:  # there a blank line is an empty text, and answers must line up with it
-            frame = read(io.StringIO(text), skip_blank_lines=False)
+            frame = _frame(text, separator, blank=True)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise InputError(
             f"{path} is malformed: {_reason(error)}. A field that holds a separator, a quote or a newline needs quotes "
@@ -190,6 +189,21 @@ def _delimited(path: Path, *, separator: str) -> Columns:
         _check_quotes(path, frame)
     names = frame.iloc[0].tolist()
     return _by_name(path, names, [frame[column].iloc[1:].tolist for column in range(len(names))])
+
+
+def _frame(text: str, separator: str, *, blank: bool) -> pd.DataFrame:
+    """The cells as they are written, the header among them; with or without blank lines."""
+    import pandas as pd
+
+    return pd.read_csv(
+        io.StringIO(text),
+        sep=separator,
+        header=None,
+        dtype=str,
+        keep_default_na=False,
+        na_filter=False,
+        skip_blank_lines=not blank,
+    )
 
 
 def _check_quotes(path: Path, frame: pd.DataFrame) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vnait.errors import InputError
+from vnait.text.tables import HALF
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -158,6 +159,11 @@ def _steps(tokenization: str) -> tuple[Any, Any]:
 
 
 def _segmented(texts: Iterable[str], tokenization: str | None) -> Iterable[str]:
+    texts = list(texts)
+    if halved := next((text for text in texts if HALF.search(text)), None):
+        raise InputError(
+            f"the text {halved[:40]!r} holds half a character (a lone surrogate); write it again from the original text."
+        )
     if tokenization != "jieba":
         return texts
     jieba = _jieba()
