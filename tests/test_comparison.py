@@ -442,6 +442,18 @@ def test_repeats_between_the_rows_and_a_test_file_are_counted(words, tmp_path, c
     assert not any("also occur" in message for message in caplog.messages)
 
 
+def test_a_folder_of_another_files_comparison_is_a_warning(words, tmp_path, caplog):
+    with caplog.at_level(logging.WARNING, logger="vnait"):
+        small(words, tmp_path)
+        small(words, tmp_path)
+        assert "holds a comparison of" not in caplog.text
+        small(words, tmp_path, data=replace(texts_of(), name="other.csv"))
+    assert (
+        "holds a comparison of made.csv; its records stay, its model and report give way to those of other.csv"
+        in caplog.text
+    )
+
+
 def refused(match: str, words, out, **options) -> None:
     """An error in one sentence, before anything trains, with nothing written."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vnait import about as abouts
 from vnait import card as cards
 from vnait import record as records
 from vnait import text as texts
@@ -141,6 +142,7 @@ def compare(
     _check_splits(plan)
     out = Path(out)
     check_replaceable(out / "model")
+    _warn_of_others(plan, out)
     path = out / "records.jsonl"
     found = run_cells(plan, path, jobs=jobs or os.cpu_count() or 1, backend=backend, watch=watch)
     comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
@@ -149,6 +151,17 @@ def compare(
     about.write(out)
     _write_card(comparison, about, out / "model")
     return comparison
+
+
+def _warn_of_others(plan: Plan, out: Path) -> None:
+    before = abouts.read(out)
+    if before is not None and (name := before.data.get("name")) != plan.table.name:
+        logger.warning(
+            "%s holds a comparison of %s; its records stay, its model and report give way to those of %s. Another folder keeps both.",
+            out,
+            name,
+            plan.table.name,
+        )
 
 
 def _write_card(comparison: Comparison, about: About, folder: Path) -> None:
