@@ -442,7 +442,13 @@ def a_model_of_others(home: Path):
     (home / "bert").mkdir()
     (home / "bert/config.json").write_text('{"model_type": "bert"}')
     (home / "bert/model.safetensors").write_text("precious")
-    return ("train", "data.csv", *SMALL, "--out", "bert"), "bert holds a model that is not ours"
+    return ("train", "data.csv", *SMALL, "--out", "bert"), "bert holds no model of ours"
+
+
+def a_page_alone(home: Path):
+    (home / "page/base").mkdir(parents=True)
+    (home / "page/README.md").write_text("precious")
+    return ("train", "data.csv", *SMALL, "--out", "page"), "page holds no model of ours"
 
 
 GOOD = "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows_of())
@@ -563,6 +569,7 @@ BAD_INPUT = {
     "a model over another project": another_project,
     "a model over its own notes": notes_beside_a_model,
     "a model over one of others": a_model_of_others,
+    "a model over names that ours have too": a_page_alone,
     "a model over a file": plain("train", "data.csv", *SMALL, "--out", "words.bin", message="words.bin is a file"),
     "a model over the working folder": plain("train", "data.csv", *SMALL, "--out", ".", message="choose a new name"),
     "answers below a file": plain("predict", "model", "data.csv", "--out", "data.csv/a.csv", message="can't write"),

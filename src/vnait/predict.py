@@ -99,9 +99,10 @@ def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]], batch_size: 
 def check_replaceable(folder: str | Path) -> None:
     """Refuse to save a model over a folder that holds anything but an older one of ours."""
     files.check_replaceable(folder, WRITTEN, "a model")
-    config = Path(folder) / "config.json"
-    if config.is_file() and _model_type(config) != VnaitConfig.model_type:
-        raise InputError(f"{folder} holds a model that is not ours, which saving would replace; choose a new name.")
+    path = Path(folder)
+    ours = (path / bases.NOTES).is_file() or _model_type(path / "config.json") == VnaitConfig.model_type
+    if path.is_dir() and any(path.iterdir()) and not ours:
+        raise InputError(f"{folder} holds no model of ours, and saving one would replace it; choose a new name.")
 
 
 def _model_type(config: Path) -> object:

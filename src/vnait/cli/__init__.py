@@ -25,10 +25,8 @@ _WRONG_USE: Any = typer.BadParameter.__mro__[1]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, io.TextIOWrapper
-        ):  # a terminal or pipe that can't write a letter gets its code, not a traceback
-            stream.reconfigure(errors="backslashreplace")
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what can't write a letter gets its code, not a traceback
     try:
         typed = shlex.join(["vnait", *(sys.argv[1:] if arguments is None else arguments)])
         code = app(args=arguments, standalone_mode=False, obj=typed)  # typer catches Ctrl-C itself
