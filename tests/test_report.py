@@ -337,7 +337,7 @@ def test_of_two_budgets_the_whole_one_is_told_once_it_ended() -> None:
 
 def test_what_is_no_result_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"there is no .*records.jsonl; give a folder that vnait compare or vnait study"
+        InputError, match=r"there is no .*records.jsonl; give a folder that vnait compare or short studies"
     ):
         report.write(tmp_path)
     path = tmp_path / "records.jsonl"
