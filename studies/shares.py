@@ -1,4 +1,4 @@
-"""The share of a classifier's answer that averaged vectors should have, by rules of their skill s and of the share u of strange words.
+"""The share of a classifier's answer that its bag of words should have, by rules of its skill s and of how strange words are, u.
 
     VNAIT_DATA=DIR python studies/shares.py [--sets trec,splice,subj,mr] [--shots 16] [--seeds 10] [--method vnait]
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vnait import averages, train
+from vnait import bag_of_words, train
 from vnait.plan import labels_of
 from vnait.predict import logits_of
 from vnait.scores import scores
@@ -22,14 +22,14 @@ from vnait.suites import few_labels
 from vnait.threads import one_thread
 
 RULES: dict[str, Callable[[float, float], float]] = {
-    "in use: 1 - (1 - w)(1 - u)": averages.share_of,
-    "w = s^2 / (s^2 + (1 - s)^2)": lambda s, u: averages.share_of(s, 0),
-    "w, at least u": lambda s, u: max(averages.share_of(s, 0), u),
-    "w, at least .3": lambda s, u: max(averages.share_of(s, 0), 0.3),
-    "w, at least .5": lambda s, u: max(averages.share_of(s, 0), 0.5),
+    "in use: 1 - (1 - w)(1 - u)^2": bag_of_words.share_of,
+    "1 - (1 - w)(1 - u)": lambda s, u: bag_of_words.share_of(s, 1 - (1 - u) ** 0.5),
+    "w = s^2 / (s^2 + (1 - s)^2)": lambda s, u: bag_of_words.share_of(s, 0),
+    "w, at least .5": lambda s, u: max(bag_of_words.share_of(s, 0), 0.5),
+    "w, at least .8": lambda s, u: max(bag_of_words.share_of(s, 0), 0.8),
     "root of s": lambda s, u: s**0.5,
     "the Transformer alone": lambda s, u: 0.0,
-    "averaged vectors alone": lambda s, u: 1.0,
+    "the bag of words alone": lambda s, u: 1.0,
 }
 TESTED = 600  # of the rows held out
 
@@ -40,16 +40,17 @@ def scores_of(name: str, method: str, shots: int, seed: int) -> list[float]:
     plan = replace(plan, test=None)  # so that the seed holds rows of train.csv out
     rows, test = plan.rows(shots, seed)
     words = plan.lexicon(seed)
-    model = train.fit(replace(plan.run, method=method, seed=seed, average=0), rows, words).model
+    model = train.fit(replace(plan.run, method=method, seed=seed, bag=0), rows, words).model
     classes = sorted(set(labels_of(rows)))
     truth, labels = ([classes.index(label) for label in labels_of(table)] for table in (test, rows))
     ids, known = (words.encode(table.texts, max_length=plan.run.max_length) for table in (test, rows))
-    means = np.stack([words.table[row].mean(0) for row in known])
-    read = averages.skill(means, labels), averages.strange(known)
+    weights = bag_of_words.rarity(words.frequency)
+    skill = bag_of_words.skill(bag_of_words.bags_of(known, weights), labels, words.table)
+    read = skill, bag_of_words.strange(known, labels)
     found = []
     for rule in RULES.values():
         leaning = deepcopy(model)
-        averages.lean(leaning, known, labels, rule(*read))
+        bag_of_words.lean(leaning, known, labels, weights, rule(*read))
         answer = logits_of(leaning, ids[:TESTED]).argmax(-1).tolist()
         found.append(100 * scores(truth[:TESTED], answer)[few_labels.SETS[name].metric])
     return found

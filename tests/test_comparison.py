@@ -577,8 +577,8 @@ def test_a_method_whose_formula_changes_is_another_cell(monkeypatch):
     assert changed == [cell.method == "none" for cell in plan.cells()] and any(changed)
 
 
-def test_another_rule_for_the_average_is_another_cell_of_a_method_that_follows_it(monkeypatch):
-    plans = plan_of(), plan_of(run=replace(RUN, average=0.2))
+def test_another_rule_for_the_bag_is_another_cell_of_a_method_that_follows_it(monkeypatch):
+    plans = plan_of(), plan_of(run=replace(RUN, bag=0.2))
     before = [[one.key(cell) for cell in one.cells()] for one in plans]
     monkeypatch.setattr("vnait.plan.SHARE", "s")
     kept = [[one.key(cell) in keys for cell in one.cells()] for one, keys in zip(plans, before, strict=True)]

@@ -30,7 +30,7 @@ ORDER = [
     "about results",
     "card",
     "predict",
-    "averages checkpoints",
+    "bag_of_words checkpoints",
     "train",
     "baselines",
     "plan",

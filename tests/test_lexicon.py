@@ -35,6 +35,17 @@ def test_many_unknown_words_are_a_warning(tmp_path, caplog):
     assert "40 % of the tokens are unknown words" in caplog.text
 
 
+def test_frequencies_are_shares_of_all_tokens(tmp_path):
+    path, _ = file_of(tmp_path / "v.bin", ["red", "sun"])
+    found = lexicon.look_up(TEXTS, path)
+    ids = [
+        *found.tokenizer.convert_tokens_to_ids(["red", "sun"]),
+        found.tokenizer.unk_token_id,
+        found.tokenizer.pad_token_id,
+    ]
+    assert found.frequency[ids] == pytest.approx([2 / 5, 1 / 5, 2 / 5, 0])
+
+
 def test_vectors_of_zeros_are_refused(tmp_path):
     path, _ = file_of(tmp_path / "v.bin", ["red", "sun"], scale=0.0)
     with pytest.raises(InputError, match="every vector of these words is zero"):

@@ -71,12 +71,12 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
     loaded = AutoConfig.from_pretrained(tmp_path)
     assert isinstance(loaded, VnaitConfig)
     assert (loaded.method, loaded.vector_size, loaded.num_labels) == ("learned", 7, 5)
-    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 3)
+    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 4)
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 3"):
-        VnaitConfig(vnait_format=4)
+    with pytest.raises(InputError, match="this model is of format 5, and this vnait reads format 4"):
+        VnaitConfig(vnait_format=5)
 
 
 def test_an_unknown_method_is_named() -> None:
@@ -215,16 +215,46 @@ def test_the_mean_is_over_real_tokens() -> None:
     torch.testing.assert_close(model(ids()).logits, model.classifier(means))
 
 
-def test_the_average_of_the_vectors_is_added_and_takes_no_gradient() -> None:
-    model = VnaitForSequenceClassification(config(num_labels=3, tune_vectors=False)).eval()
-    alone = model(ids()).logits
-    torch.nn.init.normal_(model.average.weight)
-    torch.nn.init.normal_(model.average.bias)
-    rows = [row[row != 0] for row in ids()]
-    means = torch.stack([model.get_input_embeddings()(row).mean(0) for row in rows])
-    torch.testing.assert_close(model(ids()).logits, alone + model.average(means))
+def with_a_bag(**settings: object) -> VnaitForSequenceClassification:
+    model = VnaitForSequenceClassification(config(num_labels=3, **settings)).eval()
+    torch.nn.init.uniform_(model.bag.weights, 0.1, 1.0)
+    torch.nn.init.normal_(model.bag.logits)
+    torch.nn.init.normal_(model.bag.bias)
+    return model
+
+
+def test_the_bag_of_words_is_added_and_takes_no_gradient() -> None:
+    model = with_a_bag(tune_vectors=False)
+    bag, rows = model.bag, [row[row != 0] for row in ids()]
+    said = [(bag.weights[row] @ bag.logits[row]) / bag.weights[row].sum() + bag.bias for row in rows]
+    both = model(ids()).logits
+    bag.reset_parameters()
+    torch.testing.assert_close(both, model(ids()).logits + torch.stack(said))
     model(ids(), labels=torch.zeros(len(rows), dtype=torch.long)).loss.backward()
-    assert model.average.weight.grad is None and model.classifier.weight.grad is not None
+    assert bag.logits.grad is None and model.classifier.weight.grad is not None
+
+
+def test_vectors_alone_are_refused_where_the_bag_of_words_has_a_say() -> None:
+    model = with_a_bag()
+    vectors = model.get_input_embeddings()(ids())
+    with pytest.raises(ValueError, match=r"bag of words reads ids: give input_ids, or drop its say with"):
+        model(inputs_embeds=vectors)
+    model.bag.reset_parameters()
+    mask = ids() != 0
+    torch.testing.assert_close(model(inputs_embeds=vectors, attention_mask=mask).logits, model(ids()).logits)
+
+
+def test_a_classifier_with_more_words_answers_as_before(tmp_path: Path) -> None:
+    model = with_a_bag()
+    before, size = model(ids()).logits, model.config.vocab_size
+    model.resize_token_embeddings(size + 3, mean_resizing=False)
+    torch.testing.assert_close(model(ids()).logits, before)
+    model.save_pretrained(tmp_path)
+    again = VnaitForSequenceClassification.from_pretrained(tmp_path).eval()
+    new = torch.full_like(ids(), size + 1)
+    torch.testing.assert_close(again(new).logits, model(new).logits)
+    model.resize_token_embeddings(size)
+    torch.testing.assert_close(model(ids()).logits, before)
 
 
 # --- Losses -----------------------------------------------------------------------------------------------------------------------
@@ -360,8 +390,8 @@ def edit(folder: Path, **settings: object) -> None:
 
 def test_a_folder_of_another_format(tmp_path: Path) -> None:
     saved(tmp_path)
-    edit(tmp_path, vnait_format=4)
-    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 3"):
+    edit(tmp_path, vnait_format=5)
+    with pytest.raises(InputError, match="this model is of format 5, and this vnait reads format 4"):
         load_classifier(tmp_path)
 
 

@@ -15,13 +15,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
-from vnait import averages, lexicon, train
+from vnait import bag_of_words, lexicon, train
 from vnait.errors import InputError
 from vnait.text import Table, encode
 from vnait.train import Run, fit, scores
 
-ONCE = Run(method="vnait", refit=0, average=0)  # gradient descent alone, on the rows that are not held out
+ONCE = Run(method="vnait", refit=0, bag=0)  # gradient descent alone, on the rows that are not held out
 RUN = replace(ONCE, steps=12, eval_every=4, batch_size=8)
 LONG = replace(RUN, steps=60, eval_every=3, patience=60)
 WORDS = {
@@ -338,16 +341,16 @@ def test_it_learns_what_the_texts_tell(table, words):
     assert record.metrics["accuracy"] > 0.9
 
 
-# All rows, and averaged vectors beside the Transformer
+# All rows, and a bag of words beside the Transformer
 
 
 def test_refitted_the_weights_are_those_of_a_training_without_validation(table, words):
     refitted, whole = (
-        fit(replace(RUN, refit=40, average=0.5), table, words),
-        fit(replace(RUN, validation=0, average=0.5), table, words),
+        fit(replace(RUN, refit=40, bag=0.5), table, words),
+        fit(replace(RUN, validation=0, bag=0.5), table, words),
     )
     assert equal(weights(refitted), weights(whole))
-    once = fit(replace(RUN, average=0.5), table, words)
+    once = fit(replace(RUN, bag=0.5), table, words)
     assert not equal(weights(once), weights(whole))
     for name in ("accuracy", "macro_f1", "mcc"):  # they are of the training that did not see those rows
         assert refitted.record.metrics[f"validation_{name}"] == once.record.metrics[f"validation_{name}"]
@@ -359,7 +362,7 @@ def test_more_rows_than_refit_are_trained_on_once(table, words):
 
 @pytest.mark.parametrize("stop", [3, 7, 12, 13, 18, 24])
 def test_stopped_in_either_training_it_goes_on(stop, table, words, tmp_path):
-    run = replace(RUN, refit=40, average=0.5, patience=60)
+    run = replace(RUN, refit=40, bag=0.5, patience=60)
     whole, seen = weights(fit(run, table, words)), []
 
     def watch(status):
@@ -377,80 +380,113 @@ def test_stopped_in_either_training_it_goes_on(stop, table, words, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
+def bags(words, table) -> sparse.csr_array:
+    ids = encode(words.tokenizer, table.texts, max_length=99)
+    return bag_of_words.bags_of(ids, bag_of_words.rarity(words.frequency))
+
+
 @pytest.mark.parametrize("classes", [("neg", "pos"), ("neg", "pos", "mix")])
 @pytest.mark.parametrize("learning_rate", [1e-4, 0.03])
 def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
     """The Transformer's logits, no louder than the others, and those of scikit-learn's own logistic regression."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import StandardScaler
-
     table = texts_of(classes, rows=42, noise=0.3)
     words = words_of(table)
     run = replace(RUN, validation=0, learning_rate=learning_rate)
     alone = centred(np.log(fit(run, table, words).probabilities(table.texts)))
-    mixed = fit(replace(run, average=0.3), table, words).probabilities(table.texts)
-    means = np.stack([words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)])
+    mixed = fit(replace(run, bag=0.3), table, words).probabilities(table.texts)
+    ids = encode(words.tokenizer, table.texts, max_length=99)
+    rare = [0.01 / (0.01 + words.frequency[row]) for row in ids]
+    means = np.stack([(a @ words.table[row]) / a.sum() for a, row in zip(rare, ids, strict=True)])
     standard = StandardScaler().fit_transform(means.astype(np.float64))
-    linear = LogisticRegression(C=averages.STRENGTH, max_iter=2000).fit(standard, table.labels)
-    other = centred(linear.predict_log_proba(standard))
+    counts = np.zeros((len(ids), len(words.table)))
+    for row, a, text in zip(counts, rare, ids, strict=True):
+        np.add.at(row, text, a / a.sum())
+    features = np.hstack([standard * 0.03**0.5, counts / (counts**2).sum(1).mean() ** 0.5 * 3**0.5])
+    linear = LogisticRegression(C=1, max_iter=2000).fit(features, table.labels)
+    other = centred(linear.predict_log_proba(features))
     louder = np.sqrt((alone**2).mean() / (other**2).mean())
     logits = 0.7 * alone / max(louder, 1) + 0.3 * other
     expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    np.testing.assert_allclose(mixed, expected, atol=1e-5)
+    np.testing.assert_allclose(mixed, expected, atol=1e-4)
 
 
-def test_the_share_of_the_average_follows_its_skill_and_the_strange_words(table):
+def test_the_share_of_the_bag_follows_its_skill_and_the_strange_words(table):
     table = replace(table, texts=[f"{text} only{row}" for row, text in enumerate(table.texts)])
     words = lexicon.learn(table.texts * 2, dim=8)  # a word that stands once in all texts is no word of its own
     ids = encode(words.tokenizer, table.texts, max_length=99)
-    means = np.stack([words.table[row].mean(0) for row in ids])
-    skill = averages.skill(means, [int(label == "pos") for label in table.labels])
-    share = averages.share_of(skill, averages.strange(ids))
-    assert share > averages.share_of(skill, 0) > 0
+    labels = [int(label == "pos") for label in table.labels]
+    skill = bag_of_words.skill(bags(words, table), labels, words.table)
+    share = bag_of_words.share_of(skill, bag_of_words.strange(ids, labels))
+    assert share > bag_of_words.share_of(skill, 0) > 0
     run = replace(RUN, validation=0)
-    one, other = (fit(replace(run, average=average), table, words) for average in (None, share))
+    one, other = (fit(replace(run, bag=bag), table, words) for bag in (None, share))
     assert equal(weights(one), weights(other))
 
 
+def random_bags(rows: int, seed: int = 0) -> sparse.csr_array:
+    rng = np.random.default_rng(seed)
+    return bag_of_words.bags_of(rng.integers(0, 30, size=(rows, 4)).tolist(), np.ones(30))
+
+
 def test_a_regression_that_knows_nothing_has_no_share():
-    rng = np.random.default_rng(0)
-    assert averages.skill(rng.normal(size=(400, 3)), [0, 1] * 200) < 0.15
-    assert averages.skill(rng.normal(size=(3, 3)), [0, 1, 1]) == 0
+    table = np.random.default_rng(1).normal(size=(30, 3))
+    assert bag_of_words.skill(random_bags(400), [0, 1] * 200, table) < 0.15
+    assert bag_of_words.skill(random_bags(3), [0, 1, 1], table) == 0
 
 
 def test_few_rows_that_are_all_right_leave_the_transformer_a_say():
-    means = np.array([[0.0], [0.1], [2.0], [2.1]])
-    few, many = averages.skill(means, [0, 0, 1, 1]), averages.skill(np.tile(means, (50, 1)), [0, 0, 1, 1] * 50)
+    texts, table = [[0], [0, 1], [2], [2, 3]], np.array([[0.0], [0.2], [2.0], [2.2]])
+    few, many = (
+        bag_of_words.skill(bag_of_words.bags_of(texts * times, np.ones(4)), [0, 0, 1, 1] * times, table)
+        for times in (1, 50)
+    )
     assert few == pytest.approx(2 / 3) and 0.98 < many < 1
-    assert averages.share_of(few, 0) == pytest.approx(0.8) and averages.share_of(many, 0.9) < 1
+    assert bag_of_words.share_of(few, 0) == pytest.approx(0.8) and bag_of_words.share_of(many, 0.9) < 1
 
 
-def test_strange_words_are_those_of_one_text():
-    assert averages.strange([[1, 1, 2], [3, 2], [2]]) == pytest.approx((2 / 4 + 1 / 3 + 0) / 3)
-    assert averages.strange([[1, 2], [2, 1]]) == 0
-    assert 0.9 < averages.strange([list(range(20)), list(range(20, 40))]) < 1, "the Transformer keeps a say"
+def test_strange_words_are_those_that_few_texts_of_a_class_have():
+    one = bag_of_words.strange([[1, 1, 2], [3, 2], [2]], [0, 0, 0])
+    assert one == pytest.approx(((1 + 1 + 1 / 3) / 4 + (1 + 1 / 3) / 3 + (1 / 3) / 2) / 3)
+    assert bag_of_words.strange([[1, 2], [2, 1]], [0, 1]) > bag_of_words.strange([[1, 2], [2, 1]], [0, 0])
+    assert bag_of_words.strange([[1, 2]] * 100, [0] * 100) < 0.01
+    alone = bag_of_words.strange([list(range(20)), list(range(20, 40))], [0, 0])
+    assert 0.9 < alone < 1, "the Transformer keeps a say"
 
 
 def test_always_answering_the_largest_class_is_no_skill():
-    noise = np.random.default_rng(0).normal(size=(300, 5))
-    assert averages.skill(noise, [0] * 270 + [1] * 30) == 0
-    assert averages.skill(noise, [0] * 210 + [1] * 90) == 0
+    table = np.random.default_rng(1).normal(size=(30, 3))
+    assert bag_of_words.skill(random_bags(300), [0] * 270 + [1] * 30, table) == 0
+    assert bag_of_words.skill(random_bags(300), [0] * 210 + [1] * 90, table) == 0
+
+
+def test_the_bag_knows_words_whose_vectors_say_nothing_and_vectors_of_words_it_never_met():
+    texts = bag_of_words.bags_of([[0, 4], [1, 4], [2, 4], [3, 4]], np.ones(6))
+    of_words = bag_of_words.BagRegression(np.zeros((6, 2))).fit(texts, [0, 0, 1, 1])
+    assert of_words.predict(texts).tolist() == [0, 0, 1, 1]
+    table = np.array([[1.0], [1.1], [-1.0], [-1.1], [0.0], [5.0]])
+    of_vectors = bag_of_words.BagRegression(table).fit(texts, [0, 0, 1, 1])
+    assert of_vectors.predict(bag_of_words.bags_of([[5]], np.ones(6))).tolist() == [0]
+
+
+def test_a_rare_word_says_more_than_a_frequent_one():
+    weights = bag_of_words.rarity(np.array([0.2, 0.001]))
+    assert bag_of_words.bags_of([[0, 1]], weights).toarray()[0] == pytest.approx([0.05, 0.95], abs=0.01)
 
 
 def centred(logits: np.ndarray) -> np.ndarray:
     return logits - logits.mean(1, keepdims=True)
 
 
-def test_the_average_is_of_the_vectors_that_training_tuned(table, words):
+def test_the_bag_is_of_the_vectors_that_training_tuned(table, words):
     run = replace(RUN, tune_vectors=True, learning_rate=0.03, validation=0)
-    fitted = fit(replace(run, average=0.5), table, words)
+    fitted = fit(replace(run, bag=0.5), table, words)
     tuned = fitted.model.get_input_embeddings().weight.detach().numpy()
     assert not np.allclose(tuned, words.table)
-    means = np.stack([tuned[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)])
-    weight, bias = averages.linear(means, [int(label == "pos") for label in table.labels])
-    np.testing.assert_allclose(fitted.model.average.weight.numpy(), weight / 2, atol=1e-5)
-    np.testing.assert_allclose(fitted.model.average.bias.numpy(), bias / 2, atol=1e-5)
-    assert fitted.record.parameters == fit(run, table, words).record.parameters + 2 * 8 + 2
+    labels = [int(label == "pos") for label in table.labels]
+    expected = bag_of_words.BagRegression(tuned).fit(bags(words, table), labels)
+    np.testing.assert_allclose(fitted.model.bag.logits.numpy(), expected.logits_ / 2, atol=1e-5)
+    np.testing.assert_allclose(fitted.model.bag.bias.numpy(), expected.bias_ / 2, atol=1e-5)
+    assert fitted.record.parameters == fit(run, table, words).record.parameters + 2 * len(words.table) + 2
 
 
 # Paired: what two methods share
@@ -522,7 +558,7 @@ def test_all_wrong_settings_are_said_together():
             eval_every=0,
             patience=0,
             refit=-1,
-            average=1.0,
+            bag=1.0,
         )
     message = str(error.value)
     assert message.count(";") == 14 and message.endswith(".") and "\n" not in message
@@ -541,7 +577,7 @@ def test_all_wrong_settings_are_said_together():
         "eval_every is 0",
         "patience is 0",
         "refit is -1: it must be a number of rows, or 0 for never",
-        "average is 1.0: it must be in [0, 1)",
+        "bag is 1.0: it must be in [0, 1)",
     ):
         assert part in message
 

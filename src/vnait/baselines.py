@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from vnait import averages
 from vnait import record as records
 from vnait import text as texts
+from vnait.bag_of_words import STRENGTH
 from vnait.lexicon import Lexicon
 from vnait.record import Record
 from vnait.scores import details, scores
@@ -34,8 +34,10 @@ def tfidf(lexicon: Lexicon, tokenization: str) -> Any:
 
 
 def averaged(lexicon: Lexicon, tokenization: str) -> Any:
-    """The mean of a text's semantic vectors, standardized, then logistic regression: the same as in every trained classifier."""
-    return make_pipeline(FunctionTransformer(_Means(lexicon)), *averages.regression())
+    """The mean of a text's semantic vectors, standardized, then logistic regression."""
+    return make_pipeline(
+        FunctionTransformer(_Means(lexicon)), StandardScaler(), LogisticRegression(C=STRENGTH, max_iter=2000)
+    )
 
 
 BASELINES: dict[str, Callable[[Lexicon, str], Any]] = {"tfidf-logreg": tfidf, "average-logreg": averaged}

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,9 @@ DIM = 96  # of vectors trained here; shared by 4 heads of even width
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """A tokenizer and a table (V, D) of vectors in the order of its ids, brought to a root mean square of 1.
+    """A tokenizer and a table (V, D) of vectors in the order of its ids, brought to a root mean square of 1; and how frequent words are.
+
+    frequency   each id's share (V,) of the words of the texts it was made of
 
     One scale for all sources of vectors, so that every positional method meets words of the same loudness.
     """
@@ -34,6 +37,7 @@ class Lexicon:
     tokenizer: Any
     table: NDArray[np.float32]
     source: str
+    frequency: NDArray[np.float32]
 
     @property
     def dim(self) -> int:
@@ -76,7 +80,8 @@ class Lexicon:
             self.tokenizer.init_kwargs["tokenization"],
             self.tokenizer.convert_ids_to_tokens(range(len(self.table))),
         ]
-        return hashlib.sha256(json.dumps(words).encode() + self.table.tobytes()).hexdigest()[:16]
+        tables = self.table.tobytes() + self.frequency.tobytes()
+        return hashlib.sha256(json.dumps(words).encode() + tables).hexdigest()[:16]
 
 
 def learn(texts: Sequence[str], *, tokenization: str = "words", seed: int = 0, dim: int = DIM) -> Lexicon:
@@ -102,4 +107,7 @@ def _lexicon(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Lexic
         raise InputError(f"{vectors.source}: every vector of these words is zero; take other vectors.")
     table = table / loudness
     table[tokenizer.pad_token_id] = 0
-    return Lexicon(tokenizer, table.astype(np.float32), vectors.source)
+    ids = texts_module.encode(tokenizer, texts, max_length=10**9)
+    counts = np.bincount(np.fromiter(chain.from_iterable(ids), dtype=np.int64), minlength=len(names))
+    frequency = (counts / counts.sum()).astype(np.float32)
+    return Lexicon(tokenizer, table.astype(np.float32), vectors.source, frequency)

@@ -11,7 +11,7 @@ from typing import Any
 from vnait import lexicon as lexicons
 from vnait import record as records
 from vnait import text as texts
-from vnait.averages import SHARE, STRENGTH
+from vnait.bag_of_words import RARE, SHARE, STRENGTH, WORD_STRENGTH
 from vnait.baselines import BASELINES
 from vnait.errors import InputError
 from vnait.lexicon import Lexicon
@@ -112,7 +112,7 @@ class Plan:
         run: dict[str, Any] = {"strength": STRENGTH}
         if cell.method in METHODS:
             run = asdict(replace(self.run, seed=cell.seed)) | {"method": METHODS[cell.method].formula}
-            run["average"] = SHARE if self.run.average is None else self.run.average
+            run["bag"] = [SHARE if self.run.bag is None else self.run.bag, RARE, STRENGTH, WORD_STRENGTH]
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else _stamp(self.vectors)
         return records.key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)

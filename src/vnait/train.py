@@ -18,7 +18,7 @@ from accelerate import Accelerator
 from torch import Tensor
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
-from vnait import averages, bases
+from vnait import bag_of_words, bases
 from vnait import record as records
 from vnait import text as texts
 from vnait.bases import Base
@@ -46,9 +46,10 @@ class Run:
     patience     evaluations (one every `eval_every` steps) without a better validation loss before it stops
     refit        up to so many rows, the validation scores taken, it trains once more on all of them, to the last step; 0: never.
                  With few labels a fifth of them is worth more than early stopping, and the weights are those of validation=0
-    average      share of the answer's logits that a logistic regression of the averaged semantic vectors has, in [0, 1), the
-                 Transformer's being scaled to no more than its size. None: by what it knows of rows it has not seen and by how many words
-                 stand in one row alone (`averages.share_of`), so most where words say it all, and nothing where all is in the order of few
+    bag          share of the answer's logits that a bag of words has, in [0, 1): a logistic regression of the words and their averaged
+                 vectors, the Transformer's logits being scaled to no more than its size. None: by what it knows of rows it has not seen and
+                 by how strange words are to their class (`bag_of_words.share_of`): most where words say it all or are met once, and hardly
+                 anything where all is in the order of few
     base         a pretrained encoder to fine-tune, a folder or a name on the hub; its sizes and vectors take the place of those here, and
                  `method` is attached to it ("own": it keeps its positions)
     num_heads    None: the first of 4, 6, 5, 3, 2, 1 that splits the width into heads of even width
@@ -72,7 +73,7 @@ class Run:
     eval_every: int = 25
     patience: int = 4
     refit: int = 2_000
-    average: float | None = None
+    bag: float | None = None
     base: str | None = None
 
     def __post_init__(self) -> None:
@@ -97,8 +98,8 @@ class Run:
             yield f"learning_rate is {self.learning_rate}: it must be above 0 and finite"
         if self.refit < 0:
             yield f"refit is {self.refit}: it must be a number of rows, or 0 for never"
-        if self.average is not None and not 0 <= self.average < 1:
-            yield f"average is {self.average}: it must be in [0, 1)"
+        if self.bag is not None and not 0 <= self.bag < 1:
+            yield f"bag is {self.bag}: it must be in [0, 1)"
         for name in ("validation", "dropout", "warmup"):
             if not 0 <= getattr(self, name) < 1:
                 yield f"{name} is {getattr(self, name)}: it must be in [0, 1)"
@@ -190,22 +191,22 @@ def forget(checkpoints: str | Path, fitted: Fitted) -> None:
 
 
 def _learned(model: PreTrainedModel) -> int:
-    """Learned scalars; an average that has a say is learned too, though not by gradient descent."""
-    if not isinstance(model, VnaitForSequenceClassification) or not model.average.weight.any():
+    """Learned scalars; a bag of words that has a say is learned too, though not by gradient descent."""
+    if not isinstance(model, VnaitForSequenceClassification) or not model.bag.says_something:
         return parameters(model)
-    return parameters(model) + sum(map(torch.numel, model.average.parameters()))
+    return parameters(model) + model.bag.logits.numel() + model.bag.bias.numel()
 
 
 def _trained(
     run: Run, task: _Task, lexicon: Lexicon | Base, states: Checkpoints, watch: Callable[[Status], None]
 ) -> tuple[PreTrainedModel, float]:
-    """The model after its training on the task's rows, with its share of averaged vectors; and the seconds of training."""
+    """The model after its training on the task's rows, with its bag of words; and the seconds of training."""
     training = _Training(run, task, lexicon, states)
     training.go(watch)
     model = training.best_model()
     if isinstance(lexicon, Lexicon):
         ids, labels = [task.ids[row] for row in task.train], [task.labels[row] for row in task.train]
-        averages.lean(model, ids, labels, run.average)
+        bag_of_words.lean(model, ids, labels, bag_of_words.rarity(lexicon.frequency), run.bag)
     return model, training.progress.seconds
 
 

@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig
 
 from vnait.errors import InputError
 
-FORMAT = 3  # of a saved model; another number is refused rather than misread
+FORMAT = 4  # of a saved model; another number is refused rather than misread
 
 
 class VnaitConfig(PreTrainedConfig):

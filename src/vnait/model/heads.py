@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers.modeling_outputs import MaskedLMOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import can_return_tuple
 
-from vnait.coordinates.sources import ZeroLinear
 from vnait.model.configuration import VnaitConfig
 from vnait.model.encoder import AnyMask, Embeds, Ids, Places, VnaitModel, VnaitPreTrainedModel
 
@@ -15,8 +17,8 @@ from vnait.model.encoder import AnyMask, Embeds, Ids, Places, VnaitModel, VnaitP
 class VnaitForSequenceClassification(VnaitPreTrainedModel):
     """One answer a text, from the mean over its real tokens: classes, or numbers with problem_type="regression".
 
-    logits = classifier(mean of the last states) + average(mean of the semantic vectors). `average` starts at zero and takes no part in
-    gradient descent: `vnait.train.fit` sets it to a logistic regression.
+    logits = classifier(mean of the last states) + bag(words). `bag` starts at zero and takes no part in gradient descent:
+    `vnait.train.fit` sets it to a logistic regression.
     """
 
     def __init__(self, config: VnaitConfig) -> None:
@@ -25,7 +27,7 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
         self.model = VnaitModel(config)
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.average = ZeroLinear(config.hidden_size, config.num_labels).requires_grad_(False)
+        self.bag = BagOfWords(config.vocab_size, config.num_labels)
         self.post_init()
 
     @can_return_tuple
@@ -45,7 +47,7 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
         )
         output = encoded.output
         mean = mean_of(output.last_hidden_state, encoded.mask)
-        logits = self.classifier(self.dropout(mean)) + self.average(mean_of(encoded.vectors, encoded.mask))
+        logits = self.classifier(self.dropout(mean)) + self.bag(input_ids, encoded.mask)
         loss = None
         if labels is not None:
             task = self.loss_function(logits=logits, labels=labels, pooled_logits=logits, config=self.config)
@@ -53,6 +55,60 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
         )
+
+    def resize_token_embeddings(self, *args: Any, **settings: Any) -> nn.Module:
+        """As in transformers; new words say nothing in the bag of words."""
+        table = super().resize_token_embeddings(*args, **settings)
+        self.bag.resize(self.config.vocab_size)
+        return table
+
+
+class BagOfWords(nn.Module):
+    """What the words of a text say wherever they stand: sum_i a_i l_i / sum_i a_i + b over its real tokens.
+
+    Learned in closed form, not by gradient descent; it says nothing until then.
+
+    weights   a > 0 (V,), one until set
+    logits    l (V, labels), zero until set
+    bias      b (labels,), zero until set
+    """
+
+    def __init__(self, vocab_size: int, num_labels: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.ones(vocab_size), requires_grad=False)
+        self.logits = nn.Parameter(torch.zeros(vocab_size, num_labels), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(num_labels), requires_grad=False)
+
+    def reset_parameters(self) -> None:
+        """Nothing to say."""
+        nn.init.ones_(self.weights)
+        nn.init.zeros_(self.logits)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, ids: Ids, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B C"]:
+        """From ids (B, T). Without ids, of vectors, it can only say nothing, and refuses where it has something to say."""
+        if ids is None:
+            if self.says_something:
+                raise ValueError(
+                    "inputs_embeds were given, and this classifier's bag of words reads ids: give input_ids, or drop its say "
+                    "with model.bag.reset_parameters()."
+                )
+            return self.bias.expand(len(mask), -1)
+        weights = (self.weights[ids] * mask)[..., None]
+        return (weights * self.logits[ids]).sum(1) / weights.sum(1) + self.bias
+
+    @property
+    def says_something(self) -> bool:
+        """Whether a training has set it."""
+        return bool(self.logits.any())
+
+    def resize(self, vocab_size: int) -> None:
+        """Another number of words; new ones say nothing."""
+        old, more = len(self.weights), max(vocab_size - len(self.weights), 0)
+        for name, fill in (("weights", 1.0), ("logits", 0.0)):
+            kept = getattr(self, name).data[: min(old, vocab_size)]
+            new = kept.new_full((more, *kept.shape[1:]), fill)
+            setattr(self, name, nn.Parameter(torch.cat([kept, new]), requires_grad=False))
 
 
 def mean_of(states: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
