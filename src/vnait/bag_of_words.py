@@ -55,7 +55,7 @@ def bags_of(ids: Sequence[Sequence[int]], weights: NDArray[Any]) -> Bags:
     return sparse.csr_array((values, (rows, words)), shape=(len(ids), len(weights)))
 
 
-class BagRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class BagRegression(ClassifierMixin, BaseEstimator):
     """Logistic regression of bags X (texts, V) on their words and on the mean of their vectors, table (V, D).
 
     Features: sqrt(.03) (X table, standardized) and sqrt(3) X / the root mean square length of X's rows. Averaged vectors know what a new
