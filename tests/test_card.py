@@ -51,6 +51,12 @@ def test_card_says_what_the_record_says(data):
     assert "rope" in front["tags"] and "language" not in front
 
 
+def test_card_says_how_much_of_the_answer_knows_no_positions(data):
+    assert "bag of words" not in card.card(made(), facts(data))
+    found = card.card(made(data=made().data | {"bag_share": 0.876}), facts(data))
+    assert "88 % of its logits are a bag of words', which knows no positions." in found
+
+
 def test_card_without_held_out_rows_or_of_a_base(data):
     found = card.card(made(metrics={}, method="own", run={"max_length": 8, "base": "/home/me/bert"}), facts(data))
     assert "No rows were held out" in found and "`bert`, fine-tuned" in found and "/home" not in found

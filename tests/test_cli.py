@@ -263,10 +263,13 @@ def test_explain(home, said, document):
     out = said("explain", "model", "a good zyx film")
     lines = out.splitlines()
     assert re.fullmatch(r"(neg|pos)  \(probability 0\.\d{3}\)", lines[0])
-    assert lines[2].split() == ["token", "coordinate", "gap", "rho"]
-    assert [line.split()[0] for line in lines[3:7]] == ["a", "good", "zyx", "film"]
-    assert [("(unknown word)" in line) for line in lines[3:7]] == [False, False, True, False]
-    assert lines[6].split()[1] == "100.00" and all(re.search(" #+", line) for line in lines[3:7])
+    assert re.fullmatch(
+        r"Logit [+]\d.\d\d over the labels' mean: Transformer [+-]\d.\d\d, bag of words [+-]\d.\d\d", lines[1]
+    )
+    assert lines[3].split() == ["token", "coordinate", "gap", "rho", "says"]
+    assert [line.split()[0] for line in lines[4:8]] == ["a", "good", "zyx", "film"]
+    assert [("(unknown word)" in line) for line in lines[4:8]] == [False, False, True, False]
+    assert lines[7].split()[1] == "100.00" and all(re.search(" #+", line) for line in lines[4:8])
     assert "method      vnait: " in out and "enters      joins the semantic vectors" in out and "parameters  " in out
     found = document("explain", "model", "a good zyx film")
     assert found["tokens"] == ["a", "good", "zyx", "film"] and found["known"] == [True, True, False, True]
@@ -276,7 +279,7 @@ def test_explain(home, said, document):
 
 def test_explain_lines_up_wide_characters(home, said):
     lines = said("explain", "model", "我 good").splitlines()
-    assert cell_len(lines[3].split("  ")[0].rstrip() + " " * 3) == 5 and lines[3].startswith("我     ")
+    assert cell_len(lines[4].split("  ")[0].rstrip() + " " * 3) == 5 and lines[4].startswith("我     ")
 
 
 def test_list(said, document):

@@ -56,11 +56,20 @@ def check_against_the_model(one, words):
         told = model.model.method(e, mask)
         block = model.model.encoder.blocks[0]
         scores = block.attention.scores(block.norm_attention(told.x), told.injection, mask)[0]
+        whole = model(ids).logits[0]
+        bag, model.bag = model.bag, type(model.bag)(model.config.vocab_size, len(one.classes))
+        transformer = model(ids).logits[0]
+        model.bag = bag
     assert len(found.tokens) == ids.shape[1] == len(found.coordinates)
     assert found.coordinates == told.at[0, :, 0].tolist()
     np.testing.assert_allclose(found.attention, torch.cat(attentions).numpy(), atol=1e-6)
     np.testing.assert_allclose(sum(found.terms.values()), scores.numpy(), atol=1e-5, rtol=1e-5)
     np.testing.assert_allclose(scores.softmax(-1), found.attention[0], atol=1e-6)
+    label = one.classes.index(found.label)
+    parts = [float(logits[label] - logits.mean()) for logits in (transformer, whole - transformer)]
+    assert list(found.logit.values()) == pytest.approx(parts, abs=1e-5) and any(found.says)
+    bias = float(bag.bias[label] - bag.bias.mean())
+    assert sum(found.says) + bias == pytest.approx(found.logit["bag of words"], abs=1e-5)
     added = told.injection.added
     if added is None:
         assert found.similarity is None
@@ -307,9 +316,9 @@ def test_terminal_fits_and_has_no_control_characters(folder, capsys, monkeypatch
 
 def test_terminal_prints_rho_under_its_heading_in_cells(folder, capsys):
     lines = run(capsys, folder, "我 warm").splitlines()
-    end = lines[2].index("rho") + 3
+    end = lines[3].index("rho") + 3
     found = explain(predict.load(folder), "我 warm")
-    for line, rho in zip(lines[3:5], found.similarity, strict=True):
+    for line, rho in zip(lines[4:6], found.similarity, strict=True):
         wide = cell_len(line) - len(line)
         assert line[: end - wide].endswith(f"{rho:5.2f}")
 

@@ -420,7 +420,7 @@ def test_the_share_of_the_bag_follows_its_skill_and_the_strange_words(table):
     assert share > bag_of_words.share_of(skill, 0) > 0
     run = replace(RUN, validation=0)
     one, other = (fit(replace(run, bag=bag), table, words) for bag in (None, share))
-    assert equal(weights(one), weights(other))
+    assert equal(weights(one), weights(other)) and one.record.data["bag_share"] == share
 
 
 def random_bags(rows: int, seed: int = 0) -> sparse.csr_array:

@@ -155,8 +155,8 @@ def lean(
     labels: Sequence[int],
     weights: NDArray[Any],
     share: float | None,
-) -> None:
-    """Give a regression of the training rows' bags, with `weights` (V,), its share of the logits, and scale the classifier.
+) -> float:
+    """Give a regression of the training rows' bags, with `weights` (V,), its share of the logits, scale the classifier; the share.
 
     The Transformer's logits become no louder on these rows than the regression's, share for share: it knows its few rows by heart, its
     logits grow with every step, and they would leave the words no say.
@@ -164,7 +164,7 @@ def lean(
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
     share = share_of(skill(bags, labels, table), strange(ids, labels)) if share is None else share
     if not share:
-        return
+        return 0.0
     with threadpool_limits(1):
         words = BagRegression(table).fit(bags, labels)
     louder = _loudness(logits_of(model, ids)) / _loudness(torch.from_numpy(words.decision_function(bags)))
@@ -173,6 +173,7 @@ def lean(
     model.bag.weights.copy_(torch.from_numpy(weights))
     model.bag.logits.copy_(share * torch.from_numpy(words.logits_))
     model.bag.bias.copy_(share * torch.from_numpy(words.bias_))
+    return share
 
 
 def _loudness(logits: Tensor) -> float:

@@ -47,8 +47,13 @@ def _what(record: Record) -> str:
         f"# {_source(str(record.data['name']))}, {record.method}\n\n"
         f"{kind} that gives a text one of {len(record.data['classes'])} labels. "
         f"It has {record.parameters:,} learned numbers.\n\n"
-        f"Its positional method is `{record.method}`{formula}."
+        f"Its positional method is `{record.method}`{formula}.{_bag(record)}"
     )
+
+
+def _bag(record: Record) -> str:
+    share = record.data.get("bag_share")
+    return f" {100 * share:.0f} % of its logits are a bag of words', which knows no positions." if share else ""
 
 
 def _data(record: Record, facts: Mapping[str, Any]) -> str:

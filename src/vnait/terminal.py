@@ -78,14 +78,16 @@ def show_scores(record: Record) -> None:
 
 
 def show_explanation(explanation: Explanation) -> None:
-    """Each token with its coordinate, its gap as a bar and rho; then the active method, the heads and the scores."""
+    """Each token with its coordinate, rho, what it says, and its gap as a bar; then the active method, the heads and the scores."""
     from vnait.explanation.letters import shown
+    from vnait.explanation.output import told
 
-    print(f"{explanation.label}  (probability {explanation.probability:.3f})\n")
+    print(f"{explanation.label}  (probability {explanation.probability:.3f})")
+    print(fill(told(explanation), Console().width), end="\n\n")
     tokens = [shown(token) for token in explanation.tokens]
     width = max(cell_len(token) for token in [*tokens, "token"])
     rho = explanation.similarity
-    head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho")
+    head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho") + "   says"
     print(head)
     mark = "" if all(explanation.known) else "  (unknown word)"
     longest = max(min(BAR, Console().width - len(head) - 2 - len(mark)), 1)
@@ -94,7 +96,8 @@ def show_explanation(explanation: Explanation) -> None:
         place, gap = explanation.coordinates[number], explanation.gaps[number]
         cosine = "" if rho is None else f"  {rho[number]:5.2f}"
         bar = "#" * round(longest * max(gap, 0.0) / unit) + ("" if explanation.known[number] else mark)
-        print(f"{token}{' ' * (width - cell_len(token))}  {place:10.2f}  {gap:6.2f}{cosine}  {bar}".rstrip())
+        says = f"  {explanation.says[number]:+5.2f}"
+        print(f"{token}{' ' * (width - cell_len(token))}  {place:10.2f}  {gap:6.2f}{cosine}{says}  {bar}".rstrip())
     print()
     _named("method", f"{explanation.method}: {explanation.formula}")
     for words in explanation.enters:

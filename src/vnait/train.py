@@ -149,17 +149,17 @@ def fit(
     task, states = _Task.of(run, table, lexicon), Checkpoints(checkpoints, key)
     if test is not None:
         _check_labels(test, table.name, task.classes)
-    model, seconds = _trained(run, task, lexicon, states, watch)
+    model, share, seconds = _trained(run, task, lexicon, states, watch)
     validation = _validation_metrics(model, task)
     if task.valid and len(table) <= run.refit:
-        model, more = _trained(run, task.whole(), lexicon, states.inner("all-rows"), watch)
+        model, share, more = _trained(run, task.whole(), lexicon, states.inner("all-rows"), watch)
         seconds += more
     record = Record.now(
         key=key,
         method=run.method,
         seed=run.seed,
         run=asdict(run),
-        data={**_facts(table, test, lexicon), **_unknown(lexicon, task)},
+        data={**_facts(table, test, lexicon), **_unknown(lexicon, task), "bag_share": share},
         metrics={**validation, **({} if test is None else metrics_on(model, task, test))},
         parameters=_learned(model),
         seconds=seconds,
@@ -199,15 +199,15 @@ def _learned(model: PreTrainedModel) -> int:
 
 def _trained(
     run: Run, task: _Task, lexicon: Lexicon | Base, states: Checkpoints, watch: Callable[[Status], None]
-) -> tuple[PreTrainedModel, float]:
-    """The model after its training on the task's rows, with its bag of words; and the seconds of training."""
+) -> tuple[PreTrainedModel, float, float]:
+    """The model after its training on the task's rows, with its bag of words; the share of that; and the seconds of training."""
     training = _Training(run, task, lexicon, states)
     training.go(watch)
-    model = training.best_model()
+    model, share = training.best_model(), 0.0
     if isinstance(lexicon, Lexicon):
         ids, labels = [task.ids[row] for row in task.train], [task.labels[row] for row in task.train]
-        bag_of_words.lean(model, ids, labels, bag_of_words.rarity(lexicon.frequency), run.bag)
-    return model, training.progress.seconds
+        share = bag_of_words.lean(model, ids, labels, bag_of_words.rarity(lexicon.frequency), run.bag)
+    return model, share, training.progress.seconds
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,6 +48,8 @@ class Head:
 class Explanation:
     """tokens, their coordinates on the main axis and the gaps before them; the answer; the method, where it enters, its size.
 
+    logit        the answer's logit less the mean over the labels, in two parts: what the Transformer says and what the bag of words says
+    says         each token's part of what the bag of words says
     similarity   rho = cos(e_i, s_i) of each token in [-1, 1]; None where no vector is added
     heads        of each layer, its heads' kinds
     shares       of each term of the first layer's scores, a number a head: its sum of squares around the rows' means, over that of all
@@ -64,6 +66,8 @@ class Explanation:
     gaps: list[float]
     label: str
     probability: float
+    logit: dict[str, float]
+    says: list[float]
     method: str
     formula: str
     enters: list[str]
@@ -100,6 +104,7 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
     line = told.at[0, :, 0].tolist()
     probabilities = fitted.probabilities([text])[0]
     best = int(probabilities.argmax())
+    logit, says = _parts(fitted.model, torch.tensor(ids), mask, best)
     tokenization = fitted.tokenizer.init_kwargs["tokenization"]
     words = texts.words([text], tokenization)[0][: len(line)]
     arcs, phrases = ([], []) if isinstance(given, str) else _syntax(given, tokenization, len(words))
@@ -116,6 +121,8 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         gaps=[now - before for before, now in zip([_origin(line), *line], line, strict=False)],
         label=fitted.classes[best],
         probability=float(probabilities[best]),
+        logit=logit,
+        says=says,
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
         enters=entering(told.injection, model.method),
@@ -128,6 +135,18 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         attention=weights.numpy(),
         terms={term: scores.numpy() for term, scores in terms.items()},
     )
+
+
+def _parts(
+    model: VnaitForSequenceClassification, ids: Tensor, mask: Tensor, label: int
+) -> tuple[dict[str, float], list[float]]:
+    whole, each = model.eval()(ids, mask).logits[0], model.bag.each(ids, mask)[0]
+    words = each.sum(0) + model.bag.bias
+
+    def of(logits: Tensor) -> Tensor:
+        return logits[..., label] - logits.mean(-1)
+
+    return {"Transformer": float(of(whole - words)), "bag of words": float(of(words))}, of(each).tolist()
 
 
 def _syntax(tree: Tree, tokenization: str, count: int) -> tuple[list[Arc], list[Arc]]:

@@ -24,6 +24,7 @@ TOKENS = (
     Column("coordinate", "{:.2f}"),
     Column("gap before", "{:.2f}"),
     Column("rho", "{:.3f}"),
+    Column("says", "{:+.2f}"),
     Column("known"),
 )
 
@@ -65,11 +66,22 @@ def png(explanation: Explanation, *, narrow: float | None = None) -> bytes:
         return file.getvalue()
 
 
+def told(explanation: Explanation) -> str:
+    """The answer's logit, and what says it.
+
+    >>> from types import SimpleNamespace
+    >>> told(SimpleNamespace(logit={"Transformer": 0.25, "bag of words": 1.0}))
+    "Logit +1.25 over the labels' mean: Transformer +0.25, bag of words +1.00"
+    """
+    parts = ", ".join(f"{name} {part:+.2f}" for name, part in explanation.logit.items())
+    return f"Logit {sum(explanation.logit.values()):+.2f} over the labels' mean: {parts}"
+
+
 def tokens(explanation: Explanation) -> Table:
-    """A row a token: its coordinate, the gap before it, rho (empty where no vector is added), and whether the model knows the word."""
+    """A row a token: its coordinate, the gap before it, rho (empty where no vector is added), what it says, and if it is known."""
     rho: Sequence[float | None] = explanation.similarity or [None] * len(explanation.tokens)
     known = ["yes" if known else "no" for known in explanation.known]
-    columns = (explanation.tokens, explanation.coordinates, explanation.gaps, rho, known)
+    columns = (explanation.tokens, explanation.coordinates, explanation.gaps, rho, explanation.says, known)
     return Table(caption="Tokens", columns=TOKENS, rows=list(zip(*columns, strict=True)))
 
 
@@ -89,6 +101,7 @@ def _sections(explanation: Explanation) -> list[Section]:
             heading="Answer",
             sentences=[
                 f"{explanation.label}, with a probability of {explanation.probability:.3f}.",
+                f"{told(explanation)}. What a word says is its part of the bag's.",
                 f"{explanation.method}: {explanation.formula}",
                 *(f"It {words}." for words in explanation.enters),
             ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers.modeling_outputs import MaskedLMOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import can_return_tuple
@@ -94,8 +94,12 @@ class BagOfWords(nn.Module):
                     "with model.bag.reset_parameters()."
                 )
             return self.bias.expand(len(mask), -1)
+        return self.each(ids, mask).sum(1) + self.bias
+
+    def each(self, ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T C"]:
+        """What each token adds to the logits, a_i l_i / sum_i a_i; zero at padding."""
         weights = (self.weights[ids] * mask)[..., None]
-        return (weights * self.logits[ids]).sum(1) / weights.sum(1) + self.bias
+        return weights * self.logits[ids] / weights.sum(1, keepdim=True)
 
     @property
     def says_something(self) -> bool:
