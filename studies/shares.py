@@ -3,7 +3,7 @@
     VNAIT_DATA=DIR python studies/shares.py [--sets trec,splice,subj,mr] [--shots 16] [--seeds 10] [--method vnait]
 
 One training a draw serves all rules. Rows are drawn from train.csv and scored on three tenths of it, seeds 100 and up: this chooses, the
-few-label suite reports. A row is a rule; a cell its mean score in %, and what it has more than the rule in use, +- its standard error.
+few-label suite reports. A row is a rule or a baseline; a cell its mean score in %, and what it has more than the rule in use, +- its standard error.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from vnait import bag_of_words, train
+from vnait.baselines import BASELINES
 from vnait.plan import labels_of
 from vnait.predict import logits_of
 from vnait.scores import scores
@@ -35,7 +36,7 @@ TESTED = 600  # of the rows held out
 
 
 def scores_of(name: str, method: str, shots: int, seed: int) -> list[float]:
-    """The score by every rule, in %, of one training."""
+    """The scores in %: by every rule, of one training, and of the baselines."""
     plan = few_labels.plan_of(name, os.environ["VNAIT_DATA"], (method,), (shots,), (seed,), few_labels.RUN)
     plan = replace(plan, test=None)  # so that the seed holds rows of train.csv out
     rows, test = plan.rows(shots, seed)
@@ -52,8 +53,11 @@ def scores_of(name: str, method: str, shots: int, seed: int) -> list[float]:
         leaning = deepcopy(model)
         bag_of_words.lean(leaning, known, labels, weights, rule(*read))
         answer = logits_of(leaning, ids[:TESTED]).argmax(-1).tolist()
-        found.append(100 * scores(truth[:TESTED], answer)[few_labels.SETS[name].metric])
-    return found
+        found.append(scores(truth[:TESTED], answer)[few_labels.SETS[name].metric])
+    for baseline in BASELINES.values():
+        answer = baseline(words, plan.tokenization).fit(rows.texts, labels).predict(test.texts[:TESTED]).tolist()
+        found.append(scores(truth[:TESTED], answer)[few_labels.SETS[name].metric])
+    return [100 * score for score in found]
 
 
 def main() -> None:
@@ -72,7 +76,7 @@ def main() -> None:
         more = found - found[:, :1]
         error = more.std(0, ddof=1) / len(found) ** 0.5 if len(found) > 1 else more[0] * np.nan
         print(f"\n{name}, {options.shots} labels a class, {len(found)} draws")
-        for rule, mean, gain, spread in zip(RULES, found.mean(0), more.mean(0), error, strict=True):
+        for rule, mean, gain, spread in zip([*RULES, *BASELINES], found.mean(0), more.mean(0), error, strict=True):
             print(f"  {rule:34} {mean:5.1f} {gain:+5.1f} +- {spread:.1f}")
 
 
