@@ -3,7 +3,8 @@
     VNAIT_DATA=DIR python studies/shares.py [--sets trec,splice,subj,mr] [--shots 16] [--seeds 10] [--method vnait]
 
 One training a draw serves all rules. Rows are drawn from train.csv and scored on three tenths of it, seeds 100 and up: this chooses, the
-few-label suite reports. A row is a rule or a baseline; a cell its mean score in %, and what it has more than the rule in use, +- its standard error.
+few-label suite reports. A row is a rule or a baseline; a cell its mean score in %, and what it has more than the rule in use, +- its
+standard error.
 """
 
 import argparse
