@@ -120,17 +120,10 @@ def strange(ids: Sequence[Sequence[int]], labels: Sequence[int]) -> float:
     >>> strange([[1, 2, 3], [1, 2, 4], [4]], [0, 0, 1])  # (1/2 + 1/2 + 1) / 4, the same, and 1 / 2
     0.5
     """
-    texts = Counter(
-        chain.from_iterable({(label, word) for word in row} for row, label in zip(ids, labels, strict=True))
-    )
-    return float(
-        np.mean(
-            [
-                sum(1 / texts[label, word] for word in row) / (len(row) + 1)
-                for row, label in zip(ids, labels, strict=True)
-            ]
-        )
-    )
+    labelled = list(zip(ids, labels, strict=True))
+    texts = Counter((label, word) for row, label in labelled for word in set(row))
+    shares = [sum(1 / texts[label, word] for word in row) / (len(row) + 1) for row, label in labelled]
+    return float(np.mean(shares))
 
 
 def share_of(skill: float, strange: float) -> float:

@@ -108,10 +108,9 @@ class BagOfWords(nn.Module):
 
     def resize(self, vocab_size: int) -> None:
         """Another number of words; new ones say nothing."""
-        old, more = len(self.weights), max(vocab_size - len(self.weights), 0)
         for name, fill in (("weights", 1.0), ("logits", 0.0)):
-            kept = getattr(self, name).data[: min(old, vocab_size)]
-            new = kept.new_full((more, *kept.shape[1:]), fill)
+            kept = getattr(self, name).data[:vocab_size]
+            new = kept.new_full((vocab_size - len(kept), *kept.shape[1:]), fill)
             setattr(self, name, nn.Parameter(torch.cat([kept, new]), requires_grad=False))
 
 
