@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import signal
 import socket
 import subprocess
@@ -47,14 +48,18 @@ def address(model: Path) -> Iterator[str]:
         stdout=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it
+        env={**os.environ, "PYTHONFAULTHANDLER": "1"},
     )
     with server:
-        assert server.stdout is not None
-        line = server.stdout.readline()
-        assert line == f"http://127.0.0.1:{port}/  (Ctrl-C ends it)\n"
-        yield line.split()[0]
-        server.send_signal(signal.SIGINT)
-        assert server.wait(30) == 0
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            assert line == f"http://127.0.0.1:{port}/  (Ctrl-C ends it)\n"
+            yield line.split()[0]
+            server.send_signal(signal.SIGINT)
+            assert server.wait(60) == 0
+        finally:  # one that still runs says where, and ends: `with` waits for it
+            server.send_signal(signal.SIGABRT)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +165,9 @@ def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(tab: Tab, mode
 def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(tab: Tab, model: Path, tmp_path: Path) -> None:
     compare(tab, labelled(tmp_path / "long.csv", rows=400), methods=5, seeds=10)
     records = model.parent / "runs" / "playground" / "long" / "records.jsonl"
+    deadline = time.monotonic() + 3 * WAIT / 1000
     while not (records.is_file() and records.stat().st_size):
+        assert time.monotonic() < deadline
         time.sleep(0.2)
     tab.page.get_by_role("button", name="Stop").click()
     tab.page.get_by_text("Stopped; what was finished is kept").wait_for()
