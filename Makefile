@@ -19,7 +19,7 @@ browser:  ## Debian's chromium, for tests/test_browser.py; where it can't be had
 		|| echo "no chromium and no root with apt-get: the tests in a browser are skipped"
 
 test: install browser
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadfile
 
 check: install
 	$(BIN)/ruff check .

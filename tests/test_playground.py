@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import os
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from vnait.methods import METHODS
 from vnait.playground.shelf import LONGEST, UNTRAINED, Shelf
 
 pytest.importorskip("gradio", reason="the playground needs gradio")
-pytestmark = pytest.mark.xdist_group("playground")  # one server for all
 WAIT = 60_000  # milliseconds; the tests beside this one use the cores, too
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
 
@@ -36,9 +35,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def address(model: Path) -> Iterator[str]:
-    """The server, in a folder of its own, where its comparisons go."""
+@contextmanager
+def served(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The server and its address, in a folder of its own, where its comparisons go."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -46,20 +45,27 @@ def address(model: Path) -> Iterator[str]:
         [sys.executable, "-m", "vnait", "playground", str(model), f"--port={port}"],
         cwd=model.parent,
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it
-        env={**os.environ, "PYTHONFAULTHANDLER": "1"},
     )
     with server:
         try:
             assert server.stdout is not None
             line = server.stdout.readline()
             assert line == f"http://127.0.0.1:{port}/  (Ctrl-C ends it)\n"
-            yield line.split()[0]
+            yield server, line.split()[0]
             server.send_signal(signal.SIGINT)
-            assert server.wait(60) == 0
-        finally:  # one that still runs says where, and ends: `with` waits for it
-            server.send_signal(signal.SIGABRT)
+            assert server.wait(10) == 0
+            assert server.stdout.read() == ""
+        finally:
+            server.kill()  # `with` waits for its end
+
+
+@pytest.fixture(scope="module")
+def address(model: Path) -> Iterator[str]:
+    with served(model) as (_, address):
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +206,16 @@ def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str
         opened.page.get_by_role("tab", name=name).click()
         assert opened.page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
         assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+    opened.page.context.close()
+
+
+@in_a_browser
+def test_ctrl_c_ends_it_at_once_while_a_page_is_open_and_draws(browser: Any, model: Path) -> None:
+    with served(model) as (_, address):
+        opened = Tab(browser, address)
+        opened.page.locator(".seen img").nth(1).wait_for(timeout=WAIT)
+        opened.page.get_by_label("Text", exact=True).fill("warm film " * 40)
+        time.sleep(0.5)
     opened.page.context.close()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -21,4 +23,9 @@ def playground_command(
     notes(quiet=False)
     from vnait.playground import serve
 
-    serve(folders or [], host=host, port=port, ready=lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True))
+    with suppress(KeyboardInterrupt):
+        serve(
+            folders or [], host=host, port=port, ready=lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True)
+        )
+    # At once: open pages would hold the server, and Python's own end may abort or hang on a thread that still draws a picture.
+    os._exit(0)

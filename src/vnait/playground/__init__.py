@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Event
 
 from vnait.errors import InputError
 from vnait.playground.shelf import Shelf
@@ -30,6 +31,7 @@ def serve(
     """Show the page until Ctrl-C. `folders` are saved models, or comparisons, whose winner and report are then on the page.
 
     It listens on this machine alone, unless `host` says otherwise, and asks no other machine for anything. `ready` gets its address.
+    Comparisons that still run are stopped; the KeyboardInterrupt is the caller's.
     """
     if find_spec("gradio") is None:
         raise InputError("the playground needs gradio: pip install 'vnait[playground]'.")
@@ -54,7 +56,7 @@ def serve(
     )
     ready(address)
     try:
-        blocks.block_thread()
+        Event().wait()
     finally:
         for comparison in shelf.running:
             comparison.stop()
