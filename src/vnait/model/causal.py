@@ -81,6 +81,11 @@ class VnaitForCausalLM(VnaitPreTrainedModel, GenerationMixin):
 
     def read(self, input_ids: Ids, attention_mask: AnyMask, inputs_embeds: Embeds, cache: Cache | None) -> Encoded:
         """The states of the new tokens, after those in the cache."""
+        if cache is not None and cache.is_compileable:
+            raise InputError(
+                f"the model was given a {type(cache).__name__} of fixed length, and tells only what was read so far; give a DynamicCache "
+                "(for generate: leave cache_implementation out)."
+            )
         past = 0 if cache is None else int(cache.get_seq_length())
         given = attention_mask if attention_mask is None or past == 0 else attention_mask[:, past:]
         vectors, new = self.model.semantics(input_ids, given, inputs_embeds)
