@@ -221,24 +221,32 @@ def few() -> tuple[str, str]:
         few_labels.verdict(found),
         "VNAIT_DATA=DIR vnait study few-labels --seeds 10 --out studies/records/few_labels",
     )
+    heights = {(row["set"], row["method"], row["shots"]): row for row in few_labels.rows(found)}
     areas = {(row["set"], row["method"]): row for row in few_labels.areas(found)}
     sets, methods = (list(dict.fromkeys(key[index] for key in areas)) for index in (0, 1))
-    lines = [[name, *(bounded(areas.get((one, name))) for one in sets)] for name in methods]
+    lines = [[name, *(bounded(heights.get((one, name, few_labels.QUICK))) for one in sets)] for name in methods]
     pairs = few_labels.paired(found)
     found_at = {(row["set"], row["against"]): row for row in pairs}
     others = list(dict.fromkeys(row["against"] for row in pairs))
     differences = [[name, *(bounded(found_at.get((one, name)), "+") for one in (None, *sets))] for name in others]
-    shots = " and ".join(map(str, sorted({int(one.data["shots"]) for one in found})))
+    grown = [[*key, *(bounded(heights.get((*key, shots))) for shots in few_labels.SHOTS)] for key in areas]
+    curves = [
+        [*line, bounded(areas[line[0], line[1]])] for line in grown if line.count("-") < len(few_labels.SHOTS) - 1
+    ]
     text = f"""## Few labels
 
-{shots} labels a class. Area under the learning curve over log2 of them (of one number, the score there), in points (Matthews correlation
-for CoLA, accuracy elsewhere), mean over splits with its 95 % interval.
+{few_labels.QUICK} labels a class, in points (Matthews correlation for CoLA, accuracy elsewhere), mean over splits with its 95 % interval.
 
 {table(["method", *sets], lines)}
 
-`vnait` less each other one, in the same area and on the same splits; the first column is the mean over the sets.
+`vnait` less each other one on the same splits, in the area under the learning curve over log2 of the numbers of labels that both have run
+(of one number, the score there); the first column is the mean over the sets.
 
-{table(["method", "pooled", *sets], differences)}"""
+{table(["method", "pooled", *sets], differences)}
+
+Learning curves, of what has run more than {few_labels.QUICK} labels a class (- where a class has fewer rows), and the area under them.
+
+{table(["set", "method", *few_labels.SHOTS, "area"], curves)}"""
     return claim, text
 
 

@@ -105,7 +105,7 @@ def study_few_labels(asked: Asked) -> Found:
         data=data,
         methods=asked.methods or tuple(METHODS),
         sets=asked.tasks or tuple(few_labels.SETS),
-        shots=(16,) if asked.quick else few_labels.SHOTS,
+        shots=(few_labels.QUICK,) if asked.quick else few_labels.SHOTS,
         seeds=tuple(range(asked.seeds)),
         out=asked.out,
         jobs=asked.jobs or os.cpu_count() or 1,

@@ -22,6 +22,7 @@ from vnait.train import Run
 logger = logging.getLogger("vnait")
 
 SHOTS = (8, 16, 32, 64, 128)
+QUICK = 16  # the number of the quick profile
 RUN = Run(validation=0)  # the weights that the default run ends with, in half its time: no winner is chosen here
 SPLITS = 10  # draws of rows from which on the claim is judged
 
