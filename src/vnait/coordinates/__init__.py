@@ -10,13 +10,14 @@ sources.py      where the gaps of a span come from: uniform, free, a warp, the w
 spans.py        along a text: the index, the span, the running coordinate, the ends
 grids.py        several axes: grids, segments, phases, coordinates side by side
 spectrum.py     eigenvectors of a graph
-wrappers.py     what moves positions about in training
+moving.py       what moves positions about in training
 
 Whatever the part, padding gets the coordinate of the nearest real token, without gradient, and changes no real token's coordinate.
 Axis 0 is the main coordinate. Sums run in float32, in float64 where float32 can't keep neighbours apart, whatever the model's dtype.
 """
 
 from vnait.coordinates.grids import Diagonal, Grid, Joined, Phase, Segments
+from vnait.coordinates.moving import Jitter, Randomized
 from vnait.coordinates.sources import Content, Free, Uniform, Warp
 from vnait.coordinates.spans import (
     MIN_GAP,
@@ -32,7 +33,6 @@ from vnait.coordinates.spans import (
     located,
 )
 from vnait.coordinates.spectrum import Spectrum
-from vnait.coordinates.wrappers import Jitter, Randomized
 
 __all__ = [
     "MIN_GAP",
