@@ -443,7 +443,7 @@ def ablations_of_few() -> tuple[str, str]:
 
 {" and ".join(f"{shots}" for shots in sorted({one.data["shots"] for one in found}))} labels a class, the few-label suite's budget, tested on
 30 % of train.csv that each draw holds out; paired differences with their 95 % interval over draws. Command: `VNAIT_DATA=DIR python
-studies/ablation.py --sets {",".join(sets)} --seeds 10`. Run before classifiers had a bag of words, with averaged vectors in its place.
+studies/ablation.py --sets {",".join(sets)} --seeds 10`.
 
 {table(["arm", *heads], lines)}"""
     return "", text
