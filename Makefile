@@ -33,7 +33,8 @@ docs: install  ## every example in README and docs/ runs, every link resolves; t
 	$(BIN)/pytest tests/test_docs.py
 	$(BIN)/python docs/site.py
 
-studies: install  ## goes on where it stopped; days on two cores from nothing
+studies: install  ## VNAIT_DATA is a folder with a folder a set; goes on where it stopped; days on two cores from nothing
+	@test -n "$$VNAIT_DATA" || { echo "VNAIT_DATA is not set; set it to a folder with a folder a set (train.csv and test.csv)."; exit 2; }
 	$(BIN)/vnait study all --out studies/records/claims
 	$(BIN)/vnait study length --out studies/records/length
 	$(BIN)/vnait study algorithmic --out studies/records/algorithmic

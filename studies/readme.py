@@ -480,8 +480,8 @@ def short() -> tuple[str, str]:
         )
     head = """## Claims about positions
 
-Of the source documents (000 to 004, as [faithfulness.md](../docs/faithfulness.md) names them) and of the field, a study each; its
-rules are in `src/vnait/studies`. Command: `vnait study all --out studies/records/claims`; one of them: `vnait study NAME`."""
+Of the source documents (000, 001, 003 and 004, as [faithfulness.md](../docs/faithfulness.md) names them) and of the field, a study
+each; its rules are in `src/vnait/studies`. Command: `vnait study all --out studies/records/claims`; one of them: `vnait study NAME`."""
     return "", "\n\n".join([head, *parts])
 
 

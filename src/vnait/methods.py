@@ -139,7 +139,7 @@ METHODS: dict[str, Recipe] = {
     "none": Recipe(
         make=lambda size: Method(coordinates=Index(), encoding=Silent()),
         formula="x = e",
-        source="control: a bag of words",
+        source="control: words without their order",
     ),
     "sinusoidal": Recipe(
         make=lambda size: Method(coordinates=Index(), encoding=Sinusoid(dim=size.dim)),

@@ -32,7 +32,8 @@ class Record:
     key          fingerprint of everything that decides the result: two equal keys are the same run
     method       a name in `METHODS`, or a baseline's
     run          the settings of the training, as they were given
-    data         name, fingerprint, rows and classes of what it was trained and tested on; unknown_share of its tokens, in [0, 1]
+    data         name, fingerprint, rows and classes of what it was trained and tested on; unknown_share of its tokens
+                 and bag_share of its logits, in [0, 1]; vectors and vocabulary
     metrics      accuracy, macro_f1, mcc in [0, 1] ([-1, 1] for mcc), on the test rows; validation_* where rows were held out.
                  A metric is a number, or a list of numbers (`scores.details`: what a report shows besides)
     parameters   learned scalars;  seconds: of training;  peak_memory: of the process so far, in MiB

@@ -1,4 +1,4 @@
-"""The command line. Results go to standard output, everything else to standard error; 0 done, 1 a failed run, 2 wrong use."""
+"""The command line. Results go to standard output, everything else to standard error; 0 done, 1 a failed run, 2 wrong use, 130 stopped."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ def explain_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show each token's coordinate, gap and rho, what kinds of heads read them, and the positional method that is active."""
+    """Show each token's coordinate, gap, rho and say in the bag of words, what kinds of heads read them, and the method."""
     notes(quiet=False)
     from vnait.explanation import explain, output
     from vnait.files import whole_file

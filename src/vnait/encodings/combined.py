@@ -24,7 +24,7 @@ from vnait.injection import Injection
 
 
 class Silent(nn.Module):
-    """Says nothing: the model sees a bag of words.
+    """Says nothing: the Transformer sees words without their order.
 
     >>> Silent()(torch.zeros(1, 2, 1)) == Injection()
     True

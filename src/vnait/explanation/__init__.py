@@ -1,4 +1,4 @@
-"""What a model sees of one text: each token's coordinate and gap, the active method, and what attention makes of them."""
+"""What a model sees of one text: each token's coordinate, gap and say in the bag of words, the method, and what attention makes of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Explanation:
     """tokens, their coordinates on the main axis and the gaps before them; the answer; the method, where it enters, its size.
 
     logit        the answer's logit less the mean over the labels, in two parts: what the Transformer says and what the bag of words says
-    says         each token's part of what the bag of words says
+    says         each token's part of what the bag of words says; the rest of that is the bag's bias
     similarity   rho = cos(e_i, s_i) of each token in [-1, 1]; None where no vector is added
     heads        of each layer, its heads' kinds
     shares       of each term of the first layer's scores, a number a head: its sum of squares around the rows' means, over that of all
@@ -183,7 +183,7 @@ def entering(injection: Injection, method: Method) -> list[str]:
     ['multiplies the attention scores']
     """
     places = dict.fromkeys(words for slot, words in PLACES.items() if getattr(injection, slot) is not None)
-    return list(places) or ["tells nothing: the model sees a bag of words"]
+    return list(places) or ["tells nothing: the Transformer sees words without their order"]
 
 
 def _origin(line: list[float]) -> float:

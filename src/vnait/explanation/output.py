@@ -101,7 +101,7 @@ def _sections(explanation: Explanation) -> list[Section]:
             heading="Answer",
             sentences=[
                 f"{explanation.label}, with a probability of {explanation.probability:.3f}.",
-                f"{told(explanation)}. What a word says is its part of the bag's.",
+                f"{told(explanation)}. What a word says is its part of the bag's; the rest is a constant.",
                 f"{explanation.method}: {explanation.formula}",
                 *(f"It {words}." for words in explanation.enters),
             ],

@@ -18,7 +18,7 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
     """One answer a text, from the mean over its real tokens: classes, or numbers with problem_type="regression".
 
     logits = classifier(mean of the last states) + bag(words). `bag` starts at zero and takes no part in gradient descent:
-    `vnait.train.fit` sets it to a logistic regression.
+    `vnait.train.fit` sets it to its share of a logistic regression, and scales the classifier to the rest.
     """
 
     def __init__(self, config: VnaitConfig) -> None:

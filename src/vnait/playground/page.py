@@ -91,7 +91,9 @@ def seen(shelf: Shelf, chosen: str, given: str) -> str:
         return _problem(error)
     data = b64encode(output.png(found, narrow=NARROW)).decode()
     label = escape(f"What {found.method} sees: {output.LABEL}", quote=True)
-    said = _said(f"{found.label}, with a probability of {found.probability:.3f}; {found.parameters:,} parameters.")
+    said = _said(
+        f"{found.label}, with a probability of {found.probability:.3f}; {found.method} has {found.parameters:,} parameters."
+    )
     return f'{said}<img src="data:image/png;base64,{data}" alt="{label}">{_table(output.tokens(found))}'
 
 
