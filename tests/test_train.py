@@ -388,7 +388,7 @@ def bags(words, table) -> sparse.csr_array:
 @pytest.mark.parametrize("classes", [("neg", "pos"), ("neg", "pos", "mix")])
 @pytest.mark.parametrize("learning_rate", [1e-4, 0.03])
 def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
-    """The Transformer's logits, no louder than the others, and those of scikit-learn's own logistic regression."""
+    """The Transformer's logits, no louder than the others, and those of scikit-learn's own logistic regression, both as loud again."""
     table = texts_of(classes, rows=42, noise=0.3)
     words = words_of(table)
     run = replace(RUN, validation=0, learning_rate=learning_rate)
@@ -404,10 +404,18 @@ def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
     features = np.hstack([standard * 0.03**0.5, counts / (counts**2).sum(1).mean() ** 0.5 * 3**0.5])
     linear = LogisticRegression(C=1, max_iter=2000).fit(features, table.labels)
     other = centred(linear.predict_log_proba(features))
-    louder = np.sqrt((alone**2).mean() / (other**2).mean())
-    logits = 0.7 * alone / max(louder, 1) + 0.3 * other
+    louder = max(np.sqrt((alone**2).mean() / (other**2).mean()), 1)
+    logits = louder ** (0.7**2) * (0.7 * alone / louder + 0.3 * other)
     expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     np.testing.assert_allclose(mixed, expected, atol=1e-4)
+
+
+def test_where_words_tell_nothing_the_answer_stays_as_sure_as_the_transformers():
+    table = Table(texts=["a b", "b a"] * 40, labels=["ab", "ba"] * 40, name="order", dropped=0)
+    words = lexicon.learn(table.texts, dim=8)
+    found = fit(replace(RUN, validation=0, steps=60, learning_rate=0.01), table, words)
+    assert 0 < found.record.data["bag_share"] < 0.1
+    assert (found.probabilities(table.texts).max(1) > 0.9).all()
 
 
 def test_the_share_of_the_bag_follows_its_skill_and_the_strange_words(table):

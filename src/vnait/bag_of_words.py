@@ -152,7 +152,8 @@ def lean(
     """Give a regression of the training rows' bags, with `weights` (V,), its share of the logits, scale the classifier; the share.
 
     The Transformer's logits become no louder on these rows than the regression's, share for share: it knows its few rows by heart, its
-    logits grow with every step, and they would leave the words no say.
+    logits grow with every step, and they would leave the words no say. Both are then made louder together, the more the smaller the
+    regression's share: of words that tell nothing it makes logits near zero, and the Transformer's would be lost beside them.
     """
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
     share = share_of(skill(bags, labels, table), strange(ids, labels)) if share is None else share
@@ -160,12 +161,13 @@ def lean(
         return 0.0
     with threadpool_limits(1):
         words = BagRegression(table).fit(bags, labels)
-    louder = _loudness(logits_of(model, ids)) / _loudness(torch.from_numpy(words.decision_function(bags)))
+    louder = max(_loudness(logits_of(model, ids)) / _loudness(torch.from_numpy(words.decision_function(bags))), 1.0)
+    both = louder ** ((1 - share) ** 2)  # changes no answer
     for parameter in (model.classifier.weight, model.classifier.bias):
-        parameter.mul_((1 - share) / max(louder, 1.0))
+        parameter.mul_((1 - share) * both / louder)
     model.bag.weights.copy_(torch.from_numpy(weights))
-    model.bag.logits.copy_(share * torch.from_numpy(words.logits_))
-    model.bag.bias.copy_(share * torch.from_numpy(words.bias_))
+    model.bag.logits.copy_(share * both * torch.from_numpy(words.logits_))
+    model.bag.bias.copy_(share * both * torch.from_numpy(words.bias_))
     return share
 
 

@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event
+from threading import Event, current_thread, main_thread
 
 from vnait.errors import InputError
 from vnait.playground.shelf import Shelf
@@ -55,8 +56,12 @@ def serve(
         prevent_thread_lock=True,
     )
     ready(address)
+    if current_thread() is main_thread():  # a killed page, or a closed terminal, stops its comparisons as Ctrl-C does
+        for name in ("SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), signal.default_int_handler)
     try:
         Event().wait()
     finally:
-        for comparison in shelf.running:
+        for comparison in list(shelf.running):
             comparison.stop()

@@ -110,7 +110,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str], *, max_leng
     segmented = list(_segmented(texts, tokenizer.init_kwargs.get("tokenization")))
     if not segmented:  # transformers fails on an empty list
         return []
-    whole: list[list[int]] = tokenizer(segmented, add_special_tokens=False)["input_ids"]
+    whole: list[list[int]] = tokenizer(segmented, add_special_tokens=False, verbose=False)["input_ids"]
     cut = sum(len(ids) > max_length for ids in whole)
     if cut:
         longest = max(map(len, whole))
