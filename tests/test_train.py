@@ -413,7 +413,7 @@ def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
 def test_where_words_tell_nothing_the_answer_stays_as_sure_as_the_transformers():
     table = Table(texts=["a b", "b a"] * 40, labels=["ab", "ba"] * 40, name="order", dropped=0)
     words = lexicon.learn(table.texts, dim=8)
-    found = fit(replace(RUN, validation=0, steps=60, learning_rate=0.01), table, words)
+    found = fit(replace(RUN, bag=None, validation=0, steps=60, learning_rate=0.01), table, words)
     assert 0 < found.record.data["bag_share"] < 0.1
     assert (found.probabilities(table.texts).max(1) > 0.9).all()
 

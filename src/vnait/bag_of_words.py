@@ -161,7 +161,8 @@ def lean(
         return 0.0
     with threadpool_limits(1):
         words = BagRegression(table).fit(bags, labels)
-    louder = max(_loudness(logits_of(model, ids)) / _loudness(torch.from_numpy(words.decision_function(bags))), 1.0)
+    louder = _loudness(logits_of(model, ids)) / _loudness(torch.from_numpy(words.decision_function(bags)))
+    louder = min(max(louder, 1.0), 100.0)  # words that tell nothing give logits of any smallness
     both = louder ** ((1 - share) ** 2)  # changes no answer
     for parameter in (model.classifier.weight, model.classifier.bias):
         parameter.mul_((1 - share) * both / louder)
