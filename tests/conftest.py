@@ -43,12 +43,12 @@ def unchecked() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _logger_as_it_was() -> Iterator[None]:
-    """The command line takes the package's logger over, as a process of its own may; the next test gets it back."""
+def _logger_untouched() -> None:
+    """The command line takes the package's logger over, as a process of its own may, in a test or in a module's fixture."""
     logger = logging.getLogger("vnait")
-    before = logger.level, logger.propagate, list(logger.handlers)
-    yield
-    logger.level, logger.propagate, logger.handlers[:] = before
+    logger.setLevel(logging.NOTSET)  # the method, not the attribute: every child logger remembers which levels were on
+    logger.propagate = True
+    logger.handlers.clear()
 
 
 EXAMPLES = pytest.StashKey[list[int]]()
