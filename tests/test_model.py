@@ -21,6 +21,7 @@ from transformers import (
 )
 
 from vnait.errors import InputError
+from vnait.methods import parameters
 from vnait.model import (
     VnaitConfig,
     VnaitForMaskedLM,
@@ -100,6 +101,16 @@ def test_heads_survive_saving(head: type[PreTrainedModel], auto: type, vector_si
     assert torch.equal(loaded(ids()).logits, model(ids()).logits)
     encoder = AutoModel.from_pretrained(tmp_path)
     assert torch.equal(encoder(ids()).last_hidden_state, model.model(ids()).last_hidden_state)
+
+
+@pytest.mark.parametrize("tune_vectors", [True, False])
+def test_what_was_frozen_is_frozen_after_loading(tune_vectors: bool, tmp_path: Path) -> None:
+    model = VnaitForSequenceClassification(config(num_labels=3, tune_vectors=tune_vectors))
+    model.save_pretrained(tmp_path)
+    loaded, _ = VnaitForSequenceClassification.from_pretrained(tmp_path, output_loading_info=True)
+    for again in (loaded, AutoModelForSequenceClassification.from_pretrained(tmp_path)):
+        assert again.get_input_embeddings().weight.requires_grad == tune_vectors
+        assert parameters(again) == parameters(model)
 
 
 def test_a_classifier_on_a_language_model(tmp_path: Path) -> None:
@@ -231,7 +242,8 @@ def test_the_bag_of_words_is_added_and_takes_no_gradient() -> None:
     bag.reset_parameters()
     torch.testing.assert_close(both, model(ids()).logits + torch.stack(said))
     model(ids(), labels=torch.zeros(len(rows), dtype=torch.long)).loss.backward()
-    assert bag.logits.grad is None and model.classifier.weight.grad is not None
+    assert not any(key.startswith("bag") for key, _ in model.named_parameters())
+    assert model.classifier.weight.grad is not None
 
 
 def test_vectors_alone_are_refused_where_the_bag_of_words_has_a_say() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,6 +29,14 @@ class VnaitPreTrainedModel(PreTrainedModel):
     base_model_prefix = "model"
     supports_gradient_checkpointing = False
     _supports_sdpa = True
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **settings: Any) -> Any:
+        """As in transformers, which makes every loaded weight trainable; frozen vectors stay frozen."""
+        loaded = super().from_pretrained(*args, **settings)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
+        model.base_model.vectors.requires_grad_(model.config.tune_vectors)
+        return loaded
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

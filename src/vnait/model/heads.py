@@ -73,11 +73,16 @@ class BagOfWords(nn.Module):
     bias      b (labels,), zero until set
     """
 
+    weights: Tensor
+    logits: Tensor
+    bias: Tensor
+
     def __init__(self, vocab_size: int, num_labels: int) -> None:
         super().__init__()
-        self.weights = nn.Parameter(torch.ones(vocab_size), requires_grad=False)
-        self.logits = nn.Parameter(torch.zeros(vocab_size, num_labels), requires_grad=False)
-        self.bias = nn.Parameter(torch.zeros(num_labels), requires_grad=False)
+        # Buffers: from_pretrained makes every parameter trainable, and whoever trained on would train them.
+        self.register_buffer("weights", torch.ones(vocab_size))
+        self.register_buffer("logits", torch.zeros(vocab_size, num_labels))
+        self.register_buffer("bias", torch.zeros(num_labels))
 
     def reset_parameters(self) -> None:
         """Nothing to say."""
@@ -109,9 +114,8 @@ class BagOfWords(nn.Module):
     def resize(self, vocab_size: int) -> None:
         """Another number of words; new ones say nothing."""
         for name, fill in (("weights", 1.0), ("logits", 0.0)):
-            kept = getattr(self, name).data[:vocab_size]
-            new = kept.new_full((vocab_size - len(kept), *kept.shape[1:]), fill)
-            setattr(self, name, nn.Parameter(torch.cat([kept, new]), requires_grad=False))
+            kept = getattr(self, name)[:vocab_size]
+            setattr(self, name, torch.cat([kept, kept.new_full((vocab_size - len(kept), *kept.shape[1:]), fill)]))
 
 
 def mean_of(states: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
