@@ -36,8 +36,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def served(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The server and its address, in a folder of its own, where its comparisons go."""
+def served(model: Path) -> Iterator[str]:
+    """The server's address, while it runs in a folder of its own, where its comparisons go."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -54,7 +54,7 @@ def served(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
             assert server.stdout is not None
             line = server.stdout.readline()
             assert line == f"http://127.0.0.1:{port}/  (Ctrl-C ends it)\n"
-            yield server, line.split()[0]
+            yield line.split()[0]
             server.send_signal(signal.SIGINT)
             assert server.wait(10) == 0
             assert server.stdout.read() == ""
@@ -64,7 +64,7 @@ def served(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 @pytest.fixture(scope="module")
 def address(model: Path) -> Iterator[str]:
-    with served(model) as (_, address):
+    with served(model) as address:
         yield address
 
 
@@ -157,7 +157,7 @@ def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(tab: Tab, mode
     compare(tab, labelled(tmp_path / "films.csv"), methods=1, seeds=1)
     tab.page.get_by_text("Finished; all is in").wait_for(timeout=3 * WAIT)
     inner = tab.page.frame_locator("iframe[title=Report]").first
-    inner.get_by_role("heading", name="Positional methods on runs/playground/films/films.csv").wait_for()
+    inner.get_by_role("heading", name="Positional methods on runs/playground/films/data/films.csv").wait_for()
     out = model.parent / "runs" / "playground" / "films"
     assert (out / "records.jsonl").read_text(encoding="utf-8").count("\n") == 3
     tab.page.get_by_role("tab", name="Look").click()
@@ -211,7 +211,7 @@ def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str
 
 @in_a_browser
 def test_ctrl_c_ends_it_at_once_while_a_page_is_open_and_draws(browser: Any, model: Path) -> None:
-    with served(model) as (_, address):
+    with served(model) as address:
         opened = Tab(browser, address)
         opened.page.locator(".seen img").nth(1).wait_for(timeout=WAIT)
         opened.page.get_by_label("Text", exact=True).fill("warm film " * 40)

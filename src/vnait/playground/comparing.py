@@ -31,10 +31,10 @@ class Running:
 
     @classmethod
     def start(cls, data: str, methods: Sequence[str], shots: str, seeds: int, *, text: str, label: str) -> Running:
-        """Start it on a file, of which a copy goes to runs/playground/NAME with the results; started again, it goes on from there."""
+        """Start it on a file, of which a copy goes to runs/playground/NAME/data, beside the results; started again, it goes on from there."""
         out = FOLDER / Path(data).name.split(".")[0]
-        out.mkdir(parents=True, exist_ok=True)
-        kept = shutil.copy(data, out)
+        (out / "data").mkdir(parents=True, exist_ok=True)
+        kept = shutil.copy(data, out / "data")  # apart: it may be named as a result is
         options = {"methods": ",".join(methods), "shots": shots, "seeds": seeds, "text": text, "label": label}
         stderr = NamedTemporaryFile()  # noqa: SIM115  it lives as long as the process
         command = [sys.executable, "-m", "vnait", "compare", str(kept), f"--out={out}"]
