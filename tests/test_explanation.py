@@ -106,6 +106,13 @@ def test_english_numbers_are_the_models_own(english):
     assert facts["shares"] == found.shares and facts["similarity"] == found.similarity
 
 
+def test_that_a_text_is_cut_is_said_once(english, caplog):
+    long = " ".join(["film"] * (english.model.config.max_length + 1))
+    with caplog.at_level(logging.WARNING, logger="vnait"):
+        explain(english, long)
+    assert len(caplog.records) == 1 and "cut" in caplog.text
+
+
 def test_attention_on_the_first_token_is_called_so(english):
     attention = english.model.model.encoder.blocks[0].attention
     kept = {name: parameter.clone() for name, parameter in attention.named_parameters()}

@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from vnait import bag_of_words, lexicon, train
+from vnait.baselines import BASELINES, fit_baseline
 from vnait.errors import InputError
 from vnait.text import Table, encode
 from vnait.train import Run, fit, scores
@@ -474,6 +475,17 @@ def test_the_bag_knows_words_whose_vectors_say_nothing_and_vectors_of_words_it_n
     table = np.array([[1.0], [1.1], [-1.0], [-1.1], [0.0], [5.0]])
     of_vectors = bag_of_words.BagRegression(table).fit(texts, [0, 0, 1, 1])
     assert of_vectors.predict(bag_of_words.bags_of([[5]], np.ones(6))).tolist() == [0]
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_many_classes_of_two_rows_are_classes_without_a_warning(name, words):
+    table = Table([f"good film {row}" for row in range(40)], [f"class {row // 2}" for row in range(40)], "made", 0)
+    ids, labels = words.encode(table.texts, max_length=9), [row // 2 for row in range(40)]
+    bags = bag_of_words.bags_of(ids, np.ones(len(words.table)))
+    assert 0 <= bag_of_words.skill(bags, labels, words.table) < 1
+    assert fit_baseline(name, table, table, words, tokenization="words", seed=0).data["classes"] == sorted(
+        set(table.labels)
+    )
 
 
 def test_a_rare_word_says_more_than_a_frequent_one():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Self
 
@@ -30,6 +32,14 @@ RARE = 0.01  # the frequency at which a word weighs half: `rarity`
 SHARE = "1 - (1 - w)(1 - u)^2, w = s^2 / (s^2 + (1 - s)^2)"  # as `share_of` counts it: part of a comparison's keys
 
 Bags = Any  # a sparse array of scikit-learn's kind (texts, V); scipy has no types
+
+
+@contextmanager
+def few_rows_a_class() -> Iterator[None]:
+    """Without scikit-learn's guess that classes of a row or two were numbers, said at every fit."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        yield
 
 
 def rarity(frequency: NDArray[Any]) -> NDArray[np.float32]:
@@ -72,7 +82,8 @@ class BagRegression(ClassifierMixin, BaseEstimator):
         means = scaler.fit_transform(bags @ np.asarray(self.table, dtype=np.float64))
         vectors, words = STRENGTH**0.5, (WORD_STRENGTH * len(labels) / bags.power(2).sum()) ** 0.5
         features = sparse.hstack([sparse.csr_array(means * vectors), bags * words], format="csr")
-        head = LogisticRegression(C=1, max_iter=2000).fit(features, labels)
+        with few_rows_a_class():
+            head = LogisticRegression(C=1, max_iter=2000).fit(features, labels)
         dim = means.shape[1]
         of_vectors, of_words = head.coef_[:, :dim] * vectors / scaler.scale_, head.coef_[:, dim:] * words
         logits, bias = self.table @ of_vectors.T + of_words.T, head.intercept_ - of_vectors @ scaler.mean_
@@ -105,7 +116,7 @@ def skill(bags: Bags, labels: Sequence[int], table: NDArray[Any]) -> float:
     if counts.min() < 2:
         return 0.0
     folds = StratifiedKFold(min(5, int(counts.min())), shuffle=True, random_state=0)
-    with threadpool_limits(1):  # sums in one order, however many runs share the machine
+    with threadpool_limits(1), few_rows_a_class():  # sums in one order, however many runs share the machine
         answers = cross_val_predict(BagRegression(table), bags, labels, cv=folds)
     right, chance = int((answers == np.asarray(labels)).sum()), float(counts.max() / counts.sum())
     return max(0.0, ((right + 1) / (len(labels) + len(counts)) - chance) / (1 - chance))

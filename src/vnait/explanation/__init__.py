@@ -19,7 +19,7 @@ from vnait.inputs import cosine
 from vnait.method import Method, Told
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
-from vnait.predict import Fitted
+from vnait.predict import Fitted, logits_of
 from vnait.text.conllu import Tree
 
 Arc = tuple[int, int, str]
@@ -102,7 +102,7 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
     vectors, mask = model.semantics(torch.tensor(ids), None, None)
     told = model.method(vectors, mask)
     line = told.at[0, :, 0].tolist()
-    probabilities = fitted.probabilities([text])[0]
+    probabilities = torch.softmax(logits_of(fitted.model, ids).double(), -1)[0]
     best = int(probabilities.argmax())
     logit, says = _parts(fitted.model, torch.tensor(ids), mask, best)
     tokenization = fitted.tokenizer.init_kwargs["tokenization"]

@@ -31,7 +31,7 @@ class Running:
 
     @classmethod
     def start(cls, data: str, methods: Sequence[str], shots: str, seeds: int, *, text: str, label: str) -> Running:
-        """Start it on a file, of which a copy goes to runs/playground/NAME/data, beside the results; started again, it goes on from there."""
+        """Start it on a file, whose copy goes to runs/playground/NAME/data, beside the results; started again, it goes on."""
         out = FOLDER / Path(data).name.split(".")[0]
         (out / "data").mkdir(parents=True, exist_ok=True)
         kept = shutil.copy(data, out / "data")  # apart: it may be named as a result is
