@@ -477,15 +477,15 @@ def test_the_bag_knows_words_whose_vectors_say_nothing_and_vectors_of_words_it_n
     assert of_vectors.predict(bag_of_words.bags_of([[5]], np.ones(6))).tolist() == [0]
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_many_classes_of_two_rows_are_classes_without_a_warning(name, words):
-    table = Table([f"good film {row}" for row in range(40)], [f"class {row // 2}" for row in range(40)], "made", 0)
-    ids, labels = words.encode(table.texts, max_length=9), [row // 2 for row in range(40)]
-    bags = bag_of_words.bags_of(ids, np.ones(len(words.table)))
-    assert 0 <= bag_of_words.skill(bags, labels, words.table) < 1
-    assert fit_baseline(name, table, table, words, tokenization="words", seed=0).data["classes"] == sorted(
-        set(table.labels)
-    )
+def test_classes_of_a_row_or_two_pass_without_a_warning(words):
+    texts = [f"good film {row}" for row in range(60)]
+    bags = bag_of_words.bags_of(words.encode(texts, max_length=9), np.ones(len(words.table)))
+    assert 0 <= bag_of_words.skill(bags, [row // 2 for row in range(60)], words.table) < 1
+    labels = [row // 2 if row < 40 else row for row in range(60)]
+    bag_of_words.BagRegression(words.table).fit(bags, labels)
+    table = Table(texts, [f"class {label}" for label in labels], "made", 0)
+    for name in BASELINES:
+        fit_baseline(name, table, table, words, tokenization="words", seed=0)
 
 
 def test_a_rare_word_says_more_than_a_frequent_one():
