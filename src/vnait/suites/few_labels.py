@@ -182,8 +182,8 @@ def verdict(
 
     It asks three things: pooled over sets, above every other method; on no set below a baseline; above both baselines where order
     matters (TREC, CoLA, splice). "confirmed" where every interval says so (the second: no interval is wholly below zero), "refuted" where
-    one is wholly on the other side, "undecided" else, with fewer than 10 splits, or while some of `sets` or `shots`, or a rival on some
-    of them, are missing, unless a set that is there refutes it alone.
+    one is wholly on the other side, "undecided" else. While some of `sets` or `shots`, or a rival on some of them, are missing, it is
+    "undecided" unless a set that is there refutes it alone; and always while some difference has fewer than 10 splits.
     """
     asked = list(_asked(paired(found, method)))
     if not asked:
