@@ -31,9 +31,9 @@ MOST = 256  # tokens of a question with its answer and both ends, in any task
 class Setting(Budget):
     """One budget for every method and task. Every question of a batch has the same length, drawn evenly."""
 
-    steps: int = 1000
+    steps: int = 3000
     batch: int = 16
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     warmup: int = 50
     weight_decay: float = 0.01
     hidden_size: int = 64
