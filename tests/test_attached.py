@@ -39,7 +39,7 @@ from vnait.attached.attaching import attached_owners
 from vnait.attached.finding import owners_of
 from vnait.attached.old import Rows, Waves, running
 from vnait.attached.telling import Attached
-from vnait.coordinates import Index, Jitter, Running, Saturating
+from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating
 from vnait.encodings import Rotary, Silent, Sinusoid, Slopes
 from vnait.injection import LogLength
 
@@ -88,9 +88,11 @@ def test_warm_start_keeps_the_outputs_and_detach_gives_the_model_back(family):
     assert not any(part._forward_pre_hooks or part._forward_hooks for part in model.modules())
 
 
-@pytest.mark.parametrize("method", ["vnait", "vnait-causal", "lpi", "sinusoidal", "fourier"])
+@pytest.mark.parametrize(
+    "method", ["vnait", "vnait-causal", "lpi", "sinusoidal", "fourier", Ends(Randomized(limit=520))]
+)
 def test_old_positions_are_read_at_the_index_before_anything_is_learned(method):
-    coordinates = vnait.build(method, dim=16, num_heads=2).coordinates
+    coordinates = vnait.build(method, dim=16, num_heads=2).coordinates if isinstance(method, str) else method
     mask = torch.arange(520)[None] >= torch.tensor([[0], [8]])
     place = running(coordinates, torch.randn(2, 520, 16), mask)
     assert torch.allclose(place[0].double(), torch.arange(520).double(), rtol=0, atol=1e-9)

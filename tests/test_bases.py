@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from families import SMALL
-from vnait import InputError, Run, TextClassifier
+from vnait import InputError, Run, TextClassifier, compare, lexicon
 from vnait.bases import Base, groups
 from vnait.cli import main
 from vnait.predict import load
@@ -78,8 +79,46 @@ def test_with_a_method_it_reads_further_than_the_base_was_born_for(folder):
     cut = fit(run(folder, method="vnait", steps=4, max_length=20), TABLE, Base.load(str(folder)))
     assert abs(fitted.probabilities([long]) - fitted.probabilities([long + "bad " * 100])).max() > 1e-7
     assert abs(cut.probabilities([long]) - cut.probabilities([long + "bad " * 100])).max() == 0
-    with pytest.raises(InputError, match=r"max_length is 200, and .* reads 40 tokens with its own positions; lower it"):
+    with pytest.raises(
+        InputError, match=r"max_length is 200, and .* reads fewer tokens with its own positions; lower it"
+    ):
         fit(run(folder, method="own", max_length=200), TABLE, Base.load(str(folder)))
+
+
+def test_a_table_whose_first_rows_are_paddings_reads_fewer_tokens(folder, tmp_path):
+    small = {**SMALL, "max_position_embeddings": 34, "pad_token_id": 1}
+    transformers.RobertaModel(transformers.RobertaConfig(**small)).save_pretrained(tmp_path)
+    words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(["[UNK]", "[PAD]", *WORDS])}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(
+        tmp_path
+    )
+    base = Base.load(str(tmp_path))
+    settings = run(tmp_path, method="own", steps=2)
+    assert fit(replace(settings, max_length=32), TABLE, base).probabilities(["good " * 40]).shape == (1, 2)
+    with pytest.raises(InputError, match=r"max_length is 33, and .* reads fewer tokens with its own positions"):
+        fit(replace(settings, max_length=33), TABLE, base)
+
+
+def test_a_text_without_a_token_is_one_unknown_word(folder):
+    base = Base.load(str(folder))
+    assert base.encode(["good", " ", ""], max_length=9) == [base.encode(["good"], max_length=9)[0], [1], [1]]
+    assert base.encode([], max_length=9) == []
+    fitted = fit(run(folder, method="own", steps=2), TABLE, base)
+    assert fitted.probabilities(["good", " "]).shape == (2, 2) and fitted.probabilities([]).shape == (0, 2)
+
+
+def test_a_base_and_words_that_do_not_belong_together_are_refused(folder):
+    words = lexicon.learn(TABLE.texts, dim=8)
+    for given, settings in ((words, run(folder)), (Base.load(str(folder)), Run())):
+        with pytest.raises(
+            InputError, match=f"a {type(given).__name__} was given for it; give a bases.Base to a run with a base"
+        ):
+            fit(settings, TABLE, given)
+    with pytest.raises(
+        InputError, match="a comparison trains from scratch, so leave it out, or take vnait train --base"
+    ):
+        compare(TABLE, run=run(folder), out="nowhere")
 
 
 def test_a_length_that_holds_no_word_is_refused():

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 from vnait import comparison as module
 from vnait import methods, vectors
@@ -24,6 +25,7 @@ from vnait.plan import Cell, Plan
 from vnait.record import Record, read
 from vnait.statistics import UNIT, interval
 from vnait.text import Table, split
+from vnait.threads import one_thread
 from vnait.train import Run
 
 RUN = Run(steps=4, eval_every=2, batch_size=8)
@@ -186,6 +188,12 @@ def test_words_and_vectors_are_learned_without_the_test_rows():
     assert "open" in known and "secret" not in known
 
 
+def test_with_a_test_file_all_seeds_have_the_same_vectors_whichever_is_first():
+    tables = [plan_of(seeds=seeds, test=texts_of(seed=9)).lexicon(seeds[0]) for seeds in ((0, 1), (1, 2))]
+    assert tables[0].fingerprint == tables[1].fingerprint
+    assert plan_of(seeds=(1, 2)).lexicon(1).fingerprint != plan_of(seeds=(1, 2)).lexicon(2).fingerprint
+
+
 # How it runs decides nothing
 
 
@@ -208,6 +216,14 @@ def test_it_leaves_threads_and_log_as_they_were(words, tmp_path):
         assert logger.level == logging.INFO and torch.get_num_threads() == before[1]
     finally:
         logger.setLevel(before[0])
+
+
+def test_one_thread_is_one_of_every_library():
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    with one_thread():
+        assert torch.get_num_threads() == 1
+        assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
 
 
 def test_what_there_is_to_say_of_the_texts_is_not_said_by_every_cell(words, tmp_path, caplog):

@@ -277,7 +277,13 @@ def test_the_verdict_asks_for_a_task_that_all_have_run_and_for_all_ten() -> None
 def test_a_suite_resumes(tmp_path: Path) -> None:
     options = {"methods": ["none"], "tasks": ["parity"], "path": tmp_path / "r.jsonl", "jobs": 1}
     options["setting"] = Setting(steps=2, batch=2, tests=4, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
-    first = decoding.run_suite(seeds=[0], **options)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(11)
+        first = decoding.run_suite(seeds=[0], **options)
+        drawn = torch.rand(())
+    assert drawn == torch.rand((), generator=torch.Generator().manual_seed(11)), (
+        "whoever calls it draws on where they were"
+    )
     both = decoding.run_suite(seeds=[0, 1], **options)
     assert [one.seed for one in both] == [0, 1] and both[0].key == first[0].key
     assert first[0].data["lengths"] == list(lengths_of(QUESTIONS["parity"]).values()) == [20, 24, 28, 32, 36, 40]

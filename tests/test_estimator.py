@@ -238,6 +238,14 @@ def test_a_model_of_the_command_line_loads_too(learned, tmp_path):
     assert np.array_equal(again.predict_proba(X), learned.predict_proba(X))
 
 
+def test_a_model_of_the_command_line_can_be_trained_again_from_its_parameters(tmp_path):
+    first = quick(tokenization="characters", max_length=7, num_layers=1, random_state=5).fit(X, Y)
+    first.fitted_.save(tmp_path / "model")
+    again = TextClassifier.load(tmp_path / "model")
+    assert again.get_params() == first.get_params()
+    assert np.array_equal(clone(again).fit(X, Y).predict_proba(X), first.predict_proba(X))
+
+
 @pytest.mark.parametrize("damage", ["notes", "weights", "settings", "words", "other words"])
 def test_a_damaged_folder_is_said_in_one_sentence(damage, learned, tmp_path):
     folder = tmp_path / "model"

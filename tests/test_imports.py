@@ -15,7 +15,7 @@ ROOT = Path(vnait.__file__).parent
 ORDER = [
     "errors",
     "injection page",
-    "files record threads",
+    "files randomness record threads",
     "coordinates",
     "encodings",
     "inputs",
@@ -47,7 +47,7 @@ ORDER = [
     "__main__",
 ]
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line.split()}
-PARTS = {"coordinates", "encodings", "inputs", "methods", "backbone", "injection", "errors", "__init__"}
+PARTS = {"coordinates", "encodings", "inputs", "method", "methods", "backbone", "injection", "errors", "__init__"}
 SOURCES = sorted(path for path in ROOT.rglob("*.py"))
 
 
@@ -114,7 +114,7 @@ def test_the_parts_need_torch_alone(path):
 
 def test_no_backbone_knows_a_method_and_no_method_a_backbone():
     assert stages(ROOT / "backbone.py", inside=True) == {"injection"}
-    for name in ("coordinates", "encodings", "inputs", "methods"):
+    for name in ("coordinates", "encodings", "inputs", "method", "methods"):
         for path in SOURCES:
             if module_of(path) == name:
                 assert not stages(path, inside=True) & {"backbone", "model", "train"}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from conftest import unchecked
-from vnait.coordinates import Grid, Index, Jitter, Phase, Running, Saturating, Segments, Span, Start
+from vnait.coordinates import Ends, Grid, Index, Jitter, Joined, Phase, Running, Saturating, Segments, Span, Start
 from vnait.encodings import Anchors, Centre, Fourier, Rotary, Scalar, Silent, Sinusoid, Spatial, Sum
 from vnait.injection import Injection, LogLength
 from vnait.inputs import Add, Local, Nearest, Neighbours
@@ -232,7 +232,10 @@ def test_a_stretch_needs_a_turn() -> None:
         (Index(), False),
         (Grid(shape=(-1, 2)), False),
         (Segments(size=3), False),
+        (Jitter(Ends(Span(source="warp"))), True),
         (Phase(periods=[3]), False),
+        (Phase(periods=[3], coordinates=Span(source="warp")), False),
+        (Joined(Index(), Span(source="warp")), False),
     ],
 )
 def test_only_a_learned_span_is_drawn_to_uniform(coordinates: nn.Module, counts: bool) -> None:

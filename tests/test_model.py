@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -224,6 +225,13 @@ def test_the_mean_is_over_real_tokens() -> None:
     states = model.model(ids()).last_hidden_state
     means = torch.stack([states[0].mean(0), states[1, :2].mean(0), states[2, 2:].mean(0)])
     torch.testing.assert_close(model(ids()).logits, model.classifier(means))
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1, 4), (3, 4, 4), (4, 3)])
+def test_a_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    said = re.escape(f"an attention_mask of shape {shape} for 3 texts of 4 tokens; give (texts, tokens)")
+    with pytest.raises(InputError, match=said):
+        VnaitModel(config())(ids(), torch.ones(shape))
 
 
 def with_a_bag(**settings: object) -> VnaitForSequenceClassification:

@@ -58,6 +58,13 @@ def test_a_study_resumes(tmp_path: Path) -> None:
     assert len(longer.values("with", "score")) == 4, "another budget is another cell"
 
 
+def test_a_difference_is_paired_by_seed() -> None:
+    found = Findings({("a", 0): {"x": 0.0}, ("a", 1): {"x": 10.0}, ("b", 1): {"x": 10.0}, ("b", 2): {"x": 20.0}})
+    assert found.difference("a", "b", "x").mean == 0
+    with pytest.raises(study.NotRun):
+        found.difference("a", "c", "x")
+
+
 def test_the_verdict_is_of_the_records() -> None:
     found = Findings({(arm, seed): run(arm, seed, Budget()) for arm in STUDY.arms for seed in range(3)})
     claim = STUDY.claims[0]

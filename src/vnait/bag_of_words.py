@@ -17,11 +17,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 from torch import Tensor
 
 from vnait.model import VnaitForSequenceClassification
 from vnait.predict import logits_of
+from vnait.threads import one_thread
 
 # The inverse of the penalty on averaged vectors, as scikit-learn counts it. On rows of five training files (trec, subj, tnews, eprstmt,
 # splice; 8, 16 and 64 labels a class; 5 splits) .03 was within a point of the best of .003 ... 1 in 13 of 15 cases; scikit-learn's own 1
@@ -116,7 +116,7 @@ def skill(bags: Bags, labels: Sequence[int], table: NDArray[Any]) -> float:
     if counts.min() < 2:
         return 0.0
     folds = StratifiedKFold(min(5, int(counts.min())), shuffle=True, random_state=0)
-    with threadpool_limits(1), few_rows_a_class():  # sums in one order, however many runs share the machine
+    with one_thread(), few_rows_a_class():  # sums in one order, however many runs share the machine
         answers = cross_val_predict(BagRegression(table), bags, labels, cv=folds)
     right, chance = int((answers == np.asarray(labels)).sum()), float(counts.max() / counts.sum())
     return max(0.0, ((right + 1) / (len(labels) + len(counts)) - chance) / (1 - chance))
@@ -170,7 +170,7 @@ def lean(
     share = share_of(skill(bags, labels, table), strange(ids, labels)) if share is None else share
     if not share:
         return 0.0
-    with threadpool_limits(1):
+    with one_thread():
         words = BagRegression(table).fit(bags, labels)
     louder = _loudness(logits_of(model, ids)) / _loudness(torch.from_numpy(words.decision_function(bags)))
     louder = min(max(louder, 1.0), 100.0)  # words that tell nothing give logits of any smallness

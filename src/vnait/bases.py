@@ -37,7 +37,10 @@ class Base:
     @classmethod
     def load(cls, source: str) -> Base:
         """Without the network where `source` is a folder; an `InputError` says what is wrong with it."""
-        if source.startswith((".", "/", "~")) and not Path(source).is_dir():
+        folder = Path(source).expanduser()
+        if folder.is_dir():
+            source = str(folder)
+        elif source.startswith((".", "/", "~")):
             raise InputError(f"{source} is no folder; give one that from_pretrained reads, or a name on the hub.")
         try:
             tokenizer = AutoTokenizer.from_pretrained(source)
@@ -45,7 +48,7 @@ class Base:
             raise InputError(f"{source} is no pretrained model with a tokenizer: {first_line(error)}.") from error
         if tokenizer.pad_token_id is None:
             raise InputError(f"the tokenizer of {source} has no padding token, which batches need; set its pad_token.")
-        return cls(str(source), tokenizer)
+        return cls(source, tokenizer)
 
     @property
     def fingerprint(self) -> str:
@@ -59,14 +62,17 @@ class Base:
         return digest.hexdigest()[:16]
 
     def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
-        """The ids of each text with the base's special tokens, cut to `max_length`."""
+        """The ids of each text with the base's special tokens, cut to `max_length`; one unknown word where there would be none."""
         special = self.tokenizer.num_special_tokens_to_add()
         if max_length <= special:
             raise InputError(
                 f"max_length is {max_length}, of which the base's special tokens take {special}; give more."
             )
+        if not texts:  # transformers fails on an empty list
+            return []
         ids: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=max_length)["input_ids"]
-        return ids
+        unknown = self.tokenizer.unk_token_id
+        return [row or [self.tokenizer.pad_token_id if unknown is None else unknown] for row in ids]
 
     def new_model(self, run: Run, classes: Sequence[str], lengths: Sequence[int]) -> PreTrainedModel:
         """A classifier on the base, its head from the run's seed, with the run's method attached."""
@@ -87,12 +93,25 @@ class Base:
         if run.method != OWN:
             mean = sum(lengths) / len(lengths)
             attach(model, run.method, warm_start="exact" if _adds(run.method) else None, mean_length=mean)
-        elif run.max_length > (limit := getattr(model.config, "max_position_embeddings", run.max_length)):
+        elif not _reads(model, run.max_length):
             raise InputError(
-                f"max_length is {run.max_length}, and {self.source} reads {limit} tokens with its own positions; lower it, or take a "
+                f"max_length is {run.max_length}, and {self.source} reads fewer tokens with its own positions; lower it, or take a "
                 "method that reads on, such as vnait."
             )
         return model
+
+
+@torch.no_grad()
+def _reads(model: PreTrainedModel, length: int) -> bool:
+    """Whether it takes a text of so many tokens: RoBERTa's table of 514 rows holds 512."""
+    if length > getattr(model.config, "max_position_embeddings", length):
+        return False
+    word = 0 if model.config.pad_token_id else 1  # any but padding, which RoBERTa does not count
+    try:
+        model.eval()(torch.full((1, length), word))
+    except (IndexError, RuntimeError):
+        return False
+    return True
 
 
 def groups(model: nn.Module, run: Run) -> list[dict[str, Any]]:

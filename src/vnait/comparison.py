@@ -129,7 +129,7 @@ def compare(
         table=_labelled(data, text, label),
         test=None if test is None else _labelled(test, text, label),
         methods=tuple(methods),
-        shots=tuple(shots),
+        shots=tuple(int(count) if isinstance(count, np.integer) else count for count in shots),
         seeds=tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(map(int, seeds)),
         run=run or Run(),
         vectors=vectors,
@@ -203,24 +203,15 @@ def _results(plan: Plan, cells: list[Cell], jobs: int, backend: str) -> Iterator
 
     if not cells:
         return iter(())
-    words = {seed: plan.lexicon(seed) for seed in _lexicon_seeds(plan, cells)}
+    words = {seed: plan.lexicon(seed) for seed in sorted({plan.lexicon_seed(cell.seed) for cell in cells})}
     for method in plan.methods:  # one that these vectors' width is not made for stops the whole before anything trains
         next(iter(words.values())).new_model(replace(plan.run, method=method), ["a", "b"], [1])
-    tasks = (delayed(run_cell)(plan, cell, words[_lexicon_seed(plan, cell.seed)]) for cell in cells)
+    tasks = (delayed(run_cell)(plan, cell, words[plan.lexicon_seed(cell.seed)]) for cell in cells)
     workers = min(jobs, len(cells))
     results: Iterator[Record] = Parallel(
         n_jobs=workers, backend=_backend(backend, workers), return_as="generator_unordered"
     )(tasks)
     return results
-
-
-def _lexicon_seed(plan: Plan, seed: int) -> int:
-    """With a test file all seeds learn from the same pool, so one set of vectors serves them all."""
-    return seed if plan.test is None else plan.seeds[0]
-
-
-def _lexicon_seeds(plan: Plan, cells: list[Cell]) -> list[int]:
-    return sorted({_lexicon_seed(plan, cell.seed) for cell in cells})
 
 
 def run_cell(plan: Plan, cell: Cell, words: Lexicon) -> Record:

@@ -8,6 +8,12 @@ class InputError(ValueError):
     """
 
 
+def one_of(name: str, given: str, known: tuple[str, ...]) -> None:
+    """An error where what was given for an option is none of its choices."""
+    if given not in known:
+        raise ValueError(f"{name}={given!r} is not known; take one of {', '.join(known)}.")
+
+
 def first_line(error: BaseException) -> str:
     """What an error of someone else's says first, without its full stop; its name where it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -22,6 +22,7 @@ from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.text import Table
 from vnait.train import Run, fit
+from vnait.vectors.training import LEARNED
 
 NOTES = "estimator.json"  # parameters and the classes' own types, beside the model's files
 
@@ -118,7 +119,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
         notes = _notes(Path(folder) / NOTES)
-        estimator = cls(**notes.get("parameters", {"method": fitted.model.config.method}))
+        estimator = cls(**notes.get("parameters", _parameters(fitted)))
         estimator.classes_ = np.asarray(notes.get("classes", fitted.classes))
         estimator.fitted_ = fitted
         return estimator
@@ -166,6 +167,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.no_validation = True
         return tags
+
+
+def _parameters(fitted: Fitted) -> dict[str, Any]:
+    """What a `TextClassifier` would have been given for a model of `vnait train`: what its record and its tokenizer say."""
+    if fitted.record is None:
+        return {"method": fitted.model.config.method}
+    run, source = fitted.record.run, str(fitted.record.data["vectors"])
+    return {name: run[name] for name in TextClassifier._get_param_names() if name in run} | {
+        "random_state": run["seed"],
+        "tokenization": fitted.tokenizer.init_kwargs["tokenization"],
+        "vectors": None if source.startswith(LEARNED) else source,
+    }
 
 
 def _texts(X: Sequence[str]) -> list[str]:

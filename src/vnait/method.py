@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnait.coordinates import Jitter, SoftBounds, Span, check_mask, located
+from vnait.coordinates import Ends, Jitter, SoftBounds, Span, check_mask, located
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, smoothness
 
@@ -94,13 +94,15 @@ class Method(nn.Module):
     ) -> Float[Tensor, ""]:
         """gamma1 smoothness + gamma2 boundary of a learned span, free of jitter; 0 where nothing is learned, or no span."""
         plain = self.coordinates.coordinates if isinstance(self.coordinates, Jitter) else self.coordinates
+        span = (
+            plain.span if isinstance(plain, Ends) else plain
+        )  # of what else is made of spans, 100 / n is no ideal gap
         learned = any(parameter.requires_grad for parameter in plain.parameters())
-        spans = any(isinstance(part, Span) and part.normalization == "span" for part in plain.modules())
-        if not (learned and spans) or (smooth == 0 and bound == 0):
+        if not (learned and isinstance(span, Span) and span.normalization == "span") or (smooth == 0 and bound == 0):
             return vectors.new_zeros(())
         at = plain(vectors, mask)
         loss = smooth * smoothness(at, mask)
-        if any(isinstance(part, SoftBounds) for part in plain.modules()):
+        if any(isinstance(part, SoftBounds) for part in span.modules()):
             return loss + bound * boundary(at, mask)
         if bound:
             _say_no_boundary()

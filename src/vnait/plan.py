@@ -64,6 +64,8 @@ class Plan:
                 yield f"no {name} given: at least one is needed"
             if len(set(given)) < len(given):
                 yield f"{name} has the same entry twice: {', '.join(map(str, given))}"
+        if self.run.base is not None:
+            yield f"the run's base is {self.run.base!r}: a comparison trains from scratch, so leave it out, or take vnait train --base"
         if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
         if self.test is not None and not set(self.test.labels or []) & set(self.table.labels or []):
@@ -84,11 +86,15 @@ class Plan:
         return pool.select(texts.shots(labels_of(pool), count=int(shots), seed=seed)), test
 
     def lexicon(self, seed: int) -> Lexicon:
-        """Words and vectors of the learning side, labels unseen; the test rows stay out."""
+        """Words and vectors of the learning side, labels unseen; the test rows stay out; those of `lexicon_seed`."""
         pool, _ = self.split(seed)
         if self.vectors is not None:
             return lexicons.look_up(pool.texts, self.vectors, tokenization=self.tokenization)
-        return lexicons.learn(pool.texts, tokenization=self.tokenization, seed=seed)
+        return lexicons.learn(pool.texts, tokenization=self.tokenization, seed=self.lexicon_seed(seed))
+
+    def lexicon_seed(self, seed: int) -> int:
+        """With a test file all seeds learn from the same pool, so one set of vectors serves them all."""
+        return seed if self.test is None else 0
 
     def most_frequent(self) -> float:
         """The accuracy of always answering the most frequent class: what the scores have to beat, over the same splits."""

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import platform
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -148,7 +147,11 @@ def _drop_unfinished_line(file: Any) -> None:
 
 
 def peak_memory() -> float:
-    """The largest resident size of this process so far, in MiB."""
+    """The largest resident size of this process so far, in MiB; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0.0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 

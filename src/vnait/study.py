@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from vnait import record as records
+from vnait.randomness import apart
 from vnait.record import Record
-from vnait.statistics import Interval, interval
+from vnait.statistics import Interval, interval, paired
 from vnait.threads import one_thread
 
 if TYPE_CHECKING:
@@ -94,10 +95,13 @@ class Findings:
 
     def values(self, arm: str, metric: str) -> list[Any]:
         """A value a seed, in the seeds' order; numbers, or lists of them."""
+        return list(self._by_seed(arm, metric).values())
+
+    def _by_seed(self, arm: str, metric: str) -> dict[int, Any]:
         own = sorted((seed, metrics[metric]) for (name, seed), metrics in self.cells.items() if name == arm)
         if not own:
             raise NotRun(arm)
-        return [value for _, value in own]
+        return dict(own)
 
     def mean(self, arm: str, metric: str) -> float:
         """Over seeds."""
@@ -117,8 +121,7 @@ class Findings:
 
     def difference(self, arm: str, against: str, metric: str) -> Interval:
         """The mean of arm - against with its 95 % interval, paired by seed."""
-        pairs = zip(self.values(arm, metric), self.values(against, metric), strict=True)
-        return interval([one - other for one, other in pairs])
+        return interval(paired(self._by_seed(arm, metric), self._by_seed(against, metric)))
 
     def curve(self, arm: str, metric: str) -> np.ndarray:
         """A metric that is a list, as an array (seeds, ...)."""
@@ -276,7 +279,7 @@ def key(study: Study, arm: str, seed: int, budget: Budget) -> str:
 def run_cell(study: Study, arm: str, seed: int, budget: Budget) -> Record:
     """One arm with one seed, on one core."""
     started = time.perf_counter()
-    with one_thread():
+    with one_thread(), apart():
         metrics = study.run(arm, seed, budget)
     return Record.now(
         key=key(study, arm, seed, budget),

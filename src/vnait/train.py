@@ -7,7 +7,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from vnait.lexicon import Lexicon
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
 from vnait.predict import Fitted, logits_of
+from vnait.randomness import apart
 from vnait.record import Record
 from vnait.scores import details, scores
 from vnait.text import Table
@@ -118,19 +118,7 @@ class Status:
     loss: float
 
 
-@contextmanager
-def _apart() -> Iterator[None]:
-    """Whoever draws random numbers around a training draws on where they were: a bootstrap around it would repeat one draw."""
-    python, numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(range(torch.cuda.device_count())):
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
-
-
-@_apart()
+@apart()
 def fit(
     run: Run,
     table: Table,
@@ -145,6 +133,11 @@ def fit(
     With `checkpoints`, a folder, a run that was killed goes on from its last evaluation and ends as if it had not been. The last state
     stays there until `forget`, so that nothing is lost if the model can't be saved.
     """
+    if (run.base is None) != isinstance(lexicon, Lexicon):
+        raise InputError(
+            f"the run's base is {run.base!r}, and a {type(lexicon).__name__} was given for it; give a bases.Base to a run with a base, "
+            "and a Lexicon to one without."
+        )
     key = records.key_of(asdict(run), table.fingerprint, test.fingerprint if test else None, lexicon.fingerprint)
     task, states = _Task.of(run, table, lexicon), Checkpoints(checkpoints, key)
     if test is not None:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnait.coordinates.sources import rank
+from vnait.coordinates.shared import rank
 from vnait.encodings import Buckets
 from vnait.methods import build
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from vnait.attached.finding import asked, probe_ids
 from vnait.coordinates import Ends, Jitter, Running, Span, Start
-from vnait.coordinates.sources import UNIT_Z, Mask, rank
+from vnait.coordinates.shared import Mask, rank
+from vnait.coordinates.sources import UNIT_Z
 from vnait.encodings import Table
 
 TOLERANCE = 0.01  # of the table's root mean square, what waves may leave
@@ -113,7 +114,8 @@ def running(coordinates: nn.Module, vectors: Tensor, mask: Mask) -> At:
         coordinates = coordinates.span if isinstance(coordinates, Ends) else coordinates.running
     elif type(coordinates) is not Running:
         return rank(mask).float()
-    assert isinstance(coordinates, Span)
+    if not isinstance(coordinates, Span):  # ends of random places
+        return rank(mask).float()
     return coordinates.since_start(coordinates.gaps(vectors, mask), mask).float() / unit_gap(coordinates.min_gap)
 
 

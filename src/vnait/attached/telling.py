@@ -16,7 +16,7 @@ from vnait.attached.crossing import Between, Source, Target
 from vnait.attached.inside import NAME, TURN, Carried
 from vnait.attached.old import Rows, Waves, running, within
 from vnait.cache import remembered
-from vnait.coordinates.sources import rank
+from vnait.coordinates.shared import rank
 from vnait.errors import InputError
 from vnait.method import Method
 

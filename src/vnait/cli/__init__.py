@@ -45,7 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (FloatingPointError, MemoryError) as error:
         sys.exit(_said(error, 1))
     if code == STOPPED:
-        sys.exit(_said("stopped; what was finished is kept, and the same command goes on from there.", STOPPED))
+        sys.exit(
+            _said(
+                "stopped; what compare, train and study had finished is kept, and the same command goes on from there.",
+                STOPPED,
+            )
+        )
     if code:
         sys.exit(code)
 

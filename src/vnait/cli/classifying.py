@@ -121,7 +121,7 @@ def _short(source: str) -> str:
     kind, colon, name = source.partition(":")
     if colon and kind in ("hf", "builtin"):
         return name.replace(":", "-").replace("/", "-").strip("-")
-    return Path(source).name.split(".")[0]
+    return Path(source).name.lstrip(".").split(".")[0]
 
 
 def _cell_note(record: Record | None) -> str:

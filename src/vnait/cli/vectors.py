@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from vnait.cli.shared import AsJson, Data, Text, Tokenization, app, notes, print_facts, read_table
-
-if TYPE_CHECKING:
-    pass
 
 vectors_app = typer.Typer(help="Semantic vectors: train, inspect and convert them.", no_args_is_help=True)
 app.add_typer(vectors_app, name="vectors")

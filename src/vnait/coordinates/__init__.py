@@ -6,6 +6,7 @@ Every part is called `coordinates(vectors, mask)` with `vectors` (B, T, D) or No
     per_sentence  two sentences with the same mask may get different coordinates
     takes_places  it can be called `coordinates(vectors, mask, places)`, with known places (B, T, C): timestamps, rows and columns
 
+shared.py       shapes, padding, known places
 sources.py      where the gaps of a span come from: uniform, free, a warp, the words
 spans.py        along a text: the index, the span, the running coordinate, the ends
 grids.py        several axes: grids, segments, phases, coordinates side by side
@@ -18,6 +19,7 @@ Axis 0 is the main coordinate. Sums run in float32, in float64 where float32 can
 
 from vnait.coordinates.grids import Diagonal, Grid, Joined, Phase, Segments
 from vnait.coordinates.moving import Jitter, Randomized
+from vnait.coordinates.shared import check_mask, located
 from vnait.coordinates.sources import Content, Free, Uniform, Warp
 from vnait.coordinates.spans import (
     MIN_GAP,
@@ -29,8 +31,6 @@ from vnait.coordinates.spans import (
     SoftBounds,
     Span,
     Start,
-    check_mask,
-    located,
 )
 from vnait.coordinates.spectrum import Spectrum
 

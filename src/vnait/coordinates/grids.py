@@ -14,8 +14,20 @@ from jaxtyping import Bool, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates.sources import At, Mask, Places, Vectors, rank
-from vnait.coordinates.spans import Index, Wrapped, check_mask, known, located, nearest_real, takes_places
+from vnait.coordinates.shared import (
+    At,
+    Mask,
+    Places,
+    Vectors,
+    Wrapped,
+    check_mask,
+    known,
+    located,
+    nearest_real,
+    rank,
+    takes_places,
+)
+from vnait.coordinates.spans import Index
 
 
 class Grid(nn.Module):

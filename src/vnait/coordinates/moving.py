@@ -7,8 +7,7 @@ import math
 import torch
 from torch import nn
 
-from vnait.coordinates.sources import At, Mask, Places, Vectors, rank
-from vnait.coordinates.spans import Wrapped, check_mask, located, nearest_real
+from vnait.coordinates.shared import At, Mask, Places, Vectors, Wrapped, check_mask, located, nearest_real, rank
 
 
 class Jitter(Wrapped):

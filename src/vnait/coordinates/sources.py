@@ -9,17 +9,12 @@ import math
 from typing import cast
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
+from vnait.coordinates.shared import Line, Mask, Vectors, rank
 
-Vectors = Float[Tensor, "B T D"] | None
-Mask = Bool[Tensor, "B T"]
-Line = Float[Tensor, "B T"]
-At = Float[Tensor, "B T C"]
-Places = Float[Tensor, "B T P"] | None
+UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
 
 
 class Uniform(nn.Module):
@@ -116,8 +111,3 @@ class ZeroLinear(nn.Linear):
         nn.init.zeros_(self.weight)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
-
-
-def rank(mask: Mask) -> Tensor:
-    """Each real token's number among the real ones, from 0."""
-    return (mask.long().cumsum(-1) - 1).clamp(min=0)

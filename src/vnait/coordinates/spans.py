@@ -6,9 +6,11 @@ import math
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from vnait.coordinates.sources import At, Content, Free, Line, Mask, Places, Uniform, Vectors, Warp, rank
+from vnait.coordinates.shared import At, Line, Mask, Places, Vectors, check_mask, known, nearest_real, rank
+from vnait.coordinates.sources import Content, Free, Uniform, Warp
+from vnait.errors import one_of
 
 SPAN = 100.0
 MIN_GAP = 0.01  # the floor under a gap, as a fraction of the uniform gap
@@ -61,8 +63,8 @@ class Span(nn.Module):
         min_gap: float = MIN_GAP,
     ) -> None:
         super().__init__()
-        _one_of("normalization", normalization, ("span", "sum", "none"))
-        _one_of("bounds", bounds, ("hard", "soft"))
+        one_of("normalization", normalization, ("span", "sum", "none"))
+        one_of("bounds", bounds, ("hard", "soft"))
         if bounds == "soft" and normalization == "none":
             raise ValueError('bounds="soft" needs a normalized coordinate: take normalization "span" or "sum".')
         self.source = _source(source, dim=dim, max_length=max_length, knots=knots, before=before, after=after)
@@ -251,73 +253,12 @@ def _source(
 ) -> nn.Module:
     if isinstance(source, nn.Module):
         return source
-    _one_of("source", source, ("uniform", "free", "warp", "content"))
+    one_of("source", source, ("uniform", "free", "warp", "content"))
     if source == "free":
         return Free(max_length=_needed("max_length", max_length, source))
     if source == "content":
         return Content(dim=_needed("dim", dim, source), before=before, after=after)
     return Uniform() if source == "uniform" else Warp(knots=knots)
-
-
-def nearest_real(line: Tensor, mask: Mask) -> Tensor:
-    """The line with padding set to the nearest real token's value, cut from the gradient."""
-    length = mask.shape[-1]
-    place = torch.arange(length, device=mask.device).expand_as(mask)
-    number = mask.cumsum(-1)  # of real tokens so far
-    # Where the k-th real token stands; padding's own places land in 0, which no one reads. cummax would do, but has no ONNX.
-    stands = number.new_zeros(*mask.shape[:-1], length + 2).scatter(-1, number * mask, place)
-    before = torch.where(number > 0, stands.gather(-1, number), -length)
-    after = torch.where(number < number[..., -1:], stands.gather(-1, number + 1), 2 * length)
-    nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
-    return torch.where(mask, line, line.detach().gather(-1, nearest))
-
-
-class Wrapped(nn.Module):
-    """What changes the coordinates it holds, and says of itself what they say."""
-
-    def __init__(self, coordinates: nn.Module) -> None:
-        super().__init__()
-        self.coordinates = coordinates
-
-    @property
-    def causal(self) -> bool:
-        """As the coordinates."""
-        return bool(self.coordinates.causal)
-
-    @property
-    def per_sentence(self) -> bool:
-        """As the coordinates."""
-        return bool(self.coordinates.per_sentence)
-
-    @property
-    def takes_places(self) -> bool:
-        """As the coordinates."""
-        return takes_places(self.coordinates)
-
-
-def takes_places(coordinates: nn.Module) -> bool:
-    """Whether they can be called with known places."""
-    return bool(getattr(coordinates, "takes_places", False))
-
-
-def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, places: Places) -> At:
-    """The coordinates, from known places where there are some; an error from those that can't use them."""
-    if places is None:
-        return coordinates(vectors, mask)
-    if not takes_places(coordinates):
-        raise ValueError(
-            f"the coordinates {type(coordinates).__name__} count the tokens themselves and take no places; "
-            "leave `places` out, or take Index, Grid, Segments or Phase."
-        )
-    return coordinates(vectors, mask, places)
-
-
-def known(places: At, mask: Mask) -> At:
-    """Known places, in float32 at least, with padding set to the nearest real token's."""
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(places[mask]).all()):
-        raise ValueError("the places of the tokens have NaN or infinity; give a finite number for each real token.")
-    lines = places.to(torch.promote_types(places.dtype, torch.float32)).unbind(-1)
-    return torch.stack([nearest_real(line, mask) for line in lines], -1)
 
 
 def _precision(vectors: Vectors, mask: Mask, min_gap: float) -> torch.dtype:
@@ -369,18 +310,6 @@ class SoftBounds(nn.Module):
         return self.offset.to(line.dtype) + self.log_scale.to(line.dtype).exp() * line
 
 
-def check_mask(mask: Mask) -> None:
-    """An error that names the first row without a real token, if there is one."""
-    if torch.compiler.is_compiling():
-        return
-    empty = (~mask.any(-1)).nonzero()
-    if mask.shape[-1] == 0 or len(empty):
-        row = 0 if mask.shape[-1] == 0 else int(empty[0])
-        raise ValueError(
-            f"row {row} of the batch has no real token; a text needs at least one. Drop empty texts first."
-        )
-
-
 def _check_finite(z: Line, source: nn.Module) -> None:
     if torch.compiler.is_compiling():
         return
@@ -399,11 +328,6 @@ def _checked_min_gap(min_gap: float) -> float:
     if not 0 <= min_gap < 1:
         raise ValueError(f"min_gap={min_gap}; it is a fraction of the uniform gap and must be in [0, 1).")
     return min_gap
-
-
-def _one_of(name: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise ValueError(f"{name}={given!r} is not known; take one of {', '.join(known)}.")
 
 
 def _needed(name: str, value: int | None, source: str) -> int:

@@ -13,8 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vnait.coordinates.grids import check_tokens, unravel
-from vnait.coordinates.sources import At, Mask, Vectors, rank
-from vnait.coordinates.spans import check_mask, nearest_real
+from vnait.coordinates.shared import At, Mask, Vectors, check_mask, nearest_real, rank
 
 logger = logging.getLogger("vnait")
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from vnait.errors import InputError
 from vnait.method import Method
 from vnait.methods import build, parameters
+from vnait.randomness import apart
 
 if TYPE_CHECKING:
     from vnait.predict import Fitted
@@ -58,7 +59,7 @@ def asked(
 def named(name: str, *, texts: Sequence[Float[Tensor, "T D"]], **size: Any) -> Shown:
     """A method of `METHODS` as it starts, from a fixed seed, at the texts' width; `size` as in `vnait.build`."""
     longest = max(512, *map(len, texts))
-    with torch.random.fork_rng(devices=[]):
+    with apart():
         torch.manual_seed(SEED)
         try:
             method = build(name, dim=texts[0].shape[-1], max_length=longest, **size)

@@ -13,6 +13,7 @@ from vnait.drawing.shown import SEED
 from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method, Told
+from vnait.randomness import apart
 
 DRAWS = 3  # of coordinates that training draws at random
 
@@ -39,7 +40,7 @@ def drawn_in_training(method: Method, vectors: Float[Tensor, "T D"]) -> list[Flo
     was = method.training
     method.train()
     try:
-        with torch.random.fork_rng(devices=[]):
+        with apart():
             torch.manual_seed(SEED)
             some = [method.coordinates(vectors[None], mask) for _ in range(DRAWS)]
     finally:

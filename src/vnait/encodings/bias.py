@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.encodings.shared import At, checked_heads, distances, precision, whole
+from vnait.errors import one_of
 from vnait.injection import DistanceBias, Injection
 
 
@@ -38,7 +39,7 @@ class Slopes(nn.Module):
 
     def __init__(self, *, num_heads: int, form: Literal["symmetric", "causal", "asymmetric"] = "symmetric") -> None:
         super().__init__()
-        _one_of("form", form, ("symmetric", "causal", "asymmetric"))
+        one_of("form", form, ("symmetric", "causal", "asymmetric"))
         self.num_heads, self.form = checked_heads(num_heads), form
         self.sides = nn.Parameter(torch.empty(2, num_heads)) if form == "asymmetric" else None
         self.reset_parameters()
@@ -75,7 +76,7 @@ class Kerple(nn.Module):
 
     def __init__(self, *, num_heads: int, form: Literal["log", "power"] = "log") -> None:
         super().__init__()
-        _one_of("form", form, ("log", "power"))
+        one_of("form", form, ("log", "power"))
         self.form = form
         self.raw_r1, self.raw_r2 = (nn.Parameter(torch.empty(checked_heads(num_heads))) for _ in range(2))
         self.reset_parameters()
@@ -157,7 +158,7 @@ class Decay(nn.Module):
 
     def __init__(self, *, num_heads: int, form: Literal["shared", "heads"] = "shared") -> None:
         super().__init__()
-        _one_of("form", form, ("shared", "heads"))
+        one_of("form", form, ("shared", "heads"))
         self.num_heads, self.form = checked_heads(num_heads), form
         self.log_slope = nn.Parameter(torch.empty(num_heads)) if form == "shared" else None
         self.reset_parameters()
@@ -236,8 +237,3 @@ def _power(distance: Tensor, r1: Tensor, r2: Tensor) -> Tensor:
 
 def _softplus_inverse(positive: Tensor) -> Tensor:
     return positive + torch.log(-torch.expm1(-positive))
-
-
-def _one_of(name: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise ValueError(f"{name}={given!r} is not known; take one of {', '.join(known)}.")

@@ -11,10 +11,13 @@ from torch import Tensor, nn
 from vnait.encodings.shared import At, first_axes, neighbours, outside, whole
 from vnait.injection import Injection
 
+BEFORE = 8.0  # places before 0 that jitter and softened bounds may lead to
+
 
 class Table(nn.Module):
     """A learned table of `max_length` vectors, read at p and linear between rows; added, (B, T, D). p in [0, max_length - 1].
 
+    Down to p = -8, where jitter and softened bounds may lead, the line of the first two rows goes on.
     Rows start at a root mean square of `start`, the scale of the semantic vectors in `vnait.model`. Source: BERT, arXiv 1810.04805.
 
     >>> Table(dim=4, max_length=8)(torch.tensor([[[0.0], [1.0]]])).added.shape
@@ -35,10 +38,9 @@ class Table(nn.Module):
 
     def forward(self, at: At) -> Injection:
         place = at[..., 0]
-        # Softened bounds let a span begin a little before 0: there, the first two rows' line goes on.
-        if (wrong := outside(place.clamp(min=0), self.max_length)) is not None:
+        if (wrong := outside(place.where((place < -BEFORE) | (place > 0), 0), self.max_length)) is not None:
             raise ValueError(
-                f"a coordinate of {wrong:g} is past the learned table's max_length={self.max_length} "
+                f"a coordinate of {wrong:g} is outside the learned table's max_length={self.max_length} "
                 f"(positions 0 to {self.max_length - 1}); cut the text, or take a method without a table."
             )
         return Injection(added=self._read(place))

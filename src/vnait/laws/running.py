@@ -17,6 +17,7 @@ from vnait.laws.comparing import different, suppressed, text
 from vnait.laws.formulas import Expected
 from vnait.laws.register import DoesNotApply, described, law
 from vnait.laws.subjects import Probe, Seen, Subject
+from vnait.randomness import apart
 
 
 @law("deterministic")
@@ -28,7 +29,7 @@ def deterministic(subject: Subject) -> str | None:
         used = subject.probe()
         with suppressed():
             used(*text(subject, other))
-        with torch.random.fork_rng(devices=[]):
+        with apart():
             torch.manual_seed(count + other)
             again = used(vectors, mask)
         if wrong := different(fresh, again, tolerance=0.0):

@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from vnait.backbone import Attention
 from vnait.coordinates import Index
-from vnait.coordinates.spans import located, takes_places
+from vnait.coordinates.shared import located, takes_places
 from vnait.encodings import Silent, Sinusoid
 from vnait.injection import Injection
 from vnait.laws.formulas import FORMULAS, Formula
 from vnait.method import Method
 from vnait.methods import METHODS, Size
+from vnait.randomness import apart
 
 SIZE = Size(dim=32, num_heads=2, max_length=64, mean_length=4.0)
 
@@ -168,7 +169,7 @@ class Subject:
 
     def probe(self, size: Size | None = None, *, seed: int = 0) -> Probe:
         """A fresh one in evaluation, every learned number off its start; the same for the same seed."""
-        with torch.random.fork_rng(devices=[]):
+        with apart():
             torch.manual_seed(seed)
             probe = self.make(size or self.size).eval()
             with torch.no_grad():

@@ -87,17 +87,18 @@ class VnaitForCausalLM(VnaitPreTrainedModel, GenerationMixin):
                 "(for generate: leave cache_implementation out)."
             )
         past = 0 if cache is None else int(cache.get_seq_length())
-        given = attention_mask if attention_mask is None or past == 0 else attention_mask[:, past:]
-        vectors, new = self.model.semantics(input_ids, given, inputs_embeds)
-        if new.shape[1] != vectors.shape[1]:
-            raise InputError(
-                f"the model was given an attention_mask of {past + new.shape[1]} tokens for {past} in the cache and "
-                f"{vectors.shape[1]} new ones; give one number a token, those in the cache first."
-            )
+        vectors, new = self.model.semantics(input_ids, None if past else attention_mask, inputs_embeds)
+        if past and attention_mask is not None:
+            if attention_mask.shape[1] != past + vectors.shape[1]:
+                raise InputError(
+                    f"the model was given an attention_mask of {attention_mask.shape[1]} tokens for {past} in the cache and "
+                    f"{vectors.shape[1]} new ones; give one number a token, those in the cache first."
+                )
+            new = attention_mask[:, past:].bool()
         layers = self.config.num_hidden_layers
         whole, mask = (vectors, new) if cache is None else remembered(cache, vectors, new, layers=layers)
         if attention_mask is not None:
-            mask = torch.cat([attention_mask[:, :past].bool(), new], 1)
+            mask = attention_mask.bool()
         x, injection, _ = self.model.method(whole, mask)
         states = self.model.encoder.trace(x[:, past:], injection.since(past), looking_back(mask, past), cache)
         return Encoded(BaseModelOutput(last_hidden_state=states[-1]), whole, mask)

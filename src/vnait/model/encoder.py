@@ -13,8 +13,10 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 
 from vnait.backbone import Encoder
+from vnait.errors import InputError
 from vnait.methods import build
 from vnait.model.configuration import VnaitConfig
+from vnait.randomness import apart
 
 Ids = Int[Tensor, "B T"] | None
 Embeds = Float[Tensor, "B T D"] | None
@@ -131,6 +133,11 @@ class VnaitModel(VnaitPreTrainedModel):
             raise ValueError("give either input_ids or inputs_embeds, and not both.")
         embeds: Tensor = self.vectors(input_ids) if inputs_embeds is None else inputs_embeds
         if attention_mask is not None:
+            if attention_mask.shape != embeds.shape[:2]:
+                raise InputError(
+                    f"the model was given an attention_mask of shape {tuple(attention_mask.shape)} for {embeds.shape[0]} texts of "
+                    f"{embeds.shape[1]} tokens; give (texts, tokens), 1 at real tokens and 0 at padding."
+                )
             mask = attention_mask.bool()
         elif input_ids is not None and self.config.pad_token_id is not None:
             mask = input_ids != self.config.pad_token_id
@@ -165,7 +172,7 @@ class SemanticVectors(nn.Embedding):
 
 def seed_weights(model: nn.Module, seed: int) -> None:
     """Start every module from (seed, its name) alone, so that two methods' shared parts start equal whatever else they hold."""
-    with torch.random.fork_rng(devices=[]):
+    with apart():
         for name, module in reversed(list(model.named_modules())):  # of tied weights, the first owner has the last word
             torch.manual_seed(zlib.crc32(f"{seed}/{name}".encode()))
             _reset(module)

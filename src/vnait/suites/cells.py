@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from vnait import record as records
 from vnait.errors import InputError
 from vnait.methods import METHODS, Recipe, parameters
+from vnait.randomness import apart
 from vnait.record import Record
 from vnait.suites.together import train_together
 from vnait.threads import one_thread
@@ -104,7 +105,7 @@ class Suite:
         """
         METHODS.setdefault(method, recipe)
         about = self.tasks[task]
-        with one_thread():
+        with one_thread(), apart():
             started = time.perf_counter()
             models = self.fit(method, about, seeds, setting)
             seconds = (time.perf_counter() - started) / len(seeds)

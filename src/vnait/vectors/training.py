@@ -9,6 +9,7 @@ from vnait.vectors.table import Vectors
 
 # gensim's compiled loop reads no further than this into a sentence, and says nothing.
 _LONGEST = 10_000
+LEARNED = "Word2Vec of"  # how the source of such vectors begins
 
 
 def train(
@@ -45,7 +46,7 @@ def train(
             sg=1,
             workers=1,
         )
-    source = f"Word2Vec of {len(sentences):,} sentences (seed {seed})"
+    source = f"{LEARNED} {len(sentences):,} sentences (seed {seed})"
     return Vectors(list(model.wv.index_to_key), model.wv.vectors, source)
 
 

@@ -1,0 +1,91 @@
+"""What coordinates share: the shapes they speak of, what padding gets, known places."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+Vectors = Float[Tensor, "B T D"] | None
+Mask = Bool[Tensor, "B T"]
+Line = Float[Tensor, "B T"]
+At = Float[Tensor, "B T C"]
+Places = Float[Tensor, "B T P"] | None
+
+
+def rank(mask: Mask) -> Tensor:
+    """Each real token's number among the real ones, from 0."""
+    return (mask.long().cumsum(-1) - 1).clamp(min=0)
+
+
+def nearest_real(line: Tensor, mask: Mask) -> Tensor:
+    """The line with padding set to the nearest real token's value, cut from the gradient."""
+    length = mask.shape[-1]
+    place = torch.arange(length, device=mask.device).expand_as(mask)
+    number = mask.cumsum(-1)  # of real tokens so far
+    # Where the k-th real token stands; padding's own places land in 0, which no one reads. cummax would do, but has no ONNX.
+    stands = number.new_zeros(*mask.shape[:-1], length + 2).scatter(-1, number * mask, place)
+    before = torch.where(number > 0, stands.gather(-1, number), -length)
+    after = torch.where(number < number[..., -1:], stands.gather(-1, number + 1), 2 * length)
+    nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
+    return torch.where(mask, line, line.detach().gather(-1, nearest))
+
+
+def check_mask(mask: Mask) -> None:
+    """An error that names the first row without a real token, if there is one."""
+    if torch.compiler.is_compiling():
+        return
+    empty = (~mask.any(-1)).nonzero()
+    if mask.shape[-1] == 0 or len(empty):
+        row = 0 if mask.shape[-1] == 0 else int(empty[0])
+        raise ValueError(
+            f"row {row} of the batch has no real token; a text needs at least one. Drop empty texts first."
+        )
+
+
+class Wrapped(nn.Module):
+    """What changes the coordinates it holds, and says of itself what they say."""
+
+    def __init__(self, coordinates: nn.Module) -> None:
+        super().__init__()
+        self.coordinates = coordinates
+
+    @property
+    def causal(self) -> bool:
+        """As the coordinates."""
+        return bool(self.coordinates.causal)
+
+    @property
+    def per_sentence(self) -> bool:
+        """As the coordinates."""
+        return bool(self.coordinates.per_sentence)
+
+    @property
+    def takes_places(self) -> bool:
+        """As the coordinates."""
+        return takes_places(self.coordinates)
+
+
+def takes_places(coordinates: nn.Module) -> bool:
+    """Whether they can be called with known places."""
+    return bool(getattr(coordinates, "takes_places", False))
+
+
+def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, places: Places) -> At:
+    """The coordinates, from known places where there are some; an error from those that can't use them."""
+    if places is None:
+        return coordinates(vectors, mask)
+    if not takes_places(coordinates):
+        raise ValueError(
+            f"the coordinates {type(coordinates).__name__} count the tokens themselves and take no places; "
+            "leave `places` out, or take Index, Grid, Segments or Phase."
+        )
+    return coordinates(vectors, mask, places)
+
+
+def known(places: At, mask: Mask) -> At:
+    """Known places, in float32 at least, with padding set to the nearest real token's."""
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(places[mask]).all()):
+        raise ValueError("the places of the tokens have NaN or infinity; give a finite number for each real token.")
+    lines = places.to(torch.promote_types(places.dtype, torch.float32)).unbind(-1)
+    return torch.stack([nearest_real(line, mask) for line in lines], -1)
