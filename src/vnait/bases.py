@@ -93,25 +93,26 @@ class Base:
         if run.method != OWN:
             mean = sum(lengths) / len(lengths)
             attach(model, run.method, warm_start="exact" if _adds(run.method) else None, mean_length=mean)
-        elif not _reads(model, run.max_length):
+        elif run.max_length > (limit := _longest(model, run.max_length)):
             raise InputError(
-                f"max_length is {run.max_length}, and {self.source} reads fewer tokens with its own positions; lower it, or take a "
+                f"max_length is {run.max_length}, and {self.source} reads {limit} tokens with its own positions; lower it, or take a "
                 "method that reads on, such as vnait."
             )
         return model
 
 
 @torch.no_grad()
-def _reads(model: PreTrainedModel, length: int) -> bool:
-    """Whether it takes a text of so many tokens: RoBERTa's table of 514 rows holds 512."""
-    if length > getattr(model.config, "max_position_embeddings", length):
-        return False
+def _longest(model: PreTrainedModel, length: int) -> int:
+    """How many tokens it reads with its own positions, up to `length`; found by asking, for RoBERTa's table of 514 rows holds 512."""
+    longest = min(length, getattr(model.config, "max_position_embeddings", length))
     word = 0 if model.config.pad_token_id else 1  # any but padding, which RoBERTa does not count
-    try:
-        model.eval()(torch.full((1, length), word))
-    except (IndexError, RuntimeError):
-        return False
-    return True
+    while longest:
+        try:
+            model.eval()(torch.full((1, longest), word))
+            break
+        except (IndexError, RuntimeError):
+            longest -= 1
+    return longest
 
 
 def groups(model: nn.Module, run: Run) -> list[dict[str, Any]]:

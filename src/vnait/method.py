@@ -94,9 +94,8 @@ class Method(nn.Module):
     ) -> Float[Tensor, ""]:
         """gamma1 smoothness + gamma2 boundary of a learned span, free of jitter; 0 where nothing is learned, or no span."""
         plain = self.coordinates.coordinates if isinstance(self.coordinates, Jitter) else self.coordinates
-        span = (
-            plain.span if isinstance(plain, Ends) else plain
-        )  # of what else is made of spans, 100 / n is no ideal gap
+        # Of what else is made of spans, phases for one, 100 / n is no ideal gap.
+        span = plain.span if isinstance(plain, Ends) else plain
         learned = any(parameter.requires_grad for parameter in plain.parameters())
         if not (learned and isinstance(span, Span) and span.normalization == "span") or (smooth == 0 and bound == 0):
             return vectors.new_zeros(())

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code == STOPPED:
         sys.exit(
             _said(
-                "stopped; what compare, train and study had finished is kept, and the same command goes on from there.",
+                "stopped; what compare, train or study has finished is kept, and the same command goes on from there.",
                 STOPPED,
             )
         )
