@@ -145,7 +145,7 @@ def test_a_grid_starts_at_its_scale() -> None:
         (lambda: Table(dim=2, max_length=4).resized(0), "max_length=0; a learned table needs at least one row"),
         (
             lambda: Table(dim=2, max_length=4)(at((1.0,), (3.25,))),
-            r"a coordinate of 3.25 is past .* max_length=4 \(positions 0 to 3\)",
+            r"a coordinate of 3.25 is outside .* max_length=4 \(positions 0 to 3\)",
         ),
         (lambda: GridTable(dim=2, shape=(3, 0)), r"shape=\(3, 0\); a grid table needs two sizes, \(rows, columns\)"),
         (lambda: GridTable(dim=2, shape=(3,)), r"shape=\(3,\); a grid table needs two sizes"),
