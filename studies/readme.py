@@ -135,7 +135,7 @@ def algorithms() -> tuple[str, str]:
     claim = claimed(
         "Past the training length `vnait` is first on the algorithmic tasks, 12 points above the best non-randomized method",
         algorithmic.verdict(everything, "vnait"),
-        "vnait study algorithmic --seeds 3 --out studies/records/algorithmic",
+        f"vnait study algorithmic --methods {methods_of(rows)} --seeds 3 --out studies/records/algorithmic",
     )
     overall = algorithmic.overall(rows)
     levels = list(dict.fromkeys(name for row in overall for name in row if name.startswith("accuracy_far_")))
@@ -191,7 +191,7 @@ def decoded() -> tuple[str, str]:
     claim = claimed(
         "Among decoders that answer longer questions than they were trained on, `vnait-causal` has the highest mean reciprocal rank",
         decoding.verdict(everything, "vnait-causal"),
-        "vnait study decoding --out studies/records/decoding",
+        f"vnait study decoding --methods {methods_of(rows)} --seeds 3 --out studies/records/decoding",
     )
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     cells = {(row["method"], row["task"]): row for row in rows}
@@ -225,29 +225,42 @@ def few() -> tuple[str, str]:
     areas = {(row["set"], row["method"]): row for row in few_labels.areas(found)}
     sets, methods = (list(dict.fromkeys(key[index] for key in areas)) for index in (0, 1))
     lines = [[name, *(bounded(heights.get((one, name, few_labels.QUICK))) for one in sets)] for name in methods]
-    pairs = few_labels.paired(found)
-    found_at = {(row["set"], row["against"]): row for row in pairs}
-    others = list(dict.fromkeys(row["against"] for row in pairs))
-    differences = [[name, *(bounded(found_at.get((one, name)), "+") for one in (None, *sets))] for name in others]
+    curves = few_labels.curves(found)
+    at_quick = [one for one in found if one.data["shots"] == few_labels.QUICK]
+    of_more = [one for one in found if len(curves[str(one.data["name"]), one.method, one.seed]) > 1]
     grown = [[*key, *(bounded(heights.get((*key, shots))) for shots in few_labels.SHOTS)] for key in areas]
-    curves = [
-        [*line, bounded(areas[line[0], line[1]])] for line in grown if line.count("-") < len(few_labels.SHOTS) - 1
-    ]
+    whole = [[*line, bounded(areas[line[0], line[1]])] for line in grown if line.count("-") < len(few_labels.SHOTS) - 1]
     text = f"""## Few labels
 
 {few_labels.QUICK} labels a class, in points (Matthews correlation for CoLA, accuracy elsewhere), mean over splits with its 95 % interval.
 
 {table(["method", *sets], lines)}
 
-`vnait` less each other one on the same splits, in the area under the learning curve over log2 of the numbers of labels that both have run
-(of one number, the score there); the first column is the mean over the sets.
+`vnait` less each other one on the same splits, with {few_labels.QUICK} labels a class; the first column is the mean over the sets that
+both have.
 
-{table(["method", "pooled", *sets], differences)}
+{differences(at_quick, sets)}
+
+The same in the area under the learning curve over log2 of the numbers of labels that both have run, where they are more than one.
+
+{differences(of_more, sets)}
 
 Learning curves, of what has run more than {few_labels.QUICK} labels a class (- where a class has fewer rows), and the area under them.
 
-{table(["set", "method", *few_labels.SHOTS, "area"], curves)}"""
+{table(["set", "method", *few_labels.SHOTS, "area"], whole)}"""
     return claim, text
+
+
+def differences(found: Sequence[Record], sets: Sequence[str]) -> str:
+    """`vnait` less each other method: pooled, and by set."""
+    pairs = few_labels.paired(found)
+    cells = {(row["set"], row["against"]): row for row in pairs}
+    shown = [name for name in sets if any(row["set"] == name for row in pairs)]
+    lines = [
+        [other, *(bounded(cells.get((name, other)), "+") for name in (None, *shown))]
+        for other in dict.fromkeys(row["against"] for row in pairs)
+    ]
+    return table(["method", "pooled", *shown], lines)
 
 
 def fine_tuned() -> tuple[str, str]:
@@ -522,6 +535,12 @@ def bounded(row: dict[str, Any] | None, sign: str = "") -> str:
 def claimed(claim: str, verdict: tuple[str, str], command: str) -> str:
     word, said = verdict
     return f"| {claim} | {word} | {said} | `{command}` |"
+
+
+def methods_of(rows: Sequence[dict[str, Any]]) -> str:
+    """The methods that were run, as a command takes them."""
+    names = {row["method"] for row in rows}
+    return ",".join(name for name in METHODS if name in names)
 
 
 def table(head: Sequence[str], lines: Rows) -> str:

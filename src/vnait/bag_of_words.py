@@ -69,8 +69,8 @@ class BagRegression(ClassifierMixin, BaseEstimator):
     """Logistic regression of bags X (texts, V) on their words and on the mean of their vectors, table (V, D).
 
     Features: sqrt(.03) (X table, standardized) and sqrt(3) X / the root mean square length of X's rows. Averaged vectors know what a new
-    word resembles, words know what a frequent one means here; each alone is behind where the other one is better, vectors by up to 4
-    points, words by up to 18. The answer is linear in X: decision = X `logits_` (V, C) + `bias_` (C,).
+    word resembles, words know what a frequent one means here; each alone is behind where the other one is better
+    (`studies/LOG.md`). The answer is linear in X: decision = X `logits_` (V, C) + `bias_` (C,).
     """
 
     def __init__(self, table: NDArray[Any]) -> None:

@@ -2,7 +2,7 @@
 
 As in Deletang et al. (arXiv 2207.02098) and Ruoss et al. (arXiv 2305.16843), an encoder reads a text and a blank for every answer, and
 answers at the blanks. A score is the share of right answers, over all texts; the papers' mean over all lengths from 41 to 500 is taken
-at six, evenly spread.
+at six, from 60 to 500.
 """
 
 from __future__ import annotations

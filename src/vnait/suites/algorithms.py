@@ -250,7 +250,7 @@ def odds_first(count: int, length: int, random: Generator) -> Texts:
     ends=True,
 )
 def binary_addition(count: int, length: int, random: Generator) -> Texts:
-    """001 + 01101 -> 01011 END 000 (4 + 22 = 26). Below 3 symbols there is one number, and the sum is itself."""
+    """001 + 01101 -> 01011 END 0000 (4 + 22 = 26). Below 3 symbols there is one number, and the sum is itself."""
     if length < 3:
         text = symbols(2, count, length, random)
         return text, _closed([_bits(_number(row)) for row in text.tolist()], length + 1)

@@ -98,7 +98,7 @@ def offset3(count: int, length: int, random: Generator) -> Texts:
 
 @task("local", "does A stand right before B, anywhere?")
 def bigram(count: int, length: int, random: Generator) -> Texts:
-    """Two As and two Bs: as A B and A, B apart, or as B A and A, B apart. Each in a slot of two places, and so never at others' sides."""
+    """Two As and two Bs: as A B and A, B apart, or as B A and A, B apart. Each in a slot of two places, so that no other A is right before a B."""
     ids, yes, shift = words(count, length, random), coin(count, random), coin(count, random)
     slots = torch.rand(count, (length - 1) // 2, generator=random).argsort(-1)[:, :3]
     pair, one, other = (2 * slots + shift[:, None]).unbind(-1)
@@ -145,7 +145,7 @@ def first_after(count: int, length: int, random: Generator) -> Texts:
 
 @task("mixed", "M's half, and the class of its left neighbour", classes=4)
 def half_and_left(count: int, length: int, random: Generator) -> Texts:
-    """M stands once, not first, nor in the very middle of an odd length."""
+    """M stands once, not first in either half, nor in the very middle of an odd length."""
     ids, first = words(count, length, random), coin(count, random)
     place = below(length // 2 - 1, count, random)
     place = torch.where(first == 1, 1 + place, length - 1 - place)
