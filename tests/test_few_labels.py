@@ -147,9 +147,11 @@ def test_few_splits_and_nothing_to_compare_with_are_undecided():
 
 def test_what_was_not_run_leaves_it_open_unless_a_set_refutes_it_alone():
     word, said = verdict(made_up(claim()), shots=(8, 16))
-    assert word == "undecided" and said.endswith("not run yet: mr, cola, ag_news, bbc_news, tnews, eprstmt, splice")
+    assert word == "undecided" and said.endswith(
+        "not run yet: " + ", ".join(f"{name} with 8, 16 labels" for name in SETS if name not in ("trec", "subj"))
+    )
     word, said = verdict(made_up(claim()), sets=("trec", "subj"))
-    assert word == "undecided" and said.endswith("not run yet: 32 labels, 64 labels, 128 labels")
+    assert word == "undecided" and said.endswith("not run yet: trec with 32, 64 labels, subj with 32, 64, 128 labels")
     assert verdict(made_up(claim(none_trec=0.9)))[0] == "undecided"  # ahead in the pool, which is not whole
     assert verdict(made_up(claim(**{"average-logreg_subj": 0.72})))[0] == "refuted"
 
@@ -160,6 +162,28 @@ def test_a_rival_that_lacks_a_set_or_a_number_of_labels_leaves_it_open():
     for lacking in (lambda data: data["name"] == "trec", lambda data: data["shots"] == 8):
         word, said = judged([*found, *(record for record in rival if lacking(record.data))])
         assert word == "undecided" and "not run yet: rope on" in said
+
+
+def test_a_claim_about_rivals_and_baselines_asks_for_both():
+    found = made_up(claim())
+    word, said = judged([record for record in found if record.method != "none"])
+    assert word == "undecided" and "not run yet: any other method" in said
+    word, said = judged([record for record in found if record.method != "tfidf-logreg"])
+    assert word == "undecided" and "not run yet: tfidf-logreg" in said
+
+
+def test_a_rival_on_other_draws_of_rows_leaves_it_open():
+    found = made_up(claim())
+    others = [replace(record, seed=record.seed + 20) if record.method == "none" else record for record in found]
+    word, said = judged(others)
+    assert word == "undecided" and "none on subj, trec" in said
+    found += [replace(record, method="rope") for record in found if record.method == "none"]
+    moved = [
+        replace(record, seed=record.seed + 20) if (record.method, record.data["name"]) == ("rope", "trec") else record
+        for record in found
+    ]
+    word, said = judged(moved)
+    assert word == "undecided" and "rope on trec" in said
 
 
 # Runs
@@ -204,7 +228,7 @@ def test_no_loss_asks_for_every_set_and_number_of_labels():
     found = made_up({("trec", "vnait"): around(0.7, 0.0, seed=1), ("trec", "vnait-paper"): around(0.6, 0.0, seed=1)})
     assert no_loss(found, sets=("trec",), shots=(8, 16))[0] == "confirmed"
     word, said = no_loss(found, sets=("trec", "subj"), shots=(8, 16, 32))
-    assert word == "undecided" and said.endswith("not run yet: subj, 32 labels")
+    assert word == "undecided" and said.endswith("not run yet: trec with 32 labels, subj with 8, 16, 32 labels")
 
 
 def test_it_runs_resumes_and_names_no_folder(data, caplog):

@@ -323,6 +323,14 @@ def test_seconds_since_1970_keep_their_phase(seconds: float, period: float) -> N
     assert at == pytest.approx(TURN * float(share), rel=1e-14, abs=1e-15)
 
 
+@pytest.mark.parametrize("coordinates", [Phase(periods=[60.0]), Index()])
+def test_whole_seconds_since_1970_are_told_apart(coordinates: nn.Module) -> None:
+    seconds = torch.tensor([[[1_700_000_000], [1_700_000_001], [1_700_000_030], [1_700_000_059]]])
+    at = coordinates(torch.zeros(1, 4, 0), everything(4), seconds)
+    assert torch.equal(at, coordinates(torch.zeros(1, 4, 0), everything(4), seconds.double()))
+    assert len(at.unique()) == 4
+
+
 @settings(max_examples=80)
 @given(time=st.floats(-1e6, 1e6, width=32), period=st.floats(0.01, 1e4))
 @example(time=-1e-30, period=5.0)

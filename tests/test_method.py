@@ -252,3 +252,22 @@ def test_relative_is_what_the_encoding_says() -> None:
     assert not build("rope-ntk", dim=16, num_heads=2).relative
     assert not build("sinusoidal", dim=8).relative
     assert Method(coordinates=Index(), encoding=Silent()).relative
+
+
+# --- A part of one's own that is wrong -----------------------------------------------------------------------------------------------
+
+
+def test_a_part_that_does_not_say_what_it_must_is_named() -> None:
+    class Own(nn.Module):
+        causal = True
+
+    with unchecked(), pytest.raises(TypeError, match="the coordinates Own must say per_sentence, True or False"):
+        Method(coordinates=Own(), encoding=Sinusoid(dim=4))
+    with unchecked(), pytest.raises(TypeError, match="the inputs Identity must say causal"):
+        Method(coordinates=Index(), encoding=Sinusoid(dim=4), inputs=nn.Identity())
+    method = Method(coordinates=Index(), encoding=nn.Identity())
+    with (
+        unchecked(),
+        pytest.raises(TypeError, match="the encoding Identity gave a Tensor; an encoding gives an Injection"),
+    ):
+        method(words(1, 3, 4), torch.ones(1, 3, dtype=torch.bool))

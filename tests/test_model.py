@@ -21,8 +21,11 @@ from transformers import (
     TrainingArguments,
 )
 
+from vnait.coordinates import Index
 from vnait.errors import InputError
-from vnait.methods import parameters
+from vnait.injection import Injection
+from vnait.method import Method
+from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import (
     VnaitConfig,
     VnaitForMaskedLM,
@@ -417,9 +420,59 @@ def test_a_folder_of_another_format(tmp_path: Path) -> None:
 
 def test_settings_that_make_no_model(tmp_path: Path) -> None:
     saved(tmp_path)
-    edit(tmp_path, method="vanit")
-    with pytest.raises(InputError, match="is damaged: method 'vanit' is not known"):
+    edit(tmp_path, hidden_size=-8)
+    with pytest.raises(InputError, match="is damaged: "):
         load_classifier(tmp_path)
+
+
+def test_a_method_that_is_not_registered_is_no_damage(tmp_path: Path) -> None:
+    saved(tmp_path)
+    edit(tmp_path, method="mine")
+    with pytest.raises(
+        InputError, match=r"trained with the method 'mine', which is not known here; register it in vnait\.METHODS"
+    ):
+        load_classifier(tmp_path)
+
+
+class Constants(nn.Module):
+    """A part with everything that no file holds: a buffer that isn't saved, a plain tensor, and a weight that is frozen."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("rate", 0.3 ** torch.arange(dim), persistent=False)
+        self.phase = torch.arange(dim) / dim
+        self.gain = nn.Parameter(torch.full((dim,), 0.5), requires_grad=False)
+
+    def forward(self, at: Tensor) -> Injection:
+        return Injection(added=self.gain * torch.sin(at[..., :1] * self.rate + self.phase))
+
+
+def test_what_no_file_holds_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Constants(size.dim)), formula="sin", source="a test"
+    )
+    monkeypatch.setitem(METHODS, "constants", recipe)
+    model = VnaitForSequenceClassification(config(method="constants")).eval()
+    with torch.no_grad():
+        model.model.method.encoding.gain.fill_(0.25)
+    model.save_pretrained(tmp_path)
+    state = torch.get_rng_state()
+    loaded = VnaitForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert torch.equal(torch.get_rng_state(), state)
+    ids = torch.tensor([[3, 4, 5]])
+    assert torch.equal(loaded(ids).logits, model(ids).logits)
+    assert not loaded.model.method.encoding.gain.requires_grad
+
+
+@pytest.mark.parametrize("method", ["vnait", "vnait-causal"])
+def test_an_export_holds_for_texts_of_every_length(method: str) -> None:
+    model = VnaitForSequenceClassification(config(method=method)).eval()
+    ids = torch.randint(1, 9, (3, 9))
+    sizes = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+    told = torch.export.export(model, (ids, torch.ones_like(ids)), dynamic_shapes=(sizes, sizes), strict=False).module()
+    for length in (2, 16, 17, 40):
+        ids = torch.randint(1, 9, (2, length))
+        torch.testing.assert_close(told(ids, torch.ones_like(ids)).logits, model(ids).logits)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.99])

@@ -73,6 +73,12 @@ def test_the_verdict_is_of_the_records() -> None:
     assert swapped == Verdict("undecided", "the control did not fail: low")
 
 
+@pytest.mark.parametrize("broken", [float("nan"), [1.0, float("nan")]])
+def test_what_is_not_a_number_decides_nothing(broken: object) -> None:
+    cells = {("with", 0): {"score": 1.0}, ("without", 0): {"score": 0.0, "other": broken}}
+    assert STUDY.verdict(STUDY.claims[0], study.Findings(cells)) == Verdict("undecided", "not a number: without")
+
+
 def test_what_did_not_run_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VNAIT_DATA", "/nowhere")
     without = Findings({("with", 0): {"score": 1.0}})

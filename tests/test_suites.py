@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Generator
+from torch import Generator, Tensor, nn
 
 from vnait import record as records
+from vnait.coordinates import Index
 from vnait.errors import InputError
+from vnait.injection import Injection
 from vnait.method import Method
-from vnait.methods import METHODS, Size
+from vnait.methods import METHODS, Recipe, Size
 from vnait.record import Record
 from vnait.suites import LENGTHS, TASKS, Setting, run_suite, summary, verdict
-from vnait.suites.length import fit
+from vnait.suites.length import fit, new_model, score
 from vnait.suites.tasks import VOCABULARY, A, B, M, task
 
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -107,6 +109,72 @@ def test_a_suite_resumes_and_a_task_comes_from_outside(tmp_path: Path, monkeypat
     assert not {record.key for record in again} & {record.key for record in first}
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_name_that_means_another_method_is_run_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    """In processes that know the library's own, and have run it."""
+    options = {"methods": ["rope", "none"], "tasks": ["half"], "seeds": [0], "setting": TINY, "jobs": jobs}
+    assert [record.parameters for record in run_suite(path=tmp_path / "one.jsonl", **options)] == [0, 0]
+    table = Recipe(make=METHODS["learned"].make, formula="a table, by the name of rope", source="")
+    monkeypatch.setitem(METHODS, "rope", table)
+    assert [record.parameters for record in run_suite(path=tmp_path / "two.jsonl", **options)] == [500 * 8, 0]
+
+
+class Unreset(nn.Module):
+    """A part with a weight of its own that cannot start again."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(dim))
+
+    def forward(self, at: Tensor) -> Injection:
+        return Injection(added=at[..., :1] * self.weight)
+
+
+def test_a_part_that_cannot_start_again_hangs_on_the_seed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Unreset(size.dim)), formula="w R_i", source="a test"
+    )
+    monkeypatch.setitem(METHODS, "unreset", recipe)
+    one, other, third = (
+        new_model("unreset", TASKS["half"], seed, TINY).model.method.encoding.weight for seed in (0, 0, 1)
+    )
+    assert torch.equal(one, other) and not torch.equal(one, third)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda *given: (TASKS["half"].make(*given)[0] + 9, TASKS["half"].make(*given)[1]),
+            "a word from .* take 0 to 19",
+        ),
+        (
+            lambda *given: (TASKS["half"].make(*given)[0], TASKS["half"].make(*given)[1] + 1),
+            "a class from 1 to 2; take 0 to 1",
+        ),
+    ],
+)
+def test_texts_that_fit_no_model_are_an_error_in_words(make: Callable[..., object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fit("none", replace(TASKS["half"], make=make), [0], TINY)
+
+
+def test_a_word_of_number_0_is_a_word_in_training_and_in_the_test() -> None:
+    """It is padding's number; a mask says that it is none."""
+    zeros = replace(
+        TASKS["half"], make=lambda *given: (TASKS["half"].make(*given)[0] * 0, TASKS["half"].make(*given)[1])
+    )
+    (model,) = fit("none", zeros, [0], TINY)
+    assert 0 < score(model, zeros, 40, 200, Generator().manual_seed(0)) < 1
+
+
+def test_a_cell_that_two_processes_wrote_counts_once(tmp_path: Path) -> None:
+    found = run_suite(methods=["none"], tasks=["half"], seeds=[0], setting=TINY, path=tmp_path / "r.jsonl", jobs=1)
+    assert summary([*found, *found])[0]["seeds"] == 1
+
+
 def test_a_task_is_registered_by_name() -> None:
     try:
 
@@ -168,14 +236,15 @@ def scores(method: str, task: str, near: float, far: float, seeds: int = 3) -> d
         ),
         ([scores("m", "half", 0.6, 0.5), scores("n", "half", 1.0, 0.5)], "refuted", "half at 320 (50.0)"),
         (
-            [scores("m", "half", 1.0, 1.0), scores("m", "order", 0.5, 0.5)],
+            [scores("m", "half", 1.0, 1.0), scores("m", "order", 0.5, 0.5), scores("n", "order", 0.5, 0.5)],
             "confirmed",
             "100.0 % on average over 1 tasks",
         ),
+        ([scores("m", "half", 1.0, 1.0), scores("m", "order", 0.5, 0.5)], "refuted", "order at 320 (50.0)"),
     ],
 )
 def test_the_verdict(rows: list[dict], word: str, said: str) -> None:
-    """By invented rows: what is asked is what some method learned at the training length."""
+    """By invented rows: what is not asked is what others tried too and nobody learned at the training length."""
     found = verdict(rows, "m", tasks=sorted({row["task"] for row in rows}))
     assert found[0] == word
     assert said in found[1]

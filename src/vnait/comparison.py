@@ -22,6 +22,7 @@ from vnait.baselines import BASELINES, fit_baseline
 from vnait.errors import InputError
 from vnait.files import whole_file
 from vnait.lexicon import Lexicon
+from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan, labels_of
 from vnait.predict import Fitted, check_replaceable
 from vnait.record import Record
@@ -206,7 +207,9 @@ def _results(plan: Plan, cells: list[Cell], jobs: int, backend: str) -> Iterator
     words = {seed: plan.lexicon(seed) for seed in sorted({plan.lexicon_seed(cell.seed) for cell in cells})}
     for method in plan.methods:  # one that these vectors' width is not made for stops the whole before anything trains
         next(iter(words.values())).new_model(replace(plan.run, method=method), ["a", "b"], [1])
-    tasks = (delayed(run_cell)(plan, cell, words[plan.lexicon_seed(cell.seed)]) for cell in cells)
+    tasks = (
+        delayed(run_cell)(plan, cell, words[plan.lexicon_seed(cell.seed)], METHODS.get(cell.method)) for cell in cells
+    )
     workers = min(jobs, len(cells))
     results: Iterator[Record] = Parallel(
         n_jobs=workers, backend=_backend(backend, workers), return_as="generator_unordered"
@@ -214,8 +217,13 @@ def _results(plan: Plan, cells: list[Cell], jobs: int, backend: str) -> Iterator
     return results
 
 
-def run_cell(plan: Plan, cell: Cell, words: Lexicon) -> Record:
-    """Train and test one cell on one core, so that the result is the same however many run beside it."""
+def run_cell(plan: Plan, cell: Cell, words: Lexicon, recipe: Recipe | None = None) -> Record:
+    """Train and test one cell on one core, so that the result is the same however many run beside it.
+
+    It may run in another process, which does not know a method of the user's own: hence its recipe.
+    """
+    if recipe is not None:
+        METHODS[cell.method] = recipe
     with one_thread(), _hushed():
         if cell.method not in BASELINES:
             record = _fitted(plan, cell, words).record

@@ -296,10 +296,10 @@ class Nearest(_View):
 
 def _blocks(tokens: Float[Tensor, "B T *any"], size: int) -> Float[Tensor, "B N M *any"]:
     """Every block of `size` tokens with the one before it, zeros before the first and after the last."""
-    length = tokens.shape[1]
-    room = torch.zeros_like(tokens[:, :1])
-    before, after = (room.expand(-1, count, *tokens.shape[2:]) for count in (size, -length % size))
-    blocks = torch.cat([before, tokens, after], 1).unflatten(1, (-1, size))
+    # A traced model would hold for texts of one block alone, since sizes of 1 become constants: there it has a block of zeros more.
+    count = (tokens.shape[1] + size - 1) // size + torch.compiler.is_compiling()
+    room = (0, 0) * (tokens.ndim - 2) + (size, count * size - tokens.shape[1])
+    blocks = F.pad(tokens, room).unflatten(1, (count + 1, size))
     return torch.cat([blocks[:, :-1], blocks[:, 1:]], 2)
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
 from vnait.coordinates import Ends, Jitter, SoftBounds, Span, check_mask, located
@@ -55,6 +55,7 @@ class Method(nn.Module):
         self.scale = scale
         for name, part in self.named_children():
             _refuse_second(name, part)
+            _check_says(name, part)
 
     @property
     def causal(self) -> bool:
@@ -68,7 +69,7 @@ class Method(nn.Module):
         return bool(getattr(self.encoding, "relative", False))
 
     def forward(
-        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Float[Tensor, "B T P"] | None = None
+        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Num[Tensor, "B T P"] | None = None
     ) -> Told:
         vectors = vectors.masked_fill(~mask[..., None], 0)  # no window reads padding, whatever is there
         at, injection = self.tell(vectors, mask, places)
@@ -78,16 +79,25 @@ class Method(nn.Module):
         return Told(self.inputs(vectors, added), injection, at)
 
     def tell(
-        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Float[Tensor, "B T P"] | None = None
+        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], places: Num[Tensor, "B T P"] | None = None
     ) -> tuple[Tensor, Injection]:
         """Coordinates and injection; once a distinct mask where they depend on nothing else, not once a sentence."""
         if self.coordinates.per_sentence or places is not None or torch.compiler.is_compiling():
             at = located(self.coordinates, vectors, mask, places)
-            return at, self.encoding(at)
+            return at, self._injection(at)
         check_mask(mask)  # here, where a row is still the batch's row
         masks, row = mask.unique(dim=0, return_inverse=True)
         at = self.coordinates(vectors.new_empty(*masks.shape, 0), masks)  # only the dtype counts: no word is read
-        return at[row], self.encoding(at).rows(row)
+        return at[row], self._injection(at).rows(row)
+
+    def _injection(self, at: Float[Tensor, "B T C"]) -> Injection:
+        injection = self.encoding(at)
+        if not isinstance(injection, Injection):
+            raise TypeError(
+                f"the encoding {type(self.encoding).__name__} gave a {type(injection).__name__}; an encoding gives an Injection, for one "
+                "Injection(added=...)."
+            )
+        return injection
 
     def penalty(
         self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], *, smooth: float, bound: float
@@ -106,6 +116,14 @@ class Method(nn.Module):
         if bound:
             _say_no_boundary()
         return loss
+
+
+def _check_says(name: str, part: nn.Module) -> None:
+    says = {"coordinates": ("causal", "per_sentence"), "inputs": ("causal",), "scale": ("causal",)}.get(name, ())
+    if left := [word for word in says if not hasattr(part, word)]:
+        raise TypeError(
+            f"the {name} {type(part).__name__} must say {' and '.join(left)}, True or False; set it in the class."
+        )
 
 
 def _refuse_second(name: str, part: nn.Module) -> None:

@@ -93,6 +93,11 @@ class Findings:
         """The arms that ran, in their order."""
         return list(dict.fromkeys(name for name, _ in self.cells))
 
+    def not_numbers(self) -> list[str]:
+        """Arms with NaN in a figure."""
+        found = (arm for (arm, _), metrics in self.cells.items() if any(map(_has_nan, metrics.values())))
+        return list(dict.fromkeys(found))
+
     def values(self, arm: str, metric: str) -> list[Any]:
         """A value a seed, in the seeds' order; numbers, or lists of them."""
         return list(self._by_seed(arm, metric).values())
@@ -132,6 +137,10 @@ class Findings:
         own = {seed: metrics for (name, seed), metrics in self.cells.items() if name == arm}
         kept = {cell: metrics for cell, metrics in self.cells.items() if cell[0] != other}
         return Findings({**kept, **{(other, seed): metrics for seed, metrics in own.items()}})
+
+
+def _has_nan(value: Any) -> bool:
+    return any(map(_has_nan, value)) if isinstance(value, list | tuple | np.ndarray) else bool(value != value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +216,11 @@ class Study:
     needs: Mapping[str, str] = field(default_factory=dict)
 
     def verdict(self, claim: Claim, findings: Findings) -> Verdict:
-        """The claim's verdict, from the records alone: undecided where an arm did not run, or a control did not fail."""
+        """The claim's verdict, from the records alone: undecided where an arm did not run or gave NaN, or a control did not fail."""
+        if (
+            broken := findings.not_numbers()
+        ):  # which compares as neither more nor less, so that a judge may pass over it
+            return Verdict("undecided", f"not a number: {', '.join(broken)}")
         try:
             for arm in claim.needs:
                 if arm not in findings:

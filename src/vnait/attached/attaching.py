@@ -113,7 +113,7 @@ def attach(
     sites = find(model)
     check_unmarked(*(site.owner.config for site in sites))
     check_sides(sites, decoder, cross, name)
-    methods = [method] if len(sites) == 1 else [method, _of_decoder(method, decoder)]
+    methods = [method] if len(sites) == 1 else [method, _of_decoder(method, decoder, sites[0])]
     sides = [
         (site, own, _planned(site, own, options, warm_start, cross if len(sites) == 2 and site.causal else None, name))
         for site, own in zip(sites, methods, strict=True)
@@ -162,10 +162,10 @@ def attached_owners(model: nn.Module) -> dict[str, PreTrainedModel]:
     return dict(sorted(found.items(), key=lambda item: item[1].vnait.causal))
 
 
-def _of_decoder(method: str | Method, decoder: str | Method | None) -> str | Method:
+def _of_decoder(method: str | Method, decoder: str | Method | None, site: Site) -> str | Method:
     if decoder is not None:
         return decoder
-    causal = isinstance(method, str) and build(method, dim=8, num_heads=2, max_length=8).causal
+    causal = isinstance(method, str) and build(method, dim=site.dim, num_heads=site.heads, max_length=8).causal
     return method if causal else "vnait-causal"
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
 Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]
 Line = Float[Tensor, "B T"]
 At = Float[Tensor, "B T C"]
-Places = Float[Tensor, "B T P"] | None
+Places = Num[Tensor, "B T P"] | None
 
 
 def rank(mask: Mask) -> Tensor:
@@ -83,9 +83,11 @@ def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, places: Places
     return coordinates(vectors, mask, places)
 
 
-def known(places: At, mask: Mask) -> At:
-    """Known places, in float32 at least, with padding set to the nearest real token's."""
+def known(places: Num[Tensor, "B T P"], mask: Mask) -> At:
+    """Known places, in float32 at least, with padding set to the nearest real token's. Whole numbers are kept to the last one: float32
+    would count timestamps of seconds in steps of two minutes."""
     if not torch.compiler.is_compiling() and not bool(torch.isfinite(places[mask]).all()):
         raise ValueError("the places of the tokens have NaN or infinity; give a finite number for each real token.")
-    lines = places.to(torch.promote_types(places.dtype, torch.float32)).unbind(-1)
+    wide = torch.promote_types(places.dtype, torch.float32) if places.is_floating_point() else torch.float64
+    lines = places.to(wide).unbind(-1)
     return torch.stack([nearest_real(line, mask) for line in lines], -1)

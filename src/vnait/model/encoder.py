@@ -6,7 +6,7 @@ import zlib
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
@@ -14,13 +14,14 @@ from transformers.utils import can_return_tuple
 
 from vnait.backbone import Encoder
 from vnait.errors import InputError
+from vnait.method import Method
 from vnait.methods import build
 from vnait.model.configuration import VnaitConfig
 from vnait.randomness import apart
 
 Ids = Int[Tensor, "B T"] | None
 Embeds = Float[Tensor, "B T D"] | None
-Places = Float[Tensor, "B T P"] | None
+Places = Num[Tensor, "B T P"] | None
 AnyMask = Int[Tensor, "B T"] | Bool[Tensor, "B T"] | Float[Tensor, "B T"] | None
 
 
@@ -34,10 +35,13 @@ class VnaitPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, **settings: Any) -> Any:
-        """As in transformers, which makes every loaded weight trainable; frozen vectors stay frozen."""
+        """As in transformers, which makes every loaded weight trainable and leaves what no file holds as it finds the memory; frozen
+        vectors stay frozen, and a method's constants are made again."""
         loaded = super().from_pretrained(*args, **settings)
         model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
+        with apart():
+            _take_constants(model.base_model.method, _method(model.config))
         return loaded
 
     @torch.no_grad()
@@ -63,15 +67,7 @@ class VnaitModel(VnaitPreTrainedModel):
         self.vectors.requires_grad_(config.tune_vectors)
         same = config.vector_size == config.hidden_size
         self.project = nn.Identity() if same else nn.Linear(config.vector_size, config.hidden_size, bias=False)
-        self.method = build(
-            config.method,
-            dim=config.hidden_size,
-            num_heads=config.num_attention_heads,
-            max_length=config.max_length,
-            mean_length=config.mean_length,
-            shape=config.shape,
-            periods=config.periods,
-        )
+        self.method = _method(config)
         self.encoder = Encoder(
             dim=config.hidden_size,
             num_heads=config.num_attention_heads,
@@ -176,6 +172,31 @@ def seed_weights(model: nn.Module, seed: int) -> None:
         for name, module in reversed(list(model.named_modules())):  # of tied weights, the first owner has the last word
             torch.manual_seed(zlib.crc32(f"{seed}/{name}".encode()))
             _reset(module)
+
+
+def _method(config: VnaitConfig) -> Method:
+    return build(
+        config.method,
+        dim=config.hidden_size,
+        num_heads=config.num_attention_heads,
+        max_length=config.max_length,
+        mean_length=config.mean_length,
+        shape=config.shape,
+        periods=config.periods,
+    )
+
+
+def _take_constants(loaded: nn.Module, new: nn.Module) -> None:
+    """What `new` has and no file holds: buffers that aren't saved, tensors that are plain attributes, and which weights stay frozen."""
+    for own, other in zip(loaded.modules(), new.modules(), strict=True):
+        for name in other._non_persistent_buffers_set:
+            if (buffer := getattr(other, name)) is not None:
+                setattr(own, name, buffer.to(getattr(own, name).device))
+        for name, value in vars(other).items():
+            if isinstance(value, Tensor):
+                setattr(own, name, value)
+        for name, parameter in other.named_parameters(recurse=False):
+            getattr(own, name).requires_grad_(parameter.requires_grad)
 
 
 def _reset(module: nn.Module) -> None:

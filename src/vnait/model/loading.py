@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait.errors import InputError, first_line
+from vnait.methods import METHODS
 from vnait.model.heads import VnaitForSequenceClassification
 
 
@@ -16,6 +17,11 @@ def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
     settings = _settings(folder)
     if settings.get("model_type") != "vnait" or settings.get("architectures") != ["VnaitForSequenceClassification"]:
         raise InputError(f"{folder} holds no vnait classifier (its config.json says {settings.get('architectures')}).")
+    if settings.get("method", "vnait") not in METHODS:
+        raise InputError(
+            f"{folder} was trained with the method {settings['method']!r}, which is not known here; register it in vnait.METHODS as it "
+            "was then, and load the folder again."
+        )
     try:
         model, info = VnaitForSequenceClassification.from_pretrained(
             folder, output_loading_info=True, local_files_only=True

@@ -19,7 +19,7 @@ def sections(studies: Sequence[Study], records: Sequence[Record], figures: Path)
     """Every claim's verdict first, then each study's figure and means, last how it was made."""
     picked = {one.name: chosen(one, records) for one in studies}
     found = {name: own for name, (_, own) in picked.items()}
-    yield verdicts(studies, found)
+    yield verdicts(studies, found, [one.name for one in studies if _stopped(*picked[one.name])])
     for one in studies:
         yield summary(one, found[one.name], figures / f"{one.name}.png")
     quick = all(picked[one.name][0] != one.full for one in studies)
@@ -35,12 +35,17 @@ def chosen(one: Study, records: Sequence[Record]) -> tuple[Budget, list[Record]]
         keys = {study.key(one, arm, seed, budget) for arm in one.arms for seed in range(budget.seeds)}
         found[budget] = list({record.key: record for record in records if record.key in keys}.values())
         arms = {record.method for record in found[budget]}
-        if arms and len(found[budget]) == len(arms) * budget.seeds:
+        if arms and not _stopped(budget, found[budget]):
             return budget, found[budget]
     return max(found.items(), key=lambda item: len(item[1]))
 
 
-def verdicts(studies: Sequence[Study], found: dict[str, list[Record]]) -> Section:
+def _stopped(budget: Budget, found: Sequence[Record]) -> bool:
+    """Whether seeds of an arm are missing."""
+    return len(found) < len({record.method for record in found}) * budget.seeds
+
+
+def verdicts(studies: Sequence[Study], found: dict[str, list[Record]], stopped: Sequence[str]) -> Section:
     """A row a claim, its word first."""
     rows = study.rows(studies, {name: Findings.of(own) for name, own in found.items()})
     words = Counter(row["verdict"] for row in rows)
@@ -51,7 +56,12 @@ def verdicts(studies: Sequence[Study], found: dict[str, list[Record]]) -> Sectio
         rows=[[row[name] for name in ("verdict", "claim", "found", "condition", "study", "source")] for row in rows],
     )
     sentence = f"{len(rows)} claim{'s' * (len(rows) > 1)}: {counted}. Each rule was written before the study ran."
-    return Section(heading="Verdicts", sentences=[sentence], table=table)
+    unfinished = (
+        [f"Stopped before all of its seeds had run, so that these verdicts may change: {', '.join(stopped)}."]
+        if stopped
+        else []
+    )
+    return Section(heading="Verdicts", sentences=[sentence, *unfinished], table=table)
 
 
 def summary(one: Study, records: Sequence[Record], figure: Path) -> Section:

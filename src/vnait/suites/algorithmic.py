@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Int
 from torch import Generator, Tensor
 
-from vnait.model import VnaitConfig, VnaitForTokenClassification, seed_weights
+from vnait.model import VnaitConfig, VnaitForTokenClassification
 from vnait.record import Record
 from vnait.statistics import UNIT, interval
 from vnait.suites.algorithms import ALGORITHMS, Algorithm, Texts
-from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, run_by_all, trained
+from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, run_by_all, seeded, trained
 
 TRAINED = 40
 LENGTHS = (40, 60, 120, 200, 300, 400, 500)
@@ -65,22 +65,19 @@ def fit(method: str, task: Algorithm, seeds: Sequence[int], setting: Setting) ->
 
 def new_model(method: str, task: Algorithm, seed: int, setting: Setting) -> VnaitForTokenClassification:
     """An untrained model; what two methods share starts equal. A method with a table has a row for every place of the longest test."""
-    model = VnaitForTokenClassification(
-        VnaitConfig(
-            method=method,
-            vocab_size=task.symbols + 2,  # padding, which no text here has, and the blank
-            hidden_size=setting.hidden_size,
-            intermediate_size=setting.intermediate_size,
-            num_hidden_layers=setting.num_hidden_layers,
-            num_attention_heads=setting.num_attention_heads,
-            max_length=max(LENGTHS) + task.answers(max(LENGTHS)),
-            mean_length=sum(length + task.answers(length) for length in range(1, TRAINED + 1)) / TRAINED,
-            dropout=0.0,
-            num_labels=task.classes,
-        )
-    ).train()
-    seed_weights(model, seed)
-    return model
+    config = VnaitConfig(
+        method=method,
+        vocab_size=task.symbols + 2,  # padding, which no text here has, and the blank
+        hidden_size=setting.hidden_size,
+        intermediate_size=setting.intermediate_size,
+        num_hidden_layers=setting.num_hidden_layers,
+        num_attention_heads=setting.num_attention_heads,
+        max_length=max(LENGTHS) + task.answers(max(LENGTHS)),
+        mean_length=sum(length + task.answers(length) for length in range(1, TRAINED + 1)) / TRAINED,
+        dropout=0.0,
+        num_labels=task.classes,
+    )
+    return seeded(lambda: VnaitForTokenClassification(config), seed)
 
 
 def asked(task: Algorithm, texts: Texts) -> tuple[Int[Tensor, "N TA"], Int[Tensor, "N TA"]]:

@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from vnait import record as records
 from vnait.errors import InputError
 from vnait.methods import METHODS, Recipe, parameters
+from vnait.model import seed_weights
 from vnait.randomness import apart
 from vnait.record import Record
 from vnait.suites.together import train_together
@@ -101,9 +102,9 @@ class Suite:
     def cell(self, method: str, recipe: Recipe, task: str, seeds: Sequence[int], setting: Budget) -> list[Record]:
         """Train one method on one task with several seeds at once, and test each; on one core.
 
-        It may run in another process, which knows only what the library itself registers: hence the recipe.
+        It may run in another process, which knows what the library itself registers, or what an earlier cell brought: hence the recipe.
         """
-        METHODS.setdefault(method, recipe)
+        METHODS[method] = recipe
         about = self.tasks[task]
         with one_thread(), apart():
             started = time.perf_counter()
@@ -122,6 +123,15 @@ class Suite:
                 )
                 for model, seed in zip(models, seeds, strict=True)
             ]
+
+
+def seeded(make: Callable[[], Model], seed: int) -> Model:
+    """A new model whose weights hang on the seed and their names alone: what two methods share starts equal."""
+    with apart():
+        torch.manual_seed(seed)  # for parts of one's own that can't start again
+        model = make().train()
+    seed_weights(model, seed)
+    return model
 
 
 def trained(
@@ -180,9 +190,9 @@ def _padded(parts: Sequence[Tensor], fill: int) -> Tensor:
 
 
 def by_method_and_task(found: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-    """The records of each cell of a table, one a seed."""
+    """The records of each cell of a table, one a seed, though two processes may have written it twice."""
     groups: dict[tuple[str, str], list[Record]] = {}
-    for record in found:
+    for record in {record.key: record for record in found}.values():
         groups.setdefault((record.method, str(record.data["name"])), []).append(record)
     return groups
 

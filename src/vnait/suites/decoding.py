@@ -17,14 +17,15 @@ from scipy.stats import rankdata
 from torch import Generator, Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from vnait.model import VnaitConfig, VnaitForCausalLM, seed_weights
+from vnait.errors import InputError
+from vnait.model import VnaitConfig, VnaitForCausalLM
 from vnait.record import Record
 from vnait.statistics import UNIT, interval
-from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, run_by_all, trained
+from vnait.suites.cells import SEEDS, UNASKED, Budget, Suite, by_method_and_task, run_by_all, seeded, trained
 from vnait.suites.questions import QUESTIONS, Question
 
 NEAR, FAR = 50, (60, 70, 80, 90, 100)  # lengths, in % of a task's longest; trained up to the first
-MOST = 256  # tokens of a question with its answer and both ends, in any task
+MOST = 256  # tokens of a question with its answer and both ends, in any task here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,21 +71,23 @@ def fit(method: str, task: Question, seeds: Sequence[int], setting: Setting) -> 
 
 def new_model(method: str, task: Question, seed: int, setting: Setting) -> VnaitForCausalLM:
     """An untrained decoder; what two methods share starts equal. A method with a table has a row for every place there may be."""
-    model = VnaitForCausalLM(
-        VnaitConfig(
-            method=method,
-            vocab_size=len(task.tokens) + 3,  # padding, the end of a question, and of an answer
-            hidden_size=setting.hidden_size,
-            intermediate_size=setting.intermediate_size,
-            num_hidden_layers=setting.num_hidden_layers,
-            num_attention_heads=setting.num_attention_heads,
-            max_length=MOST,
-            mean_length=mean_length(task),
-            dropout=0.0,
-        )
-    ).train()
-    seed_weights(model, seed)
-    return model
+    config = VnaitConfig(
+        method=method,
+        vocab_size=len(task.tokens) + 3,  # padding, the end of a question, and of an answer
+        hidden_size=setting.hidden_size,
+        intermediate_size=setting.intermediate_size,
+        num_hidden_layers=setting.num_hidden_layers,
+        num_attention_heads=setting.num_attention_heads,
+        max_length=max(MOST, _longest_text(task)),
+        mean_length=mean_length(task),
+        dropout=0.0,
+    )
+    return seeded(lambda: VnaitForCausalLM(config), seed)
+
+
+def _longest_text(task: Question) -> int:
+    """In tokens, of 20 of its longest."""
+    return max(len(one) + len(two) + 2 for one, two in task.make(20, task.longest, Generator().manual_seed(0)))
 
 
 def mean_length(task: Question) -> float:
@@ -98,7 +101,7 @@ def mean_length(task: Question) -> float:
 
 def asked(task: Question, count: int, length: int, random: Generator) -> tuple[Int[Tensor, "N T"], Int[Tensor, "N T"]]:
     """ids: a question, its end, the answer, its end, then padding; labels: the answer and its end, `UNASKED` elsewhere."""
-    number = {token: i for i, token in enumerate(task.tokens, start=1)}
+    number = _Numbers({token: i for i, token in enumerate(task.tokens, start=1)})
     middle, end = len(number) + 1, len(number) + 2
     ids, labels = [], []
     for question, answer in task.make(count, length, random):
@@ -106,6 +109,13 @@ def asked(task: Question, count: int, length: int, random: Generator) -> tuple[I
         ids.append(torch.tensor(read + written))
         labels.append(torch.tensor([UNASKED] * len(read) + written))
     return pad_sequence(ids, batch_first=True), pad_sequence(labels, batch_first=True, padding_value=UNASKED)
+
+
+class _Numbers(dict[str, int]):
+    def __missing__(self, token: str) -> int:
+        raise InputError(
+            f"a question or its answer has the token {token!r}, which the task's `tokens` lack; add it there."
+        )
 
 
 def scores(model: VnaitForCausalLM, task: Question, setting: Setting, random: Generator) -> dict[str, float]:

@@ -18,6 +18,8 @@ from itertools import product
 import torch
 from torch import Generator
 
+from vnait.errors import InputError
+
 Tokens = list[str]
 Pairs = list[tuple[Tokens, Tokens]]
 Random = plain_random.Random
@@ -39,6 +41,13 @@ class Question:
     counts: str
     shortest: int
     longest: int
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.shortest <= self.longest // 2 and self.longest >= 10):
+            raise InputError(
+                f"the lengths {self.shortest} to {self.longest} were given; take a longest of 10 or more, so that 50, 60 ... 100 % of it "
+                "differ, and a shortest from 1 to half of it."
+            )
 
 
 QUESTIONS: dict[str, Question] = {}

@@ -98,7 +98,7 @@ def offset3(count: int, length: int, random: Generator) -> Texts:
 
 @task("local", "does A stand right before B, anywhere?")
 def bigram(count: int, length: int, random: Generator) -> Texts:
-    """Two As and two Bs: as A B and A, B apart, or as B A and A, B apart. Each in a slot of two places, so that no other A is right before a B."""
+    """Two As and two Bs: as A B and A, B apart, or as B A and A, B apart; in slots of two places: no other A is right before a B."""
     ids, yes, shift = words(count, length, random), coin(count, random), coin(count, random)
     slots = torch.rand(count, (length - 1) // 2, generator=random).argsort(-1)[:, :3]
     pair, one, other = (2 * slots + shift[:, None]).unbind(-1)
