@@ -529,7 +529,8 @@ BAD_INPUT = {
         ("explain", "model", "a film"),
     ),
     "model of an unknown method": with_model(
-        lambda folder: changed(folder / "config.json", method="vnait-9"), "method 'vnait-9' is not known"
+        lambda folder: changed(folder / "config.json", method="vnait-9"),
+        "the method 'vnait-9', which is not known here",
     ),
     "another library's model": with_model(
         lambda folder: changed(folder / "config.json", model_type="bert"), "holds no vnait"

@@ -33,6 +33,7 @@ from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method, described
 from vnait.methods import build
+from vnait.randomness import apart
 
 logger = logging.getLogger("vnait")
 
@@ -165,7 +166,8 @@ def attached_owners(model: nn.Module) -> dict[str, PreTrainedModel]:
 def _of_decoder(method: str | Method, decoder: str | Method | None, site: Site) -> str | Method:
     if decoder is not None:
         return decoder
-    causal = isinstance(method, str) and build(method, dim=site.dim, num_heads=site.heads, max_length=8).causal
+    with apart():  # it is only asked
+        causal = isinstance(method, str) and build(method, dim=site.dim, num_heads=site.heads, max_length=8).causal
     return method if causal else "vnait-causal"
 
 

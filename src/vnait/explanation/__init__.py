@@ -179,7 +179,8 @@ def _head(weights: Tensor) -> Head:
 def entering(injection: Injection, method: Method) -> list[str]:
     """Where the active method enters, in words.
 
-    >>> entering(Injection(scale=torch.ones(1, 1)), Method(coordinates=torch.nn.Identity(), encoding=torch.nn.Identity()))
+    >>> from vnait.coordinates import Index
+    >>> entering(Injection(scale=torch.ones(1, 1)), Method(coordinates=Index(), encoding=torch.nn.Identity()))
     ['multiplies the attention scores']
     """
     places = dict.fromkeys(words for slot, words in PLACES.items() if getattr(injection, slot) is not None)
