@@ -676,6 +676,11 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], dict[str, Any], str]] = {
         {"decoder": "vnait-causal"},
         "decoder= is for an encoder-decoder, and BertForMaskedLM has one side",
     ),
+    "one method for two sides": (
+        lambda: model_of("t5"),
+        dict.fromkeys(("method", "decoder"), Method(coordinates=Index(), encoding=Sinusoid(dim=16))),
+        r"one Method was given for both sides of T5.*give decoder=copy.deepcopy\(method\)",
+    ),
     "nothing to cross": (lambda: model_of("gpt2"), {"cross": "source"}, "cross= is for an encoder-decoder"),
     "a crossing": (lambda: model_of("t5"), {"cross": "both"}, "cross='both' is not known; take source, target"),
     "a decoder that sees the future": (

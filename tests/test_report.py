@@ -318,6 +318,15 @@ def test_a_study_ends_with_its_verdicts(tmp_path: Path, capsys: pytest.CaptureFi
     found = records.read(tmp_path / "records.jsonl")
     first, *_ = studying.sections([studies.load("hamming")], found, tmp_path / "figures")
     assert [row[0] for row in first.table.rows] == [row["verdict"] for row in told["rows"]]
+    assert len(first.sentences) == 1
+
+
+def test_a_study_that_was_stopped_is_said_to_be(tmp_path: Path) -> None:
+    one, path = studies.load("order"), Path(__file__).parents[1] / "studies" / "records" / "claims" / "records.jsonl"
+    found = [record for record in records.read(path) if record.data["name"] == one.name]
+    for some, stopped in ((found, False), ([record for record in found if record.seed == 0], True)):
+        first, *_ = studying.sections([one], some, tmp_path)
+        assert any("order" in sentence and "Stopped" in sentence for sentence in first.sentences) == stopped
 
 
 def test_of_two_budgets_the_whole_one_is_told_once_it_ended() -> None:

@@ -217,9 +217,8 @@ class Study:
 
     def verdict(self, claim: Claim, findings: Findings) -> Verdict:
         """The claim's verdict, from the records alone: undecided where an arm did not run or gave NaN, or a control did not fail."""
-        if (
-            broken := findings.not_numbers()
-        ):  # which compares as neither more nor less, so that a judge may pass over it
+        # NaN is neither more nor less than anything, so that a judge may pass over it.
+        if broken := findings.not_numbers():
             return Verdict("undecided", f"not a number: {', '.join(broken)}")
         try:
             for arm in claim.needs:

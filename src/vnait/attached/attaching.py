@@ -113,7 +113,7 @@ def attach(
     check_free(model)
     sites = find(model)
     check_unmarked(*(site.owner.config for site in sites))
-    check_sides(sites, decoder, cross, name)
+    check_sides(sites, method, decoder, cross, name)
     methods = [method] if len(sites) == 1 else [method, _of_decoder(method, decoder, sites[0])]
     sides = [
         (site, own, _planned(site, own, options, warm_start, cross if len(sites) == 2 and site.causal else None, name))

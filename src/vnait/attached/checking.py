@@ -36,13 +36,19 @@ def check_free(model: nn.Module) -> None:
         )
 
 
-def check_sides(sites: tuple[Site, ...], decoder: str | Method | None, cross: Cross | None, model: str) -> None:
+def check_sides(
+    sites: tuple[Site, ...], method: str | Method, decoder: str | Method | None, cross: Cross | None, model: str
+) -> None:
     """A decoder's method and cross-attention are for models of two sides."""
     if cross is not None and cross not in CROSSES:
         raise InputError(f"cross={cross!r} is not known; take {', '.join(CROSSES)} or None.")
     if len(sites) == 1 and (decoder is not None or cross is not None):
         name = "decoder" if decoder is not None else "cross"
         raise InputError(f"{name}= is for an encoder-decoder, and {model} has one side; leave it out.")
+    if isinstance(method, Method) and method is decoder:
+        raise InputError(
+            f"one Method was given for both sides of {model}, which would share its weights; give decoder=copy.deepcopy(method)."
+        )
     if cross is not None and not sites[-1].attentions:
         raise InputError(
             f"{model}'s cross-attention was not found (modules that take key_value_states); give cross=None, or take T5 or BART."

@@ -88,6 +88,6 @@ def known(places: Num[Tensor, "B T P"], mask: Mask) -> At:
     would count timestamps of seconds in steps of two minutes."""
     if not torch.compiler.is_compiling() and not bool(torch.isfinite(places[mask]).all()):
         raise ValueError("the places of the tokens have NaN or infinity; give a finite number for each real token.")
-    wide = torch.promote_types(places.dtype, torch.float32) if places.is_floating_point() else torch.float64
-    lines = places.to(wide).unbind(-1)
+    whole = not places.is_floating_point() and places.device.type != "mps"  # which has no float64
+    lines = places.to(torch.float64 if whole else torch.promote_types(places.dtype, torch.float32)).unbind(-1)
     return torch.stack([nearest_real(line, mask) for line in lines], -1)
