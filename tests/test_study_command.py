@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from vnait import studies
 from vnait.cli import main
+from vnait.studies import suites
 from vnait.suites import algorithmic, decoding, few_labels, length
 from vnait.train import Run
 
@@ -54,6 +56,13 @@ def test_a_study_runs_shows_and_resumes(
     assert {row["method"] for row in answer["rows"]} >= {"none", method}
     assert answer["verdicts"][method][0] == "undecided"
     assert kept == {path: path.read_text() for path in out.rglob("records.jsonl")}
+
+
+def test_a_quick_look_decides_nothing() -> None:
+    asked = suites.Asked(methods=[], tasks=[], seeds=3, quick=True, out=Path(), jobs=1, watch=print)
+    found = ("refuted", "50.0 % on average")
+    assert suites._judged(asked, found) == ("undecided", "50.0 % on average; --quick is a look and decides nothing")
+    assert suites._judged(replace(asked, quick=False), found) == found
 
 
 @pytest.mark.parametrize(

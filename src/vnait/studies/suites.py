@@ -64,6 +64,11 @@ def _rows(asked: Asked, suite: Any, *, methods: tuple[str, ...], tasks: tuple[st
     return rows
 
 
+def _judged(asked: Asked, verdict: tuple[str, str]) -> tuple[str, str]:
+    """The verdict; a quick look decides nothing, since the claims are of the whole budget."""
+    return ("undecided", f"{verdict[1]}; --quick is a look and decides nothing") if asked.quick else verdict
+
+
 def study_length(asked: Asked) -> Found:
     """Trained on 8 to 40 tokens, tested up to 500."""
     rows = _rows(asked, length, methods=tuple(METHODS), tasks=tuple(TASKS))
@@ -71,7 +76,7 @@ def study_length(asked: Asked) -> Found:
     return Found(
         rows=rows,
         show=lambda: terminal.show_lengths(rows, length.LENGTHS),
-        verdicts={method: length.verdict(rows, method) for method in own},
+        verdicts={method: _judged(asked, length.verdict(rows, method)) for method in own},
     )
 
 
@@ -81,7 +86,7 @@ def study_algorithmic(asked: Asked) -> Found:
     return Found(
         rows=rows,
         show=lambda: terminal.show_shares(algorithmic.overall(rows), name="method"),
-        verdicts={"vnait": algorithmic.verdict(rows, "vnait")},
+        verdicts={"vnait": _judged(asked, algorithmic.verdict(rows, "vnait"))},
     )
 
 
@@ -92,7 +97,7 @@ def study_decoding(asked: Asked) -> Found:
     return Found(
         rows=rows,
         show=lambda: terminal.show_shares(decoding.overall(rows), name="method"),
-        verdicts={"vnait-causal": decoding.verdict(rows, "vnait-causal")},
+        verdicts={"vnait-causal": _judged(asked, decoding.verdict(rows, "vnait-causal"))},
     )
 
 
