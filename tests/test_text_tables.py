@@ -282,6 +282,15 @@ def test_nothing_is_logged_when_nothing_is_dropped(tmp_path, caplog):
     assert not caplog.messages
 
 
+def test_labels_that_look_the_same_stay_as_written_and_are_told(tmp_path, caplog):
+    source = written(tmp_path, "d.csv", "text,label\na,pos\nb,pos \nc,Pos\nd,neg\n")
+    assert read(source).labels == ["pos", "pos ", "Pos", "neg"]
+    assert caplog.messages == [
+        f"{source}: the labels 'Pos', 'pos', 'pos ' differ in spaces or capitals alone and count as different classes; "
+        "write them alike where they mean the same."
+    ]
+
+
 def test_no_text_at_all(tmp_path):
     assert "all 2 rows are empty in the text column" in refused(written(tmp_path, "d.csv", "text,label\n,1\n ,2\n"))
 

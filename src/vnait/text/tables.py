@@ -141,8 +141,27 @@ def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
             f"{source} has {len(unlabelled)} of {len(texts)} rows without a label: {_named(unlabelled)}. "
             "Label or remove them; for texts without labels, use label=None."
         )
+    if alike := _alike(labels[row] for row in kept):
+        log.warning(
+            "%s: the labels %s differ in spaces or capitals alone and count as different classes; write them alike "
+            "where they mean the same.",
+            source,
+            ", ".join(map(repr, alike)),
+        )
     whole = Table(texts=texts, labels=labels, name=source, dropped=len(blank))
     return whole.select(kept) if blank else whole
+
+
+def _alike(labels: Iterable[str]) -> list[str]:
+    """Labels that a reader would take for another one of them.
+
+    >>> _alike(["good", "Good ", "bad", "good"])
+    ['Good ', 'good']
+    """
+    written: dict[str, set[str]] = {}
+    for label in labels:
+        written.setdefault(label.strip().casefold(), set()).add(label)
+    return sorted(label for same in written.values() if len(same) > 1 for label in same)
 
 
 def _named(rows: Sequence[int]) -> str:
