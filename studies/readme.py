@@ -212,7 +212,8 @@ the mean over tasks of 1 / rank.
 
 
 def few() -> tuple[str, str]:
-    found = records("few_labels")
+    order = [*BASELINES, *METHODS]
+    found = sorted(records("few_labels"), key=lambda one: (str(one.data["name"]), order.index(one.method)))
     if not found:
         return "", ""
     claim = claimed(
@@ -223,7 +224,9 @@ def few() -> tuple[str, str]:
     )
     heights = {(row["set"], row["method"], row["shots"]): row for row in few_labels.rows(found)}
     areas = {(row["set"], row["method"]): row for row in few_labels.areas(found)}
-    sets, methods = (list(dict.fromkeys(key[index] for key in areas)) for index in (0, 1))
+    sets = list(dict.fromkeys(name for name, _ in areas))
+    methods = sorted({method for _, method in areas}, key=order.index)
+    more = {name: row["splits"] for (name, _), row in areas.items() if row["splits"] > few_labels.SPLITS}
     lines = [[name, *(bounded(heights.get((one, name, few_labels.QUICK))) for one in sets)] for name in methods]
     curves = few_labels.curves(found)
     at_quick = [one for one in found if one.data["shots"] == few_labels.QUICK]
@@ -232,7 +235,8 @@ def few() -> tuple[str, str]:
     whole = [[*line, bounded(areas[line[0], line[1]])] for line in grown if line.count("-") < len(few_labels.SHOTS) - 1]
     text = f"""## Few labels
 
-{few_labels.QUICK} labels a class, in points (Matthews correlation for CoLA, accuracy elsewhere), mean over splits with its 95 % interval.
+{few_labels.QUICK} labels a class, in points (Matthews correlation for CoLA, accuracy elsewhere), mean over splits with its 95 % interval:
+{few_labels.SPLITS} splits{f", up to {max(more.values())} on {' and '.join(more)}" if more else ""}.
 
 {table(["method", *sets], lines)}
 
