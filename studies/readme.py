@@ -240,8 +240,8 @@ def few() -> tuple[str, str]:
 
 {table(["method", *sets], lines)}
 
-`vnait` less each other one on the same splits, with {few_labels.QUICK} labels a class; the first column is the mean over the sets that
-both have.
+`vnait` less each other one on the same splits, with {few_labels.QUICK} labels a class: the mean over the sets that all have, over those
+that both have, and by set.
 
 {differences(at_quick, sets)}
 
@@ -256,15 +256,22 @@ Learning curves, of what has run more than {few_labels.QUICK} labels a class (- 
 
 
 def differences(found: Sequence[Record], sets: Sequence[str]) -> str:
-    """`vnait` less each other method: pooled, and by set."""
+    """`vnait` less each other method: pooled over the sets that all have, over those that both have, and by set."""
     pairs = few_labels.paired(found)
     cells = {(row["set"], row["against"]): row for row in pairs}
+    others = list(dict.fromkeys(row["against"] for row in pairs))
     shown = [name for name in sets if any(row["set"] == name for row in pairs)]
+    every = [name for name in shown if all((name, other) in cells for other in others)]
+    pooled = {
+        row["against"]: row
+        for row in few_labels.paired([one for one in found if one.data["name"] in every])
+        if row["set"] is None
+    }
     lines = [
-        [other, *(bounded(cells.get((name, other)), "+") for name in (None, *shown))]
-        for other in dict.fromkeys(row["against"] for row in pairs)
+        [other, bounded(pooled.get(other), "+"), *(bounded(cells.get((name, other)), "+") for name in (None, *shown))]
+        for other in others
     ]
-    return table(["method", "pooled", *shown], lines)
+    return table(["method", ", ".join(every), "pooled", *shown], lines)
 
 
 def fine_tuned() -> tuple[str, str]:
