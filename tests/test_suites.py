@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 
 import pytest
 import torch
@@ -119,6 +120,14 @@ def test_a_name_that_means_another_method_is_run_as_that(
     table = Recipe(make=METHODS["learned"].make, formula="a table, by the name of rope", source="")
     monkeypatch.setitem(METHODS, "rope", table)
     assert [record.parameters for record in run_suite(path=tmp_path / "two.jsonl", **options)] == [500 * 8, 0]
+
+
+def test_only_the_task_that_is_run_goes_to_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = Lock()  # which can't be pickled
+    held = replace(TASKS["half"], make=lambda count, length, random: lock.locked())
+    monkeypatch.setitem(TASKS, "held", held)
+    options = {"methods": ["none", "rope"], "tasks": ["half"], "seeds": [0], "setting": TINY, "jobs": 2}
+    assert len(run_suite(path=tmp_path / "r.jsonl", **options)) == 2
 
 
 class Unreset(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,8 +86,9 @@ class Suite:
             for method, task, seed in left:
                 groups.setdefault((method, task), []).append(seed)
             workers = max(min(jobs or os.cpu_count() or 1, len(groups)), 1)
+            alone = {task: replace(self, tasks={task: self.tasks[task]}) for task in tasks}  # others may not travel
             found = Parallel(n_jobs=workers, return_as="generator_unordered")(
-                delayed(self.cell)(method, METHODS[method], task, own, setting)
+                delayed(alone[task].cell)(method, METHODS[method], task, own, setting)
                 for (method, task), own in groups.items()
             )
             return chain.from_iterable(found)
