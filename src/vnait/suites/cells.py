@@ -86,14 +86,17 @@ class Suite:
             for method, task, seed in left:
                 groups.setdefault((method, task), []).append(seed)
             workers = max(min(jobs or os.cpu_count() or 1, len(groups)), 1)
-            alone = {task: replace(self, tasks={task: self.tasks[task]}) for task in tasks}  # others may not travel
             found = Parallel(n_jobs=workers, return_as="generator_unordered")(
-                delayed(alone[task].cell)(method, METHODS[method], task, own, setting)
+                delayed(self.of(task).cell)(method, METHODS[method], task, own, setting)
                 for (method, task), own in groups.items()
             )
             return chain.from_iterable(found)
 
         return records.resumed(path, cells, results, watch)
+
+    def of(self, task: str) -> Suite:
+        """The suite with one of its tasks: what goes to another process, where others may not be able to."""
+        return replace(self, tasks={task: self.tasks[task]})
 
     def key(self, method: str, task: str, seed: int, setting: Budget) -> str:
         """The fingerprint of everything that decides a cell; a method whose formula changes is another one."""
