@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import socket
 import subprocess
 import sys
 import warnings
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -120,18 +122,19 @@ def test_a_quantized_base_is_refused():
         vnait.attach(model)
 
 
-def test_processes_get_the_same_gradients(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(_process, args=(port, tmp_path), nprocs=2)
+def test_processes_get_the_same_gradients(tmp_path, monkeypatch):
+    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", loopback)  # or gloo asks the network for this host's name
+    torch.multiprocessing.spawn(_process, args=(tmp_path,), nprocs=2)
     one, two = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
     assert one.keys() == two.keys() and len(one) > 20
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
-def _process(rank: int, port: int, folder: Path) -> None:
-    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+def _process(rank: int, folder: Path) -> None:
+    faulthandler.dump_traceback_later(400, exit=True)  # the parent waits without an end, and sees no stack of ours
+    store = torch.distributed.FileStore(str(folder / "store"), 2)  # a port that was free may be taken by now
+    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=120))
     model = attached_to("llama").train()
     ids = ids_of(rows=4)[2 * rank : 2 * rank + 2]
     replica = DistributedDataParallel(model)  # in a name of its own: without it, nothing is gathered
