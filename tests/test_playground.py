@@ -56,7 +56,7 @@ def served(model: Path) -> Iterator[str]:
             assert line == f"http://127.0.0.1:{port}/  (Ctrl-C ends it)\n"
             yield line.split()[0]
             server.send_signal(signal.SIGINT)
-            assert server.wait(60) == 0
+            assert server.wait(10) == 0
             assert server.stdout.read() == ""
         finally:
             server.kill()  # `with` waits for its end

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from statistics import median
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_import_needs_torch_alone(imports):
 
 
 def test_import_takes_less_than_half_a_second_beyond_torch(imports):
-    assert min(found["seconds"] for found in imports) < 0.5  # what else the machine does only adds
+    assert median(found["seconds"] for found in imports) < 0.5
 
 
 def test_names_of_later_modules_come_when_they_are_asked_for():
