@@ -168,7 +168,7 @@ def test_llama_where_float32_is_exact() -> None:
 def test_attention_weights_are_llamas(scaling: Scaling | None) -> None:
     """Through the backbone, `scale` included."""
     torch.manual_seed(0)
-    attention = Attention(dim=2 * K, num_heads=2, dropout=0.0)
+    attention = Attention(dim=2 * K, num_heads=2)
     x, places, keep = drawn(1, 60, 2 * K, dtype=torch.float32), torch.arange(60)[None], torch.ones(1, 60).bool()
     q, k = (attention.heads(part(x)) for part in (attention.query, attention.key))
     q, k = apply_rotary_pos_emb(q, k, *llama(scaling)(q, places))

@@ -1,4 +1,4 @@
-"""What a text's words tell wherever they stand: a linear answer beside the Transformer that `train.fit` trains from scratch."""
+"""What the words of a text say about its label wherever they stand: a linear part beside the Transformer that `train.fit` trains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -16,61 +15,67 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from vnait.model import VnaitForSequenceClassification
 from vnait.predict import logits_of
 from vnait.threads import one_thread
 
-# The inverse of the penalty on averaged vectors, as scikit-learn counts it. On rows of five training files (trec, subj, tnews, eprstmt,
-# splice; 8, 16 and 64 labels a class; 5 splits) .03 was within a point of the best of .003 ... 1 in 13 of 15 cases; scikit-learn's own 1
-# lost up to 3.6.
-STRENGTH = 0.03
-WORD_STRENGTH = 3.0  # and on words: `studies/LOG.md`, thirteenth sitting
+# The inverse of the L2 penalty, as scikit-learn counts it, on rows of unit length. On rows of train.csv (mr, subj, splice, tnews, trec,
+# cola; 16 labels per class; 3 draws) 3, 10 and 30 were within half a point of each other on average.
+STRENGTH = 10.0
 RARE = 0.01  # the frequency at which a word weighs half: `rarity`
-SHARE = "1 - (1 - w)(1 - u)^2, w = s^2 / (s^2 + (1 - s)^2)"  # as `share_of` counts it: part of a comparison's keys
+FORMULA = "L2 logistic regression of unit bags, C = 10; share 1 - (1 - w)(1 - u)^2"  # part of a comparison's keys
 
 Bags = Any  # a sparse array of scikit-learn's kind (texts, V); scipy has no types
 
 
 @contextmanager
-def few_rows_a_class() -> Iterator[None]:
-    """Without scikit-learn's guess that classes of a row or two were numbers, said at every fit."""
+def few_rows_per_class() -> Iterator[None]:
+    """Without scikit-learn's guess that classes of a row or two are numbers, which it repeats at every fit."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         yield
 
 
-def rarity(frequency: NDArray[Any]) -> NDArray[np.float32]:
+def rarity(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray[np.float32]:
     """The weight of each word, a / (a + p), a = .01, p its share of all words: smooth inverse frequency (Arora et al. 2017).
 
-    >>> rarity(np.array([0.0, 0.01, 0.09])).round(2).tolist()
-    [1.0, 0.5, 0.10000000149011612]
+    The ids in `special` weigh nothing: an unknown word is evidence for no class.
+
+    >>> rarity(np.array([0.5, 0.0, 0.01, 0.09]), special=[0]).round(2).tolist()
+    [0.0, 1.0, 0.5, 0.10000000149011612]
     """
     weights: NDArray[np.float32] = (RARE / (RARE + np.asarray(frequency))).astype(np.float32)
+    weights[list(special)] = 0
     return weights
 
 
 def bags_of(ids: Sequence[Sequence[int]], weights: NDArray[Any]) -> Bags:
-    """(texts, V): the weight of each word in each text, which sum to 1 over a text.
+    """(texts, V): a_j log2(1 + n_j), the weight a_j of word j and how often the text has it. A word that occurs once counts a_j.
 
-    >>> bags_of([[1, 2, 2]], np.array([1.0, 1.0, 0.5])).toarray().tolist()
-    [[0.0, 0.5, 0.5]]
+    >>> bags_of([[1, 2, 2, 2]], np.array([1.0, 1.0, 0.5])).toarray().tolist()
+    [[0.0, 1.0, 1.0]]
     """
-    rows = np.repeat(np.arange(len(ids)), [len(row) for row in ids])
-    words = np.fromiter(chain.from_iterable(ids), dtype=np.int64)
-    values = weights[words].astype(np.float64)
-    values /= np.bincount(rows, values)[rows]
-    return sparse.csr_array((values, (rows, words)), shape=(len(ids), len(weights)))
+    counts = [Counter(row) for row in ids]
+    rows = np.repeat(np.arange(len(ids)), [len(count) for count in counts])
+    words = np.array([word for count in counts for word in count], dtype=np.int64)
+    times = np.array([n for count in counts for n in count.values()], dtype=np.float64)
+    return sparse.csr_array((weights[words] * np.log2(1 + times), (rows, words)), shape=(len(ids), len(weights)))
 
 
 class BagRegression(ClassifierMixin, BaseEstimator):
-    """Logistic regression of bags X (texts, V) on their words and on the mean of their vectors, table (V, D).
+    """Logistic regression of bags X (texts, V) on their words and on the sum of their words' vectors, `table` (V, D).
 
-    Features: sqrt(.03) (X table, standardized) and sqrt(3) X / the root mean square length of X's rows. Averaged vectors know what a new
-    word resembles, words know what a frequent one means here; each alone is behind where the other one is better
-    (`studies/LOG.md`). The answer is linear in X: decision = X `logits_` (V, C) + `bias_` (C,).
+    Features of a row: x / |x| and x table / |x|, the latter scaled to a root mean square length of 1. Vectors tell what a new word
+    resembles, words what a frequent one means here. The decision is linear in X, decision = X `logits_` (V, C) + `bias_` (C,): the rows
+    have unit length for the fit alone, and evidence adds up when it is asked.
+
+    Right signs: a word that occurs in rows of one class alone never argues for another. With an L2 penalty and features >= 0 its own
+    weight has the right sign at the optimum, theta_jc = C sum_i (1[y_i = c] - p_ic) x_ij / |x_i|, whose terms are all positive for its
+    class and negative for the others. Its vector's part may contradict what the rows show; then its logit is raised to the highest of
+    the other classes. So adding such a word to any text never lowers its class.
     """
 
     def __init__(self, table: NDArray[Any]) -> None:
@@ -78,18 +83,20 @@ class BagRegression(ClassifierMixin, BaseEstimator):
 
     def fit(self, bags: Bags, labels: Sequence[int]) -> Self:
         """`labels` (texts,), of two classes or more."""
-        scaler = StandardScaler()
-        means = scaler.fit_transform(bags @ np.asarray(self.table, dtype=np.float64))
-        vectors, words = STRENGTH**0.5, (WORD_STRENGTH * len(labels) / bags.power(2).sum()) ** 0.5
-        features = sparse.hstack([sparse.csr_array(means * vectors), bags * words], format="csr")
-        with few_rows_a_class():
-            head = LogisticRegression(C=1, max_iter=2000).fit(features, labels)
-        dim = means.shape[1]
-        of_vectors, of_words = head.coef_[:, :dim] * vectors / scaler.scale_, head.coef_[:, dim:] * words
-        logits, bias = self.table @ of_vectors.T + of_words.T, head.intercept_ - of_vectors @ scaler.mean_
+        table, rows = np.asarray(self.table, dtype=np.float64), normalize(bags)
+        sums = rows @ table
+        length = np.sqrt(np.square(sums).sum(1).mean()) or 1.0
+        with few_rows_per_class():
+            head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(
+                sparse.hstack([sparse.csr_array(sums / length), rows], format="csr"), labels
+            )
+        weights, bias = head.coef_, head.intercept_
         if len(head.classes_) == 2:  # scikit-learn keeps the difference of their logits
-            logits, bias = np.concatenate([-logits, logits], 1) / 2, np.concatenate([-bias, bias]) / 2
-        self.classes_, self.logits_, self.bias_ = head.classes_, logits, bias
+            weights, bias = np.concatenate([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
+        dim = table.shape[1]
+        logits = table @ weights[:, :dim].T / length + weights[:, dim:].T
+        self.classes_, self.bias_ = head.classes_, bias
+        self.logits_ = _right_signs(logits, bags, np.searchsorted(head.classes_, labels)) / _mean_length(bags)
         return self
 
     def decision_function(self, bags: Bags) -> NDArray[np.float64]:
@@ -101,6 +108,22 @@ class BagRegression(ClassifierMixin, BaseEstimator):
         """The class with the highest logit, (texts,)."""
         answers: NDArray[Any] = self.classes_[self.decision_function(bags).argmax(1)]
         return answers
+
+
+def _right_signs(logits: NDArray[Any], bags: Bags, labels: NDArray[Any]) -> NDArray[Any]:
+    """The logits (V, C), no class above the own one of a word that rows of one class alone have."""
+    present = sparse.csr_array((bags > 0).astype(np.float64))
+    rows_of = np.stack([np.asarray(present[labels == one].sum(0)).ravel() for one in range(logits.shape[1])], 1)
+    alone = np.flatnonzero((rows_of > 0).sum(1) == 1)
+    signed = logits.copy()
+    signed[alone, rows_of[alone].argmax(1)] = logits[alone].max(1)
+    return signed
+
+
+def _mean_length(bags: Bags) -> float:
+    """The mean Euclidean length of the rows that have a known word; 1 where none has."""
+    lengths = np.sqrt(np.asarray(bags.power(2).sum(1)).ravel())
+    return float(lengths[lengths > 0].mean()) if lengths.any() else 1.0
 
 
 def skill(bags: Bags, labels: Sequence[int], table: NDArray[Any]) -> float:
@@ -116,7 +139,7 @@ def skill(bags: Bags, labels: Sequence[int], table: NDArray[Any]) -> float:
     if counts.min() < 2:
         return 0.0
     folds = StratifiedKFold(min(5, int(counts.min())), shuffle=True, random_state=0)
-    with one_thread(), few_rows_a_class():  # sums in one order, however many runs share the machine
+    with one_thread(), few_rows_per_class():  # sums in one order, however many runs share the machine
         answers = cross_val_predict(BagRegression(table), bags, labels, cv=folds)
     right, chance = int((answers == np.asarray(labels)).sum()), float(counts.max() / counts.sum())
     return max(0.0, ((right + 1) / (len(labels) + len(counts)) - chance) / (1 - chance))
@@ -138,10 +161,11 @@ def strange(ids: Sequence[Sequence[int]], labels: Sequence[int]) -> float:
 
 
 def share_of(skill: float, strange: float) -> float:
-    """The share of the answer that the bag of words gets, in [0, 1): 1 - (1 - w)(1 - u)^2, w = s^2 / (s^2 + (1 - s)^2) of its skill s.
+    """The share of the logits that the linear part has, in [0, 1): 1 - (1 - w)(1 - u)^2, w = s^2 / (s^2 + (1 - s)^2) of its skill s.
 
-    The Transformer speaks for what words leave open, 1 - w, as far as it could learn how two of them stand to each other, (1 - u)^2:
-    of a word that one text alone has it learns nothing, while the bag asks no more than what a word resembles.
+    The Transformer answers what words leave open, 1 - w, as far as it could learn how two of them stand to each other, (1 - u)^2:
+    from a word that one text alone has it learns nothing. Temperature scaling and stacking on held-out rows were no better
+    (`studies/mixing.py`), and need a second training.
 
     >>> [round(share_of(skill, 0), 2) for skill in (0, 0.25, 0.5, 0.75)]
     [0.0, 0.1, 0.5, 0.9]
@@ -152,37 +176,58 @@ def share_of(skill: float, strange: float) -> float:
     return 1 - unknown * (1 - strange) ** 2
 
 
-@torch.no_grad()
-def lean(
-    model: VnaitForSequenceClassification,
-    ids: Sequence[Sequence[int]],
-    labels: Sequence[int],
-    weights: NDArray[Any],
-    share: float | None,
-) -> float:
-    """Give a regression of the training rows' bags, with `weights` (V,), its share of the logits, scale the classifier; the share.
+class LinearPart:
+    """The linear part of a classifier that is trained on the rows `ids` (token ids) and `labels`: wide and deep (Cheng et al. 2016).
 
-    The Transformer's logits become no louder on these rows than the regression's, share for share: it knows its few rows by heart, its
-    logits grow with every step, and they would leave the words no say. Both are then made louder together, the more the smaller the
-    regression's share: of words that tell nothing it makes logits near zero, and the Transformer's would be lost beside them.
+    `set` puts the regression beside the Transformer before its training, which then learns what the words leave open; `mix` weighs the
+    two afterwards. `weights` (V,) are the words'.
     """
-    table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
-    share = share_of(skill(bags, labels, table), strange(ids, labels)) if share is None else share
-    if not share:
-        return 0.0
-    with one_thread():
-        words = BagRegression(table).fit(bags, labels)
-    louder = _loudness(logits_of(model, ids)) / _loudness(torch.from_numpy(words.decision_function(bags)))
-    louder = min(max(louder, 1.0), 100.0)  # words that tell nothing give logits of any smallness
-    both = louder ** ((1 - share) ** 2)  # changes no answer
-    for parameter in (model.classifier.weight, model.classifier.bias):
-        parameter.mul_((1 - share) * both / louder)
-    model.bag.weights.copy_(torch.from_numpy(weights))
-    model.bag.logits.copy_(share * both * torch.from_numpy(words.logits_))
-    model.bag.bias.copy_(share * both * torch.from_numpy(words.bias_))
-    return share
+
+    def __init__(self, ids: Sequence[Sequence[int]], labels: Sequence[int], weights: NDArray[Any]) -> None:
+        self.ids, self.labels, self.weights = ids, labels, weights
+        self.bags = bags_of(ids, weights)
+
+    @torch.no_grad()
+    def set(self, model: VnaitForSequenceClassification) -> BagRegression:
+        """Fit the regression with the model's vectors, and put it into `model.bag`."""
+        with one_thread():
+            words = BagRegression(_table_of(model)).fit(self.bags, self.labels)
+        model.bag.weights.copy_(torch.from_numpy(self.weights))
+        model.bag.logits.copy_(torch.from_numpy(words.logits_))
+        model.bag.bias.copy_(torch.from_numpy(words.bias_))
+        return words
+
+    @torch.no_grad()
+    def mix(self, model: VnaitForSequenceClassification, share: float | None) -> float:
+        """Give the regression its share of the logits and the Transformer the rest; None: `share_of`. The share.
+
+        The Transformer's logits are first scaled down to the regression's RMS on these rows: it knows its few rows by heart, and its
+        logits grow with every step. Both are then scaled up together, the more the smaller the regression's share, since words that
+        carry no information have logits near zero; that changes no answer.
+        """
+        table = _table_of(model)
+        share = share_of(skill(self.bags, self.labels, table), strange(self.ids, self.labels)) if share is None else share
+        model.bag.reset_parameters()
+        deep = rms(logits_of(model, self.ids))
+        words = self.set(model)
+        ratio = min(max(deep / rms(torch.from_numpy(words.decision_function(self.bags))), 1.0), 100.0)
+        both = ratio ** ((1 - share) ** 2)
+        for parameter in (model.classifier.weight, model.classifier.bias):
+            parameter.mul_((1 - share) * both / ratio)
+        for buffer in (model.bag.logits, model.bag.bias):
+            buffer.mul_(share * both)
+        return share
 
 
-def _loudness(logits: Tensor) -> float:
-    """The root mean square of the logits around each row's mean."""
+def _table_of(model: VnaitForSequenceClassification) -> NDArray[np.float32]:
+    table: NDArray[np.float32] = model.get_input_embeddings().weight.detach().numpy()
+    return table
+
+
+def rms(logits: Tensor) -> float:
+    """The root mean square of logits (texts, C) around each row's mean.
+
+    >>> rms(torch.tensor([[1.0, 3.0]]))
+    1.0
+    """
     return float((logits - logits.mean(-1, keepdim=True)).square().mean().sqrt().clamp(min=1e-12))

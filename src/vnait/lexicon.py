@@ -64,6 +64,7 @@ class Lexicon:
             smoothness=run.smoothness,
             boundary=run.boundary,
             pad_token_id=self.tokenizer.pad_token_id,
+            unk_token_id=self.tokenizer.unk_token_id,
             id2label=dict(enumerate(classes)),
             label2id={name: index for index, name in enumerate(classes)},
         )

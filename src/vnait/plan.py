@@ -11,8 +11,8 @@ from typing import Any
 from vnait import lexicon as lexicons
 from vnait import record as records
 from vnait import text as texts
-from vnait.bag_of_words import RARE, SHARE, STRENGTH, WORD_STRENGTH
-from vnait.baselines import BASELINES
+from vnait.bag_of_words import FORMULA, RARE
+from vnait.baselines import AVERAGED_STRENGTH, BASELINES
 from vnait.errors import InputError
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS
@@ -115,10 +115,10 @@ class Plan:
 
     def key(self, cell: Cell) -> str:
         """The fingerprint of everything that decides a cell's result; a method whose formula changes is another one."""
-        run: dict[str, Any] = {"strength": STRENGTH}
+        run: dict[str, Any] = {"strength": AVERAGED_STRENGTH}
         if cell.method in METHODS:
             run = asdict(replace(self.run, seed=cell.seed)) | {"method": METHODS[cell.method].formula}
-            run["bag"] = [SHARE if self.run.bag is None else self.run.bag, RARE, STRENGTH, WORD_STRENGTH]
+            run["bag"] = [FORMULA, self.run.bag, RARE]
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else _stamp(self.vectors)
         return records.key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)

@@ -20,6 +20,7 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 from vnait import bag_of_words, bases
 from vnait import record as records
 from vnait import text as texts
+from vnait.bag_of_words import LinearPart
 from vnait.bases import Base
 from vnait.checkpoints import Checkpoints
 from vnait.errors import InputError
@@ -41,15 +42,15 @@ WHOLE = 10**9  # tokens: no text is cut
 class Run:
     """The settings of one training.
 
-    steps        optimizer steps at most; None: 300, or three times through the rows if that is more
+    steps        optimizer steps at most; None: 150, or three times through the rows if that is more
     validation   share of the rows held out for the validation scores and early stopping, stratified
-    patience     evaluations (one every `eval_every` steps) without a better validation loss before it stops
-    refit        up to so many rows, the validation scores taken, it trains once more on all of them, to the last step; 0: never.
-                 With few labels a fifth of them is worth more than early stopping, and the weights are those of validation=0
-    bag          share of the answer's logits that a bag of words has, in [0, 1): a logistic regression of the words and their averaged
-                 vectors, the Transformer's logits being scaled to no more than its size. None: by what it knows of rows it has not seen and
-                 by how strange words are to their class (`bag_of_words.share_of`): most where words say it all or are met once, and hardly
-                 anything where all is in the order of few
+    patience     with more rows than `refit`: evaluations (one every `eval_every` steps) without a better validation loss before it stops
+    refit        up to so many rows, the validation scores are taken after two thirds of the steps, and the last third learns from all
+                 rows, held-out ones too; 0: never. With few labels a fifth of them is worth more than early stopping (Goodfellow et al.
+                 2016, Deep Learning, section 7.8: go on with all the data)
+    bag          share of the logits that the linear part has, in [0, 1): a logistic regression of the text's words and their vectors, set
+                 before the training, so that the Transformer learns what the words leave open, and weighed afterwards; 0: none. None: by
+                 what it knows of rows it has not seen and by how strange words are to their class (`bag_of_words.share_of`)
     base         a pretrained encoder to fine-tune, a folder or a name on the hub; its sizes and vectors take the place of those here, and
                  `method` is attached to it ("own": it keeps its positions)
     num_heads    None: the first of 4, 6, 5, 3, 2, 1 that splits the width into heads of even width
@@ -59,7 +60,7 @@ class Run:
     seed: int = 0
     steps: int | None = None
     batch_size: int = 32
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     weight_decay: float = 0.01
     warmup: float = 0.1
     dropout: float = 0.2
@@ -106,7 +107,7 @@ class Run:
 
     def total_steps(self, rows: int) -> int:
         """The optimizer steps for this many training rows."""
-        return self.steps or max(300, 3 * -(-rows // self.batch_size))
+        return self.steps or max(150, 3 * -(-rows // self.batch_size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,11 +143,12 @@ def fit(
     task, states = _Task.of(run, table, lexicon), Checkpoints(checkpoints, key)
     if test is not None:
         _check_labels(test, table.name, task.classes)
-    model, share, seconds = _trained(run, task, lexicon, states, watch)
-    validation = _validation_metrics(model, task)
-    if task.valid and len(table) <= run.refit:
-        model, share, more = _trained(run, task.whole(), lexicon, states.inner("all-rows"), watch)
-        seconds += more
+    training = _Training(run, task, states)
+    training.go(watch)
+    model, share = training.model_of(task if training.keeps_best else task.whole())
+    validation = training.progress.validation
+    if training.keeps_best:
+        validation = _validation_metrics(model, task)
     record = Record.now(
         key=key,
         method=run.method,
@@ -155,7 +157,7 @@ def fit(
         data={**_facts(table, test, lexicon), **_unknown(lexicon, task), "bag_share": share},
         metrics={**validation, **({} if test is None else metrics_on(model, task, test))},
         parameters=_learned(model),
-        seconds=seconds,
+        seconds=training.progress.seconds,
     )
     max_length = run.max_length if run.base else None
     return Fitted(model=model, tokenizer=lexicon.tokenizer, record=record, max_length=max_length)
@@ -184,23 +186,10 @@ def forget(checkpoints: str | Path, fitted: Fitted) -> None:
 
 
 def _learned(model: PreTrainedModel) -> int:
-    """Learned scalars; a bag of words that has a say is learned too, though not by gradient descent."""
-    if not isinstance(model, VnaitForSequenceClassification) or not model.bag.says_something:
+    """Learned scalars; a fitted bag of words is learned too, though not by gradient descent."""
+    if not isinstance(model, VnaitForSequenceClassification) or not model.bag.is_fitted:
         return parameters(model)
     return parameters(model) + model.bag.logits.numel() + model.bag.bias.numel()
-
-
-def _trained(
-    run: Run, task: _Task, lexicon: Lexicon | Base, states: Checkpoints, watch: Callable[[Status], None]
-) -> tuple[PreTrainedModel, float, float]:
-    """The model after its training on the task's rows, with its bag of words; the share of that; and the seconds of training."""
-    training = _Training(run, task, lexicon, states)
-    training.go(watch)
-    model, share = training.best_model(), 0.0
-    if isinstance(lexicon, Lexicon):
-        ids, labels = [task.ids[row] for row in task.train], [task.labels[row] for row in task.train]
-        share = bag_of_words.lean(model, ids, labels, bag_of_words.rarity(lexicon.frequency), run.bag)
-    return model, share, training.progress.seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +244,7 @@ class _Progress:
     best_loss: float = float("inf")
     best: dict[str, Tensor] = field(default_factory=dict)
     worse: int = 0
+    validation: dict[str, float] = field(default_factory=dict)
 
     def state_dict(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -264,15 +254,22 @@ class _Progress:
 
 
 class _Training:
-    """One training loop on accelerate."""
+    """One training loop on accelerate.
 
-    def __init__(self, run: Run, task: _Task, lexicon: Lexicon | Base, checkpoints: Checkpoints) -> None:
+    Few rows, `Run.refit` at most: two thirds of the steps learn from the rows that are not held out; then the validation scores are
+    taken, and the last third learns from all rows. More rows: the step with the best validation loss is kept.
+    """
+
+    def __init__(self, run: Run, task: _Task, checkpoints: Checkpoints) -> None:
         self.run, self.task, self.checkpoints = run, task, checkpoints
         self.steps = run.total_steps(len(task.train))
+        self.keeps_best = len(task.labels) > run.refit
+        self.joined = self.steps * 2 // 3 if task.valid and not self.keeps_best else self.steps  # from here on, all rows
         _seed_everything(run.seed)
         lengths = [len(task.ids[row]) for row in task.train]
-        model = lexicon.new_model(run, task.classes, lengths)
-        optimizer = torch.optim.AdamW(bases.groups(model, run), lr=run.learning_rate)
+        model = task.lexicon.new_model(run, task.classes, lengths)
+        self._set_linear(model, task)
+        optimizer = torch.optim.AdamW(bases.groups(model, run), lr=run.learning_rate, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(step_scheduler_with_optimizer=False)
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
@@ -280,42 +277,67 @@ class _Training:
         self.accelerator.register_for_checkpointing(self.progress)
 
     def go(self, watch: Callable[[Status], None]) -> None:
-        """Train to the last step, or until the validation loss has not improved for `patience` evaluations."""
+        """Train to the last step; where the best is kept, until the validation loss has not improved for `patience` evaluations."""
         self.checkpoints.resume(self.accelerator)
         started = time.perf_counter() - self.progress.seconds
         for rows in self._batches():
             loss = self._step(rows)
             self.progress.seconds = time.perf_counter() - started
             watch(Status(step=self.progress.step, steps=self.steps, loss=loss))
+            if self.progress.step == self.joined < self.steps:
+                self._join()
             if self.progress.step % self.run.eval_every == 0 or self.progress.step == self.steps:
                 self._evaluate()
                 self.checkpoints.save(self.accelerator, self.progress.step)
-            if self.progress.step == self.steps or self.progress.worse >= self.run.patience:
+            if self._done:
                 return
 
-    def best_model(self) -> PreTrainedModel:
-        """The model at its best validation loss, or as it ended where nothing was held out."""
+    def model_of(self, task: _Task) -> tuple[PreTrainedModel, float]:
+        """The model, its linear part of the task's rows weighed against the rest; and the share of that part."""
         model: PreTrainedModel = self.accelerator.unwrap_model(self.model)
         if self.progress.best:
             model.load_state_dict(self.progress.best)
-        return model.cpu().eval()
+        model = model.cpu().eval()
+        linear = _linear(self.run, task)
+        return model, 0.0 if linear is None else linear.mix(model, self.run.bag)
+
+    @property
+    def _done(self) -> bool:
+        stopped = self.keeps_best and self.progress.worse >= self.run.patience
+        return self.progress.step >= self.steps or stopped
+
+    def _join(self) -> None:
+        """Take the validation scores, and put the linear part of all rows in the place of that of some."""
+        device = self.accelerator.device
+        model = self.accelerator.unwrap_model(self.model)
+        before = {name: value.detach().clone() for name, value in model.state_dict().items()}
+        whole, _ = self.model_of(self.task)
+        self.progress.validation = _validation_metrics(whole, self.task)
+        model.load_state_dict(before)
+        self._set_linear(model, self.task.whole())
+        model.to(device)
+
+    def _set_linear(self, model: PreTrainedModel, task: _Task) -> None:
+        """From here on the Transformer learns what the words leave open."""
+        if (linear := _linear(self.run, task)) is not None:
+            linear.set(model)
 
     def _batches(self) -> Iterator[list[int]]:
         """The batches still to come: a function of seed and step alone, so a resumed run meets the same ones."""
-        lengths = [len(self.task.ids[row]) for row in self.task.train]
-        each = -(-len(lengths) // self.run.batch_size)
-        epoch, done = divmod(self.progress.step, each)
-        if self.progress.step >= self.steps or self.progress.worse >= self.run.patience:
-            return
-        while True:
+        while not self._done:
+            first = self.progress.step < self.joined
+            rows = self.task.train if first else self.task.whole().train
+            lengths = [len(self.task.ids[row]) for row in rows]
+            each = -(-len(lengths) // self.run.batch_size)
+            epoch, done = divmod(self.progress.step - (0 if first else self.joined), each)
+            last = self.joined if first else self.steps
             plan = texts.batches(lengths, batch_size=self.run.batch_size, seed=self.run.seed, epoch=epoch)
-            for batch in plan[done:]:
-                yield [self.task.train[index] for index in batch]
-            epoch, done = epoch + 1, 0
+            for batch in plan[done : done + last - self.progress.step]:
+                yield [rows[index] for index in batch]
 
     def _step(self, rows: list[int]) -> float:
         self.model.train()
-        # Each process takes its share of the batch, so the result of a step does not hang on how many there are.
+        # Each process takes its share of the batch, so the result of a step does not depend on how many there are.
         share = rows[self.accelerator.process_index :: self.accelerator.num_processes] or rows[:1]
         batch = {name: tensor.to(self.accelerator.device) for name, tensor in self.task.batch(share).items()}
         loss = self.model(**batch).loss
@@ -333,7 +355,7 @@ class _Training:
         return float(loss.detach())
 
     def _evaluate(self) -> None:
-        if not self.task.valid:
+        if not (self.task.valid and self.keeps_best):
             return
         model = self.accelerator.unwrap_model(self.model)
         logits = logits_of(model, [self.task.ids[row] for row in self.task.valid])
@@ -345,6 +367,14 @@ class _Training:
             self.progress.best = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
         else:
             self.progress.worse += 1
+
+
+def _linear(run: Run, task: _Task) -> LinearPart | None:
+    """The linear part beside a Transformer trained from scratch, of the task's training rows; none with a share of 0."""
+    if not isinstance(task.lexicon, Lexicon) or run.bag == 0:
+        return None
+    weights = bag_of_words.rarity(task.lexicon.frequency, task.lexicon.tokenizer.all_special_ids)
+    return LinearPart([task.ids[row] for row in task.train], [task.labels[row] for row in task.train], weights)
 
 
 def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from vnait.study import Budget
 def by_hand(seed: int, source: Tensor, target: Tensor) -> Tensor:
     """ALiBi's weights of head 1, whose slope is 1/16, by the loop; the target begins at 2."""
     torch.manual_seed(seed)
-    attention = Attention(dim=DIM, num_heads=HEADS, dropout=0.0).double()
+    attention = Attention(dim=DIM, num_heads=HEADS).double()
     for weight in attention.parameters():
         nn.init.normal_(weight, std=DIM**-0.5)
     own, rows = slice(DIM // HEADS, 2 * DIM // HEADS), []

@@ -21,7 +21,7 @@ class Plain(Probe):
 
     def __init__(self, size: Size) -> None:
         super().__init__()
-        self.attention = Attention(dim=size.dim, num_heads=size.num_heads, dropout=0.0)
+        self.attention = Attention(dim=size.dim, num_heads=size.num_heads)
 
     def added(self, vectors: Tensor, mask: Tensor, places: Tensor | None) -> Tensor | None:
         """(B, T, D) or (T, D), joins the words."""

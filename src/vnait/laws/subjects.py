@@ -76,7 +76,7 @@ class Through(Probe):
     def __init__(self, method: Method, *, dim: int, num_heads: int) -> None:
         super().__init__()
         self.method = method
-        self.attention = Attention(dim=dim, num_heads=num_heads, dropout=0.0)
+        self.attention = Attention(dim=dim, num_heads=num_heads)
 
     def forward(
         self,

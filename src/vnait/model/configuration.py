@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig
 
 from vnait.errors import InputError
 
-FORMAT = 4  # of a saved model; another number is refused rather than misread
+FORMAT = 5  # of a saved model; another number is refused rather than misread
 
 
 class VnaitConfig(PreTrainedConfig):
@@ -22,6 +22,7 @@ class VnaitConfig(PreTrainedConfig):
     mean_length     mean training length in tokens (n0 of the log-length scale)
     shape           sizes of the grid, in reading order, for grid-*; -1 first for any number of rows
     periods         in tokens, for phase
+    unk_token_id    the id of unknown words, which a text's mean leaves out
     smoothness      gamma1 of the coordinates' regularizer;  boundary: gamma2
 
     >>> VnaitConfig(method="sinusoidal", hidden_size=32).vector_size
@@ -46,6 +47,7 @@ class VnaitConfig(PreTrainedConfig):
     smoothness: float | int = 0.1
     boundary: float | int = 0.1
     pad_token_id: int | None = 0
+    unk_token_id: int | None = None
     tie_word_embeddings: bool = True
     vnait_format: int = FORMAT
 

@@ -15,15 +15,18 @@ from vnait.model.encoder import AnyMask, Embeds, Ids, Places, VnaitModel, VnaitP
 
 
 class VnaitForSequenceClassification(VnaitPreTrainedModel):
-    """One answer a text, from the mean over its real tokens: classes, or numbers with problem_type="regression".
+    """One answer per text, from the mean over its known tokens: classes, or numbers with problem_type="regression".
 
-    logits = classifier(mean of the last states) + bag(words). `bag` starts at zero and takes no part in gradient descent:
-    `vnait.train.fit` sets it to its share of a logistic regression, and scales the classifier to the rest.
+    logits = classifier(mean of the last states) + bag(words). Unknown words (`unk_token_id`, where the configuration has it) are read
+    by attention and left out of the mean, so that a text of unknown words alone gets the biases, the training rows' prior. `bag` starts
+    at zero and takes no part in gradient descent: `vnait.train.fit` sets it to a logistic regression before training, and weighs the two
+    afterwards.
     """
 
     def __init__(self, config: VnaitConfig) -> None:
         super().__init__(config)
         self.num_labels = config.num_labels
+        self.unknown = -1 if config.unk_token_id is None else config.unk_token_id
         self.model = VnaitModel(config)
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
@@ -46,7 +49,8 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
             input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
         )
         output = encoded.output
-        mean = mean_of(output.last_hidden_state, encoded.mask)
+        known = encoded.mask if input_ids is None else encoded.mask & (input_ids != self.unknown)
+        mean = mean_of(output.last_hidden_state, known)
         logits = self.classifier(self.dropout(mean)) + self.bag(input_ids, encoded.mask)
         loss = None
         if labels is not None:
@@ -57,18 +61,19 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
         )
 
     def resize_token_embeddings(self, *args: Any, **settings: Any) -> nn.Module:
-        """As in transformers; new words say nothing in the bag of words."""
+        """As in transformers; new words add nothing in the bag of words."""
         table = super().resize_token_embeddings(*args, **settings)
         self.bag.resize(self.config.vocab_size)
         return table
 
 
 class BagOfWords(nn.Module):
-    """What the words of a text say wherever they stand: sum_i a_i l_i / sum_i a_i + b over its real tokens.
+    """The linear part of a classifier: sum_j a_j log2(1 + n_j) l_j + b over the words j that a text has n_j times.
 
-    Learned in closed form, not by gradient descent; it says nothing until then.
+    Fitted in closed form, not by gradient descent; zero until then. A word that is added to a text adds its evidence whatever else is
+    there, as in naive Bayes.
 
-    weights   a > 0 (V,), one until set
+    weights   a >= 0 (V,), one until set; 0 for unknown words
     logits    l (V, labels), zero until set
     bias      b (labels,), zero until set
     """
@@ -85,48 +90,51 @@ class BagOfWords(nn.Module):
         self.register_buffer("bias", torch.zeros(num_labels))
 
     def reset_parameters(self) -> None:
-        """Nothing to say."""
+        """No contribution to the logits."""
         nn.init.ones_(self.weights)
         nn.init.zeros_(self.logits)
         nn.init.zeros_(self.bias)
 
     def forward(self, ids: Ids, mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B C"]:
-        """From ids (B, T). Without ids, of vectors, it can only say nothing, and refuses where it has something to say."""
+        """From ids (B, T). Vectors alone, without ids, are refused where the part has been fitted."""
         if ids is None:
-            if self.says_something:
+            if self.is_fitted:
                 raise ValueError(
-                    "inputs_embeds were given, and this classifier's bag of words reads ids: give input_ids, or drop its say "
+                    "inputs_embeds were given, and this classifier's bag of words reads ids: give input_ids, or drop the bag "
                     "with model.bag.reset_parameters()."
                 )
             return self.bias.expand(len(mask), -1)
         return self.each(ids, mask).sum(1) + self.bias
 
     def each(self, ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T C"]:
-        """What each token adds to the logits, a_i l_i / sum_i a_i; zero at padding."""
-        weights = (self.weights[ids] * mask)[..., None]
-        return weights * self.logits[ids] / weights.sum(1, keepdim=True)
+        """What each token adds to the logits: its word's part, shared equally among the word's n_j tokens; zero at padding."""
+        real = mask.to(self.weights.dtype)
+        per_word = real.new_zeros(len(ids), len(self.weights)).scatter_add(1, ids, real)
+        times = per_word.gather(1, ids).clamp(min=1)
+        share = self.weights[ids] * real * torch.log2(1 + times) / times
+        return share[..., None] * self.logits[ids]
 
     @property
-    def says_something(self) -> bool:
+    def is_fitted(self) -> bool:
         """Whether a training has set it."""
         return bool(self.logits.any())
 
     def resize(self, vocab_size: int) -> None:
-        """Another number of words; new ones say nothing."""
+        """Another number of words; new ones add nothing."""
         for name, fill in (("weights", 1.0), ("logits", 0.0)):
             kept = getattr(self, name)[:vocab_size]
             setattr(self, name, torch.cat([kept, kept.new_full((vocab_size - len(kept), *kept.shape[1:]), fill)]))
 
 
 def mean_of(states: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
-    """The mean over the real tokens.
+    """The mean over the tokens of the mask; zero where there are none.
 
     >>> import torch
     >>> mean_of(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))
     tensor([[2.]])
     """
     real = mask[..., None].to(states.dtype)
-    return (states * real).sum(1) / real.sum(1)
+    return (states * real).sum(1) / real.sum(1).clamp(min=1)
 
 
 class VnaitForTokenClassification(VnaitPreTrainedModel):

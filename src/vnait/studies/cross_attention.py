@@ -55,7 +55,7 @@ def cross(arm: str, seed: int, source: Tensor, target: Tensor, moved: tuple[int,
     It is self-attention on both sides at once, where only sources are seen: one place for each encoding to tell what it tells.
     """
     torch.manual_seed(seed)
-    attention = Attention(dim=DIM, num_heads=HEADS, dropout=0.0).double()
+    attention = Attention(dim=DIM, num_heads=HEADS).double()
     for weight in attention.parameters():
         nn.init.normal_(weight, std=DIM**-0.5)
     length = len(source)

@@ -79,7 +79,7 @@ class Traffic(TorchDispatchMode):
 
 def cost(arm: str) -> Metrics:
     """The numbers that a layer of attention reads and writes (8 heads of 64, 512 tokens), with its share of what all have in common."""
-    attention, x = Attention(dim=HEADS * WIDTH, num_heads=HEADS, dropout=0.0), torch.randn(1, LONGEST, HEADS * WIDTH)
+    attention, x = Attention(dim=HEADS * WIDTH, num_heads=HEADS), torch.randn(1, LONGEST, HEADS * WIDTH)
     offsets = line(LONGEST)[0].long()
     place = (offsets.T - offsets).clamp(-16, 16) + 16
     keys, values = torch.randn(2, 33, WIDTH)
