@@ -28,7 +28,7 @@ ORDER = [
     "text vectors",
     "statistics lexicon scores",
     "about results",
-    "card",
+    "card linear",
     "predict",
     "bag_of_words checkpoints",
     "train",

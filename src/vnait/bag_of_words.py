@@ -206,7 +206,9 @@ class LinearPart:
         carry no information have logits near zero; that changes no answer.
         """
         table = _table_of(model)
-        share = share_of(skill(self.bags, self.labels, table), strange(self.ids, self.labels)) if share is None else share
+        share = (
+            share_of(skill(self.bags, self.labels, table), strange(self.ids, self.labels)) if share is None else share
+        )
         model.bag.reset_parameters()
         deep = rms(logits_of(model, self.ids))
         words = self.set(model)

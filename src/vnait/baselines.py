@@ -1,28 +1,26 @@
-"""What a user would pick instead of a Transformer: two rows of every comparison."""
+"""What a user would pick instead of a Transformer: two rows of every comparison, and models that can be kept."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from vnait import record as records
 from vnait import text as texts
 from vnait.bag_of_words import few_rows_per_class
 from vnait.lexicon import Lexicon
+from vnait.linear import LinearClassifier, Terms
 from vnait.record import Record
-from vnait.scores import details, scores
+from vnait.scores import details, scores, timed
 from vnait.text import Table
 from vnait.train import WHOLE
-
 
 # The inverse of the penalty on averaged vectors, as scikit-learn counts it. On rows of five training files (trec, subj, tnews, eprstmt,
 # splice; 8, 16 and 64 labels per class; 5 splits) .03 was within a point of the best of .003 ... 1 in 13 of 15 cases; scikit-learn's own
@@ -30,37 +28,70 @@ from vnait.train import WHOLE
 AVERAGED_STRENGTH = 0.03
 
 
-def tfidf(lexicon: Lexicon, tokenization: str) -> Any:
+def tfidf(name: str, table: Table, words: Lexicon, tokenization: str) -> LinearClassifier:
     """TF-IDF of words and pairs of words, then logistic regression."""
-    vectorizer = TfidfVectorizer(
-        analyzer=_Terms(tokenization),
-        sublinear_tf=True,
-    )
-    return make_pipeline(vectorizer, _logistic())
-
-
-def averaged(lexicon: Lexicon, tokenization: str) -> Any:
-    """The mean of a text's semantic vectors, standardized, then logistic regression."""
-    return make_pipeline(
-        FunctionTransformer(_Means(lexicon)), StandardScaler(), LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000)
+    split = Terms(kind="tfidf", tokenization=tokenization, terms=[])
+    analyzed = list(map(split.of, texts.words(table.texts, tokenization)))
+    vectorizer = TfidfVectorizer(analyzer=lambda row: row, sublinear_tf=True)
+    head = LogisticRegression(max_iter=2000).fit(vectorizer.fit_transform(analyzed), table.labels)
+    terms = replace(split, terms=vectorizer.get_feature_names_out().tolist(), idf=vectorizer.idf_)
+    weights, bias = _both(head)
+    return LinearClassifier(
+        name=name, features=terms, classes=_named(head), weights=weights, bias=bias, inputs=len(weights)
     )
 
 
-BASELINES: dict[str, Callable[[Lexicon, str], Any]] = {"tfidf-logreg": tfidf, "average-logreg": averaged}
+def averaged(name: str, table: Table, words: Lexicon, tokenization: str) -> LinearClassifier:
+    """The mean of a text's semantic vectors, standardized, then logistic regression; folded into a logit per word and class."""
+    names = words.tokenizer.convert_ids_to_tokens(range(len(words.table)))
+    ids = texts.encode(words.tokenizer, table.texts, max_length=WHOLE)
+    means = np.stack([words.table[row].mean(0) for row in ids])
+    scaler = StandardScaler().fit(means)
+    head = LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000).fit(scaler.transform(means), table.labels)
+    weights, bias = _both(head)
+    weights = weights / scaler.scale_[:, None]
+    terms = Terms(kind="mean", tokenization=tokenization, terms=names, unknown=words.tokenizer.unk_token)
+    return LinearClassifier(
+        name=name,
+        features=terms,
+        classes=_named(head),
+        weights=words.table.astype(np.float64) @ weights,
+        bias=bias - scaler.mean_ @ weights,
+        inputs=words.dim,
+    )
 
 
-def fit_baseline(name: str, table: Table, test: Table, lexicon: Lexicon, *, tokenization: str, seed: int) -> Record:
-    """Train a baseline on all rows (it needs none for early stopping) and score it on the test rows."""
+BASELINES: dict[str, Callable[[str, Table, Lexicon, str], LinearClassifier]] = {
+    "tfidf-logreg": tfidf,
+    "average-logreg": averaged,
+}
+
+
+def fit_baseline(
+    name: str,
+    table: Table,
+    test: Table,
+    lexicon: Lexicon,
+    *,
+    tokenization: str,
+    seed: int,
+    validation: float = 0.0,
+) -> LinearClassifier:
+    """A baseline of all rows (it needs none for early stopping), with the record of its scores on the test rows.
+
+    validation   share of the rows that are held out for validation scores first, the same rows as `vnait.train.fit` holds out
+    """
+    held = {}
+    if validation:
+        rows, out = texts.split(table.labels or [], holdout=validation, seed=seed)
+        first = _fitted(name, table.select(rows), lexicon, tokenization)
+        held = {f"validation_{score}": value for score, value in _scores(first, table.select(out)).items()}
     started = time.perf_counter()
-    with few_rows_per_class():
-        model = BASELINES[name](lexicon, tokenization).fit(table.texts, table.labels)
+    model = _fitted(name, table, lexicon, tokenization)
     seconds = time.perf_counter() - started
-    number = {label: index for index, label in enumerate(model.classes_)}
-    truth = [number.get(label, -1) for label in test.labels or []]
-    answer = [number[label] for label in model.predict(test.texts)]
+    truth, (answer, per_text) = _numbers(model, test), timed(lambda: model.logits(test.texts).argmax(1).tolist(), test)
     lengths = list(map(len, lexicon.encode(test.texts, max_length=WHOLE)))
-    head = model[-1]
-    return Record.now(
+    record = Record.now(
         key=records.key_of(name, table.fingerprint, test.fingerprint, lexicon.source, tokenization),
         method=name,
         seed=seed,
@@ -69,36 +100,50 @@ def fit_baseline(name: str, table: Table, test: Table, lexicon: Lexicon, *, toke
             "name": table.name,
             "fingerprint": table.fingerprint,
             "rows": len(table),
-            "classes": [str(label) for label in model.classes_],
+            "classes": model.classes,
             "test_rows": len(test),
+            "test_fingerprint": test.fingerprint,
         },
-        metrics={**scores(truth, answer), **details(truth, answer, lengths, len(number))},
-        parameters=int(head.coef_.size + head.intercept_.size),
+        metrics={
+            **held,
+            **scores(truth, answer),
+            **details(truth, answer, lengths, len(model.classes)),
+            "ms_per_text": per_text,
+        },
+        parameters=_learned(model),
         seconds=seconds,
     )
+    return replace(model, record=record)
 
 
-def _logistic() -> LogisticRegression:
-    return LogisticRegression(max_iter=2000)
+def _fitted(name: str, table: Table, lexicon: Lexicon, tokenization: str) -> LinearClassifier:
+    with few_rows_per_class():
+        return BASELINES[name](name, table, lexicon, tokenization)
 
 
-class _Terms:
-    """A text's words and pairs of neighbouring words, by the models' own tokenization."""
-
-    def __init__(self, tokenization: str) -> None:
-        self.tokenization = tokenization
-
-    def __call__(self, text: str) -> list[str]:
-        words = texts.words([text], self.tokenization)[0]
-        return words + [f"{one} {other}" for one, other in pairwise(words)]
+def _scores(model: LinearClassifier, table: Table) -> dict[str, float]:
+    return scores(_numbers(model, table), model.logits(table.texts).argmax(1).tolist())
 
 
-class _Means:
-    """Texts -> the mean vector of their known words, (texts, D)."""
+def _numbers(model: LinearClassifier, table: Table) -> list[int]:
+    """Each row's class by its number; -1 for a label that training never saw."""
+    number = {label: index for index, label in enumerate(model.classes)}
+    return [number.get(label, -1) for label in table.labels or []]
 
-    def __init__(self, lexicon: Lexicon) -> None:
-        self.lexicon = lexicon
 
-    def __call__(self, given: Sequence[str]) -> NDArray[np.float32]:
-        ids = texts.encode(self.lexicon.tokenizer, given, max_length=WHOLE)
-        return np.stack([self.lexicon.table[row].mean(0) for row in ids])
+def _learned(model: LinearClassifier) -> int:
+    """Learned scalars as scikit-learn keeps them: of two classes, the difference alone."""
+    heads = 1 if len(model.classes) == 2 else len(model.classes)
+    return heads * (model.inputs + 1)
+
+
+def _named(head: LogisticRegression) -> list[str]:
+    return [str(label) for label in head.classes_]
+
+
+def _both(head: LogisticRegression) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights (F, C) and biases (C,), also of two classes, of which scikit-learn keeps the difference."""
+    weights, bias = head.coef_.T, head.intercept_
+    if len(head.classes_) == 2:
+        weights, bias = np.concatenate([-weights, weights], 1) / 2, np.concatenate([-bias, bias]) / 2
+    return weights, bias

@@ -41,13 +41,16 @@ def _front(record: Record) -> str:
 
 def _what(record: Record) -> str:
     base = record.run.get("base")
+    baseline = record.method not in METHODS and not base
     kind = f"`{_source(base)}`, fine-tuned," if base else "A small Transformer encoder, trained from scratch,"
+    if baseline:
+        kind = "A logistic regression of its words, which knows no positions beyond pairs of neighbours,"
     formula = f": `{METHODS[record.method].formula}`" if record.method in METHODS else ""
     return (
         f"# {_source(str(record.data['name']))}, {record.method}\n\n"
         f"{kind} that gives a text one of {len(record.data['classes'])} labels. "
         f"It has {record.parameters:,} learned numbers.\n\n"
-        f"Its positional method is `{record.method}`{formula}.{_bag(record)}"
+        + ("" if baseline else f"Its positional method is `{record.method}`{formula}.{_bag(record)}")
     )
 
 
@@ -121,8 +124,9 @@ def _limits(record: Record, facts: Mapping[str, Any]) -> str:
         "",
         "- Its scores hold for texts like those above; on others nothing was measured.",
         f"- It answers with one of its {len(record.data['classes'])} labels whatever it is given; its probabilities are not calibrated.",
-        f"- Longer texts are cut to {record.run['max_length']:,} tokens.",
     ]
+    if "max_length" in record.run:
+        lines.append(f"- Longer texts are cut to {record.run['max_length']:,} tokens.")
     if "unknown_share" in record.data:
         share = 100 * record.data["unknown_share"]
         lines.append(

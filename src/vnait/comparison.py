@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,9 +23,10 @@ from vnait.baselines import BASELINES, fit_baseline
 from vnait.errors import InputError
 from vnait.files import whole_file
 from vnait.lexicon import Lexicon
+from vnait.linear import LinearClassifier
 from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan, labels_of
-from vnait.predict import Fitted, check_replaceable
+from vnait.predict import Fitted, check_replaceable, load
 from vnait.record import Record
 from vnait.results import ALL, Results, Shots
 from vnait.text import Table
@@ -34,6 +36,7 @@ from vnait.train import Run
 logger = logging.getLogger("vnait")
 
 DEFAULT_METHODS = ("none", "sinusoidal", "learned", "vnait-uniform", "vnait")
+MODELS = ".models"  # where each method's model waits until one is chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,9 +148,10 @@ def compare(
     check_replaceable(out / "model")
     _warn_of_others(plan, out)
     path = out / "records.jsonl"
-    found = run_cells(plan, path, jobs=jobs or os.cpu_count() or 1, backend=backend, watch=watch)
+    models = out / MODELS
+    found = run_cells(plan, path, jobs=jobs or os.cpu_count() or 1, backend=backend, watch=watch, keep=models)
     comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
-    _save_best(plan, comparison.best, out / "model")
+    _save_best(plan, comparison.best, models, out / "model")
     about = _about(comparison, command, repeated)
     about.write(out)
     _write_card(comparison, about, out / "model")
@@ -192,32 +196,42 @@ def run_cells(
     jobs: int = 1,
     backend: str = "local",
     watch: Callable[[int, int, Record | None], None] = lambda done, total, record: None,
+    keep: Path | None = None,
 ) -> list[Record]:
-    """The records of all cells of a plan; those that `path` holds are not run again."""
+    """The records of all cells of a plan; those that `path` holds are not run again.
+
+    keep   a folder for the models of the first seed and all labels, one of which a comparison keeps; None: models are not saved
+    """
     cells = {plan.key(cell): cell for cell in plan.cells()}
-    return records.resumed(path, cells, lambda left: _results(plan, left, jobs, backend), watch)
+    return records.resumed(path, cells, lambda left: _results(plan, left, jobs, backend, keep), watch)
 
 
-def _results(plan: Plan, cells: list[Cell], jobs: int, backend: str) -> Iterator[Record]:
+def _results(plan: Plan, cells: list[Cell], jobs: int, backend: str, keep: Path | None) -> Iterator[Record]:
     """Records as they come in."""
     from joblib import Parallel, delayed
 
     if not cells:
         return iter(())
-    words = {seed: plan.lexicon(seed) for seed in sorted({plan.lexicon_seed(cell.seed) for cell in cells})}
-    for method in plan.methods:  # one that these vectors' width is not made for stops the whole before anything trains
-        next(iter(words.values())).new_model(replace(plan.run, method=method), ["a", "b"], [1])
-    tasks = (
-        delayed(run_cell)(plan, cell, words[plan.lexicon_seed(cell.seed)], METHODS.get(cell.method)) for cell in cells
-    )
     workers = min(jobs, len(cells))
-    results: Iterator[Record] = Parallel(
-        n_jobs=workers, backend=_backend(backend, workers), return_as="generator_unordered"
-    )(tasks)
+    parallel = {"n_jobs": workers, "backend": _backend(backend, workers), "max_nbytes": None}
+    seeds = sorted({plan.lexicon_seed(cell.seed) for cell in cells})
+    words = dict(zip(seeds, Parallel(**parallel)(delayed(_lexicon)(plan, seed) for seed in seeds), strict=True))
+    for method in plan.methods:  # one that these vectors' width is not made for stops the whole before anything trains
+        words[seeds[0]].new_model(replace(plan.run, method=method), ["a", "b"], [1])
+    tasks = (
+        delayed(run_cell)(plan, cell, words[plan.lexicon_seed(cell.seed)], METHODS.get(cell.method), keep)
+        for cell in cells
+    )
+    results: Iterator[Record] = Parallel(**parallel, return_as="generator_unordered")(tasks)
     return results
 
 
-def run_cell(plan: Plan, cell: Cell, words: Lexicon, recipe: Recipe | None = None) -> Record:
+def _lexicon(plan: Plan, seed: int) -> Lexicon:
+    with one_thread(), _hushed():
+        return plan.lexicon(seed)
+
+
+def run_cell(plan: Plan, cell: Cell, words: Lexicon, recipe: Recipe | None = None, keep: Path | None = None) -> Record:
     """Train and test one cell on one core, so that the result is the same however many run beside it.
 
     It may run in another process, which does not know a method of the user's own: hence its recipe.
@@ -225,34 +239,44 @@ def run_cell(plan: Plan, cell: Cell, words: Lexicon, recipe: Recipe | None = Non
     if recipe is not None:
         METHODS[cell.method] = recipe
     with one_thread(), _hushed():
-        if cell.method not in BASELINES:
-            record = _fitted(plan, cell, words).record
-            assert record is not None
-            return record
-        table, test = plan.rows(cell.shots, cell.seed)
-        record = fit_baseline(cell.method, table, test, words, tokenization=plan.tokenization, seed=cell.seed)
-    return _of_cell(record, plan, cell)
-
-
-def _fitted(plan: Plan, cell: Cell, words: Lexicon) -> Fitted:
-    table, test = plan.rows(cell.shots, cell.seed)
-    fitted = train.fit(replace(plan.run, method=cell.method, seed=cell.seed), table, words, test=test)
+        fitted = _fitted(plan, cell, words)
+        if keep is not None and cell == _kept(plan, cell.method):
+            fitted.save(keep / plan.key(cell))
     assert fitted.record is not None
-    return replace(fitted, record=_of_cell(fitted.record, plan, cell))
+    return fitted.record
 
 
-def _of_cell(record: Record, plan: Plan, cell: Cell) -> Record:
-    return replace(record, key=plan.key(cell), data={**record.data, "shots": cell.shots})
+def _fitted(plan: Plan, cell: Cell, words: Lexicon) -> Fitted | LinearClassifier:
+    table, test = plan.rows(cell.shots, cell.seed)
+    fitted: Fitted | LinearClassifier
+    if cell.method in BASELINES:
+        share = plan.run.validation if plan.chooses else 0
+        settings: dict[str, Any] = {"tokenization": plan.tokenization, "seed": cell.seed, "validation": share}
+        fitted = fit_baseline(cell.method, table, test, words, **settings)
+    else:
+        fitted = train.fit(replace(plan.run, method=cell.method, seed=cell.seed), table, words, test=test)
+    assert fitted.record is not None
+    data = {**fitted.record.data, "shots": cell.shots}
+    return replace(fitted, record=replace(fitted.record, key=plan.key(cell), data=data))
 
 
-def _save_best(plan: Plan, method: str, folder: Path) -> None:
-    """The winner, trained on all rows of the first seed's learning side: never on its test rows. Not again if it is there."""
-    cell = Cell(method=method, shots=ALL, seed=plan.seeds[0])
-    note = folder / "record.json"
-    if note.is_file() and [record.key for record in records.read(note)] == [plan.key(cell)]:
-        return
-    with one_thread():
-        _fitted(plan, cell, plan.lexicon(cell.seed)).save(folder)
+def _kept(plan: Plan, method: str) -> Cell:
+    """The cell whose model a comparison keeps if its method is advised: of all rows of the first seed's learning side."""
+    return Cell(method=method, shots=ALL, seed=plan.seeds[0])
+
+
+def _save_best(plan: Plan, method: str, models: Path, folder: Path) -> None:
+    """The advised method's model into `folder`: as it was compared, or trained where no cell had all labels."""
+    cell = _kept(plan, method)
+    key, note = plan.key(cell), folder / "record.json"
+    if not (note.is_file() and [record.key for record in records.read(note)] == [key]):
+        if (models / key).is_dir():
+            fitted = load(models / key)
+        else:
+            with one_thread():
+                fitted = _fitted(plan, cell, plan.lexicon(cell.seed))
+        fitted.save(folder)
+    shutil.rmtree(models, ignore_errors=True)
 
 
 @contextmanager

@@ -115,7 +115,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """A saved classifier, this class's or one of `vnait train`."""
-        fitted = predict.load(folder)
+        fitted = predict.load_transformer(folder)
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
         notes = _notes(Path(folder) / NOTES)

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel
 
-from vnait import bases, files
+from vnait import bases, files, linear
 from vnait import text as texts
 from vnait.errors import InputError
 from vnait.files import whole_folder
+from vnait.linear import LinearClassifier
 from vnait.model import VnaitConfig, load_classifier
 from vnait.record import Record
 
@@ -67,9 +68,21 @@ class Fitted:
                 (draft / name).write_text(content, encoding="utf-8")
 
 
-def load(folder: str | Path) -> Fitted:
-    """The classifier saved in a folder; an `InputError` says what is wrong with the folder."""
+def load_transformer(folder: str | Path) -> Fitted:
+    """The same of a Transformer; a baseline is refused."""
+    fitted = load(folder)
+    if isinstance(fitted, LinearClassifier):
+        raise InputError(
+            f"{folder} holds the baseline {fitted.name}, and this needs a Transformer; `vnait predict` and `vnait explain` read both."
+        )
+    return fitted
+
+
+def load(folder: str | Path) -> Fitted | LinearClassifier:
+    """The classifier saved in a folder; an `InputError` names what is wrong with the folder."""
     folder = Path(folder)
+    if (folder / linear.NOTES).is_file():
+        return linear.load(folder, _record(folder / "record.json"))
     if (folder / bases.NOTES).is_file():
         with bases.no_bars():
             tuned, tokenizer, notes = bases.load(folder)
@@ -98,9 +111,10 @@ def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]], batch_size: 
 
 def check_replaceable(folder: str | Path) -> None:
     """Refuse to save a model over a folder that holds anything but an older one of ours."""
-    files.check_replaceable(folder, WRITTEN, "a model")
+    files.check_replaceable(folder, (*WRITTEN, *linear.WRITTEN), "a model")
     path = Path(folder)
-    ours = (path / bases.NOTES).is_file() or _model_type(path / "config.json") == VnaitConfig.model_type
+    noted = any((path / notes).is_file() for notes in (bases.NOTES, linear.NOTES))
+    ours = noted or _model_type(path / "config.json") == VnaitConfig.model_type
     if path.is_dir() and any(path.iterdir()) and not ours:
         raise InputError(f"{folder} holds no model of ours, and saving one would replace it; choose a new name.")
 

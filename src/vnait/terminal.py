@@ -114,6 +114,16 @@ def show_explanation(explanation: Explanation) -> None:
     _named("scores", f"of layer 1, shares in %, mean of its heads: {parts or 'none, all keys are alike'}")
 
 
+def show_terms(facts: dict[str, Any]) -> None:
+    """A baseline's answer: its terms and what each adds to the label's logit, the largest first."""
+    print(f"{facts['label']}  (probability {facts['probability']:.3f}, by {facts['method']})\n")
+    grid = _grid("term", "adds to the logit", left=1)
+    for term, added in facts["terms"].items():
+        grid.add_row(term, f"{added:+.2f}")
+    grid.add_row("(bias)", f"{facts['bias']:+.2f}")
+    _print(grid)
+
+
 def _named(name: str, words: str) -> None:
     print(fill(f"{name:12}{words}", Console().width, subsequent_indent=" " * 12))
 

@@ -30,7 +30,7 @@ from vnait.model import VnaitForSequenceClassification
 from vnait.predict import Fitted, logits_of
 from vnait.randomness import apart
 from vnait.record import Record
-from vnait.scores import details, scores
+from vnait.scores import details, scores, timed
 from vnait.text import Table
 
 logger = logging.getLogger("vnait")
@@ -264,7 +264,9 @@ class _Training:
         self.run, self.task, self.checkpoints = run, task, checkpoints
         self.steps = run.total_steps(len(task.train))
         self.keeps_best = len(task.labels) > run.refit
-        self.joined = self.steps * 2 // 3 if task.valid and not self.keeps_best else self.steps  # from here on, all rows
+        self.joined = (
+            self.steps * 2 // 3 if task.valid and not self.keeps_best else self.steps
+        )  # from here on, all rows
         _seed_everything(run.seed)
         lengths = [len(task.ids[row]) for row in task.train]
         model = task.lexicon.new_model(run, task.classes, lengths)
@@ -378,13 +380,25 @@ def _linear(run: Run, task: _Task) -> LinearPart | None:
 
 
 def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, Any]:
-    """The scores on rows the training never saw, with `details`. A label that training never saw counts as wrong."""
+    """The scores on rows the training never saw, with `details`. A label that training never saw counts as wrong.
+
+    ms_per_text      milliseconds per text, from the text to its logits, in the process as it is
+    accuracy_alone   where a linear part is mixed in: of the Transformer's own logits, without it
+    """
     number = {name: index for index, name in enumerate(task.classes)}
     truth = [number.get(label, -1) for label in test.labels or []]
-    ids = task.lexicon.encode(test.texts, max_length=task.max_length)
-    answer = logits_of(model, ids).argmax(-1).tolist()
+    logits, per_text = timed(
+        lambda: logits_of(model, task.lexicon.encode(test.texts, max_length=task.max_length)), test
+    )
+    answer = logits.argmax(-1).tolist()
     whole = task.lexicon.encode(test.texts, max_length=WHOLE)
-    return {**scores(truth, answer), **details(truth, answer, list(map(len, whole)), len(task.classes))}
+    found = {**scores(truth, answer), **details(truth, answer, list(map(len, whole)), len(task.classes))}
+    if isinstance(model, VnaitForSequenceClassification) and model.bag.is_fitted:
+        ids = [row[: task.max_length] for row in whole]
+        words = bag_of_words.bags_of(ids, model.bag.weights.numpy()) @ model.bag.logits.numpy()
+        alone = logits - torch.from_numpy(words) - model.bag.bias
+        found["accuracy_alone"] = scores(truth, alone.argmax(-1).tolist())["accuracy"]
+    return {**found, "ms_per_text": per_text}
 
 
 def _validation_metrics(model: PreTrainedModel, task: _Task) -> dict[str, float]:

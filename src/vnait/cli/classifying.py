@@ -35,7 +35,9 @@ from vnait.cli.shared import (
 from vnait.errors import InputError
 
 if TYPE_CHECKING:
+    from vnait.linear import LinearClassifier
     from vnait.record import Record
+    from vnait.text.conllu import Tree
 
 DEFAULT_DATA = "builtin:polarity"
 
@@ -199,12 +201,13 @@ def predict_command(
     """Add a label and the probability of each class to every text, in the order given."""
     notes(quiet)
     from vnait.files import whole_file
-    from vnait.predict import load
+    from vnait.predict import Fitted, load
     from vnait.text import encode, report_unknown
 
     fitted = load(model)
     given = _lines(sys.stdin.buffer) if data == "-" else read_table(data, text, None).texts
-    report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=sys.maxsize))
+    if isinstance(fitted, Fitted):
+        report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=sys.maxsize))
     probabilities = fitted.probabilities(given)
     column = "text" if text == "label" or text.startswith("probability_") else text  # the answers need these names
     rows = [
@@ -263,6 +266,7 @@ def explain_command(
     notes(quiet=False)
     from vnait.explanation import explain, output
     from vnait.files import whole_file
+    from vnait.linear import LinearClassifier
     from vnait.predict import load
     from vnait.text.conllu import tree
 
@@ -272,7 +276,11 @@ def explain_command(
         raise InputError("give one text, or a sentence of a file with --conllu.")
     given = tree(conllu, sentence) if conllu is not None else text
     assert given is not None
-    explanation = explain(load(model), given)
+    fitted = load(model)
+    if isinstance(fitted, LinearClassifier):
+        _explain_baseline(fitted, given, out or bertviz, as_json)
+        return
+    explanation = explain(fitted, given)
     if bertviz is not None:
         view = output.head_view(explanation)
         with whole_file(bertviz) as draft:
@@ -286,3 +294,16 @@ def explain_command(
         terminal.show_explanation(explanation)
         for path in filter(None, (out, bertviz)):
             print(f"file        {path}")
+
+
+def _explain_baseline(fitted: LinearClassifier, given: str | Tree, file: Path | None, as_json: bool) -> None:
+    if not isinstance(given, str) or file is not None:
+        raise InputError(
+            f"the model is the baseline {fitted.name}, which has no coordinates and no attention to draw; leave --out, --bertviz and "
+            "--conllu out, and its terms are listed."
+        )
+    facts = fitted.explain(given)
+    if as_json:
+        print_json(facts)
+    else:
+        terminal.show_terms(facts)

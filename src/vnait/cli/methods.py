@@ -38,9 +38,9 @@ def draw_command(
     file = "-".join(rows) if len(rows) <= 4 else f"{len(rows)}-methods"
     fitted = None
     if model is not None:
-        from vnait.predict import load
+        from vnait.predict import load_transformer
 
-        fitted = load(model)
+        fitted = load_transformer(model)
     shown = drawing.asked(names, fitted=fitted, texts=text or [], length=length, dim=dim)
     out = drawing.checked(out or Path("runs") / "draw" / f"{file}.png")
     figure = drawing.figure(shown)

@@ -13,7 +13,7 @@ from vnait.explanation import Explanation, explain
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS
 from vnait.playground.comparing import Running
-from vnait.predict import Fitted, load
+from vnait.predict import Fitted, load_transformer
 from vnait.train import Run
 
 LONGEST = 600  # characters of a text: of a longer one the maps of attention can't be read
@@ -45,7 +45,7 @@ class Shelf:
 
     def add_model(self, folder: Path) -> None:
         """Put a saved model first, by its folder's name; loaded at once, so that a damaged one is said at once."""
-        fitted = load(folder)
+        fitted = load_transformer(folder)
         self.models = {str(folder): lambda: fitted} | self.models
 
     def add_comparison(self, folder: Path) -> None:
