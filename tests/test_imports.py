@@ -28,6 +28,7 @@ ORDER = [
     "text vectors",
     "statistics lexicon scores",
     "about results",
+    "advice",
     "card linear",
     "predict",
     "bag_of_words checkpoints",

@@ -176,54 +176,35 @@ def share_of(skill: float, strange: float) -> float:
     return 1 - unknown * (1 - strange) ** 2
 
 
-class LinearPart:
-    """The linear part of a classifier that is trained on the rows `ids` (token ids) and `labels`: wide and deep (Cheng et al. 2016).
+@torch.no_grad()
+def mix(
+    model: VnaitForSequenceClassification,
+    ids: Sequence[Sequence[int]],
+    labels: Sequence[int],
+    weights: NDArray[Any],
+    share: float | None,
+) -> float:
+    """Give a regression of the training rows' bags, with `weights` (V,), its share of the logits, scale the classifier; the share.
 
-    `set` puts the regression beside the Transformer before its training, which then learns what the words leave open; `mix` weighs the
-    two afterwards. `weights` (V,) are the words'.
+    The Transformer's logits are first scaled down to the regression's RMS on these rows: it knows its few rows by heart, and its logits
+    grow with every step. Both are then scaled up together, the more the smaller the regression's share, since words that carry no
+    information have logits near zero; that changes no answer.
     """
-
-    def __init__(self, ids: Sequence[Sequence[int]], labels: Sequence[int], weights: NDArray[Any]) -> None:
-        self.ids, self.labels, self.weights = ids, labels, weights
-        self.bags = bags_of(ids, weights)
-
-    @torch.no_grad()
-    def set(self, model: VnaitForSequenceClassification) -> BagRegression:
-        """Fit the regression with the model's vectors, and put it into `model.bag`."""
-        with one_thread():
-            words = BagRegression(_table_of(model)).fit(self.bags, self.labels)
-        model.bag.weights.copy_(torch.from_numpy(self.weights))
-        model.bag.logits.copy_(torch.from_numpy(words.logits_))
-        model.bag.bias.copy_(torch.from_numpy(words.bias_))
-        return words
-
-    @torch.no_grad()
-    def mix(self, model: VnaitForSequenceClassification, share: float | None) -> float:
-        """Give the regression its share of the logits and the Transformer the rest; None: `share_of`. The share.
-
-        The Transformer's logits are first scaled down to the regression's RMS on these rows: it knows its few rows by heart, and its
-        logits grow with every step. Both are then scaled up together, the more the smaller the regression's share, since words that
-        carry no information have logits near zero; that changes no answer.
-        """
-        table = _table_of(model)
-        share = (
-            share_of(skill(self.bags, self.labels, table), strange(self.ids, self.labels)) if share is None else share
-        )
-        model.bag.reset_parameters()
-        deep = rms(logits_of(model, self.ids))
-        words = self.set(model)
-        ratio = min(max(deep / rms(torch.from_numpy(words.decision_function(self.bags))), 1.0), 100.0)
-        both = ratio ** ((1 - share) ** 2)
-        for parameter in (model.classifier.weight, model.classifier.bias):
-            parameter.mul_((1 - share) * both / ratio)
-        for buffer in (model.bag.logits, model.bag.bias):
-            buffer.mul_(share * both)
-        return share
-
-
-def _table_of(model: VnaitForSequenceClassification) -> NDArray[np.float32]:
-    table: NDArray[np.float32] = model.get_input_embeddings().weight.detach().numpy()
-    return table
+    table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
+    share = share_of(skill(bags, labels, table), strange(ids, labels)) if share is None else share
+    if not share:
+        return 0.0
+    with one_thread():
+        words = BagRegression(table).fit(bags, labels)
+    ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(words.decision_function(bags)))
+    ratio = min(max(ratio, 1.0), 100.0)
+    both = ratio ** ((1 - share) ** 2)
+    for parameter in (model.classifier.weight, model.classifier.bias):
+        parameter.mul_((1 - share) * both / ratio)
+    model.bag.weights.copy_(torch.from_numpy(weights))
+    model.bag.logits.copy_(share * both * torch.from_numpy(words.logits_))
+    model.bag.bias.copy_(share * both * torch.from_numpy(words.bias_))
+    return share
 
 
 def rms(logits: Tensor) -> float:

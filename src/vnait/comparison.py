@@ -19,6 +19,7 @@ from vnait import record as records
 from vnait import text as texts
 from vnait import train
 from vnait.about import About, call
+from vnait.advice import advice
 from vnait.baselines import BASELINES, fit_baseline
 from vnait.errors import InputError
 from vnait.files import whole_file
@@ -61,12 +62,12 @@ class Comparison:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A row a method and number of shots: its mean accuracy with its interval, parameters, seconds."""
+        """A row per method and number of shots: its mean accuracy with its interval, parameters, seconds."""
         return self.results.rows
 
     @property
     def paired(self) -> list[dict[str, Any]]:
-        """A row a method and number of shots: its difference to the reference, with its interval."""
+        """A row per method and number of shots: its difference to the reference, with its interval."""
         return self.results.paired
 
     @property
@@ -78,7 +79,7 @@ class Comparison:
 
     @property
     def best(self) -> str:
-        """The method with the highest mean validation score at the most labels; the test rows have no say in it."""
+        """The method that is advised and kept: `Results.best`, chosen on the validation rows."""
         best = self.results.best
         assert best is not None, "a plan that chooses holds validation rows out"
         return best
@@ -90,6 +91,10 @@ class Comparison:
     def sentences(self) -> list[str]:
         """What can be said, in words: who is ahead, who behind, and who can't be told apart from the reference."""
         return self.results.sentences()
+
+    def advice(self) -> list[str]:
+        """What to do, in one to three sentences."""
+        return advice(self.results, most_frequent=self.plan.most_frequent())
 
     def report(self) -> Path:
         """Write report.html beside the records: the same page as `vnait report` makes of the folder."""

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnait.record import Record
-from vnait.statistics import UNIT, Interval, interval, paired
+from vnait.statistics import UNIT, Interval, interval, paired, standard_error
 
 ALL = "all"  # every row there is to learn from
 Shots = int | str
 METRIC = "accuracy"
+TIE = 0.01  # of accuracy: two methods closer than that on the validation rows may count as equals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +50,39 @@ class Results:
 
     @property
     def best(self) -> str | None:
-        """The method with the highest mean validation score at the most labels; the test rows have no say in it.
+        """The method to keep, by the validation scores at the most labels; the test rows have no part in it.
 
-        None where no rows were held out for validation.
+        The one-standard-error rule (Breiman et al. 1984): of the methods that are no further behind the highest mean than the standard
+        error of that paired difference over seeds, and never further than one point, the cheapest: a baseline before a Transformer, then
+        fewer parameters. Few seeds have wide errors, which would give up a real lead: hence the point. None where no rows were held out.
         """
+        scores = {method: self._validation(method) for method in self.methods}
+        means = {method: sum(own.values()) / len(own) for method, own in scores.items() if own}
+        top = max(means, key=lambda method: means[method], default=None)
+        if top is None:
+            return None
+        tied = [
+            method
+            for method, mean in means.items()
+            if means[top] - mean <= min(standard_error(paired(scores[top], scores[method])), TIE)
+        ]
+        return min(tied, key=lambda method: (self.is_transformer(method), self._parameters(method), -means[method]))
+
+    def is_transformer(self, method: str) -> bool:
+        """Whether a method is a Transformer's; the others are baselines."""
+        return any("num_layers" in record.run for record in self.of(method, self.most))
+
+    def validation(self, method: str) -> float | None:
+        """The mean validation score at the most labels; None where no rows were held out."""
+        own = self._validation(method)
+        return sum(own.values()) / len(own) if own else None
+
+    def _parameters(self, method: str) -> int:
+        return self.of(method, self.most)[0].parameters
+
+    def _validation(self, method: str) -> dict[int, float]:
         name = f"validation_{METRIC}"
-        scores = {
-            method: [record.metrics[name] for record in self.of(method, self.most) if name in record.metrics]
-            for method in self.methods
-        }
-        means = {method: sum(values) / len(values) for method, values in scores.items() if values}
-        return max(means, key=lambda method: means[method], default=None)
+        return {record.seed: record.metrics[name] for record in self.of(method, self.most) if name in record.metrics}
 
     def of(self, method: str, shots: Shots) -> list[Record]:
         """The records of a method at a number of shots, in the order of the seeds."""
@@ -75,15 +98,17 @@ class Results:
                         "metric": METRIC,
                         **_bounds(interval([record.metrics[METRIC] for record in found], within=UNIT), "mean"),
                         "seeds": len(found),
+                        "alone": _mean(found, f"{METRIC}_alone"),
                         "parameters": found[0].parameters,
                         "seconds": sum(record.seconds for record in found) / len(found),
+                        "ms_per_text": _mean(found, "ms_per_text"),
                     }
 
     def _paired(self) -> Iterator[dict[str, Any]]:
         for shots in self.shots:
-            against = self._by_seed(self.reference, shots)
+            against = self.by_seed(self.reference, shots)
             for method in self.methods:
-                own = self._by_seed(method, shots)
+                own = self.by_seed(method, shots)
                 if method != self.reference and (differences := paired(own, against)):
                     yield {
                         "method": method,
@@ -92,7 +117,8 @@ class Results:
                         **_bounds(interval(differences), "difference"),
                     }
 
-    def _by_seed(self, method: str, shots: Shots) -> dict[int, float]:
+    def by_seed(self, method: str, shots: Shots) -> dict[int, float]:
+        """Seed -> accuracy on the test rows."""
         return {record.seed: record.metrics[METRIC] for record in self.of(method, shots)}
 
     def sentences(self) -> list[str]:
@@ -120,9 +146,9 @@ def where(shots: Shots) -> str:
     """How many labels, as a sentence begins.
 
     >>> where("all"), where(16)
-    ('With all labels', 'At 16 labels a class')
+    ('With all labels', 'At 16 labels per class')
     """
-    return "With all labels" if shots == ALL else f"At {shots} labels a class"
+    return "With all labels" if shots == ALL else f"At {shots} labels per class"
 
 
 def inside(shots: Shots) -> str:
@@ -131,8 +157,8 @@ def inside(shots: Shots) -> str:
     >>> inside("all")
     'with all labels'
     """
-    told = where(shots)
-    return told[0].lower() + told[1:]
+    words = where(shots)
+    return words[0].lower() + words[1:]
 
 
 def by_size(shots: Sequence[Shots]) -> list[Shots]:
@@ -143,6 +169,11 @@ def by_size(shots: Sequence[Shots]) -> list[Shots]:
 def sign_of(row: dict[str, Any]) -> int:
     """Of a row of `paired`: 1 or -1 where its interval leaves zero out, else 0."""
     return Interval(row["difference"], row["ci_low"], row["ci_high"]).sign
+
+
+def _mean(found: Sequence[Record], metric: str) -> float | None:
+    values = [record.metrics[metric] for record in found if metric in record.metrics]
+    return sum(values) / len(values) if values else None
 
 
 def _bounds(found: Interval, name: str) -> dict[str, float | None]:

@@ -46,6 +46,31 @@ def interval(values: Sequence[float], *, within: tuple[float, float] = (-np.inf,
     return Interval(mean, max(mean - reach, within[0]), min(mean + reach, within[1]))
 
 
+def standard_error(values: Sequence[float]) -> float:
+    """s / sqrt(n), the standard error of the mean; 0 where there are fewer than two values.
+
+    >>> round(standard_error([0.4, 0.5, 0.6]), 4)
+    0.0577
+    """
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def seeds_needed(differences: Sequence[float], most: int = 1000) -> int | None:
+    """The fewest seeds n at which t s / sqrt(n) < |mean|: the interval of the mean would leave zero out, if mean and s stayed as they are.
+
+    A projection from few seeds, so an order of magnitude. None where that takes more than `most`, or nothing is known of the spread.
+
+    >>> seeds_needed([0.01, 0.03, -0.01, 0.02])
+    10
+    """
+    mean, spread = abs(float(np.mean(differences))), standard_error(differences) * np.sqrt(len(differences))
+    if len(differences) < 2 or not mean or not spread:
+        return None
+    counts = np.arange(2, most + 1)
+    enough = stats.t.ppf(0.975, counts - 1) * spread / np.sqrt(counts) < mean
+    return int(counts[enough.argmax()]) if enough.any() else None
+
+
 def paired(own: Mapping[Key, float], other: Mapping[Key, float]) -> list[float]:
     """`own` less `other` at every seed that both have, in `own`'s order: what is the same for both with a seed falls out.
 

@@ -37,13 +37,17 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     for sentence in comparison.sentences():
         _print(sentence)
     _print(
-        "Intervals: 95 % over seeds, by Student's t; differences are paired by seed; none is corrected for several comparisons."
+        "Intervals: 95 % over seeds, by Student's t; differences are paired by seed; none is corrected for several comparisons. "
+        "Alone: without the linear part that every method has beside it."
     )
+    print()
+    for sentence in comparison.advice():
+        _print(sentence)
 
 
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
-    where = "all labels" if shots == "all" else f"{shots} labels a class"
-    grid = _grid(where, "accuracy", f"minus {comparison.reference}, points", "parameters", "seconds", left=1)
+    where = "all labels" if shots == "all" else f"{shots} labels per class"
+    grid = _grid(where, "accuracy", f"minus {comparison.reference}, points", "alone", "seconds", "ms per text", left=1)
     paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
     rows = [row for row in comparison.rows if row["shots"] == shots]
     for row in sorted(rows, key=lambda row: -row["mean"]):
@@ -54,8 +58,9 @@ def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
             ""
             if other is None
             else _with_bounds(other["difference"], other["ci_low"], other["ci_high"], 100, "{:+.1f}"),
-            f"{row['parameters']:,}",
+            "" if row["alone"] is None else f"{row['alone']:.3f}",
             f"{row['seconds']:.1f}",
+            "" if row["ms_per_text"] is None else f"{row['ms_per_text']:.2f}",
         )
     return grid
 

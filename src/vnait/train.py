@@ -20,7 +20,6 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 from vnait import bag_of_words, bases
 from vnait import record as records
 from vnait import text as texts
-from vnait.bag_of_words import LinearPart
 from vnait.bases import Base
 from vnait.checkpoints import Checkpoints
 from vnait.errors import InputError
@@ -48,9 +47,9 @@ class Run:
     refit        up to so many rows, the validation scores are taken after two thirds of the steps, and the last third learns from all
                  rows, held-out ones too; 0: never. With few labels a fifth of them is worth more than early stopping (Goodfellow et al.
                  2016, Deep Learning, section 7.8: go on with all the data)
-    bag          share of the logits that the linear part has, in [0, 1): a logistic regression of the text's words and their vectors, set
-                 before the training, so that the Transformer learns what the words leave open, and weighed afterwards; 0: none. None: by
-                 what it knows of rows it has not seen and by how strange words are to their class (`bag_of_words.share_of`)
+    bag          share of the logits that the linear part has, in [0, 1): a logistic regression of the text's words and their vectors, mixed
+                 in after the training; 0: none. None: by what it knows of rows it has not seen and by how strange words are to their
+                 class (`bag_of_words.share_of`)
     base         a pretrained encoder to fine-tune, a folder or a name on the hub; its sizes and vectors take the place of those here, and
                  `method` is attached to it ("own": it keeps its positions)
     num_heads    None: the first of 4, 6, 5, 3, 2, 1 that splits the width into heads of even width
@@ -264,13 +263,11 @@ class _Training:
         self.run, self.task, self.checkpoints = run, task, checkpoints
         self.steps = run.total_steps(len(task.train))
         self.keeps_best = len(task.labels) > run.refit
-        self.joined = (
-            self.steps * 2 // 3 if task.valid and not self.keeps_best else self.steps
-        )  # from here on, all rows
+        joins = bool(task.valid) and not self.keeps_best
+        self.joined = self.steps * 2 // 3 if joins else self.steps  # from this step on it learns from all rows
         _seed_everything(run.seed)
         lengths = [len(task.ids[row]) for row in task.train]
         model = task.lexicon.new_model(run, task.classes, lengths)
-        self._set_linear(model, task)
         optimizer = torch.optim.AdamW(bases.groups(model, run), lr=run.learning_rate, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(step_scheduler_with_optimizer=False)
@@ -287,7 +284,7 @@ class _Training:
             self.progress.seconds = time.perf_counter() - started
             watch(Status(step=self.progress.step, steps=self.steps, loss=loss))
             if self.progress.step == self.joined < self.steps:
-                self._join()
+                self._validate()
             if self.progress.step % self.run.eval_every == 0 or self.progress.step == self.steps:
                 self._evaluate()
                 self.checkpoints.save(self.accelerator, self.progress.step)
@@ -300,29 +297,24 @@ class _Training:
         if self.progress.best:
             model.load_state_dict(self.progress.best)
         model = model.cpu().eval()
-        linear = _linear(self.run, task)
-        return model, 0.0 if linear is None else linear.mix(model, self.run.bag)
+        if not isinstance(task.lexicon, Lexicon) or self.run.bag == 0:
+            return model, 0.0
+        ids, labels = [task.ids[row] for row in task.train], [task.labels[row] for row in task.train]
+        weights = bag_of_words.rarity(task.lexicon.frequency, task.lexicon.tokenizer.all_special_ids)
+        return model, bag_of_words.mix(model, ids, labels, weights, self.run.bag)
 
     @property
     def _done(self) -> bool:
         stopped = self.keeps_best and self.progress.worse >= self.run.patience
         return self.progress.step >= self.steps or stopped
 
-    def _join(self) -> None:
-        """Take the validation scores, and put the linear part of all rows in the place of that of some."""
-        device = self.accelerator.device
+    def _validate(self) -> None:
+        """Take the validation scores, of the model as it would be mixed now; the training goes on from where it was."""
         model = self.accelerator.unwrap_model(self.model)
         before = {name: value.detach().clone() for name, value in model.state_dict().items()}
-        whole, _ = self.model_of(self.task)
-        self.progress.validation = _validation_metrics(whole, self.task)
+        self.progress.validation = _validation_metrics(self.model_of(self.task)[0], self.task)
         model.load_state_dict(before)
-        self._set_linear(model, self.task.whole())
-        model.to(device)
-
-    def _set_linear(self, model: PreTrainedModel, task: _Task) -> None:
-        """From here on the Transformer learns what the words leave open."""
-        if (linear := _linear(self.run, task)) is not None:
-            linear.set(model)
+        model.to(self.accelerator.device)
 
     def _batches(self) -> Iterator[list[int]]:
         """The batches still to come: a function of seed and step alone, so a resumed run meets the same ones."""
@@ -369,14 +361,6 @@ class _Training:
             self.progress.best = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
         else:
             self.progress.worse += 1
-
-
-def _linear(run: Run, task: _Task) -> LinearPart | None:
-    """The linear part beside a Transformer trained from scratch, of the task's training rows; none with a share of 0."""
-    if not isinstance(task.lexicon, Lexicon) or run.bag == 0:
-        return None
-    weights = bag_of_words.rarity(task.lexicon.frequency, task.lexicon.tokenizer.all_special_ids)
-    return LinearPart([task.ids[row] for row in task.train], [task.labels[row] for row in task.train], weights)
 
 
 def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, Any]:

@@ -100,6 +100,7 @@ def compare_command(
                 "rows": found.rows,
                 "paired": found.paired,
                 "best": found.best,
+                "advice": found.advice(),
                 "records": str(found.path),
                 "model": str(folder / "model"),
                 "report": str(report),
@@ -107,7 +108,7 @@ def compare_command(
         )
         return
     terminal.show_comparison(found, table)
-    print(f"\nbest on validation: {found.best}\nmodel: {folder / 'model'}\nrecords: {found.path}\nreport: {report}")
+    print(f"\nmodel: {folder / 'model'} ({found.best})\nrecords: {found.path}\nreport: {report}")
 
 
 def _shots(given: str) -> tuple[int | str, ...]:

@@ -19,8 +19,7 @@ class VnaitForSequenceClassification(VnaitPreTrainedModel):
 
     logits = classifier(mean of the last states) + bag(words). Unknown words (`unk_token_id`, where the configuration has it) are read
     by attention and left out of the mean, so that a text of unknown words alone gets the biases, the training rows' prior. `bag` starts
-    at zero and takes no part in gradient descent: `vnait.train.fit` sets it to a logistic regression before training, and weighs the two
-    afterwards.
+    at zero and takes no part in gradient descent: `vnait.train.fit` mixes a logistic regression in when the training is over.
     """
 
     def __init__(self, config: VnaitConfig) -> None:

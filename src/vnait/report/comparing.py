@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vnait.about import About
+from vnait.advice import advice
 from vnait.page.sections import Column, Figure, Section, Table
 from vnait.record import Record
 from vnait.report import figures, given
@@ -16,7 +17,8 @@ from vnait.statistics import Interval
 
 SHARE = "{:.3f}"
 POINTS = "{:+.1f}"
-LABELS = "labels a class"
+LABELS = "labels per class"
+ROW = ("method", "shots", "mean", "ci_low", "ci_high", "alone", "seeds", "parameters", "seconds", "ms_per_text")
 CURVES = 8  # lines of a figure that are drawn at once
 
 
@@ -38,9 +40,11 @@ def sections(results: Results, about: About | None) -> Iterator[Section]:
 
 def verdict(results: Results, about: About | None) -> Section:
     """In words: who is ahead of whom, and what of it is chance."""
-    said = results.sentences()
+    said = [*advice(results, most_frequent=about.most_frequent if about else None), *results.sentences()]
     if results.best is not None:
-        said.append(f"Best on the validation rows {inside(results.most)}: {results.best}. Test rows had no say in it.")
+        said.append(
+            f"The advised model was chosen on the validation rows {inside(results.most)}; test rows had no part in it."
+        )
     if about is not None:
         said.append(f"Always answering the most frequent class scores {about.most_frequent:.3f}.")
     else:
@@ -66,17 +70,18 @@ def methods(results: Results) -> Section:
             )
         )
     table = Table(
-        caption=f"Mean {METRIC} on the test rows with its 95 % interval, parameters and seconds of training",
+        caption=f"Mean {METRIC} on the test rows with its 95 % interval (alone: without the linear part); size, seconds, ms per text",
         columns=[
             Column("method"),
             Column(LABELS),
-            *(Column(name, SHARE) for name in (METRIC, "low", "high")),
+            *(Column(name, SHARE) for name in (METRIC, "low", "high", "alone")),
             Column("seeds"),
             Column("parameters", "{:,}"),
             Column("seconds", "{:.1f}"),
+            Column("ms per text", "{:.2f}"),
         ],
         rows=[
-            [row[name] for name in ("method", "shots", "mean", "ci_low", "ci_high", "seeds", "parameters", "seconds")]
+            [row[name] for name in ROW]
             for row in sorted(results.rows, key=lambda row: (-by_size(results.shots).index(row["shots"]), -row["mean"]))
         ],
     )

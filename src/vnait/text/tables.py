@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,8 @@ def read(
     """The columns `text` and `label` of `source` as a `Table` of strings; labelled rows without text are dropped and reported.
 
     source   a CSV, TSV, JSONL or Parquet file; `hf:NAME` or `hf:NAME:CONFIG`, a data set (or local folder) that `datasets`
-             can load; `builtin:polarity`, 200 review sentences labelled pos or neg
+             can load; `builtin:splice` and `builtin:splice-test`, DNA windows around splice junctions (CC BY 4.0);
+             `builtin:polarity`, 200 review sentences labelled pos or neg
     label    None where there are no labels, as in prediction; then every row is kept
     split    which part of an `hf:` data set
 
@@ -337,8 +339,23 @@ def _hub_cells(data: object, column: str) -> list[object]:
 
 
 def _builtin(source: str) -> Columns:
-    if source != "builtin:polarity":
-        raise InputError(f"there is no {source}; the one built-in data set is builtin:polarity.")
+    if source == "builtin:polarity":
+        return _polarity()
+    if source not in ("builtin:splice", "builtin:splice-test"):
+        raise InputError(f"there is no {source}; take builtin:splice, builtin:splice-test or builtin:polarity.")
+    columns = _delimited(Path(str(files("vnait") / "samples" / "splice.csv.gz")), separator=",")
+    rows = [
+        row for row, part in enumerate(columns["part"]()) if part == ("test" if source.endswith("test") else "train")
+    ]
+    cells = {name: list(columns[name]()) for name in ("text", "label")}
+    return {name: partial(_rows_of, cells[name], rows) for name in cells}
+
+
+def _rows_of(cells: list[object], rows: list[int]) -> list[object]:
+    return [cells[row] for row in rows]
+
+
+def _polarity() -> Columns:
     from gensim.test.utils import datapath
 
     # A line is "__label__pos some sentence . "; the file is older than UTF-8's victory.
