@@ -2,22 +2,31 @@
 
     coordinates (where)  x  encoding (how it is told)  x  inputs (where it joins the words)
 
-`import vnait` imports torch alone; what needs transformers or scikit-learn is imported when it is first used.
+Everything is imported when it is first used: a file that can't be read is refused before torch is loaded.
 """
 
 import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from vnait import coordinates, encodings, inputs
 from vnait.errors import InputError
-from vnait.injection import Injection
-from vnait.method import Method
-from vnait.methods import METHODS, build
+
+if TYPE_CHECKING:
+    from vnait import coordinates, encodings, inputs
+    from vnait.attached import attach, audit, detach
+    from vnait.comparison import compare
+    from vnait.explanation import explain
+    from vnait.injection import Injection
+    from vnait.laws import conformance
+    from vnait.method import Method
+    from vnait.methods import METHODS, build
 
 _LATER = {
+    "METHODS": "vnait.methods",
+    "Injection": "vnait.injection",
+    "Method": "vnait.method",
     "Record": "vnait.record",
     "Run": "vnait.train",
     "TextClassifier": "vnait.estimator",
@@ -29,6 +38,7 @@ _LATER = {
     "VnaitModel": "vnait.model",
     "attach": "vnait.attached",
     "audit": "vnait.attached",
+    "build": "vnait.methods",
     "compare": "vnait.comparison",
     "conformance": "vnait.laws",
     "detach": "vnait.attached",
@@ -63,6 +73,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("coordinates", "encodings", "inputs"):
+        return import_module(f"vnait.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'vnait' has no attribute {name!r}")
     value = getattr(import_module(_LATER[name]), name)
@@ -71,7 +83,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LATER])
+    return sorted({*globals(), *__all__})
 
 
 # What vnait.model takes from transformers, by module. These import one another, in an order that depends on who asks first.

@@ -59,7 +59,7 @@ class Run:
     seed: int = 0
     steps: int | None = None
     batch_size: int = 32
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     weight_decay: float = 0.01
     warmup: float = 0.1
     dropout: float = 0.2

@@ -14,10 +14,12 @@ from vnait import terminal
 from vnait.cli.shared import (
     AsJson,
     Data,
+    Encoding,
     Label,
     LearningRate,
     MaxLength,
     Quiet,
+    Separator,
     Steps,
     Text,
     Tokenization,
@@ -52,6 +54,8 @@ def compare_command(
     test: Annotated[
         str | None, typer.Option("--test", help="A file of test rows. Without: 30 % held out by each seed.")
     ] = None,
+    sep: Separator = None,
+    encoding: Encoding = None,
     methods: Annotated[str, typer.Option("--methods", help="Names from `vnait list`, with commas.")] = "",
     shots: Annotated[str, typer.Option("--shots", help="Rows a class to learn from, with commas, or all.")] = "all",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 5,
@@ -71,18 +75,20 @@ def compare_command(
 ) -> None:
     """Compare positional methods and two baselines on labelled text; keep the best model, and write a report of it all."""
     notes(quiet)
+    counts = _shots(shots)
+    table = read_table(data, text, label, sep, encoding)
+    tests = None if test is None else read_table(test, text, label, sep, encoding)
+    folder = out or Path("runs") / _short(data)
     from vnait.comparison import DEFAULT_METHODS, compare
 
-    table = read_table(data, text, label)
-    folder = out or Path("runs") / _short(data)
     run = run_of(steps=steps, max_length=max_length, learning_rate=learning_rate)
     with bar(quiet, "comparing") as move:
         found = compare(
             table,
             methods=listed(methods) or DEFAULT_METHODS,
-            shots=_shots(shots),
+            shots=counts,
             seeds=seeds,
-            test=None if test is None else read_table(test, text, label),
+            test=tests,
             out=folder,
             vectors=vectors,
             tokenization=tokens,
@@ -144,7 +150,9 @@ def train_command(
     ] = None,
     text: Text = "text",
     label: Label = "label",
-    test: Annotated[str | None, typer.Option("--test", help="A file of test rows.")] = None,
+    test: Annotated[str | None, typer.Option("--test", help="A file of test rows. Without: no test scores.")] = None,
+    sep: Separator = None,
+    encoding: Encoding = None,
     seed: Annotated[int, typer.Option("--seed")] = 0,
     vectors: VectorFile = None,
     tune_vectors: Annotated[bool, typer.Option("--tune-vectors", help="Train the semantic vectors too.")] = False,
@@ -159,6 +167,8 @@ def train_command(
 ) -> None:
     """Train one classifier, or fine-tune a pretrained one. A training that was killed goes on where it was."""
     notes(quiet)
+    table = read_table(data, text, label, sep, encoding)
+    tests = None if test is None else read_table(test, text, label, sep, encoding)
     from vnait import card as cards
     from vnait.predict import check_replaceable
     from vnait.text import summary
@@ -173,8 +183,6 @@ def train_command(
         raise InputError("--base brings its own vectors and tokens; leave --vectors, --tune-vectors and --tokens out.")
     run = run_of(steps=steps, max_length=max_length, learning_rate=learning_rate)
     run = replace(run, method=method, seed=seed, tune_vectors=tune_vectors, base=base)
-    table = read_table(data, text, label)
-    tests = None if test is None else read_table(test, text, label)
     words = words_of(table.texts, base=base, vectors=vectors, tokens=tokens, seed=seed)
     checkpoints = out.with_name(out.name + ".checkpoints")
     with bar(quiet, f"training {method}") as move:
@@ -195,18 +203,20 @@ def predict_command(
     data: Annotated[str, typer.Argument(help="A file with a column of texts, or - for lines of standard input.")],
     *,
     text: Text = "text",
+    sep: Separator = None,
+    encoding: Encoding = None,
     out: Annotated[Path | None, typer.Option("--out", help="A CSV file. Without: standard output.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Add a label and the probability of each class to every text, in the order given."""
     notes(quiet)
+    given = _lines(sys.stdin.buffer) if data == "-" else read_table(data, text, None, sep, encoding).texts
     from vnait.files import whole_file
     from vnait.predict import Fitted, load
     from vnait.text import encode, report_unknown
 
     fitted = load(model)
-    given = _lines(sys.stdin.buffer) if data == "-" else read_table(data, text, None).texts
     if isinstance(fitted, Fitted):
         report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=sys.maxsize))
     probabilities = fitted.probabilities(given)

@@ -28,7 +28,15 @@ app = typer.Typer(
 
 aside = Console(stderr=True)
 
-Data = Annotated[str, typer.Argument(help="A CSV, TSV, JSONL or Parquet file, hf:NAME, or builtin:polarity.")]
+Data = Annotated[
+    str, typer.Argument(help="A CSV, TSV, JSONL, Parquet or .xlsx file, hf:NAME, builtin:splice or builtin:polarity.")
+]
+Separator = Annotated[
+    str | None, typer.Option("--sep", help="What separates the fields: , ; | or tab. Without: found in the file.")
+]
+Encoding = Annotated[
+    str | None, typer.Option("--encoding", help="Of the file, such as cp1252. Without: by its mark, else UTF-8.")
+]
 Text = Annotated[str, typer.Option("--text", help="The column of texts.")]
 Label = Annotated[str, typer.Option("--label", help="The column of labels.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -51,11 +59,11 @@ def notes(quiet: bool) -> None:
     logger.propagate = False
 
 
-def read_table(source: str, text: str, label: str | None) -> Table:
-    """The table of a source; no label: its texts alone."""
-    from vnait.text import read
+def read_table(source: str, text: str, label: str | None, sep: str | None, encoding: str | None) -> Table:
+    """The table of a source; no label: its texts alone. Neither torch nor anything else that is slow is loaded for it."""
+    from vnait.text.tables import read
 
-    return read(source, text=text, label=label)
+    return read(source, text=text, label=label, sep=sep, encoding=encoding)
 
 
 def words_of(texts: Sequence[str], *, base: str | None, vectors: str | None, tokens: str, seed: int) -> Lexicon | Base:

@@ -31,7 +31,7 @@ def vectors_train_command(
     from vnait import text as texts
     from vnait import vectors
 
-    table = read_table(data, text, None)
+    table = read_table(data, text, None, None, None)
     sentences = texts.words(table.texts, tokens)
     learned = vectors.train(sentences, dim=dim, epochs=epochs, min_count=min_count, seed=seed)
     vectors.save(learned, out)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
 import datetime
-import gzip
 import hashlib
 import io
 import json
@@ -13,15 +11,16 @@ import math
 import numbers
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vnait.errors import InputError
+from vnait.text.decoding import SEPARATORS, decoded, same, separator_of, sniffed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +36,7 @@ HALF = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Table:
-    """Texts, and their labels where there are any, row by row; `dropped` rows of the source had no text.
+    """Texts, and their labels where there are any, row by row; `dropped` rows of the source had no text or no label.
 
     >>> table = Table(texts=["good", "bad", "fine"], labels=["1", "0", "1"], name="three.csv", dropped=0)
     >>> len(table), table.select([2, 0]).texts
@@ -66,16 +65,25 @@ class Table:
 
 
 def read(
-    source: str | os.PathLike[str], *, text: str = "text", label: str | None = "label", split: str = "train"
+    source: str | os.PathLike[str],
+    *,
+    text: str = "text",
+    label: str | None = "label",
+    split: str = "train",
+    sep: str | None = None,
+    encoding: str | None = None,
 ) -> Table:
-    """The columns `text` and `label` of `source` as a `Table` of strings; labelled rows without text are dropped and reported.
+    """The columns `text` and `label` of `source` as a `Table` of strings; rows without text, or without label, are dropped and reported.
 
-    source   a CSV, TSV, JSONL or Parquet file; `hf:NAME` or `hf:NAME:CONFIG`, a data set (or local folder) that `datasets`
+    source   a CSV, TSV, JSONL, Parquet or Excel (.xlsx) file; `hf:NAME` or `hf:NAME:CONFIG`, a data set (or local folder) that `datasets`
              can load; `builtin:splice` and `builtin:splice-test`, DNA windows around splice junctions (CC BY 4.0);
              `builtin:polarity`, 200 review sentences labelled pos or neg
     label    None where there are no labels, as in prediction; then every row is kept
     split    which part of an `hf:` data set
+    sep      what separates the fields of a CSV or TSV file: , ; | or tab; None: found in the file
+    encoding of a CSV, TSV or JSONL file; None: by its byte-order mark, else UTF-8
 
+    Columns are found by name; where none is spelled exactly so, without regard to case and space around it.
     Cells stay as they were written ("1", "NA" and "null" are labels like any other); numbers and booleans of Parquet become
     strings (1 is "1", 1.0 is "1.0"). Rows are counted from 1, the header not among them. InputError where the source can't
     be read, lacks a column, holds no text, or a row has no label.
@@ -85,27 +93,60 @@ def read(
     (200, 'neg', 'simplistic , silly and tedious .')
     """
     source = os.fspath(source)
-    columns = _columns(source, split)
+    wanted = [text] if label is None else [text, label]
+    columns = _columns(source, split, Format(wanted, None if sep is None else separator_of(sep), encoding))
     texts = _strings(columns, text, source)
     labels = None if label is None else _strings(columns, label, source)
-    return _table(source, texts, labels)
+    found = _table(source, texts, labels)
+    if found.labels is not None:
+        _check_classes(found.labels, source, str(label))
+    return found
 
 
-def _columns(source: str, split: str) -> Columns:
+@dataclass(frozen=True)
+class Format:
+    """What is known of a file before it is read: the columns wanted, the separator and the encoding, None where they must be found."""
+
+    wanted: Sequence[str]
+    sep: str | None = None
+    encoding: str | None = None
+
+
+def _columns(source: str, split: str, form: Format) -> Columns:
     if source.startswith("hf:"):
         return _hub(source, split)
     if split != "train":
         raise InputError(f"split={split!r} chooses a part of an hf: data set, and {source} is none; leave split out.")
-    return _builtin(source) if source.startswith("builtin:") else _file(Path(source))
+    return _builtin(source) if source.startswith("builtin:") else _file(Path(source), form)
 
 
 def _strings(columns: Columns, name: str, source: str) -> list[str]:
-    if name not in columns:
-        there = ", ".join(map(repr, columns))
+    found = name if name in columns else _alike_column(columns, name, source)
+    return [_string(cell, f"{source}, row {row}, column {found!r}") for row, cell in enumerate(columns[found](), 1)]
+
+
+def _alike_column(columns: Columns, name: str, source: str) -> str:
+    """The one column that differs in case or space alone; otherwise an error that suggests the closest."""
+    alike = [column for column in columns if same(column) == same(name)]
+    if len(alike) == 1:
+        return alike[0]
+    there = ", ".join(map(repr, list(columns)[:20])) + " ..." * (len(columns) > 20)
+    close = alike or get_close_matches(name, list(columns), n=1)
+    meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    raise InputError(
+        f"{source} has no column {name!r}; its columns are {there}.{meant} Name the columns with --text and --label (text=, label= in "
+        "Python); the first line must hold their names."
+    )
+
+
+def _check_classes(labels: Sequence[str], source: str, column: str) -> None:
+    """Dates, numbers or free text in the label column: of many rows, most have a label of their own."""
+    distinct = len(set(labels))
+    if len(labels) >= 20 and 2 * distinct > len(labels):
         raise InputError(
-            f"{source} has no column {name!r}; its columns are {there}. Say which holds the text, which the label."
+            f"{source}: the column {column!r} has {distinct} different labels in {len(labels)} rows, such as {labels[0][:40]!r}, and a "
+            "classifier needs labels that repeat; name the column of the classes with --label."
         )
-    return [_string(cell, f"{source}, row {row}, column {name!r}") for row, cell in enumerate(columns[name](), 1)]
 
 
 def _string(cell: object, where: str) -> str:
@@ -138,11 +179,20 @@ def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
             "%s: dropped %d of %d rows, whose text is empty: %s.", source, len(blank), len(texts), _named(blank)
         )
     unlabelled = [row for row in kept if not labels[row].strip()]
-    if unlabelled:
+    if len(unlabelled) == len(kept):
         raise InputError(
-            f"{source} has {len(unlabelled)} of {len(texts)} rows without a label: {_named(unlabelled)}. "
-            "Label or remove them; for texts without labels, use label=None."
+            f"{source} has no label in any of its {len(kept)} rows with a text. Name another column; for texts without labels, use "
+            "label=None."
         )
+    if unlabelled:
+        log.warning(
+            "%s: dropped %d of %d rows, which have no label: %s.",
+            source,
+            len(unlabelled),
+            len(texts),
+            _named(unlabelled),
+        )
+        kept = [row for row in kept if labels[row].strip()]
     if alike := _alike(labels[row] for row in kept):
         log.warning(
             "%s: the labels %s differ in spaces or capitals alone and count as different classes; write them alike "
@@ -150,8 +200,8 @@ def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
             source,
             ", ".join(map(repr, alike)),
         )
-    whole = Table(texts=texts, labels=labels, name=source, dropped=len(blank))
-    return whole.select(kept) if blank else whole
+    whole = Table(texts=texts, labels=labels, name=source, dropped=len(texts) - len(kept))
+    return whole.select(kept) if whole.dropped else whole
 
 
 def _alike(labels: Iterable[str]) -> list[str]:
@@ -177,39 +227,51 @@ def _named(rows: Sequence[int]) -> str:
     return f"row{'s' if len(rows) > 1 else ''} {first}{more}"
 
 
-def _file(path: Path) -> Columns:
+def _file(path: Path, form: Format) -> Columns:
     if path.is_dir():
         raise InputError(f"{path} is a folder; give a file in it, or hf:{path} to have `datasets` read the folder.")
     if not path.exists():
         raise InputError(f"there is no file {path}; give the path of a table, hf:NAME, or builtin:polarity.")
     extension = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
+    if extension == ".xls":
+        raise InputError(f"{path} is an old Excel file; open it in Excel and save it as .xlsx or .csv.")
     if extension not in _READERS:
         known = ", ".join(_READERS)
         raise InputError(
             f"{path} ends in {extension or 'no extension'}; expected one of {known}. Rename or convert it."
         )
-    return _READERS[extension](path)
+    return _READERS[extension](path, form)
 
 
-def _delimited(path: Path, *, separator: str) -> Columns:
+def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
     import pandas as pd
 
     # With header=None the first line alone says how many fields there are. pandas would otherwise take a first row of three
     # fields under a header of two (an unquoted comma in the text) as an index and move every cell by one column.
-    text = _decoded(path).strip("\r\n")
+    text, separator = _separated(decoded(path, form.encoding).strip("\r\n"), form, usual)
+    if separator != usual:
+        log.info("%s: the fields are separated by %s.", path, SEPARATORS[separator])
     try:
         frame = _frame(text, separator, blank=False)
         if len(frame.columns) == 1:  # there a blank line is an empty text, and answers must line up with it
             frame = _frame(text, separator, blank=True)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise InputError(
-            f"{path} is malformed: {_reason(error)}. A field that holds a separator, a quote or a newline needs quotes "
-            'around it, and a quote in it is written "".'
+            f"{path} is malformed, read as fields separated by {SEPARATORS[separator]}: {_reason(error)}. A field that holds a separator, "
+            'a quote or a newline needs quotes around it, and a quote in it is written ""; --sep names another separator.'
         ) from error
     if separator == "\t":
         _check_quotes(path, frame)
     names = frame.iloc[0].tolist()
     return _by_name(path, names, [frame[column].iloc[1:].tolist for column in range(len(names))])
+
+
+def _separated(text: str, form: Format, usual: str) -> tuple[str, str]:
+    """The table's text and its separator. Excel may write a first line such as sep=; that names it."""
+    first, _, rest = text.partition("\n")
+    if same(first).startswith("sep=") and len(first.strip()) == 5:
+        return rest, form.sep or separator_of(first.strip()[4])
+    return text, form.sep or sniffed(text, form.wanted, usual)
 
 
 def _frame(text: str, separator: str, *, blank: bool) -> pd.DataFrame:
@@ -253,10 +315,32 @@ def _by_name(path: Path, names: Sequence[str], cells: Sequence[Callable[[], list
     }
 
 
-def _json_lines(path: Path) -> Columns:
+def _json_lines(path: Path, form: Format) -> Columns:
     # Not str.splitlines: inside a JSON string U+2028 and its like are ordinary characters.
-    lines = enumerate(_decoded(path).split("\n"), 1)
+    text = decoded(path, form.encoding)
+    if text.lstrip().startswith("[{") or text.lstrip().startswith("[\n"):
+        return _json_array(text, path)
+    lines = enumerate(text.split("\n"), 1)
     rows = [_json_object(line, f"{path}, line {number}") for number, line in lines if line.strip()]
+    return _by_key(rows)
+
+
+def _json_array(text: str, path: Path) -> Columns:
+    """A file that is one array of objects."""
+    try:
+        rows = json.loads(text, parse_float=str, parse_int=str)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is no JSON: {_reason(error)}. Expected an array of objects, or one object per line."
+        ) from error
+    if wrong := next((number for number, row in enumerate(rows, 1) if not isinstance(row, dict)), None):
+        raise InputError(
+            f"{path}, element {wrong} is no JSON object; expected an array of objects, or one object per line."
+        )
+    return _by_key(rows)
+
+
+def _by_key(rows: list[dict[str, object]]) -> Columns:
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: partial(_field, rows, name) for name in names}
 
@@ -276,7 +360,34 @@ def _field(rows: list[dict[str, object]], name: str) -> list[object]:
     return [row.get(name) for row in rows]
 
 
-def _parquet(path: Path) -> Columns:
+def _excel(path: Path, form: Format) -> Columns:
+    """The first sheet of a workbook, cells as a person sees them: 3 for 3.0, dates as they are written in ISO 8601."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise InputError(f'{path} needs openpyxl; run: pip install "vnait[excel]".') from error
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+        rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
+    except Exception as error:  # openpyxl, zipfile and expat raise their own
+        raise InputError(
+            f"{path} can't be read as an Excel workbook: {_reason(error)}. Save it again as .xlsx."
+        ) from error
+    if len(book.sheetnames) > 1:
+        log.info("%s: read its first sheet, %r, of %d.", path, book.sheetnames[0], len(book.sheetnames))
+    rows = [row for row in rows if any(cell is not None for cell in row)]
+    if not rows:
+        raise InputError(f"{path} is empty; expected a table with a text column.")
+    names = ["" if cell is None else str(_shown(cell)) for cell in rows[0]]
+    columns = [[_shown(row[column]) for row in rows[1:]] for column in range(len(names))]
+    return _by_name(path, names, [cells.copy for cells in columns])
+
+
+def _shown(cell: object) -> object:
+    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+
+
+def _parquet(path: Path, form: Format) -> Columns:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -287,29 +398,6 @@ def _parquet(path: Path) -> Columns:
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} can't be read as Parquet: {_reason(error)}. Write the file again.") from error
     return _by_name(path, table.column_names, [column.to_pylist for column in table.columns])
-
-
-def _decoded(path: Path) -> str:
-    raw = _bytes(path).removeprefix(codecs.BOM_UTF8)
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        line = len((raw[: error.start] + b"x").splitlines())
-        wrong = f"line {line} holds the byte 0x{raw[error.start]:02x}"
-        raise InputError(
-            f"{path} is not UTF-8: {wrong}. Open it in its own encoding and save it again as UTF-8."
-        ) from error
-    if not text.strip():
-        raise InputError(f"{path} is empty; expected a table with a text column.")
-    return text
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        raw = path.read_bytes()
-        return gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} can't be read: {_reason(error)}. Check the file and its permissions.") from error
 
 
 def _hub(source: str, split: str) -> Columns:
@@ -343,7 +431,7 @@ def _builtin(source: str) -> Columns:
         return _polarity()
     if source not in ("builtin:splice", "builtin:splice-test"):
         raise InputError(f"there is no {source}; take builtin:splice, builtin:splice-test or builtin:polarity.")
-    columns = _delimited(Path(str(files("vnait") / "samples" / "splice.csv.gz")), separator=",")
+    columns = _delimited(Path(str(files("vnait") / "samples" / "splice.csv.gz")), Format(["text", "label"]), usual=",")
     rows = [
         row for row, part in enumerate(columns["part"]()) if part == ("test" if source.endswith("test") else "train")
     ]
@@ -374,14 +462,16 @@ def _reason(error: BaseException) -> str:
     )
 
 
-_READERS: dict[str, Callable[[Path], Columns]] = {
-    ".csv": partial(_delimited, separator=","),
-    ".csv.gz": partial(_delimited, separator=","),
-    ".tsv": partial(_delimited, separator="\t"),
-    ".tsv.gz": partial(_delimited, separator="\t"),
+_READERS: dict[str, Callable[[Path, Format], Columns]] = {
+    ".csv": partial(_delimited, usual=","),
+    ".csv.gz": partial(_delimited, usual=","),
+    ".txt": partial(_delimited, usual="\t"),
+    ".tsv": partial(_delimited, usual="\t"),
+    ".tsv.gz": partial(_delimited, usual="\t"),
     ".jsonl": _json_lines,
     ".jsonl.gz": _json_lines,
     ".json": _json_lines,
     ".json.gz": _json_lines,
     ".parquet": _parquet,
+    ".xlsx": _excel,
 }

@@ -1,0 +1,118 @@
+"""Bytes of a file to text: its encoding, and what separates the fields of a table."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from vnait.errors import InputError
+
+SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
+NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|"}  # how a separator may be typed
+_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_HEAD = 65_536  # characters that a separator is found in
+_ROWS = 50
+
+
+def decoded(path: Path, encoding: str | None) -> str:
+    """The text of a file, gzipped or not: in `encoding`, else by its byte-order mark, else UTF-8.
+
+    InputError where the bytes are not in that encoding; cp1252, Windows' western one, is offered by name where it would do.
+    """
+    raw = _bytes(path)
+    found = encoding or next((name for mark, name in _MARKS.items() if raw.startswith(mark)), "utf-8")
+    try:
+        text = raw.decode(found)
+    except LookupError as error:
+        raise InputError(
+            f"there is no encoding {found!r}; take the name of one, such as utf-8, utf-16 or cp1252."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not {found.upper()}: {_where(raw, error)}. {_offer(raw, found)}") from error
+    if "\0" in text:
+        raise InputError(
+            f"{path} holds NUL characters, as UTF-16 without a byte-order mark does; try --encoding utf-16-le (encoding='utf-16-le' in "
+            "Python), or save it again as UTF-8."
+        )
+    if not text.strip():
+        raise InputError(f"{path} is empty; expected a table with a text column.")
+    return text.removeprefix("\ufeff")
+
+
+def _where(raw: bytes, error: UnicodeDecodeError) -> str:
+    line = len((raw[: error.start] + b"x").splitlines())
+    return f"line {line} holds the byte 0x{raw[error.start]:02x}"
+
+
+def _offer(raw: bytes, encoding: str) -> str:
+    try:
+        raw.decode("cp1252")
+    except UnicodeDecodeError:
+        return "Open it in its own encoding and save it again as UTF-8, or name its encoding with --encoding."
+    if encoding != "utf-8" or b"\0" in raw:
+        return "Name its encoding with --encoding, or save it again as UTF-8."
+    return (
+        "If it was written on Windows, add --encoding cp1252 (encoding='cp1252' in Python); else open it in its own encoding and save it "
+        "again as UTF-8."
+    )
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        raw = path.read_bytes()
+        return gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw
+    except (OSError, EOFError, zlib.error) as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise InputError(f"{path} can't be read: {reason}. Check the file and its permissions.") from error
+
+
+def separator_of(given: str) -> str:
+    """A separator as it was typed, such as "tab" or ";".
+
+    >>> separator_of("tab"), separator_of(";")
+    ('\\t', ';')
+    """
+    found = NAMED.get(given, given)
+    if found not in SEPARATORS:
+        raise InputError(f"the separator {given!r} is not known; take one of , ; | or tab.")
+    return found
+
+
+def sniffed(text: str, wanted: Sequence[str], usual: str) -> str:
+    """What separates the fields: the candidate whose header has most of the wanted columns, then that cuts all rows alike, then the usual.
+
+    >>> sniffed("text;label\\ngood, but long;pos\\n", ["text", "label"], ",")
+    ';'
+    >>> sniffed("text\\none; two\\n", ["text"], ",")
+    ','
+    """
+    head = text[:_HEAD]
+    if len(text) > _HEAD:
+        head = head[: head.rfind("\n") + 1] or head
+    return max(SEPARATORS, key=lambda separator: (*_fit(head, wanted, separator), separator == usual))
+
+
+def _fit(head: str, wanted: Sequence[str], separator: str) -> tuple[int, bool]:
+    try:
+        reader = csv.reader(io.StringIO(head, newline=None), delimiter=separator)
+        rows = list(islice((row for row in reader if row), _ROWS))
+    except csv.Error:
+        return 0, False
+    header = [same(name) for name in rows[0]] if rows else []
+    alike = len(header) > 1 and all(len(row) == len(header) for row in rows)
+    return sum(same(name) in header for name in wanted), alike
+
+
+def same(name: str) -> str:
+    """A column's name without what a reader would not see: case, and space around it.
+
+    >>> same(" Text ")
+    'text'
+    """
+    return name.strip().strip("\ufeff").casefold()
