@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from jaxtyping import Int64
-from torch import Tensor
 
 from vnait.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Rows are sorted inside chunks of this many batches: wide enough for little padding, narrow enough to keep epochs different.
 CHUNK = 50
@@ -42,6 +44,8 @@ def collate(ids: Sequence[Sequence[int]], *, pad_id: int, side: str = "right") -
     >>> collate([[5, 6], [7]], pad_id=0)["input_ids"].tolist(), collate([[5, 6], [7]], pad_id=0, side="left")["input_ids"].tolist()
     ([[5, 6], [7, 0]], [[5, 6], [0, 7]])
     """
+    import torch  # here: files are read, and refused, before it is loaded
+
     if side not in ("left", "right"):
         raise InputError(f"side is {side!r}; expected 'left' or 'right'.")
     empty = [row for row, line in enumerate(ids, 1) if not len(line)]

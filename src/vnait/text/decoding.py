@@ -35,9 +35,9 @@ def decoded(path: Path, encoding: str | None) -> str:
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not {found.upper()}: {_where(raw, error)}. {_offer(raw, found)}") from error
-    if "\0" in text:
+    if text.count("\0") > len(text) / 4:
         raise InputError(
-            f"{path} holds NUL characters, as UTF-16 without a byte-order mark does; try --encoding utf-16-le (encoding='utf-16-le' in "
+            f"{path} is mostly NUL characters, as UTF-16 without a byte-order mark is; try --encoding utf-16-le (encoding='utf-16-le' in "
             "Python), or save it again as UTF-8."
         )
     if not text.strip():
