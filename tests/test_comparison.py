@@ -66,7 +66,8 @@ def small(words, out, data=None, **options):
 
 def without_times(record: Record) -> Record:
     """What the cell found, without what is of the moment: the commit too, which may change while the tests run."""
-    return replace(record, seconds=0.0, peak_memory=0.0, commit=None)
+    metrics = {name: value for name, value in record.metrics.items() if name != "ms_per_text"}
+    return replace(record, seconds=0.0, peak_memory=0.0, commit=None, metrics=metrics)
 
 
 # What comes out
@@ -76,7 +77,19 @@ def test_rows_have_the_documented_keys_and_are_the_means_of_their_records(found)
     assert [(row["method"], row["shots"]) for row in found.rows] == [
         (method, shots) for shots in (6, "all") for method in (*BASELINES, *METHODS)
     ]
-    keys = {"method", "shots", "metric", "mean", "ci_low", "ci_high", "seeds", "parameters", "seconds"}
+    keys = {
+        "method",
+        "shots",
+        "metric",
+        "mean",
+        "ci_low",
+        "ci_high",
+        "alone",
+        "seeds",
+        "parameters",
+        "seconds",
+        "ms_per_text",
+    }
     for row in found.rows:
         assert set(row) == keys
         own = [r for r in found.records if r.method == row["method"] and r.data["shots"] == row["shots"]]
@@ -237,8 +250,8 @@ def test_one_thread_is_one_of_every_library():
 def test_what_there_is_to_say_of_the_texts_is_not_said_by_every_cell(words, tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="vnait"):
         small(words, tmp_path, seeds=2, run=replace(RUN, max_length=3))
-    cut = [message for message in caplog.messages if "were cut to 3 tokens" in message]
-    assert len(cut) == 2  # the winner's training: the rows it learns from, and the test rows
+    cut = [message for message in caplog.messages if "cut to 3 tokens" in message]
+    assert cut == ["made.csv: texts are cut to 3 tokens; the longest has 6."]
 
 
 def run_command(folder: str, arguments: list[str], name: str) -> None:
@@ -276,7 +289,9 @@ def ran(server, folder: Path, command: list[str], name: str) -> tuple[dict, byte
     process.join()
     assert process.exitcode == 0
     document = json.loads((folder / name).read_text())
-    rows = [{key: value for key, value in row.items() if key != "seconds"} for row in document["rows"]]
+    rows = [
+        {key: value for key, value in row.items() if key not in ("seconds", "ms_per_text")} for row in document["rows"]
+    ]
     kept = {"rows": rows, "paired": document["paired"], "best": document["best"]}
     return kept, (out / "model/model.safetensors").read_bytes()
 
@@ -446,7 +461,7 @@ def test_too_few_seeds_rank_nothing_however_far_apart(seeds, words):
 
 def test_each_number_of_shots_has_its_sentence():
     found = made_up({"vnait": [0.5] * 3, "none": [0.5] * 3}, shots=(16, "all"))
-    assert [sentence.split(":")[0] for sentence in found.sentences()] == ["At 16 labels a class", "With all labels"]
+    assert [sentence.split(":")[0] for sentence in found.sentences()] == ["At 16 labels per class", "With all labels"]
 
 
 # What a person can do wrong
@@ -604,9 +619,9 @@ def test_a_method_whose_formula_changes_is_another_cell(monkeypatch):
 def test_another_rule_for_the_bag_is_another_cell_of_a_method_that_follows_it(monkeypatch):
     plans = plan_of(), plan_of(run=replace(RUN, bag=0.2))
     before = [[one.key(cell) for cell in one.cells()] for one in plans]
-    monkeypatch.setattr("vnait.plan.SHARE", "s")
+    monkeypatch.setattr("vnait.plan.FORMULA", "s")
     kept = [[one.key(cell) in keys for cell in one.cells()] for one, keys in zip(plans, before, strict=True)]
-    assert kept == [[cell.method in BASELINES for cell in plans[0].cells()], [True] * len(kept[1])]
+    assert kept == [[cell.method in BASELINES for cell in one.cells()] for one in plans]
 
 
 def test_the_winner_is_not_trained_again_where_it_lies(words, tmp_path):

@@ -126,9 +126,10 @@ def test_whoever_reads_records_needs_no_training():
     assert stages(ROOT / "record.py", inside=True) == {"errors"}
     assert stages(ROOT / "statistics.py", inside=True) == set()
     assert stages(ROOT / "results.py", inside=True) == {"record", "statistics"}
+    assert stages(ROOT / "advice.py", inside=True) == {"record", "results", "statistics"}
     assert stages(ROOT / "about.py", inside=True) == {"errors", "files"}
     for path in (ROOT / "report").glob("*.py"):
-        needed = {"about", "errors", "files", "page", "record", "report", "results", "scores", "statistics"}
+        needed = {"about", "advice", "errors", "files", "page", "record", "report", "results", "scores", "statistics"}
         assert stages(path, inside=True) <= needed | {"studies", "study"}, "a study's claims judge its records"
     assert stages(ROOT / "terminal.py") == set()
 

@@ -17,12 +17,11 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
 
 from vnait import bag_of_words, lexicon, train
 from vnait.baselines import BASELINES, fit_baseline
 from vnait.errors import InputError
-from vnait.text import Table, encode
+from vnait.text import Table, encode, split
 from vnait.train import Run, fit, scores
 
 ONCE = Run(method="vnait", refit=0, bag=0)  # gradient descent alone, on the rows that are not held out
@@ -124,7 +123,7 @@ def test_training_leaves_what_a_run_needs_to_be_told_by(table, words):
     assert record.data["classes"] == ["neg", "pos"]
     names = {"accuracy", "macro_f1", "mcc"}
     details = {"length_rows", "length_right", "confusion"}
-    assert set(record.metrics) == names | {f"validation_{name}" for name in names} | details
+    assert set(record.metrics) == names | {f"validation_{name}" for name in names} | details | {"ms_per_text"}
     assert sum(record.metrics["length_rows"]) == np.sum(record.metrics["confusion"]) == 12
     assert record.seconds > 0 and record.parameters > 0
 
@@ -345,24 +344,32 @@ def test_it_learns_what_the_texts_tell(table, words):
 # All rows, and a bag of words beside the Transformer
 
 
-def test_refitted_the_weights_are_those_of_a_training_without_validation(table, words):
-    refitted, whole = (
-        fit(replace(RUN, refit=40, bag=0.5), table, words),
-        fit(replace(RUN, validation=0, bag=0.5), table, words),
-    )
-    assert equal(weights(refitted), weights(whole))
-    once = fit(replace(RUN, bag=0.5), table, words)
-    assert not equal(weights(once), weights(whole))
-    for name in ("accuracy", "macro_f1", "mcc"):  # they are of the training that did not see those rows
-        assert refitted.record.metrics[f"validation_{name}"] == once.record.metrics[f"validation_{name}"]
+def test_few_rows_are_all_learned_from_and_scored_before_the_held_out_ones_are_seen(table, words, monkeypatch):
+    seen, step = [], train._Training._step
+    monkeypatch.setattr(train._Training, "_step", lambda self, rows: seen.append(rows) or step(self, rows))
+    validated, validate = [], train._Training._validate
+    monkeypatch.setattr(train._Training, "_validate", lambda self: validated.append(len(seen)) or validate(self))
+    record = fit(replace(RUN, steps=15, refit=40), table, words).record
+    _, held = split(table.labels, holdout=0.2, seed=0)
+    assert validated == [10] and len(seen) == 15
+    assert not set(held) & {row for rows in seen[:10] for row in rows}
+    assert {row for rows in seen[10:] for row in rows} == set(range(40))
+    assert {f"validation_{name}" for name in ("accuracy", "macro_f1", "mcc")} <= set(record.metrics)
+
+
+def test_taking_the_validation_scores_changes_nothing(table, words, monkeypatch):
+    run = replace(RUN, refit=40, bag=0.5)
+    found = weights(fit(run, table, words))
+    monkeypatch.setattr(train._Training, "_validate", lambda self: None)
+    assert equal(weights(fit(run, table, words)), found)
 
 
 def test_more_rows_than_refit_are_trained_on_once(table, words):
     assert equal(weights(fit(replace(RUN, refit=39), table, words)), weights(fit(RUN, table, words)))
 
 
-@pytest.mark.parametrize("stop", [3, 7, 12, 13, 18, 24])
-def test_stopped_in_either_training_it_goes_on(stop, table, words, tmp_path):
+@pytest.mark.parametrize("stop", [3, 7, 8, 9, 10, 12])
+def test_stopped_before_or_after_the_rows_are_joined_it_goes_on(stop, table, words, tmp_path):
     run = replace(RUN, refit=40, bag=0.5, patience=60)
     whole, seen = weights(fit(run, table, words)), []
 
@@ -376,39 +383,41 @@ def test_stopped_in_either_training_it_goes_on(stop, table, words, tmp_path):
     again = []
     resumed = fit(run, table, words, checkpoints=tmp_path / "c", watch=lambda status: again.append(status.step))
     assert equal(weights(resumed), whole)
-    assert len(again) == 24 - (stop - 1) // 4 * 4
+    assert len(again) == 12 - (stop - 1) // 4 * 4
     train.forget(tmp_path / "c", resumed)
     assert not (tmp_path / "c").exists()
 
 
 def bags(words, table) -> sparse.csr_array:
     ids = encode(words.tokenizer, table.texts, max_length=99)
-    return bag_of_words.bags_of(ids, bag_of_words.rarity(words.frequency))
+    return bag_of_words.bags_of(ids, bag_of_words.rarity(words.frequency, words.tokenizer.all_special_ids))
 
 
 @pytest.mark.parametrize("classes", [("neg", "pos"), ("neg", "pos", "mix")])
 @pytest.mark.parametrize("learning_rate", [1e-4, 0.03])
 def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
-    """The Transformer's logits, no louder than the others, and those of scikit-learn's own logistic regression, both as loud again."""
+    """The Transformer's logits, scaled to the other's RMS, and those of scikit-learn's own logistic regression, both scaled up."""
     table = texts_of(classes, rows=42, noise=0.3)
     words = words_of(table)
     run = replace(RUN, validation=0, learning_rate=learning_rate)
     alone = centred(np.log(fit(run, table, words).probabilities(table.texts)))
     mixed = fit(replace(run, bag=0.3), table, words).probabilities(table.texts)
-    ids = encode(words.tokenizer, table.texts, max_length=99)
-    rare = [0.01 / (0.01 + words.frequency[row]) for row in ids]
-    means = np.stack([(a @ words.table[row]) / a.sum() for a, row in zip(rare, ids, strict=True)])
-    standard = StandardScaler().fit_transform(means.astype(np.float64))
-    counts = np.zeros((len(ids), len(words.table)))
-    for row, a, text in zip(counts, rare, ids, strict=True):
-        np.add.at(row, text, a / a.sum())
-    features = np.hstack([standard * 0.03**0.5, counts / (counts**2).sum(1).mean() ** 0.5 * 3**0.5])
-    linear = LogisticRegression(C=1, max_iter=2000).fit(features, table.labels)
-    other = centred(linear.predict_log_proba(features))
-    louder = max(np.sqrt((alone**2).mean() / (other**2).mean()), 1)
-    logits = louder ** (0.7**2) * (0.7 * alone / louder + 0.3 * other)
+    counts = np.zeros((len(table), len(words.table)))
+    for row, text in zip(counts, encode(words.tokenizer, table.texts, max_length=99), strict=True):
+        np.add.at(row, text, 1)
+    x = 0.01 / (0.01 + words.frequency) * np.log2(1 + counts)
+    x[:, :3] = 0  # padding, unknown words, masks
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    means = x / length @ words.table.astype(np.float64)
+    scale = np.sqrt((means**2).sum(1).mean())
+    linear = LogisticRegression(C=10, max_iter=2000).fit(np.hstack([means / scale, x / length]), table.labels)
+    # Evidence adds up when a text is asked: its length stays, divided by the mean.
+    other = x / length.mean()
+    other = centred(linear.predict_log_proba(np.hstack([other @ words.table / scale, other])))
+    ratio = max(np.sqrt((alone**2).mean() / (other**2).mean()), 1)
+    logits = ratio ** (0.7**2) * (0.7 * alone / ratio + 0.3 * other)
     expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    np.testing.assert_allclose(mixed, expected, atol=1e-4)
+    np.testing.assert_allclose(mixed, expected, atol=2e-3)
 
 
 def test_where_words_tell_nothing_the_answer_stays_as_sure_as_the_transformers():
@@ -490,11 +499,60 @@ def test_classes_of_a_row_or_two_pass_without_a_warning(words):
 
 def test_a_rare_word_says_more_than_a_frequent_one():
     weights = bag_of_words.rarity(np.array([0.2, 0.001]))
-    assert bag_of_words.bags_of([[0, 1]], weights).toarray()[0] == pytest.approx([0.05, 0.95], abs=0.01)
+    assert bag_of_words.bags_of([[0, 1]], weights).toarray()[0] == pytest.approx([0.048, 0.909], abs=0.001)
 
 
 def centred(logits: np.ndarray) -> np.ndarray:
     return logits - logits.mean(1, keepdims=True)
+
+
+def generated(seed: int) -> tuple[list[list[int]], list[int], np.ndarray, dict[int, int]]:
+    """Texts of 1 to 12 words, of which some belong to one class alone; their labels, vectors of any kind, word -> its class."""
+    random_ = np.random.default_rng(seed)
+    classes, shared, own = int(random_.integers(2, 5)), int(random_.integers(1, 9)), int(random_.integers(1, 4))
+    of_class = {3 + shared + label * own + number: label for label in range(classes) for number in range(own)}
+    labels = [*range(classes), *random_.integers(0, classes, size=int(random_.integers(0, 30))).tolist()]
+    texts = []
+    for label in labels:
+        owned = [word for word, one in of_class.items() if one == label]
+        chosen = [3 + int(word) for word in random_.integers(0, shared, size=int(random_.integers(0, 9)))]
+        texts.append([*chosen, *random_.choice(owned, size=int(random_.integers(1, 4))).tolist()])
+    table = random_.normal(size=(3 + shared + classes * own, 6)) * random_.choice([0.1, 1, 10]) + random_.normal(size=6)
+    present = {word for text in texts for word in text}
+    return texts, labels, table, {word: label for word, label in of_class.items() if word in present}
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def test_a_word_of_one_class_never_argues_for_another():
+    """1,000 generated training sets: alone, repeated, and added to any text of 1 to 50 words it never lowers its class."""
+    for seed in range(1000):
+        texts, labels, table, of_class = generated(seed)
+        weights = bag_of_words.rarity(np.random.default_rng(seed).uniform(0, 0.2, len(table)), [0, 1, 2])
+        model = bag_of_words.BagRegression(table).fit(bag_of_words.bags_of(texts, weights), labels)
+        random_ = np.random.default_rng(seed)
+        word = int(random_.choice(sorted(of_class)))
+        others = [random_.integers(3, len(table), size=size).tolist() for size in (0, 1, 7, 49)]
+        asked = [text + [word] * times for text in others for times in (0, 1, 2, 5)]
+        chances = softmax(model.decision_function(bag_of_words.bags_of(asked, weights)))[:, of_class[word]]
+        for group in chances.reshape(len(others), 4):
+            assert (np.diff(group) >= -1e-9).all(), (seed, group)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_texts_without_a_known_word_get_the_prior(seed):
+    """The whole model, overtrained: no answer above .99 for words that no training row has, and a word of one class has the right sign."""
+    table = texts_of(rows=24, seed=seed)
+    fitted = fit(Run(steps=40, learning_rate=0.02, seed=seed), table, words_of(table))
+    strangers = [" ".join(["zebra", "yak", "gnu", "ox"][:count] * 3) for count in range(1, 5)] + [""]
+    prior = fitted.probabilities(strangers)
+    assert prior.max() < 0.9 and np.ptp(prior, axis=0).max() < 1e-6
+    for label, own in (("neg", WORDS["neg"]), ("pos", WORDS["pos"])):
+        column = fitted.classes.index(label)
+        assert (fitted.probabilities(own)[:, column] > 0.5).all()
 
 
 def test_the_bag_is_of_the_vectors_that_training_tuned(table, words):
@@ -651,6 +709,6 @@ def test_scores_are_those_of_their_formulas():
 
 
 def test_steps_where_none_are_given():
-    assert Run().total_steps(100) == 300
+    assert Run().total_steps(100) == 150
     assert Run(batch_size=10).total_steps(10_001) == 3 * 1001
     assert Run(steps=7).total_steps(10_001) == 7

@@ -152,12 +152,17 @@ def compare(
     out = Path(out)
     check_replaceable(out / "model")
     _warn_of_others(plan, out)
+    facts = texts.summary(plan.table, plan.tokenization)
+    if (longest := facts["tokens"]["quantiles"][-1]) > plan.run.max_length:
+        logger.warning(
+            "%s: texts are cut to %d tokens; the longest has %d.", plan.table.name, plan.run.max_length, longest
+        )
     path = out / "records.jsonl"
     models = out / MODELS
     found = run_cells(plan, path, jobs=jobs or os.cpu_count() or 1, backend=backend, watch=watch, keep=models)
     comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
     _save_best(plan, comparison.best, models, out / "model")
-    about = _about(comparison, command, repeated)
+    about = _about(comparison, command, facts, repeated)
     about.write(out)
     _write_card(comparison, about, out / "model")
     return comparison
@@ -181,13 +186,13 @@ def _write_card(comparison: Comparison, about: About, folder: Path) -> None:
         draft.write_text(cards.card(record, about.data, comparison.results), encoding="utf-8")
 
 
-def _about(comparison: Comparison, command: str, repeated: int) -> About:
+def _about(comparison: Comparison, command: str, facts: dict[str, Any], repeated: int) -> About:
     plan = comparison.plan
     return About(
         command=command,
         reference=comparison.reference,
         runs=[record.key for record in comparison.results.records],
-        data=texts.summary(plan.table, plan.tokenization),
+        data=facts,
         test=None if plan.test is None else texts.summary(plan.test, plan.tokenization),
         repeated=repeated,
         most_frequent=plan.most_frequent(),
