@@ -116,6 +116,7 @@ def compare(
     vectors: str | None = None,
     tokenization: str = "words",
     run: Run | None = None,
+    steps: int | None = None,
     reference: str | None = None,
     jobs: int | None = None,
     backend: str = "local",
@@ -124,9 +125,10 @@ def compare(
 ) -> Comparison:
     """Compare positional methods and two baselines on a labelled file; the best method's model is saved in `out`/model.
 
-    shots       rows a class to learn from (validation rows included), or "all"
+    shots       rows per class to learn from (validation rows included), or "all"
     seeds       how many, or which: each seed draws its own rows, splits, starting weights and batches, the same for every method
     test        a file of test rows; without one each seed holds out 30 % of the rows
+    run, steps  the settings of every training, or its steps alone
     reference   the method that the others are paired with: "vnait" where it is compared, else the first
     jobs        cells at a time, one core each; None: all cores. The results do not depend on it
     command     what a report says was typed; None: this call
@@ -140,7 +142,7 @@ def compare(
         methods=tuple(methods),
         shots=tuple(int(count) if isinstance(count, np.integer) else count for count in shots),
         seeds=tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(map(int, seeds)),
-        run=run or Run(),
+        run=_run(run, steps),
         vectors=vectors,
         tokenization=tokenization,
     )
@@ -166,6 +168,12 @@ def compare(
     about.write(out)
     _write_card(comparison, about, out / "model")
     return comparison
+
+
+def _run(run: Run | None, steps: int | None) -> Run:
+    if run is not None and steps is not None:
+        raise InputError(f"steps={steps} and a run with steps={run.steps} were both given; leave one of them out.")
+    return run or Run(steps=steps)
 
 
 def _warn_of_others(plan: Plan, out: Path) -> None:

@@ -53,7 +53,7 @@ from vnait.encodings import (
     Table,
     XPos,
 )
-from vnait.errors import InputError
+from vnait.errors import InputError, meant
 from vnait.injection import LogLength
 from vnait.inputs import Fusion, LiteralFusion, Local, Nearest, Neighbours
 from vnait.method import Method, described
@@ -351,7 +351,8 @@ def build(
     if not isinstance(method, str) or method not in METHODS:
         _refuse_several(method)
         raise ValueError(
-            f"method {method!r} is not known; take one of {', '.join(METHODS)}, or register it in vnait.METHODS."
+            f"method {method!r} is not known.{meant(str(method), METHODS)} Take one of {', '.join(METHODS)}, or register it in "
+            "vnait.METHODS."
         )
     size = Size(
         dim=dim,

@@ -13,7 +13,7 @@ from vnait import record as records
 from vnait import text as texts
 from vnait.bag_of_words import FORMULA, RARE
 from vnait.baselines import AVERAGED_STRENGTH, BASELINES
-from vnait.errors import InputError
+from vnait.errors import InputError, meant
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS
 from vnait.results import ALL, Shots
@@ -55,7 +55,7 @@ class Plan:
     def _problems(self) -> Iterator[str]:
         for method in self.methods:
             if method not in METHODS:
-                yield f"method {method!r} is not known: take some of {', '.join(METHODS)}"
+                yield f"method {method!r} is not known.{meant(method, METHODS)} The methods are {', '.join(METHODS)}"
         for shots in self.shots:
             if shots != ALL and (not isinstance(shots, int) or shots < 2):
                 yield f"shots {shots!r}: give numbers of rows a class, 2 or more, or {ALL}"

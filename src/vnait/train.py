@@ -22,7 +22,7 @@ from vnait import record as records
 from vnait import text as texts
 from vnait.bases import Base
 from vnait.checkpoints import Checkpoints
-from vnait.errors import InputError
+from vnait.errors import InputError, meant
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
@@ -85,7 +85,7 @@ class Run:
 
     def _problems(self) -> Iterator[str]:
         if self.method not in METHODS and not (self.base and self.method == bases.OWN):
-            yield f"method {self.method!r} is not known: take one of {', '.join(METHODS)}"
+            yield f"method {self.method!r} is not known.{meant(self.method, METHODS)} The methods are {', '.join(METHODS)}"
         for name in ("batch_size", "num_layers", "max_length", "eval_every", "patience"):
             if getattr(self, name) < 1:
                 yield f"{name} is {getattr(self, name)}: it must be 1 or more"

@@ -56,20 +56,30 @@ def compare_command(
     ] = None,
     sep: Separator = None,
     encoding: Encoding = None,
-    methods: Annotated[str, typer.Option("--methods", help="Names from `vnait list`, with commas.")] = "",
-    shots: Annotated[str, typer.Option("--shots", help="Rows a class to learn from, with commas, or all.")] = "all",
+    methods: Annotated[
+        str,
+        typer.Option(
+            "--methods",
+            help="Names from `vnait list`, with commas. Without: none, sinusoidal, learned, vnait-uniform, vnait.",
+        ),
+    ] = "",
+    shots: Annotated[str, typer.Option("--shots", help="Rows per class to learn from, with commas, or all.")] = "all",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 5,
-    out: Annotated[Path | None, typer.Option("--out", help="Where records and the winner go.")] = None,
-    reference: Annotated[
-        str | None, typer.Option("--reference", help="The method that others are paired with.")
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where all of it goes. Without: runs/ and the name of DATA."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one a core.")] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", help="The method that others are paired with. Without: vnait, or the first."),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one per core.")] = None,
     backend: Annotated[str, typer.Option("--backend", help="local or ray.")] = "local",
     vectors: VectorFile = None,
     tokens: Tokenization = "words",
     steps: Steps = None,
     max_length: MaxLength = 512,
-    learning_rate: LearningRate = 1e-3,
+    learning_rate: LearningRate = 3e-3,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -79,13 +89,13 @@ def compare_command(
     table = read_table(data, text, label, sep, encoding)
     tests = None if test is None else read_table(test, text, label, sep, encoding)
     folder = out or Path("runs") / _short(data)
-    from vnait.comparison import DEFAULT_METHODS, compare
+    from vnait.comparison import compare
 
     run = run_of(steps=steps, max_length=max_length, learning_rate=learning_rate)
     with bar(quiet, "comparing") as move:
         found = compare(
             table,
-            methods=listed(methods) or DEFAULT_METHODS,
+            **({"methods": listed(methods)} if methods else {}),
             shots=counts,
             seeds=seeds,
             test=tests,
@@ -146,21 +156,25 @@ def train_command(
         str, typer.Option("--method", help="A name from `vnait list`; with --base also own, its own positions.")
     ] = "vnait",
     base: Annotated[
-        str | None, typer.Option("--base", help="A pretrained encoder to fine-tune: a folder, or a name on the hub.")
+        str | None,
+        typer.Option(
+            "--base",
+            help="A pretrained encoder to fine-tune: a folder or hub name. Without: from scratch.",
+        ),
     ] = None,
     text: Text = "text",
     label: Label = "label",
     test: Annotated[str | None, typer.Option("--test", help="A file of test rows. Without: no test scores.")] = None,
     sep: Separator = None,
     encoding: Encoding = None,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Of splits, starting weights and batches.")] = 0,
     vectors: VectorFile = None,
     tune_vectors: Annotated[bool, typer.Option("--tune-vectors", help="Train the semantic vectors too.")] = False,
     tokens: Tokenization = "words",
     steps: Steps = None,
     max_length: MaxLength = 512,
     learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", help="Without: 1e-3, and 1e-4 with --base.")
+        float | None, typer.Option("--learning-rate", help="Without: 3e-3, and 1e-4 with --base.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -178,7 +192,7 @@ def train_command(
         raise InputError(f"--out {out} is the folder you are in; choose a new name.")
     check_replaceable(out)
     if learning_rate is None:
-        learning_rate = 1e-3 if base is None else 1e-4
+        learning_rate = 3e-3 if base is None else 1e-4
     if base is not None and (vectors is not None or tune_vectors or tokens != "words"):
         raise InputError("--base brings its own vectors and tokens; leave --vectors, --tune-vectors and --tokens out.")
     run = run_of(steps=steps, max_length=max_length, learning_rate=learning_rate)
@@ -266,7 +280,10 @@ def explain_command(
         Path | None, typer.Option("--conllu", help="A CoNLL-U file instead: its phrases and arcs are shown, too.")
     ] = None,
     sentence: Annotated[int, typer.Option("--sentence", min=1, help="Which sentence of that file.")] = 1,
-    out: Annotated[Path | None, typer.Option("--out", help="A .png, .svg or .html file to draw it in.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="A .png, .svg, .pdf or .html file. Without: only printed."),
+    ] = None,
     bertviz: Annotated[
         Path | None,
         typer.Option("--bertviz", help="An .html file for bertviz's view of the heads, which needs the net."),

@@ -17,7 +17,7 @@ def draw_command(
     methods: Annotated[list[str] | None, typer.Argument(help="Names from `vnait list`, a row each.")] = None,
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", help="A .png or .svg file. Without: in runs/draw, by the names.")
+        Path | None, typer.Option("--out", help="A .png, .svg or .pdf file. Without: in runs/draw, by the names.")
     ] = None,
     length: Annotated[
         int | None, typer.Option("--length", min=1, max=1024, help="Tokens; half and a quarter are shown, too. [64]")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,6 +31,22 @@ app = typer.Typer(
 
 aside = Console(stderr=True)
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"vnait {version('vnait')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Where is each token, and how should a Transformer be told? Compare positional methods on your own labelled text."""
+
+
 Data = Annotated[
     str, typer.Argument(help="A CSV, TSV, JSONL, Parquet or .xlsx file, hf:NAME, builtin:splice or builtin:polarity.")
 ]
@@ -45,9 +64,11 @@ VectorFile = Annotated[
     str | None, typer.Option("--vectors", help="A file of semantic vectors. Without: Word2Vec on the texts themselves.")
 ]
 Tokenization = Annotated[str, typer.Option("--tokens", help="words, characters (for DNA and the like) or jieba.")]
-Steps = Annotated[int | None, typer.Option("--steps", help="Optimizer steps at most.")]
+Steps = Annotated[
+    int | None, typer.Option("--steps", help="Optimizer steps at most. Without: 150, or three times through the rows.")
+]
 MaxLength = Annotated[int, typer.Option("--max-length", help="Longer texts are cut to so many tokens.")]
-LearningRate = Annotated[float, typer.Option("--learning-rate")]
+LearningRate = Annotated[float, typer.Option("--learning-rate", help="Of AdamW.")]
 
 
 def notes(quiet: bool) -> None:
@@ -103,9 +124,15 @@ def print_facts(facts: dict[str, Any], as_json: bool) -> None:
             print(f"{name:10} {', '.join(map(str, value)) if isinstance(value, list) else value}")
 
 
+EVERY = 10  # seconds between two lines of progress where there is no terminal
+
+
 @contextmanager
 def bar(quiet: bool, title: str) -> Iterator[Any]:
-    """A progress bar on standard error, where that is a terminal: call it with (done, total, note)."""
+    """Progress on standard error, called with (done, total, note): a bar on a terminal, else a line every ten seconds."""
+    if not quiet and not aside.is_terminal:
+        yield _Lines(title)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -113,9 +140,27 @@ def bar(quiet: bool, title: str) -> Iterator[Any]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=aside, disable=quiet or not aside.is_terminal, transient=True) as progress:
+    with Progress(*columns, console=aside, disable=quiet, transient=True) as progress:
         task = progress.add_task(title, total=None, note="")
         yield lambda done, total, note: progress.update(task, completed=done, total=total, note=note)
+
+
+class _Lines:
+    """A line of progress at most every ten seconds, with the seconds left at the pace so far."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self.started, self.last, self.first = title, time.monotonic(), time.monotonic(), -1
+
+    def __call__(self, done: int, total: int, note: str) -> None:
+        now = time.monotonic()
+        if self.first < 0:
+            self.first = done  # of a run that goes on: these took no time
+        if now - self.last < EVERY or not total:
+            return
+        self.last = now
+        fresh = done - self.first
+        left = f", about {(now - self.started) / fresh * (total - done):.0f} s left" if fresh else ""
+        print(f"vnait: {self.title}: {done} of {total} done{left}", file=sys.stderr, flush=True)
 
 
 def moved(move: Any, status: Status) -> None:

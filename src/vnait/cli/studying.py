@@ -27,7 +27,7 @@ def study_command(
     out: Annotated[
         Path | None, typer.Option("--out", help="Where records and figures go, and are read from again.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one a core.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one per core.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -42,7 +42,7 @@ __all__ = [
     "trained",
 ]
 
-FORMATS = (".png", ".svg")
+FORMATS = (".png", ".svg", ".pdf")
 
 
 def figure(methods: Sequence[Shown]) -> Figure:
@@ -68,11 +68,13 @@ def titles(drawn: Figure) -> list[list[str]]:
 
 
 def save(drawn: Figure, path: str | Path) -> None:
-    """Write a figure as .png or .svg, whole or not at all; twice the same, but for the layout's rounding."""
+    """Write a figure as .png, .svg or .pdf, whole or not at all; twice the same, but for the layout's rounding."""
     path = checked(path)
     with whole_file(path) as draft, matplotlib.rc_context({"svg.hashsalt": "vnait"}):
         if path.suffix == ".svg":
             drawn.savefig(draft, format="svg", metadata={"Date": None})
+        elif path.suffix == ".pdf":
+            drawn.savefig(draft, format="pdf", metadata={"CreationDate": None})
         else:  # one byte a pixel, since all is grey
             canvas = FigureCanvasAgg(drawn)
             canvas.draw()
@@ -83,7 +85,7 @@ def checked(path: str | Path) -> Path:
     """The path, or an error where its ending is not one that is written."""
     path = Path(path)
     if path.suffix not in FORMATS:
-        raise InputError(f"{path}: a figure is written as {' or '.join(FORMATS)}; give a name that ends so.")
+        raise InputError(f"{path}: a figure is written as {', '.join(FORMATS)}; give a name that ends so.")
     return path
 
 

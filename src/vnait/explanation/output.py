@@ -38,7 +38,7 @@ def checked(path: str | Path) -> Path:
 
 
 def save(explanation: Explanation, path: str | Path) -> None:
-    """Write it as .png, .svg or .html, whole or not at all. The page opens without a network."""
+    """Write it as .png, .svg, .pdf or .html, whole or not at all. The page opens without a network."""
     path = checked(path)
     if path.suffix != ".html":
         drawing.save(figure(explanation), path)

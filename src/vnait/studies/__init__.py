@@ -15,7 +15,7 @@ from typing import Any
 import matplotlib
 
 from vnait import study
-from vnait.errors import InputError
+from vnait.errors import InputError, meant
 from vnait.files import whole_file
 from vnait.studies.figures import STYLE
 from vnait.studies.suites import SUITES
@@ -62,7 +62,9 @@ NAMES = (
 def load(name: str) -> Study:
     """A study by its name."""
     if name not in NAMES:
-        raise InputError(f"the study {name!r} is not known; take one of all, {', '.join([*SUITES, *NAMES])}.")
+        raise InputError(
+            f"the study {name!r} is not known.{meant(name, [*SUITES, *NAMES])} Take one of all, {', '.join([*SUITES, *NAMES])}."
+        )
     found: Study = import_module(f"vnait.studies.{name}").STUDY
     return found
 

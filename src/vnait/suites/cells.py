@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from vnait import record as records
-from vnait.errors import InputError
+from vnait.errors import InputError, meant
 from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import seed_weights
 from vnait.randomness import apart
@@ -217,4 +217,4 @@ def check(what: str, given: Sequence[str], known: dict[str, Any]) -> None:
         raise InputError(f"no {what} was given; take one or more of {', '.join(known)}.")
     for name in given:
         if name not in known:
-            raise InputError(f"the {what} {name!r} is not known; take one of {', '.join(known)}.")
+            raise InputError(f"the {what} {name!r} is not known.{meant(name, known)} Take one of {', '.join(known)}.")

@@ -13,7 +13,7 @@ from typing import Any
 from vnait import text as texts
 from vnait.baselines import BASELINES
 from vnait.comparison import run_cells
-from vnait.errors import InputError
+from vnait.errors import InputError, meant
 from vnait.plan import Plan, labels_of
 from vnait.record import Record
 from vnait.statistics import Interval, interval
@@ -296,7 +296,7 @@ def _known(sets: Sequence[str]) -> Sequence[str]:
         raise InputError(f"no set was given; take one or more of {', '.join(SETS)}.")
     for name in sets:
         if name not in SETS:
-            raise InputError(f"the set {name!r} is not known; take one of {', '.join(SETS)}.")
+            raise InputError(f"the set {name!r} is not known.{meant(name, SETS)} Take one of {', '.join(SETS)}.")
     return sets
 
 
