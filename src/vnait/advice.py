@@ -58,7 +58,11 @@ def _second(results: Results, best: str) -> str:
 
 def _order(results: Results) -> str:
     """The method with positions that is best on the validation rows, against none."""
-    rivals = [one for one in results.methods if one != NONE and results.is_transformer(one) and results.validation(one)]
+    rivals = [
+        one
+        for one in results.methods
+        if one != NONE and ":" not in one and results.is_transformer(one) and results.validation(one) is not None
+    ]
     if not rivals or not results.of(NONE, results.most):
         return ""
     best = max(rivals, key=lambda one: results.validation(one) or 0)

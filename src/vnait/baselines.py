@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from vnait import record as records
 from vnait import text as texts
 from vnait.bag_of_words import few_rows_per_class
+from vnait.bases import PREFIX, Base
 from vnait.lexicon import Lexicon
-from vnait.linear import LinearClassifier, Terms
+from vnait.linear import LinearClassifier, Pooled, Terms
 from vnait.record import Record
 from vnait.scores import details, scores, timed
 from vnait.text import Table
@@ -61,6 +63,22 @@ def averaged(name: str, table: Table, words: Lexicon, tokenization: str) -> Line
     )
 
 
+def frozen(name: str, table: Table, features: Pooled) -> LinearClassifier:
+    """Logistic regression of a pretrained encoder's frozen embeddings, C = 10."""
+    head = LogisticRegression(C=10, max_iter=2000).fit(features(table.texts), table.labels)
+    weights, bias = _both(head)
+    return LinearClassifier(
+        name=name, features=features, classes=_named(head), weights=weights, bias=bias, inputs=len(weights)
+    )
+
+
+@lru_cache(maxsize=1)
+def pooled(source: str) -> Pooled:
+    """One per process, so that no text is read twice."""
+    return Pooled(Base.load(source))
+
+
+FROZEN = f"{PREFIX}frozen"  # beside a pretrained base, its frozen embeddings
 BASELINES: dict[str, Callable[[str, Table, Lexicon, str], LinearClassifier]] = {
     "tfidf-logreg": tfidf,
     "average-logreg": averaged,
@@ -71,7 +89,7 @@ def fit_baseline(
     name: str,
     table: Table,
     test: Table,
-    lexicon: Lexicon,
+    lexicon: Lexicon | Pooled,
     *,
     tokenization: str,
     seed: int,
@@ -90,9 +108,10 @@ def fit_baseline(
     model = _fitted(name, table, lexicon, tokenization)
     seconds = time.perf_counter() - started
     truth, (answer, per_text) = _numbers(model, test), timed(lambda: model.logits(test.texts).argmax(1).tolist(), test)
-    lengths = list(map(len, lexicon.encode(test.texts, max_length=WHOLE)))
+    words = lexicon if isinstance(lexicon, Lexicon) else lexicon.base
+    lengths = list(map(len, words.encode(test.texts, max_length=WHOLE)))
     record = Record.now(
-        key=records.key_of(name, table.fingerprint, test.fingerprint, lexicon.source, tokenization),
+        key=records.key_of(name, table.fingerprint, test.fingerprint, words.source, tokenization),
         method=name,
         seed=seed,
         run={"tokenization": tokenization},
@@ -116,8 +135,10 @@ def fit_baseline(
     return replace(model, record=record)
 
 
-def _fitted(name: str, table: Table, lexicon: Lexicon, tokenization: str) -> LinearClassifier:
+def _fitted(name: str, table: Table, lexicon: Lexicon | Pooled, tokenization: str) -> LinearClassifier:
     with few_rows_per_class():
+        if isinstance(lexicon, Pooled):
+            return frozen(name, table, lexicon)
         return BASELINES[name](name, table, lexicon, tokenization)
 
 

@@ -22,6 +22,8 @@ from vnait.methods import build
 if TYPE_CHECKING:
     from vnait.train import Run
 
+PREFIX = "base:"  # of a method's name in a comparison: attached to the pretrained base
+RATE = 1e-4  # the learning rate of fine-tuning
 OWN = "own"  # the method of a base that keeps its positions
 FASTER = 10  # times the learning rate, for what was attached: it starts at nothing, and what it stands in for does not
 BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"

@@ -20,7 +20,8 @@ from vnait import text as texts
 from vnait import train
 from vnait.about import About, call
 from vnait.advice import advice
-from vnait.baselines import BASELINES, fit_baseline
+from vnait.baselines import FROZEN, fit_baseline, pooled
+from vnait.bases import OWN, PREFIX, Base
 from vnait.errors import InputError
 from vnait.files import whole_file
 from vnait.lexicon import Lexicon
@@ -54,7 +55,7 @@ class Comparison:
         by_key = {record.key: record for record in self.records}
         results = Results(
             records=[by_key[self.plan.key(cell)] for cell in self.plan.cells()],
-            methods=(*BASELINES, *self.plan.methods),
+            methods=(*self.plan.baselines, *self.plan.methods),
             shots=self.plan.shots,
             reference=self.reference,
         )
@@ -115,6 +116,7 @@ def compare(
     label: str = "label",
     vectors: str | None = None,
     tokenization: str = "words",
+    base: str | None = None,
     run: Run | None = None,
     steps: int | None = None,
     reference: str | None = None,
@@ -128,6 +130,8 @@ def compare(
     shots       rows per class to learn from (validation rows included), or "all"
     seeds       how many, or which: each seed draws its own rows, splits, starting weights and batches, the same for every method
     test        a file of test rows; without one each seed holds out 30 % of the rows
+    base        a pretrained encoder, a folder or a name on the hub: its frozen embeddings with logistic regression ("base:frozen") and
+                the base fine-tuned with its own positions ("base:own") are compared too; "base:vnait" attaches vnait to it
     run, steps  the settings of every training, or its steps alone
     reference   the method that the others are paired with: "vnait" where it is compared, else the first
     jobs        cells at a time, one core each; None: all cores. The results do not depend on it
@@ -139,15 +143,16 @@ def compare(
     plan = Plan(
         table=_labelled(data, text, label),
         test=None if test is None else _labelled(test, text, label),
-        methods=tuple(methods),
+        methods=_with_own(methods, base),
         shots=tuple(int(count) if isinstance(count, np.integer) else count for count in shots),
         seeds=tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(map(int, seeds)),
         run=_run(run, steps),
         vectors=vectors,
         tokenization=tokenization,
+        base=base,
     )
     reference = reference or ("vnait" if "vnait" in plan.methods else plan.methods[0])
-    if reference not in (*plan.methods, *BASELINES):
+    if reference not in (*plan.methods, *plan.baselines):
         raise InputError(f"reference {reference!r} is not compared: take one of {', '.join(plan.methods)}.")
     repeated = _warned_of_repeats(plan)
     _check_splits(plan)
@@ -168,6 +173,12 @@ def compare(
     about.write(out)
     _write_card(comparison, about, out / "model")
     return comparison
+
+
+def _with_own(methods: Sequence[str], base: str | None) -> tuple[str, ...]:
+    """Beside a pretrained base, its own positions fine-tuned are always compared."""
+    own = f"{PREFIX}{OWN}"
+    return (*methods, *((own,) if base is not None and own not in methods else ()))
 
 
 def _run(run: Run | None, steps: int | None) -> Run:
@@ -234,7 +245,9 @@ def _results(plan: Plan, cells: list[Cell], jobs: int, backend: str, keep: Path 
     parallel = {"n_jobs": workers, "backend": _backend(backend, workers), "max_nbytes": None}
     seeds = sorted({plan.lexicon_seed(cell.seed) for cell in cells})
     words = dict(zip(seeds, Parallel(**parallel)(delayed(_lexicon)(plan, seed) for seed in seeds), strict=True))
-    for method in plan.methods:  # one that these vectors' width is not made for stops the whole before anything trains
+    for method in set(plan.methods) & set(
+        METHODS
+    ):  # one not made for vectors of this width stops the whole before anything trains
         words[seeds[0]].new_model(replace(plan.run, method=method), ["a", "b"], [1])
     tasks = (
         delayed(run_cell)(plan, cell, words[plan.lexicon_seed(cell.seed)], METHODS.get(cell.method), keep)
@@ -267,15 +280,17 @@ def run_cell(plan: Plan, cell: Cell, words: Lexicon, recipe: Recipe | None = Non
 def _fitted(plan: Plan, cell: Cell, words: Lexicon) -> Fitted | LinearClassifier:
     table, test = plan.rows(cell.shots, cell.seed)
     fitted: Fitted | LinearClassifier
-    if cell.method in BASELINES:
+    if cell.method in plan.baselines:
         share = plan.run.validation if plan.chooses else 0
         settings: dict[str, Any] = {"tokenization": plan.tokenization, "seed": cell.seed, "validation": share}
-        fitted = fit_baseline(cell.method, table, test, words, **settings)
+        frozen = cell.method == FROZEN and plan.base is not None
+        fitted = fit_baseline(cell.method, table, test, pooled(str(plan.base)) if frozen else words, **settings)
     else:
-        fitted = train.fit(replace(plan.run, method=cell.method, seed=cell.seed), table, words, test=test)
+        run = plan.run_of(cell)
+        fitted = train.fit(run, table, words if run.base is None else Base.load(run.base), test=test)
     assert fitted.record is not None
     data = {**fitted.record.data, "shots": cell.shots}
-    return replace(fitted, record=replace(fitted.record, key=plan.key(cell), data=data))
+    return replace(fitted, record=replace(fitted.record, key=plan.key(cell), method=cell.method, data=data))
 
 
 def _kept(plan: Plan, method: str) -> Cell:

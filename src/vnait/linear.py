@@ -1,4 +1,4 @@
-"""Linear classifiers of a text's terms: what the baselines are once they are fitted, on the disk and back, without pickle."""
+"""Linear classifiers of a text's terms or embedding: what the baselines are once fitted, on the disk and back, without pickle."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from scipy import sparse, special
+from transformers import AutoModel
 
 from vnait import text as texts_module
+from vnait.bases import BASE, Base, no_bars
 from vnait.errors import InputError
 from vnait.files import whole_folder
 from vnait.record import Record
@@ -75,6 +78,39 @@ def _over(rows: Features, lengths: NDArray[Any]) -> Features:
     return sparse.csr_array(sparse.diags_array(1 / np.where(lengths > 0, lengths, 1)) @ rows)
 
 
+class Pooled:
+    """The mean of a pretrained encoder's last states over a text's tokens, scaled to unit length: (texts, D).
+
+    That is what sentence-transformers does with most of its encoders. Texts are cut at 256 tokens; each is read once per process.
+    """
+
+    LONGEST = 256
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+        with no_bars():
+            self.model = AutoModel.from_pretrained(base.source).eval()
+        self.known: dict[str, NDArray[np.float32]] = {}
+
+    @torch.no_grad()
+    def __call__(self, given: Sequence[str]) -> NDArray[np.float32]:
+        new = sorted({text for text in given if text not in self.known}, key=len)
+        for start in range(0, len(new), 64):
+            some = new[start : start + 64]
+            ids = self.base.encode(some, max_length=self.LONGEST)
+            batch = texts_module.collate(ids, pad_id=self.base.tokenizer.pad_token_id)
+            states, mask = self.model(**batch).last_hidden_state, batch["attention_mask"][..., None]
+            mean = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1))
+            self.known.update(zip(some, mean.numpy(), strict=True))
+        return np.stack([self.known[text] for text in given])
+
+    def save(self, folder: Path) -> None:
+        """Weights and tokenizer as transformers reads them."""
+        with no_bars():
+            self.model.save_pretrained(folder)
+            self.base.tokenizer.save_pretrained(folder)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LinearClassifier:
     """logits = features(texts) weights + bias, weights (F, C); the probabilities are their softmax.
@@ -83,7 +119,7 @@ class LinearClassifier:
     """
 
     name: str
-    features: Terms
+    features: Terms | Pooled
     classes: list[str]
     weights: NDArray[np.float64]
     bias: NDArray[np.float64]
@@ -102,6 +138,10 @@ class LinearClassifier:
 
     def explain(self, text: str) -> dict[str, Any]:
         """label, probability, bias, and what each term adds to the label's logit over the mean of all labels; they sum to it."""
+        if isinstance(self.features, Pooled):
+            raise InputError(
+                f"the model {self.name} reads one embedding per text, which has no terms to list; ask a model with words."
+            )
         probability = self.probabilities([text])[0]
         best = int(probability.argmax())
         row = self.features([text]).tocoo()
@@ -119,20 +159,18 @@ class LinearClassifier:
 
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
         """Write the folder: weights, terms, classes, record, extra files. It appears whole or not at all."""
-        notes = {
-            "format": 1,
-            "name": self.name,
-            "classes": self.classes,
-            "inputs": self.inputs,
-            **asdict(replace(self.features, idf=None)),
-        }
+        terms = self.features if isinstance(self.features, Terms) else None
+        kind = {"kind": "pooled"} if terms is None else asdict(replace(terms, idf=None))
+        notes = {"format": 1, "name": self.name, "classes": self.classes, "inputs": self.inputs, **kind}
         arrays = {"weights": self.weights, "bias": self.bias}
-        if self.features.idf is not None:
-            arrays["idf"] = self.features.idf
+        if terms is not None and terms.idf is not None:
+            arrays["idf"] = terms.idf
         files = {NOTES: json.dumps(notes, ensure_ascii=False), **(extras or {})}
         if self.record is not None:
             files["record.json"] = self.record.line() + "\n"
         with whole_folder(folder) as draft:
+            if isinstance(self.features, Pooled):
+                self.features.save(draft / BASE)
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft / WEIGHTS)
             for name, content in files.items():
                 (draft / name).write_text(content, encoding="utf-8")
@@ -143,16 +181,10 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
     try:
         notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
         arrays = load_file(folder / WEIGHTS)
-        terms = Terms(
-            kind=notes["kind"],
-            tokenization=notes["tokenization"],
-            terms=notes["terms"],
-            idf=arrays.get("idf"),
-            unknown=notes["unknown"],
-        )
+        features = _features(folder, notes, arrays)
         found = LinearClassifier(
             name=notes["name"],
-            features=terms,
+            features=features,
             classes=notes["classes"],
             weights=arrays["weights"],
             bias=arrays["bias"],
@@ -161,9 +193,21 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
         )
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise InputError(f"{folder} is damaged: {error!r}. Save the model again, or train it again.") from error
-    if found.weights.shape != (len(terms.terms), len(found.classes)):
+    expected = (len(features.terms) if isinstance(features, Terms) else found.inputs, len(found.classes))
+    if found.weights.shape != expected:
         raise InputError(
-            f"{folder} is damaged: weights of shape {found.weights.shape} for {len(terms.terms)} terms and "
-            f"{len(found.classes)} classes. Train it again."
+            f"{folder} is damaged: weights of shape {found.weights.shape} where {expected} were expected. Train it again."
         )
     return found
+
+
+def _features(folder: Path, notes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Terms | Pooled:
+    if notes["kind"] == "pooled":
+        return Pooled(Base.load(str(folder / BASE)))
+    return Terms(
+        kind=notes["kind"],
+        tokenization=notes["tokenization"],
+        terms=notes["terms"],
+        idf=arrays.get("idf"),
+        unknown=notes["unknown"],
+    )

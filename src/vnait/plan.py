@@ -12,7 +12,8 @@ from vnait import lexicon as lexicons
 from vnait import record as records
 from vnait import text as texts
 from vnait.bag_of_words import FORMULA, RARE
-from vnait.baselines import AVERAGED_STRENGTH, BASELINES
+from vnait.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN
+from vnait.bases import OWN, PREFIX, RATE, Base
 from vnait.errors import InputError, meant
 from vnait.lexicon import Lexicon
 from vnait.methods import METHODS
@@ -34,6 +35,8 @@ class Cell:
 class Plan:
     """A comparison before it runs: what is compared, on what, with which settings.
 
+    base      a pretrained encoder, a folder or a name on the hub: beside it the methods base:own, its own positions, and base:METHOD may
+              be compared, and its frozen embeddings are one more baseline
     chooses   whether a best method is chosen, by its validation scores
     """
 
@@ -45,6 +48,7 @@ class Plan:
     run: Run
     vectors: str | None
     tokenization: str
+    base: str | None = None
     held_out: float = 0.3
     chooses: bool = True
 
@@ -54,7 +58,12 @@ class Plan:
 
     def _problems(self) -> Iterator[str]:
         for method in self.methods:
-            if method not in METHODS:
+            if method.startswith(PREFIX):
+                if self.base is None:
+                    yield f"method {method!r} needs a pretrained base: give one with --base (base= in Python)"
+                elif (inner := method.removeprefix(PREFIX)) not in (OWN, *METHODS):
+                    yield f"method {method!r} is not known.{meant(inner, METHODS)} After {PREFIX} comes {OWN} or a method"
+            elif method not in METHODS:
                 yield f"method {method!r} is not known.{meant(method, METHODS)} The methods are {', '.join(METHODS)}"
         for shots in self.shots:
             if shots != ALL and (not isinstance(shots, int) or shots < 2):
@@ -65,7 +74,7 @@ class Plan:
             if len(set(given)) < len(given):
                 yield f"{name} has the same entry twice: {', '.join(map(str, given))}"
         if self.run.base is not None:
-            yield f"the run's base is {self.run.base!r}: a comparison trains from scratch, so leave it out, or take vnait train --base"
+            yield f"the run's base is {self.run.base!r}: a comparison takes it by itself, so give base={self.run.base!r} there"
         if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
         if self.test is not None and not set(self.test.labels or []) & set(self.table.labels or []):
@@ -104,24 +113,46 @@ class Plan:
             shares.append(test.count(Counter(learn).most_common(1)[0][0]) / len(test))
         return sum(shares) / len(shares)
 
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Those of every comparison, and the frozen embeddings of a base."""
+        return (*BASELINES, *((FROZEN,) if self.base is not None else ()))
+
+    def run_of(self, cell: Cell) -> Run:
+        """The settings of a cell; fine-tuning has a learning rate of its own unless another one was chosen."""
+        if not cell.method.startswith(PREFIX):
+            return replace(self.run, method=cell.method, seed=cell.seed)
+        chosen = self.run.learning_rate != Run.learning_rate
+        rate = self.run.learning_rate if chosen else RATE
+        method = cell.method.removeprefix(PREFIX)
+        return replace(self.run, method=method, seed=cell.seed, base=self.base, learning_rate=rate)
+
     def cells(self) -> list[Cell]:
         """Every training, seed by seed, so that what is done early is a whole comparison on fewer seeds."""
         return [
             Cell(method=method, shots=shots, seed=seed)
             for seed in self.seeds
             for shots in self.shots
-            for method in (*BASELINES, *self.methods)
+            for method in (*self.baselines, *self.methods)
         ]
 
     def key(self, cell: Cell) -> str:
         """The fingerprint of everything that decides a cell's result; a method whose formula changes is another one."""
         run: dict[str, Any] = {"strength": AVERAGED_STRENGTH}
+        if cell.method.startswith(PREFIX):
+            assert self.base is not None
+            run = {} if cell.method == FROZEN else asdict(self.run_of(cell)) | {"method": _formula(self.run_of(cell))}
+            run["base"] = Base.load(self.base).fingerprint
         if cell.method in METHODS:
             run = asdict(replace(self.run, seed=cell.seed)) | {"method": METHODS[cell.method].formula}
             run["bag"] = [FORMULA, self.run.bag, RARE]
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else _stamp(self.vectors)
         return records.key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)
+
+
+def _formula(run: Run) -> str:
+    return OWN if run.method == OWN else METHODS[run.method].formula
 
 
 def _stamp(path: str) -> list[str | int]:

@@ -75,6 +75,13 @@ def compare_command(
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one per core.")] = None,
     backend: Annotated[str, typer.Option("--backend", help="local or ray.")] = "local",
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            help="A pretrained encoder, a folder or hub name: also frozen, fine-tuned, and with any base:METHOD. Without: none.",
+        ),
+    ] = None,
     vectors: VectorFile = None,
     tokens: Tokenization = "words",
     steps: Steps = None,
@@ -89,19 +96,20 @@ def compare_command(
     table = read_table(data, text, label, sep, encoding)
     tests = None if test is None else read_table(test, text, label, sep, encoding)
     folder = out or Path("runs") / _short(data)
-    from vnait.comparison import compare
+    from vnait.comparison import DEFAULT_METHODS, compare
 
     run = run_of(steps=steps, max_length=max_length, learning_rate=learning_rate)
     with bar(quiet, "comparing") as move:
         found = compare(
             table,
-            **({"methods": listed(methods)} if methods else {}),
+            methods=listed(methods) or DEFAULT_METHODS,
             shots=counts,
             seeds=seeds,
             test=tests,
             out=folder,
             vectors=vectors,
             tokenization=tokens,
+            base=base,
             run=run,
             reference=reference,
             jobs=jobs,
