@@ -186,6 +186,15 @@ def _read() -> list[Record]:
     return record.read(path) if path.is_file() else []
 
 
+def _earlier(name: str) -> list[Record]:
+    """The same draws by the recipe before this one (two trainings of 300 steps, another linear part), and the two baselines."""
+    path = OUT.parent / "few_labels" / name / "records.jsonl"
+    drawn = {one.seed for one in _read() if one.data["name"] == name}
+    methods = ("vnait", "average-logreg", "tfidf-logreg")
+    found = record.read(path) if path.is_file() else []
+    return [one for one in found if one.method in methods and one.data["shots"] == SHOTS and one.seed in drawn]
+
+
 def show(part: str) -> None:
     """Accuracy (MCC for CoLA) by set and arm, and each arm less the share rule, paired by set and draw."""
     found: dict[str, dict[tuple[str, int], float]] = {}
@@ -193,6 +202,11 @@ def show(part: str) -> None:
         if one.data["part"] == part:
             score = one.metrics[SETS[one.data["name"]].metric]
             found.setdefault(one.method, {})[one.data["name"], one.seed] = 100 * score
+    if part == "test":
+        for one in (one for name in SETS for one in _earlier(name)):
+            found.setdefault(f"{one.method}, before", {})[one.data["name"], one.seed] = (
+                100 * one.metrics[SETS[one.data["name"]].metric]
+            )
     sets = [name for name in SETS if any(key[0] == name for key in found.get("share", {}))]
     print(f"| arm | {' | '.join(sets)} | mean | minus share, pooled by draw |\n|---|{'---|' * (len(sets) + 2)}")
     for arm, cells in found.items():
