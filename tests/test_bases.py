@@ -22,10 +22,8 @@ from vnait.train import fit
 WORDS = ["good", "bad", "film", "plot", "the", "was", "a", "very"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def saved_base(path: Path) -> Path:
     """A tiny BERT with a tokenizer, as from_pretrained reads it."""
-    path = tmp_path_factory.mktemp("pretrained") / "bert"
     words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(["[PAD]", "[UNK]", *WORDS])}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]")
@@ -33,6 +31,11 @@ def folder(tmp_path_factory) -> Path:
     transformers.BertModel(transformers.BertConfig(**SMALL)).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return saved_base(tmp_path_factory.mktemp("pretrained") / "bert")
 
 
 @pytest.fixture
@@ -113,9 +116,7 @@ def test_a_base_and_words_that_do_not_belong_together_are_refused(folder):
             InputError, match=f"a {type(given).__name__} was given for it; give a bases.Base to a run with a base"
         ):
             fit(settings, TABLE, given)
-    with pytest.raises(
-        InputError, match="a comparison trains from scratch, so leave it out, or take vnait train --base"
-    ):
+    with pytest.raises(InputError, match="a comparison takes it by itself, so give base="):
         compare(TABLE, run=run(folder), out="nowhere")
 
 

@@ -642,7 +642,7 @@ def test_all_wrong_settings_are_said_together():
     message = str(error.value)
     assert message.count(";") == 14 and message.endswith(".") and "\n" not in message
     for part in (
-        "method 'nope' is not known: take one of none, sinusoidal",
+        "method 'nope' is not known. Did you mean 'rope'? The methods are none, sinusoidal",
         "seed is -1: it must be a whole number in [0, 4294967296)",
         "steps is 0",
         "batch_size is 0",

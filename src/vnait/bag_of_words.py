@@ -69,8 +69,8 @@ class BagRegression(ClassifierMixin, BaseEstimator):
     """Logistic regression of bags X (texts, V) on their words and on the sum of their words' vectors, `table` (V, D).
 
     Features of a row: x / |x|, and x / |x| times the table less the rows' mean vector (Mu and Viswanath 2018), scaled to a root mean
-    square length of 1. Vectors carry what a new word resembles, words what a frequent one means here. The decision is linear in X, decision = X `logits_` (V, C) + `bias_` (C,): the rows
-    have unit length for the fit alone, and evidence adds up when it is asked.
+    square length of 1. Vectors carry what a new word resembles, words what a frequent one means here. The decision is linear in X,
+    decision = X `logits_` (V, C) + `bias_` (C,): the rows have unit length for the fit alone, and evidence adds up when it is asked.
 
     Right signs: a word that occurs in rows of one class alone never argues for another. With an L2 penalty and features >= 0 its own
     weight has the right sign at the optimum, theta_jc = C sum_i (1[y_i = c] - p_ic) x_ij / |x_i|, whose terms are all positive for its

@@ -33,7 +33,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     method          a name in `vnait.METHODS`
     vectors         a file of semantic vectors; None: Word2Vec is trained on the texts themselves
     tokenization    "words", "characters" or "jieba"
-    steps           optimizer steps at most; None: 300, or three times through the rows if that is more
+    steps           optimizer steps at most; None: 150, or three times through the rows if that is more
     validation      share of the rows held out for validation scores and early stopping; few rows are then trained on whole (`Run.refit`)
     random_state    the same number gives the same model
 
@@ -52,7 +52,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         tokenization: str = "words",
         steps: int | None = None,
         batch_size: int = 32,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 3e-3,
         dropout: float = 0.2,
         num_layers: int = 2,
         max_length: int = 512,

@@ -62,7 +62,7 @@ class Fitted:
                 self.tokenizer.save_pretrained(draft)
             else:
                 assert self.record is not None
-                notes = {"method": self.record.method, "max_length": self.max_length}
+                notes = {"method": self.record.run["method"], "max_length": self.max_length}
                 bases.save(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")

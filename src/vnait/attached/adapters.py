@@ -36,6 +36,7 @@ def save_adapter(model: nn.Module, folder: str | Path) -> None:
     owners = attached_owners(model)
     recipe: Called = next(iter(owners.values())).vnait.recipe
     settings = {"format": FORMAT, "base": _base(owners), "weights_sha256": "", **asdict(recipe)}
+    settings["scale"] = {path: owner.vnait.loud for path, owner in owners.items()}
     weights = {
         f"{path}.{name}".removeprefix("."): tensor.detach().cpu().contiguous()
         for path, owner in owners.items()
@@ -84,6 +85,8 @@ def load_adapter(
             saved = {name.removeprefix(prefix): w for name, w in weights.items() if name.startswith(prefix)}
             _fit_old(owner.vnait, saved)
             owner.vnait.load_state_dict(saved)
+            # Of the vectors when it was attached; those of a base that was trained along may round to another power of two.
+            owner.vnait.loud = settings.get("scale", {}).get(path, owner.vnait.loud)
     except RuntimeError as error:
         detach(model)
         raise InputError(

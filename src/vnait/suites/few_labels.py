@@ -23,7 +23,7 @@ logger = logging.getLogger("vnait")
 
 SHOTS = (8, 16, 32, 64, 128)
 QUICK = 16  # the number of the quick profile
-RUN = Run(validation=0)  # the weights that the default run ends with, in half its time: no winner is chosen here
+RUN = Run(validation=0)  # every row is learned from at every step: no model is chosen here
 SPLITS = 10  # draws of rows from which on the claim is judged
 
 

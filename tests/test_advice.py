@@ -1,0 +1,136 @@
+"""Advice: each rule on invented records, and that test scores choose nothing."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vnait.advice import advice
+from vnait.record import Record
+from vnait.results import Results
+from vnait.statistics import interval, seeds_needed
+
+BASELINE = "average-logreg"
+
+
+def made(scores: dict[str, list[float]], *, valid: dict[str, list[float]] | None = None, shots="all", rows=100, ms=1.0):
+    """Records of methods by seed; validation scores are the test scores unless given."""
+    return [
+        Record(
+            key=f"{method} {shots} {seed}",
+            method=method,
+            seed=seed,
+            run={} if method == BASELINE else {"num_layers": 2},
+            data={"shots": shots, "rows": rows},
+            metrics={"accuracy": score, "validation_accuracy": (valid or scores)[method][seed], "ms_per_text": ms},
+            parameters={"none": 10, BASELINE: 99}.get(method, 20),
+            seconds=1.5,
+            peak_memory=0.0,
+            versions={},
+            commit=None,
+        )
+        for method, values in scores.items()
+        for seed, score in enumerate(values)
+    ]
+
+
+def results(records, shots=("all",)) -> Results:
+    methods = list(dict.fromkeys(record.method for record in records))
+    return Results(records=records, methods=methods, shots=shots, reference=methods[-1])
+
+
+FLAT = [0.70, 0.71, 0.69, 0.70]
+HIGH = [0.90, 0.92, 0.89, 0.91]
+
+
+def test_a_clear_lead_wins_and_order_matters():
+    found = results(made({BASELINE: FLAT, "none": FLAT, "vnait": HIGH}))
+    assert found.best == "vnait"
+    first, second = advice(found, most_frequent=0.5)
+    assert first == "Use vnait: 90.5 % [88.4, 92.6] on the test rows; it trains in 1.5 s and takes 1 ms per text."
+    assert second.startswith(
+        "The order of words matters on this file: vnait minus none, which ignores it, is +20.5 points ["
+    )
+
+
+def test_equals_give_way_to_the_cheapest_a_baseline_first():
+    near = [0.71, 0.70, 0.70, 0.70]
+    assert results(made({BASELINE: FLAT, "none": near, "vnait": near})).best == BASELINE
+    assert results(made({"none": FLAT, "vnait": near})).best == "none"
+
+
+def test_few_noisy_seeds_do_not_give_up_a_lead_of_more_than_a_point():
+    noisy = {"none": [0.5, 0.9, 0.6], "vnait": [0.95, 0.6, 0.75]}
+    assert results(made(noisy)).best == "vnait"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations(range(4)), st.floats(0, 1))
+def test_test_scores_choose_nothing(order, shift):
+    valid = {BASELINE: FLAT, "none": FLAT, "vnait": HIGH}
+    scores = {name: [min(values[row] * shift, 1.0) for row in order] for name, values in valid.items()}
+    assert results(made(scores, valid=valid)).best == "vnait"
+
+
+def test_order_that_makes_no_difference_and_order_that_is_open():
+    near = [0.703, 0.712, 0.694, 0.699]
+    (_, flat) = advice(results(made({BASELINE: HIGH, "none": FLAT, "vnait": near})))
+    assert flat.startswith("The order of words makes no measurable difference on this file: vnait minus none")
+    wide = [0.75, 0.62, 0.81, 0.66]
+    (_, undecided) = advice(results(made({BASELINE: HIGH, "none": FLAT, "vnait": wide})))
+    assert (
+        undecided.startswith("Whether the order of words matters on this file is open")
+        and "seeds would be" in undecided
+    )
+    (_, worse) = advice(results(made({BASELINE: HIGH, "none": HIGH, "vnait": FLAT})))
+    assert worse.startswith("The order of words only distracts on this file")
+
+
+def test_without_none_or_with_methods_of_a_base_alone_order_is_left_out():
+    assert len(advice(results(made({BASELINE: FLAT, "vnait": HIGH})))) == 1
+    assert len(advice(results(made({BASELINE: FLAT, "none": FLAT, "base:own": HIGH})))) == 1
+
+
+def test_nothing_that_beats_guessing_is_said_so():
+    (first, *_) = advice(results(made({BASELINE: FLAT, "none": FLAT, "vnait": FLAT})), most_frequent=0.7)
+    assert first.startswith("No method here is shown to beat always answering the most frequent class, 70.0 %")
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        (HIGH, "More labels would help"),
+        (FLAT, "More labels would hardly help"),
+        ([0.8, 0.6, 0.85, 0.5], "Whether more"),
+    ],
+)
+def test_what_more_labels_would_bring(more, verdict):
+    records = [*made({"none": FLAT}, shots=16, rows=32), *made({"none": more}, shots=64, rows=128)]
+    (_, last) = advice(results(records, shots=(16, 64)))
+    assert last.startswith(verdict) and "from 16 to 64 labels per class each doubling brought none" in last
+
+
+def test_seeds_needed_is_where_the_interval_leaves_zero_out():
+    rng = np.random.default_rng(0)
+    sample = rng.normal(0.02, 0.05, size=6)
+    sample = (sample - sample.mean()) / sample.std(ddof=1) * 0.05 + 0.02
+    needed = seeds_needed(sample.tolist())
+    assert needed is not None and needed > 6
+    for count, sign in ((needed, 1), (needed - 1, 0)):
+        values = rng.normal(size=count)
+        values = (values - values.mean()) / values.std(ddof=1) * 0.05 + 0.02
+        assert interval(values.tolist()).sign == sign
+    assert seeds_needed([0.1]) is None and seeds_needed([0.01, -0.01]) is None
+    (first, *_) = advice(results(made({BASELINE: FLAT, "none": [0.70, 0.73, 0.68, 0.70]})))
+    assert "4 seeds can't separate it from none; about" in first
+
+
+def test_records_without_validation_or_speed():
+    records = made({"none": FLAT, "vnait": HIGH})
+    for record in records:
+        del record.metrics["validation_accuracy"]
+    assert results(records).best is None and advice(results(records)) == []
+    records = made({"none": FLAT, "vnait": HIGH})
+    for record in records:
+        del record.metrics["ms_per_text"]
+    assert "it trains in 1.5 s." in advice(results(records))[0]

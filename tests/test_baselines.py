@@ -1,0 +1,134 @@
+"""Baselines as models: saved without pickle, loaded equal, explained exactly; and a pretrained base beside them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from test_bases import saved_base
+from test_comparison import RUN, small, texts_of
+from vnait import lexicon, predict
+from vnait.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN, fit_baseline
+from vnait.errors import InputError
+from vnait.predict import load
+from vnait.text import encode, split
+
+ASKED = ["a good film", "dull dull plot", "zebra", ""]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return texts_of(("neg", "pos", "mix"), rows=60)
+
+
+@pytest.fixture(scope="module")
+def words(table):
+    return lexicon.learn(table.texts, dim=8)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_saved_and_loaded_it_answers_the_same(name, table, words, tmp_path):
+    model = fit_baseline(name, table, table, words, tokenization="words", seed=0)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_allclose(again.probabilities(ASKED), model.probabilities(ASKED), atol=1e-12)
+    assert again.classes == model.classes and again.record == model.record
+    assert not list((tmp_path / "model").glob("*.p*kl"))
+
+
+def test_averaged_vectors_are_those_of_scikit_learn(table, words):
+    model = fit_baseline("average-logreg", table, table, words, tokenization="words", seed=0)
+    means = np.stack([words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)])
+    reference = make_pipeline(StandardScaler(), LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000))
+    reference.fit(means, table.labels)
+    np.testing.assert_allclose(model.probabilities(table.texts), reference.predict_proba(means), atol=1e-6)
+
+
+def test_validation_scores_are_of_rows_not_learned_from(table, words):
+    model = fit_baseline("tfidf-logreg", table, table, words, tokenization="words", seed=3, validation=0.2)
+    rows, held = split(table.labels, holdout=0.2, seed=3)
+    part = fit_baseline("tfidf-logreg", table.select(rows), table.select(held), words, tokenization="words", seed=3)
+    assert model.record.metrics["validation_accuracy"] == part.record.metrics["accuracy"]
+    assert model.record.data["rows"] == len(table)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_terms_and_bias_sum_to_the_logit(name, table, words):
+    model = fit_baseline(name, table, table, words, tokenization="words", seed=0)
+    facts = model.explain("a good film")
+    logits = model.logits(["a good film"])[0]
+    expected = logits[model.classes.index(facts["label"])] - logits.mean()
+    assert sum(facts["terms"].values()) + facts["bias"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("baseline.json", "{}"), ("baseline.json", "no json"), ("model.safetensors", "no tensors")],
+)
+def test_a_damaged_folder_is_one_sentence(name, content, table, words, tmp_path):
+    fit_baseline("tfidf-logreg", table, table, words, tokenization="words", seed=0).save(tmp_path / "model")
+    (tmp_path / "model" / name).write_text(content)
+    with pytest.raises(InputError, match="is damaged: "):
+        load(tmp_path / "model")
+
+
+def test_a_baseline_and_a_transformer_may_replace_each_other_and_nothing_else(table, words, tmp_path):
+    model = fit_baseline("tfidf-logreg", table, table, words, tokenization="words", seed=0)
+    model.save(tmp_path / "model")
+    predict.check_replaceable(tmp_path / "model")
+    (tmp_path / "model" / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match=r"other files in it \(thesis.tex\)"):
+        predict.check_replaceable(tmp_path / "model")
+    with pytest.raises(InputError, match="needs a Transformer"):
+        predict.load_transformer(model_in(tmp_path / "other", model))
+
+
+def model_in(folder, model):
+    model.save(folder)
+    return folder
+
+
+def test_beside_a_base_it_is_compared_frozen_fine_tuned_and_attached(words_file, tmp_path):
+    base = saved_base(tmp_path / "base")
+    found = small(
+        words_file,
+        tmp_path / "out",
+        methods=("none", "base:vnait"),
+        base=str(base),
+        run=replace(RUN, max_length=16),
+    )
+    assert [row["method"] for row in found.rows] == [*BASELINES, FROZEN, "none", "base:vnait", "base:own"]
+    assert all("validation_accuracy" in record.metrics for record in found.records)
+    model = load(tmp_path / "out" / "model")
+    assert model.probabilities(ASKED).shape == (4, 2)
+
+
+def test_the_frozen_base_is_saved_with_it(words_file, tmp_path, monkeypatch):
+    base = saved_base(tmp_path / "base")
+    monkeypatch.setattr("vnait.results.Results.best", FROZEN)
+    small(words_file, tmp_path / "out", base=str(base), run=replace(RUN, max_length=16))
+    model = load(tmp_path / "out" / "model")
+    assert model.name == FROZEN and model.probabilities(ASKED).shape == (4, 2)
+    np.testing.assert_allclose(np.linalg.norm(model.features(ASKED), axis=1), 1, atol=1e-5)
+    with pytest.raises(InputError, match="has no terms to list"):
+        model.explain("a good film")
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [(("base:vnait",), "needs a pretrained base"), (("base:vnat",), r"is not known. Did you mean 'vnait'\?")],
+)
+def test_a_method_of_a_base_needs_one(methods, message, words_file, tmp_path):
+    base = str(saved_base(tmp_path / "base")) if "known" in message else None
+    with pytest.raises(InputError, match=message):
+        small(words_file, tmp_path / "out", methods=methods, base=base)
+
+
+@pytest.fixture(scope="module")
+def words_file(tmp_path_factory):
+    from test_comparison import word_file
+
+    return word_file(tmp_path_factory.mktemp("vectors"))
