@@ -20,7 +20,7 @@ def made(scores: dict[str, list[float]], *, valid: dict[str, list[float]] | None
             key=f"{method} {shots} {seed}",
             method=method,
             seed=seed,
-            run={} if method == BASELINE else {"num_layers": 2},
+            run={} if method == BASELINE else {"steps": 2},
             data={"shots": shots, "rows": rows},
             metrics={"accuracy": score, "validation_accuracy": (valid or scores)[method][seed], "ms_per_text": ms},
             parameters={"none": 10, BASELINE: 99}.get(method, 20),

@@ -76,12 +76,12 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
     loaded = AutoConfig.from_pretrained(tmp_path)
     assert isinstance(loaded, VnaitConfig)
     assert (loaded.method, loaded.vector_size, loaded.num_labels) == ("learned", 7, 5)
-    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 4)
+    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 5)
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(InputError, match="this model is of format 5, and this vnait reads format 4"):
-        VnaitConfig(vnait_format=5)
+    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 5"):
+        VnaitConfig(vnait_format=4)
 
 
 def test_an_unknown_method_is_named() -> None:
@@ -248,7 +248,10 @@ def with_a_bag(**settings: object) -> VnaitForSequenceClassification:
 def test_the_bag_of_words_is_added_and_takes_no_gradient() -> None:
     model = with_a_bag(tune_vectors=False)
     bag, rows = model.bag, [row[row != 0] for row in ids()]
-    said = [(bag.weights[row] @ bag.logits[row]) / bag.weights[row].sum() + bag.bias for row in rows]
+    said = []
+    for row in rows:
+        words, times = row.unique(return_counts=True)
+        said.append((bag.weights[words] * torch.log2(1 + times)) @ bag.logits[words] + bag.bias)
     both = model(ids()).logits
     bag.reset_parameters()
     torch.testing.assert_close(both, model(ids()).logits + torch.stack(said))
@@ -260,7 +263,7 @@ def test_the_bag_of_words_is_added_and_takes_no_gradient() -> None:
 def test_vectors_alone_are_refused_where_the_bag_of_words_has_a_say() -> None:
     model = with_a_bag()
     vectors = model.get_input_embeddings()(ids())
-    with pytest.raises(ValueError, match=r"bag of words reads ids: give input_ids, or drop its say with"):
+    with pytest.raises(ValueError, match=r"bag of words reads ids: give input_ids, or drop the bag with"):
         model(inputs_embeds=vectors)
     model.bag.reset_parameters()
     mask = ids() != 0
@@ -413,8 +416,8 @@ def edit(folder: Path, **settings: object) -> None:
 
 def test_a_folder_of_another_format(tmp_path: Path) -> None:
     saved(tmp_path)
-    edit(tmp_path, vnait_format=5)
-    with pytest.raises(InputError, match="this model is of format 5, and this vnait reads format 4"):
+    edit(tmp_path, vnait_format=4)
+    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 5"):
         load_classifier(tmp_path)
 
 

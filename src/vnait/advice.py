@@ -88,9 +88,10 @@ def _labels(results: Results, best: str) -> str:
     if len(sizes) < 2:
         return ""
     few, many = list(pairwise(sizes))[-1]
-    doublings = log2(_rows(results.of(best, many)) / _rows(results.of(best, few)))
-    if doublings <= 0:
+    rows = [_rows(results.of(best, shots)) for shots in (few, many)]
+    if not rows[0] or rows[1] <= rows[0]:
         return ""
+    doublings = log2(rows[1] / rows[0])
     gains = paired(results.by_seed(best, many), results.by_seed(best, few))
     found = interval([gain / doublings for gain in gains])
     said = f"from {_name(few)} to {_name(many)} labels per class each doubling brought {best} {_points(found)}"
@@ -102,7 +103,7 @@ def _labels(results: Results, best: str) -> str:
 
 
 def _rows(found: Sequence[Record]) -> float:
-    return float(sum(record.data["rows"] for record in found) / len(found))
+    return float(sum(record.data.get("rows", 0) for record in found) / len(found))
 
 
 def _name(shots: Shots) -> str:

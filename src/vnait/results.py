@@ -70,7 +70,7 @@ class Results:
 
     def is_transformer(self, method: str) -> bool:
         """Whether a method is a Transformer's; the others are baselines."""
-        return any("num_layers" in record.run for record in self.of(method, self.most))
+        return any("steps" in record.run for record in self.of(method, self.most))
 
     def validation(self, method: str) -> float | None:
         """The mean validation score at the most labels; None where no rows were held out."""

@@ -29,7 +29,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table for each number of shots, then what it allows one to say."""
     classes = len(set(data.labels or []))
     print(f"{data.name}: {len(data)} rows, {classes} classes, {len(comparison.plan.seeds)} seeds")
-    print(f"accuracy of always answering the most frequent class: {comparison.plan.most_frequent():.3f}")
+    print(f"accuracy of always answering the most frequent class: {100 * comparison.plan.most_frequent():.1f} %")
     for shots in comparison.plan.shots:
         print()
         _print(_comparison_grid(comparison, shots))
@@ -37,8 +37,8 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     for sentence in comparison.sentences():
         _print(sentence)
     _print(
-        "Intervals: 95 % over seeds, by Student's t; differences are paired by seed; none is corrected for several comparisons. "
-        "Alone: without the linear part that every method has beside it."
+        f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: in points, paired by seed; none is corrected for several "
+        "comparisons. alone: without the linear part that each Transformer has beside it; seconds: of training; ms: per text."
     )
     print()
     for sentence in comparison.advice():
@@ -47,29 +47,26 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
 
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
     where = "all labels" if shots == "all" else f"{shots} labels per class"
-    grid = _grid(where, "accuracy", f"minus {comparison.reference}, points", "alone", "seconds", "ms per text", left=1)
+    grid = _grid(where, "accuracy, %", f"minus {comparison.reference}", "alone", "seconds", "ms", left=1)
     paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
     rows = [row for row in comparison.rows if row["shots"] == shots]
     for row in sorted(rows, key=lambda row: -row["mean"]):
         other = paired.get(row["method"])
         grid.add_row(
             row["method"],
-            _with_bounds(row["mean"], row["ci_low"], row["ci_high"], 1, "{:.3f}"),
-            ""
-            if other is None
-            else _with_bounds(other["difference"], other["ci_low"], other["ci_high"], 100, "{:+.1f}"),
-            "" if row["alone"] is None else f"{row['alone']:.3f}",
+            _with_bounds(row["mean"], row["ci_low"], row["ci_high"], "{:.1f}"),
+            "" if other is None else _with_bounds(other["difference"], other["ci_low"], other["ci_high"], "{:+.1f}"),
+            "" if row["alone"] is None else f"{100 * row['alone']:.1f}",
             f"{row['seconds']:.1f}",
             "" if row["ms_per_text"] is None else f"{row['ms_per_text']:.2f}",
         )
     return grid
 
 
-def _with_bounds(mean: float, low: float | None, high: float | None, times: float, form: str) -> str:
-    middle = form.format(times * mean)
-    return (
-        middle if low is None or high is None else f"{middle} [{form.format(times * low)}, {form.format(times * high)}]"
-    )
+def _with_bounds(mean: float, low: float | None, high: float | None, form: str) -> str:
+    """In points, with the interval where there is one."""
+    middle = form.format(100 * mean)
+    return middle if low is None or high is None else f"{middle} [{form.format(100 * low)}, {form.format(100 * high)}]"
 
 
 def show_scores(record: Record) -> None:

@@ -108,7 +108,7 @@ class BagOfWords(nn.Module):
     def each(self, ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T C"]:
         """What each token adds to the logits: its word's part, shared equally among the word's n_j tokens; zero at padding."""
         real = mask.to(self.weights.dtype)
-        per_word = real.new_zeros(len(ids), len(self.weights)).scatter_add(1, ids, real)
+        per_word = real.new_zeros(ids.shape[0], self.weights.shape[0]).scatter_add(1, ids, real)
         times = per_word.gather(1, ids).clamp(min=1)
         share = self.weights[ids] * real * torch.log2(1 + times) / times
         return share[..., None] * self.logits[ids]
