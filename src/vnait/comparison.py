@@ -30,7 +30,7 @@ from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan, labels_of
 from vnait.predict import Fitted, check_replaceable, load
 from vnait.record import Record
-from vnait.results import ALL, Results, Shots
+from vnait.results import ALL, Results, Shots, by_size
 from vnait.text import Table
 from vnait.threads import one_thread
 from vnait.train import Run
@@ -125,7 +125,7 @@ def compare(
     watch: Callable[[int, int, Record | None], None] = lambda done, total, record: None,
     command: str | None = None,
 ) -> Comparison:
-    """Compare positional methods and two baselines on a labelled file; the best method's model is saved in `out`/model.
+    """Compare positional methods and two baselines on a labelled file; the advised method's model of the most labels is saved in `out`/model.
 
     shots       rows per class to learn from (validation rows included), or "all"
     seeds       how many, or which: each seed draws its own rows, splits, starting weights and batches, the same for every method
@@ -229,7 +229,7 @@ def run_cells(
 ) -> list[Record]:
     """The records of all cells of a plan; those that `path` holds are not run again.
 
-    keep   a folder for the models of the first seed and all labels, one of which a comparison keeps; None: models are not saved
+    keep   a folder for the models of the first seed and the most labels, one of which a comparison keeps; None: models are not saved
     """
     cells = {plan.key(cell): cell for cell in plan.cells()}
     return records.resumed(path, cells, lambda left: _results(plan, left, jobs, backend, keep), watch)
@@ -294,12 +294,12 @@ def _fitted(plan: Plan, cell: Cell, words: Lexicon) -> Fitted | LinearClassifier
 
 
 def _kept(plan: Plan, method: str) -> Cell:
-    """The cell whose model a comparison keeps if its method is advised: of all rows of the first seed's learning side."""
-    return Cell(method=method, shots=ALL, seed=plan.seeds[0])
+    """The cell whose model a comparison keeps if its method is advised: the first seed's, with the most labels compared."""
+    return Cell(method=method, shots=by_size(plan.shots)[-1], seed=plan.seeds[0])
 
 
 def _save_best(plan: Plan, method: str, models: Path, folder: Path) -> None:
-    """The advised method's model into `folder`: as it was compared, or trained where no cell had all labels."""
+    """The advised method's model into `folder`: as it was compared, or trained again where an older run did not keep it."""
     cell = _kept(plan, method)
     key, note = plan.key(cell), folder / "record.json"
     if not (note.is_file() and [record.key for record in records.read(note)] == [key]):

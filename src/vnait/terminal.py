@@ -37,8 +37,8 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     for sentence in comparison.sentences():
         _print(sentence)
     _print(
-        f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: in points, paired by seed; none is corrected for several "
-        "comparisons. alone: without the linear part that each Transformer has beside it; seconds: of training; ms: per text."
+        f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: in points, paired by seed; none is corrected for "
+        "several comparisons. alone: without the linear part that each Transformer has beside it; seconds: of training; ms: per text."
     )
     print()
     for sentence in comparison.advice():
