@@ -365,7 +365,7 @@ def test_unknown_names_are_named(tmp_path: Path) -> None:
     options = {"seeds": [0], "setting": TINY, "path": tmp_path / "r.jsonl"}
     with pytest.raises(InputError, match="the task 'parity' is not known; take one of even_pairs, modular_arithmetic"):
         run_suite(methods=["none"], tasks=["parity"], **options)
-    with pytest.raises(InputError, match="the method 'ropes' is not known; take one of none"):
+    with pytest.raises(InputError, match=r"the method 'ropes' is not known. Did you mean 'rope'\? Take one of none"):
         run_suite(methods=["ropes"], tasks=["parity_check"], **options)
     with pytest.raises(InputError, match="no task was given"):
         run_suite(methods=["none"], tasks=[], **options)

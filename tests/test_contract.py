@@ -364,7 +364,8 @@ def test_build() -> None:
     own = Method(coordinates=Span(), encoding=Silent())
     assert build(own, dim=8) is own
     with pytest.raises(
-        ValueError, match=r"method 'vanit' is not known; take one of none, sinusoidal, .* vnait.METHODS"
+        ValueError,
+        match=r"method 'vanit' is not known. Did you mean 'vnait'\? Take one of none, sinusoidal, .* vnait.METHODS",
     ):
         build("vanit", dim=8)
     frozen = build("learned", dim=8, max_length=10)

@@ -213,10 +213,10 @@ def test_the_command_draws_a_model(tmp_path, monkeypatch, capsys, folder):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nothing"], "method 'nothing' is not known; take one of none, sinusoidal"),
+        (["nothing"], "method 'nothing' is not known. Take one of none, sinusoidal"),
         ([], "there is nothing to draw"),
-        (["rope", "--out", "rope.pdf"], "rope.pdf: a figure is written as .png or .svg"),
-        (["rope", "--out", "rope"], "a figure is written as .png or .svg"),
+        (["rope", "--out", "rope.gif"], "rope.gif: a figure is written as .png, .svg, .pdf"),
+        (["rope", "--out", "rope"], "a figure is written as .png, .svg, .pdf"),
         (["none", "--out", "file/none.png"], "can't write file/none.png"),
         (["none", "--out", "taken.png"], "taken.png was not written"),
         (["none", "--text", "some words"], "--text needs --model"),

@@ -70,7 +70,7 @@ def test_a_quick_look_decides_nothing() -> None:
     [
         (
             ["widths"],
-            "the study 'widths' is not known; take one of all, length, algorithmic, decoding, few-labels, sinusoid",
+            "the study 'widths' is not known. Take one of all, length, algorithmic, decoding, few-labels, sinusoid",
         ),
         (["length", "hamming"], "length is a suite with options of its own; run it alone"),
         (["hamming", "--seeds", "3"], "a short study has its own arms and seeds"),

@@ -125,7 +125,7 @@ def compare(
     watch: Callable[[int, int, Record | None], None] = lambda done, total, record: None,
     command: str | None = None,
 ) -> Comparison:
-    """Compare positional methods and two baselines on a labelled file; the advised method's model of the most labels is saved in `out`/model.
+    """Compare positional methods and two baselines on a labelled file; the advised model, of the most labels, is saved in `out`/model.
 
     shots       rows per class to learn from (validation rows included), or "all"
     seeds       how many, or which: each seed draws its own rows, splits, starting weights and batches, the same for every method
