@@ -363,7 +363,10 @@ def test_the_verdict_asks_for_all_fifteen_tasks() -> None:
 
 def test_unknown_names_are_named(tmp_path: Path) -> None:
     options = {"seeds": [0], "setting": TINY, "path": tmp_path / "r.jsonl"}
-    with pytest.raises(InputError, match=r"the task 'parity' is not known. Did you mean 'parity_check'\? Take one of even_pairs, modular_arithmetic"):
+    with pytest.raises(
+        InputError,
+        match=r"the task 'parity' is not known. Did you mean 'parity_check'\? Take one of even_pairs, modular_arithmetic",
+    ):
         run_suite(methods=["none"], tasks=["parity"], **options)
     with pytest.raises(InputError, match=r"the method 'ropes' is not known. Did you mean 'rope'\? Take one of none"):
         run_suite(methods=["ropes"], tasks=["parity_check"], **options)

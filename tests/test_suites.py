@@ -291,7 +291,9 @@ def test_every_arm_of_the_ablation_tells_texts_of_two_lengths() -> None:
 
 def test_unknown_names_are_named(tmp_path: Path) -> None:
     options = {"seeds": [0], "setting": TINY, "path": tmp_path / "r.jsonl"}
-    with pytest.raises(InputError, match=r"the task 'halve' is not known. Did you mean 'half'\? Take one of half, order"):
+    with pytest.raises(
+        InputError, match=r"the task 'halve' is not known. Did you mean 'half'\? Take one of half, order"
+    ):
         run_suite(methods=["none"], tasks=["halve"], **options)
     with pytest.raises(InputError, match=r"the method 'ropes' is not known. Did you mean 'rope'\? Take one of none"):
         run_suite(methods=["ropes"], tasks=["half"], **options)
