@@ -302,11 +302,11 @@ def test_files_are_written_in_grey_and_are_the_same_again(folder, tmp_path, caps
 
 def test_another_ending_is_refused_before_the_model_is_read(capsys):
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["explain", "nowhere", "a film", "--out", "one.pdf"])
+        cli.main(["explain", "nowhere", "a film", "--out", "one.docx"])
     assert stopped.value.code == 2
-    assert "one.pdf: an explanation is written as .png, .svg, .html" in capsys.readouterr().err
-    with pytest.raises(InputError, match=r"\.pdf"):
-        output.checked("one.pdf")
+    assert "one.docx: an explanation is written as .png, .svg, .pdf, .html" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"\.docx"):
+        output.checked("one.docx")
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

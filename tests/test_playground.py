@@ -18,12 +18,15 @@ import pytest
 from browsing import CHROMIUM, Tab, started
 from test_explanation import fitted
 from test_report import EVIL, folder_of
-from vnait import report
+from vnait import lexicon, report, text
+from vnait.baselines import fit_baseline
 from vnait.errors import InputError
 from vnait.methods import METHODS
 from vnait.playground.shelf import LONGEST, UNTRAINED, Shelf
 
 pytest.importorskip("gradio", reason="the playground needs gradio")
+from vnait.playground.page import seen
+
 WAIT = 60_000  # milliseconds; the tests beside this one use the cores, too
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
 
@@ -228,6 +231,19 @@ def test_the_shelf_shows_every_method_and_cuts_nothing_silently(model: Path, tmp
         shelf.explain(str(model), "a" * (LONGEST + 1))
     with pytest.raises(InputError, match="nowhere is no saved model"):
         Shelf.of([tmp_path / "nowhere"])
+
+
+def test_a_baseline_shows_its_terms_and_its_folder_is_taken_as_a_comparisons_winner(tmp_path: Path) -> None:
+    table = text.read("builtin:polarity")
+    model = fit_baseline("tfidf-logreg", table, table, lexicon.learn(table.texts), tokenization="words", seed=0)
+    model.save(tmp_path / "model")
+    shelf = Shelf.of([])
+    shelf.add_comparison(tmp_path)
+    name = str(tmp_path / "model")
+    assert next(iter(shelf.models)) == name
+    shown = seen(shelf, name, table.texts[0])
+    facts = model.explain(table.texts[0])
+    assert facts["label"] in shown and all(f"<td>{term}</td>" in shown for term in facts["terms"])
 
 
 @pytest.mark.parametrize("name", METHODS)

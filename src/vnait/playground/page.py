@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from vnait.comparison import DEFAULT_METHODS
 from vnait.errors import InputError
 from vnait.explanation import output
 from vnait.methods import METHODS
-from vnait.page.sections import Table
+from vnait.page.sections import Column, Table
 from vnait.playground.comparing import Running
 from vnait.playground.shelf import UNTRAINED, Shelf
 
@@ -89,12 +89,21 @@ def seen(shelf: Shelf, chosen: str, given: str) -> str:
         found = shelf.explain(chosen, given)
     except InputError as error:
         return _problem(error)
+    if isinstance(found, dict):
+        return _terms(found)
     data = b64encode(output.png(found, narrow=NARROW)).decode()
     label = escape(f"What {found.method} sees: {output.LABEL}", quote=True)
     said = _said(
         f"{found.label}, with a probability of {found.probability:.3f}; {found.method} has {found.parameters:,} parameters."
     )
     return f'{said}<img src="data:image/png;base64,{data}" alt="{label}">{_table(output.tokens(found))}'
+
+
+def _terms(facts: Mapping[str, Any]) -> str:
+    """A baseline has no coordinates and no attention to draw: its terms and what they add to the label's logit."""
+    words = f"{facts['label']}, with a probability of {facts['probability']:.3f}; {facts['method']} has no positions to draw."
+    rows = [("bias", facts["bias"]), *facts["terms"].items()]
+    return _said(words) + _table(Table(caption="Terms", columns=(Column("term"), Column("adds", "{:+.2f}")), rows=rows))
 
 
 def _table(table: Table) -> str:

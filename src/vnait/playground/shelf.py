@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from vnait import lexicon, text
 from vnait.errors import InputError
 from vnait.explanation import Explanation, explain
 from vnait.lexicon import Lexicon
+from vnait.linear import LinearClassifier
 from vnait.methods import METHODS
 from vnait.playground.comparing import Running
-from vnait.predict import Fitted, load_transformer
+from vnait.predict import Fitted, load
 from vnait.train import Run
 
 LONGEST = 600  # characters of a text: of a longer one the maps of attention can't be read
@@ -27,7 +29,7 @@ class Shelf:
     Methods start from a fixed seed, with Word2Vec vectors of the built-in sentences.
     """
 
-    models: dict[str, Callable[[], Fitted]] = field(default_factory=dict)
+    models: dict[str, Callable[[], Fitted | LinearClassifier]] = field(default_factory=dict)
     comparisons: list[Path] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
 
@@ -45,7 +47,7 @@ class Shelf:
 
     def add_model(self, folder: Path) -> None:
         """Put a saved model first, by its folder's name; loaded at once, so that a damaged one is said at once."""
-        fitted = load_transformer(folder)
+        fitted = load(folder)
         self.models = {str(folder): lambda: fitted} | self.models
 
     def add_comparison(self, folder: Path) -> None:
@@ -55,13 +57,14 @@ class Shelf:
         if (folder / "model").is_dir():
             self.add_model(folder / "model")
 
-    def explain(self, name: str, given: str) -> Explanation:
-        """What a model makes of a text of at most `LONGEST` characters."""
+    def explain(self, name: str, given: str) -> Explanation | dict[str, Any]:
+        """What a model makes of a text of at most `LONGEST` characters; of a baseline, the facts of `LinearClassifier.explain`."""
         if len(given) > LONGEST:
             raise InputError(f"the text has {len(given):,} characters; give {LONGEST} at most, or use vnait explain.")
         if name not in self.models:
             raise InputError(f"there is no model {name!r} here; choose one of the list.")
-        return explain(self.models[name](), given)
+        model = self.models[name]()
+        return model.explain(given) if isinstance(model, LinearClassifier) else explain(model, given)
 
 
 def untrained(method: str) -> Fitted:
