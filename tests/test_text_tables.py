@@ -251,11 +251,20 @@ def test_a_column_that_stands_twice_is_refused_where_it_is_asked_for(tmp_path):
     assert read(other).texts == ["good", "bad"]
 
 
-def test_a_quote_in_a_tsv_that_would_swallow_rows_is_refused(tmp_path):
+def test_quotes_of_a_tsv_that_quotes_nothing_are_characters(tmp_path):
     rows = 'text\tlabel\n"great" film\tpos\n"so he said\tneg\nmiddle\tpos\n"the end\tneg\nlast\tpos\n'
-    assert "a field with a tab and a line break in it, in row 2" in refused(written(tmp_path, "q.tsv", rows))
+    got = read(written(tmp_path, "q.tsv", rows))
+    assert got.texts == ['"great" film', '"so he said', "middle", '"the end', "last"]
+    assert got.labels == ["pos", "neg", "pos", "neg", "pos"]
     quoted = written(tmp_path, "w.tsv", 'text\tlabel\n"one\nline"\tpos\n"a\ttab"\tneg\n')
     assert read(quoted).texts == ["one\nline", "a\ttab"]
+
+
+def test_quotes_of_a_tsv_that_fit_neither_way_are_refused(tmp_path):
+    swallowed = 'text\tlabel\n"so he said\tneg\nmiddle\tpos\n"\tneg\nlast\n'
+    assert "row 1 has a field with a tab and a line break in it" in refused(written(tmp_path, "s.tsv", swallowed))
+    both = 'text\tlabel\n"one\nline"\tpos\n"A" or "B"\tneg\n'
+    assert "line 4: '\t' expected after '\"'" in refused(written(tmp_path, "b.tsv", both))
 
 
 def test_texts_without_content_are_dropped_counted_and_named(tmp_path, caplog):
@@ -379,6 +388,16 @@ def test_a_byte_order_mark_tells_the_encoding(tmp_path, encoding):
     assert read(big).texts == ["café"]
 
 
+def test_chinese_text_is_offered_gb18030_and_read_with_it(tmp_path):
+    source = written(tmp_path, "d.csv", "text,label\n物流很快，包装很好,pos\n几天就用不了了,neg\n".encode("gb18030"))
+    assert "add --encoding gb18030" in refused(source)
+    assert read(source, encoding="gb18030").texts == ["物流很快，包装很好", "几天就用不了了"]
+
+
+def test_a_workbook_named_as_a_csv_is_recognized(tmp_path):
+    assert "is a zip archive, as Excel's workbooks are" in refused(written(tmp_path, "d.csv", b"PK\x03\x04rest"))
+
+
 def test_windows_text_is_offered_its_encoding_and_read_with_it(tmp_path):
     source = written(tmp_path, "d.csv", "text,label\ncafé – “good”,pos\n".encode("cp1252"))
     assert "add --encoding cp1252" in refused(source)
@@ -496,17 +515,18 @@ def test_broken_utf8_names_the_line(tmp_path, name, content, line):
 
 
 @pytest.mark.parametrize(
-    ("content", "pandas_says"),
+    ("content", "reason"),
     [
-        ("text,label\nhello, world,pos\n", "Expected 2 fields in line 2, saw 3"),
-        ("text,label\nhello, world,pos\nlater, too,pos\n", "Expected 2 fields in line 2, saw 3"),
-        ("text,label\na,b\nhello, world,pos\n", "Expected 2 fields in line 3, saw 3"),
-        ('text,label\na,b\n"never closed,b\nc,d\n', "EOF inside string starting at row 2"),
+        ("text,label\nhello, world,pos\n", "line 2 has 3 fields, and the header 2"),
+        ("text,label\nhello, world,pos\nlater, too,pos\n", "line 2 has 3 fields, and the header 2"),
+        ("text,label\na,b\nhello, world,pos\n", "line 3 has 3 fields, and the header 2"),
+        ('text,label\na,b\n"never closed,b\nc,d\n', "the quote in line 3 never ends"),
+        ('text,label\na,b\n"A" or "B",c\n', "line 3: ',' expected after '\"'"),
     ],
 )
-def test_malformed_csv_says_where(tmp_path, content, pandas_says):
+def test_malformed_csv_says_where(tmp_path, content, reason):
     message = refused(written(tmp_path, "d.csv", content))
-    assert f"d.csv is malformed, read as fields separated by a comma: {pandas_says}. A field that" in message
+    assert f"d.csv is malformed, read as fields separated by a comma: {reason}. A field that" in message
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 from vnait.errors import InputError
 
@@ -23,9 +24,13 @@ _ROWS = 50
 def decoded(path: Path, encoding: str | None) -> str:
     """The text of a file, gzipped or not: in `encoding`, else by its byte-order mark, else UTF-8.
 
-    InputError where the bytes are not in that encoding; cp1252, Windows' western one, is offered by name where it would do.
+    InputError where the bytes are not in that encoding, with the name of one in which they may be: cp1252 or GB 18030.
     """
     raw = _bytes(path)
+    if raw.startswith(b"PK\x03\x04"):
+        raise InputError(
+            f"{path} is a zip archive, as Excel's workbooks are; name it .xlsx if it is one, else unpack it."
+        )
     found = encoding or next((name for mark, name in _MARKS.items() if raw.startswith(mark)), "utf-8")
     try:
         text = raw.decode(found)
@@ -51,6 +56,8 @@ def _where(raw: bytes, error: UnicodeDecodeError) -> str:
 
 
 def _offer(raw: bytes, encoding: str) -> str:
+    if encoding == "utf-8" and _chinese(raw):
+        return "It may be Chinese: add --encoding gb18030 (encoding='gb18030' in Python), or save it again as UTF-8."
     try:
         raw.decode("cp1252")
     except UnicodeDecodeError:
@@ -61,6 +68,15 @@ def _offer(raw: bytes, encoding: str) -> str:
         "If it was written on Windows, add --encoding cp1252 (encoding='cp1252' in Python); else open it in its own encoding and save it "
         "again as UTF-8."
     )
+
+
+def _chinese(raw: bytes) -> bool:
+    """Whether it reads as GB 18030 and a quarter of its bytes are above ASCII; of a western text in cp1252 few are."""
+    try:
+        raw.decode("gb18030")
+    except UnicodeDecodeError:
+        return False
+    return sum(byte > 127 for byte in raw) > len(raw) / 4
 
 
 def _bytes(path: Path) -> bytes:
@@ -96,6 +112,58 @@ def sniffed(text: str, wanted: Sequence[str], usual: str) -> str:
     if len(text) > _HEAD:
         head = head[: head.rfind("\n") + 1] or head
     return max(SEPARATORS, key=lambda separator: (*_fit(head, wanted, separator), separator == usual))
+
+
+def rows_of(text: str, separator: str) -> list[list[str]]:
+    """The cells of a table as they are written, the header first; a row may be shorter than the header, a blank line is no row.
+
+    Quotes are those of RFC 4180. Most tab-separated files quote nothing: where the quotes of one don't pair up, or a quoted field would
+    swallow a tab and a line break, they are characters like any other, provided that then every row has the header's number of fields.
+    ValueError with a reason where the rows fit neither way. Of a single column a blank line is an empty text, and is kept.
+
+    >>> rows_of('text,label\\n"good, but long",pos\\n', ",")
+    [['text', 'label'], ['good, but long', 'pos']]
+    >>> rows_of('text\\tlabel\\n"A" or "B"?\\tpos\\n', "\\t")
+    [['text', 'label'], ['"A" or "B"?', 'pos']]
+    """
+    try:
+        rows = _rows(text, separator, csv.QUOTE_MINIMAL)
+        if separator == "\t":
+            _check_swallowed(rows)
+    except ValueError:
+        if separator != "\t":
+            raise
+        plain = _rows(text, separator, csv.QUOTE_NONE)
+        if len({len(row) for row in plain}) > 1:
+            raise
+        return plain
+    return rows
+
+
+def _rows(text: str, separator: str, quoting: Literal[0, 3]) -> list[list[str]]:
+    csv.field_size_limit(2**31 - 1)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, quoting=quoting)
+    rows: list[list[str]] = []
+    begins = 0
+    try:
+        for row in reader:
+            begins = reader.line_num
+            if rows and len(row) > len(rows[0]):
+                raise ValueError(f"line {reader.line_num} has {len(row)} fields, and the header {len(rows[0])}")
+            rows.append(row)
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            raise ValueError(f"the quote in line {begins + 1} never ends") from error
+        raise ValueError(f"line {reader.line_num}: {error}") from error
+    return [row or [""] for row in rows] if len(rows[0]) == 1 else [row for row in rows if row]
+
+
+def _check_swallowed(rows: Sequence[Sequence[str]]) -> None:
+    for number, row in enumerate(rows):
+        if any("\t" in cell and ("\n" in cell or "\r" in cell) for cell in row):
+            raise ValueError(
+                f"row {number} has a field with a tab and a line break in it, so a quote may have begun it by mistake"
+            )
 
 
 def _fit(head: str, wanted: Sequence[str], separator: str) -> tuple[int, bool]:

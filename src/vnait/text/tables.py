@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import io
 import json
 import logging
 import math
@@ -17,13 +16,9 @@ from difflib import get_close_matches
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vnait.errors import InputError
-from vnait.text.decoding import SEPARATORS, decoded, same, separator_of, sniffed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from vnait.text.decoding import SEPARATORS, decoded, rows_of, same, separator_of, sniffed
 
 log = logging.getLogger("vnait")
 
@@ -244,26 +239,21 @@ def _file(path: Path, form: Format) -> Columns:
 
 
 def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
-    import pandas as pd
-
-    # With header=None the first line alone says how many fields there are. pandas would otherwise take a first row of three
-    # fields under a header of two (an unquoted comma in the text) as an index and move every cell by one column.
     text, separator = _separated(decoded(path, form.encoding).strip("\r\n"), form, usual)
     if separator != usual:
         log.info("%s: the fields are separated by %s.", path, SEPARATORS[separator])
     try:
-        frame = _frame(text, separator, blank=False)
-        if len(frame.columns) == 1:  # there a blank line is an empty text, and answers must line up with it
-            frame = _frame(text, separator, blank=True)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        rows = rows_of(text, separator)
+    except ValueError as error:
         raise InputError(
-            f"{path} is malformed, read as fields separated by {SEPARATORS[separator]}: {_reason(error)}. A field that holds a separator, "
+            f"{path} is malformed, read as fields separated by {SEPARATORS[separator]}: {error}. A field that holds a separator, "
             'a quote or a newline needs quotes around it, and a quote in it is written ""; --sep names another separator.'
         ) from error
-    if separator == "\t":
-        _check_quotes(path, frame)
-    names = frame.iloc[0].tolist()
-    return _by_name(path, names, [frame[column].iloc[1:].tolist for column in range(len(names))])
+    return _by_name(path, rows[0], [partial(_column, rows, column) for column in range(len(rows[0]))])
+
+
+def _column(rows: Sequence[Sequence[str]], column: int) -> list[object]:
+    return [row[column] if column < len(row) else "" for row in rows[1:]]
 
 
 def _separated(text: str, form: Format, usual: str) -> tuple[str, str]:
@@ -272,36 +262,6 @@ def _separated(text: str, form: Format, usual: str) -> tuple[str, str]:
     if same(first).startswith("sep=") and len(first.strip()) == 5:
         return rest, form.sep or separator_of(first.strip()[4])
     return text, form.sep or sniffed(text, form.wanted, usual)
-
-
-def _frame(text: str, separator: str, *, blank: bool) -> pd.DataFrame:
-    """The cells as they are written, the header among them; with or without blank lines."""
-    import pandas as pd
-
-    return pd.read_csv(
-        io.StringIO(text),
-        sep=separator,
-        header=None,
-        dtype=str,
-        keep_default_na=False,
-        na_filter=False,
-        skip_blank_lines=not blank,
-    )
-
-
-def _check_quotes(path: Path, frame: pd.DataFrame) -> None:
-    """Most TSV files quote nothing; there a text that begins with a quote would swallow the rows up to the next one."""
-    swallowed = (
-        frame.map(lambda cell: isinstance(cell, str) and "\t" in cell and "\n" in cell)
-        .any(axis=1)
-        .to_numpy()
-        .nonzero()[0]
-    )
-    if swallowed.size:
-        raise InputError(
-            f"{path} has a field with a tab and a line break in it, in {_named((swallowed - 1).tolist())}: a quote before it was taken for "
-            'the start of a quoted field. Put quotes around every field that has one, and write it "" there.'
-        )
 
 
 def _by_name(path: Path, names: Sequence[str], cells: Sequence[Callable[[], list[object]]]) -> Columns:
@@ -456,10 +416,7 @@ def _polarity() -> Columns:
 
 def _reason(error: BaseException) -> str:
     """What a library's error says, on one line, to stand inside a sentence of ours."""
-    return (
-        " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ").rstrip(".")
-        or type(error).__name__
-    )
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 
 _READERS: dict[str, Callable[[Path, Format], Columns]] = {
