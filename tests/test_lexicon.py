@@ -1,4 +1,4 @@
-"""Words and vectors together: order of the ids, one loudness, what is unknown."""
+"""Words and vectors together: order of the ids, one scale, what is unknown."""
 
 import logging
 
@@ -17,15 +17,23 @@ def file_of(path, words, scale=7.0):
     return str(path), table
 
 
-def test_rows_stand_in_the_order_of_the_ids_and_at_a_root_mean_square_of_one(tmp_path):
+def test_rows_stand_in_the_order_of_the_ids_centred_and_at_a_root_mean_square_of_one(tmp_path):
     path, table = file_of(tmp_path / "v.bin", ["moon", "sun", "red", "other"])
-    found = lexicon.look_up(TEXTS, path)
-    loud = np.sqrt(np.mean(np.square(table[:3])))
+    found = lexicon.look_up(TEXTS, path)  # red twice, sun, moon and the unknown "rises" once each
+    mean = (2 * table[2] + table[1] + table[0] + table[:3].mean(0)) / 5
+    scale = np.sqrt(np.mean(np.square(table[:3] - mean)))
     for word, row in zip(["moon", "sun", "red"], table, strict=False):
-        np.testing.assert_allclose(found.table[found.tokenizer.convert_tokens_to_ids(word)], row / loud, rtol=1e-6)
+        got = found.table[found.tokenizer.convert_tokens_to_ids(word)]
+        np.testing.assert_allclose(got, (row - mean) / scale, rtol=1e-4)
     assert not found.table[found.tokenizer.pad_token_id].any()
-    np.testing.assert_allclose(found.table[found.tokenizer.unk_token_id], table[:3].mean(0) / loud, rtol=1e-5)
+    np.testing.assert_allclose(found.frequency @ found.table, 0, atol=1e-6)
     assert "other" not in found.tokenizer.get_vocab() and found.dim == 6
+
+
+def test_texts_of_one_word_have_a_vector_of_zeros(tmp_path):
+    path, _ = file_of(tmp_path / "v.bin", ["red", "sun"])
+    found = lexicon.look_up(["red", "red"], path)
+    assert np.isfinite(found.table).all() and not found.table[found.tokenizer.convert_tokens_to_ids("red")].any()
 
 
 def test_many_unknown_words_are_a_warning(tmp_path, caplog):

@@ -59,7 +59,7 @@ def test_a_study_runs_shows_and_resumes(
 
 
 def test_a_quick_look_decides_nothing() -> None:
-    asked = suites.Asked(methods=[], tasks=[], seeds=3, quick=True, out=Path(), jobs=1, watch=print)
+    asked = suites.Asked(methods=[], tasks=[], seeds=3, quick=True, base=None, out=Path(), jobs=1, watch=print)
     found = ("refuted", "50.0 % on average")
     assert suites._judged(asked, found) == ("undecided", "50.0 % on average; --quick is a look and decides nothing")
     assert suites._judged(replace(asked, quick=False), found) == found

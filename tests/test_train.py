@@ -408,13 +408,12 @@ def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
     x = 0.01 / (0.01 + words.frequency) * np.log2(1 + counts)
     x[:, :3] = 0  # padding, unknown words, masks
     length = np.linalg.norm(x, axis=1, keepdims=True)
-    centred_table = words.table - (x / length).sum(0) @ words.table / (x / length).sum()
-    means = x / length @ centred_table
+    means = x / length @ words.table
     scale = np.sqrt((means**2).sum(1).mean())
     linear = LogisticRegression(C=10, max_iter=2000).fit(np.hstack([means / scale, x / length]), table.labels)
     # Evidence adds up when a text is asked: its length stays, divided by the mean.
     other = x / length.mean()
-    other = centred(linear.predict_log_proba(np.hstack([other @ centred_table / scale, other])))
+    other = centred(linear.predict_log_proba(np.hstack([other @ words.table / scale, other])))
     ratio = max(np.sqrt((alone**2).mean() / (other**2).mean()), 1)
     logits = ratio ** (0.7**2) * (0.7 * alone / ratio + 0.3 * other)
     expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)

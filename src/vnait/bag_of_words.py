@@ -23,10 +23,10 @@ from vnait.predict import logits_of
 from vnait.threads import one_thread
 
 # The inverse of the L2 penalty, as scikit-learn counts it, on rows of unit length. On training rows of eight sets (16 labels per class, 3
-# to 9 draws) 10 for words and vectors alike was 1 to 1.6 points above 3 or 30 for either, and centring the vectors brought 1.9.
+# to 9 draws) 10 for words and vectors alike was 1 to 1.6 points above 3 or 30 for either.
 STRENGTH = 10.0
 RARE = 0.01  # the frequency at which a word weighs half: `rarity`
-FORMULA = "L2 logistic regression of unit bags and centred vectors, C = 10; share 1 - (1 - w)(1 - u)^2"  # part of a comparison's keys
+FORMULA = "L2 logistic regression of unit bags and their vectors, C = 10; share 1 - (1 - w)(1 - u)^2"  # part of a comparison's keys
 
 Bags = Any  # a sparse array of scikit-learn's kind (texts, V); scipy has no types
 
@@ -68,8 +68,8 @@ def bags_of(ids: Sequence[Sequence[int]], weights: NDArray[Any]) -> Bags:
 class BagRegression(ClassifierMixin, BaseEstimator):
     """Logistic regression of bags X (texts, V) on their words and on the sum of their words' vectors, `table` (V, D).
 
-    Features of a row: x / |x|, and x / |x| times the table less the rows' mean vector (Mu and Viswanath 2018), scaled to a root mean
-    square length of 1. Vectors carry what a new word resembles, words what a frequent one means here. The decision is linear in X,
+    Features of a row: x / |x|, and x / |x| times the table, which `Lexicon` has centred, scaled to a root mean square length of 1. Vectors
+    carry what a new word resembles, words what a frequent one means here. The decision is linear in X,
     decision = X `logits_` (V, C) + `bias_` (C,): the rows have unit length for the fit alone, and evidence adds up when it is asked.
 
     Right signs: a word that occurs in rows of one class alone never argues for another. With an L2 penalty and features >= 0 its own
@@ -84,8 +84,7 @@ class BagRegression(ClassifierMixin, BaseEstimator):
     def fit(self, bags: Bags, labels: Sequence[int]) -> Self:
         """`labels` (texts,), of two classes or more."""
         rows = normalize(bags)
-        table = self.table - (rows.sum(0) @ self.table) / (rows.sum() or 1.0)
-        sums = rows @ table
+        sums = rows @ self.table
         length = np.sqrt(np.square(sums).sum(1).mean()) or 1.0
         with few_rows_per_class():
             head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(
@@ -94,8 +93,8 @@ class BagRegression(ClassifierMixin, BaseEstimator):
         weights, bias = head.coef_, head.intercept_
         if len(head.classes_) == 2:  # scikit-learn keeps the difference of their logits
             weights, bias = np.concatenate([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
-        dim = table.shape[1]
-        logits = table @ weights[:, :dim].T / length + weights[:, dim:].T
+        dim = self.table.shape[1]
+        logits = self.table @ weights[:, :dim].T / length + weights[:, dim:].T
         self.classes_, self.bias_ = head.classes_, bias
         self.logits_ = _right_signs(logits, bags, np.searchsorted(head.classes_, labels)) / _mean_length(bags)
         return self

@@ -103,6 +103,15 @@ class Comparison:
 
         return report.write(self.path.parent)
 
+    def picture(self) -> Path:
+        """Write accuracy.png beside the records: each method's mean accuracy with its interval."""
+        from vnait import drawing
+        from vnait.drawing import accuracy
+
+        path = self.path.parent / "accuracy.png"
+        drawing.save(accuracy.figure(self.results, self.plan.most_frequent()), path)
+        return path
+
 
 def compare(
     data: str | Table,

@@ -27,11 +27,13 @@ DIM = 96  # of vectors trained here; shared by 4 heads of even width
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """A tokenizer and a table (V, D) of vectors in the order of its ids, brought to a root mean square of 1; and how frequent words are.
+    """A tokenizer, a table (V, D) of vectors in the order of its ids, and how frequent words are.
 
-    frequency   each id's share (V,) of the words of the texts it was made of
+    table       e_w = (v_w - sum_u p_u v_u) / r: each word's vector v_w less their mean over the texts, scaled to a root mean square of 1
+    frequency   p, each id's share (V,) of the words of the texts it was made of
 
-    One scale for all sources of vectors, so that every positional method meets words of the same loudness.
+    What all vectors share hides what tells them apart (Mu and Viswanath 2018, arXiv:1702.01417), most of all where Word2Vec had few texts.
+    One scale for all sources of vectors: every positional method meets semantic vectors of the same size.
     """
 
     tokenizer: Any
@@ -103,12 +105,17 @@ def _lexicon(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Lexic
     tokenizer = texts_module.tokenizer(texts, tokenization=tokenization, vocabulary=vectors.words)
     names = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     table, _ = vectors_module.align(vectors, names)
-    loudness = np.sqrt(np.mean(np.square(vectors.table)))
-    if loudness == 0:
+    if not vectors.table.any():
         raise InputError(f"{vectors.source}: every vector of these words is zero; take other vectors.")
-    table = table / loudness
-    table[tokenizer.pad_token_id] = 0
     ids = texts_module.encode(tokenizer, texts, max_length=10**9)
     counts = np.bincount(np.fromiter(chain.from_iterable(ids), dtype=np.int64), minlength=len(names))
     frequency = (counts / counts.sum()).astype(np.float32)
+    table = _scaled(table - frequency @ table, tokenizer.all_special_ids)
+    table[tokenizer.pad_token_id] = 0
     return Lexicon(tokenizer, table.astype(np.float32), vectors.source, frequency)
+
+
+def _scaled(table: NDArray[Any], special: Sequence[int]) -> NDArray[Any]:
+    """The table (V, D) over the root mean square of its words' rows, those of `special` ids left out; zeros stay."""
+    rms = np.sqrt(np.mean(np.square(np.delete(table, special, axis=0))))
+    return table / (rms or 1.0)

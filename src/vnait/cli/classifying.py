@@ -117,7 +117,7 @@ def compare_command(
             watch=lambda done, total, record: move(done, total, _cell_note(record)),
             command=context.obj,
         )
-    report = found.report()
+    report, picture = found.report(), found.picture()
     if as_json:
         print_json(
             {
@@ -128,11 +128,12 @@ def compare_command(
                 "records": str(found.path),
                 "model": str(folder / "model"),
                 "report": str(report),
+                "picture": str(picture),
             }
         )
         return
     terminal.show_comparison(found, table)
-    print(f"\nmodel: {folder / 'model'} ({found.best})\nrecords: {found.path}\nreport: {report}")
+    print(f"\nmodel: {folder / 'model'} ({found.best})\nrecords: {found.path}\nreport: {report}\npicture: {picture}")
 
 
 def _shots(given: str) -> tuple[int | str, ...]:

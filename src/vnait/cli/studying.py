@@ -24,6 +24,12 @@ def study_command(
     quick: Annotated[
         bool, typer.Option("--quick", help="A look: fewer steps and tests, or seeds; of few-labels, 16 labels alone.")
     ] = False,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base", help="Of few-labels: a pretrained encoder beside the methods, frozen; base:own fine-tunes it."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Where records and figures go, and are read from again.")
     ] = None,
@@ -43,12 +49,15 @@ def study_command(
     suites = [name for name in names if name in SUITES]
     if suites and len(names) > 1:
         raise InputError(f"{suites[0]} is a suite with options of its own; run it alone.")
+    if base is not None and suites != ["few-labels"]:
+        raise InputError(f"--base is for few-labels, and {names[0]} trains no pretrained encoder; leave it out.")
     if suites:
         asked = {
             "methods": listed(methods),
             "tasks": listed(tasks),
             "seeds": seeds or 5,
             "quick": quick,
+            "base": base,
             "jobs": jobs,
         }
         _suite(suites[0], out or Path("runs") / suites[0], as_json=as_json, quiet=quiet, asked=asked)

@@ -26,6 +26,7 @@ class Asked:
     tasks: Sequence[str]
     seeds: int
     quick: bool
+    base: str | None
     out: Path
     jobs: int | None
     watch: Callable[[int, int, str], None]
@@ -112,6 +113,7 @@ def study_few_labels(asked: Asked) -> Found:
         sets=asked.tasks or tuple(few_labels.SETS),
         shots=(few_labels.QUICK,) if asked.quick else few_labels.SHOTS,
         seeds=tuple(range(asked.seeds)),
+        base=asked.base,
         out=asked.out,
         jobs=asked.jobs or os.cpu_count() or 1,
         watch=lambda name, done, total, record: asked.watch(

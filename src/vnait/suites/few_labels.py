@@ -63,6 +63,7 @@ def run_suite(
     shots: Sequence[int] = SHOTS,
     seeds: Sequence[int] = tuple(range(SPLITS)),
     run: Run | None = None,
+    base: str | None = None,
     out: str | Path,
     jobs: int = 1,
     watch: Callable[[str, int, int, Record | None], None] = lambda name, done, total, record: None,
@@ -71,9 +72,10 @@ def run_suite(
 
     `data` holds a folder a set with train.csv and test.csv (columns text and label). Each seed draws its rows from train.csv, the same
     for every method; Word2Vec learns from all its texts, labels unseen; test.csv is only scored. Shots that
-    the smallest class of a set does not have are left out.
+    the smallest class of a set does not have are left out. A `base`, a folder or name of a pretrained encoder, adds its frozen embeddings
+    and methods such as `base:own`.
     """
-    plans = {name: plan_of(name, data, methods, shots, seeds, run or RUN) for name in _known(sets)}
+    plans = {name: plan_of(name, data, methods, shots, seeds, run or RUN, base=base) for name in _known(sets)}
     found: list[Record] = []
     for name, plan in plans.items():
 
@@ -85,7 +87,14 @@ def run_suite(
 
 
 def plan_of(
-    name: str, data: str | Path, methods: Sequence[str], shots: Sequence[int], seeds: Sequence[int], run: Run
+    name: str,
+    data: str | Path,
+    methods: Sequence[str],
+    shots: Sequence[int],
+    seeds: Sequence[int],
+    run: Run,
+    *,
+    base: str | None = None,
 ) -> Plan:
     """The comparison on one set. Its tables bear the set's name, so that records say nothing of this machine's folders."""
     folder = Path(data) / name
@@ -98,6 +107,7 @@ def plan_of(
         seeds=tuple(seeds),
         run=run,
         vectors=None,
+        base=base,
         tokenization=SETS[name].tokenization,
         chooses=False,
     )

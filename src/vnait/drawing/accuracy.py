@@ -1,0 +1,87 @@
+"""A comparison as one picture: the mean accuracy of each method with its interval, at each number of labels."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from vnait.results import Results, Shots, by_size
+
+GREYS = ("0", "0.45", "0.65")
+MARKS = ("o", "s", "^", "D", "v", "X", "P")
+LONGEST = 30  # letters of a method's name beside its row
+
+
+def figure(results: Results, most_frequent: float) -> Figure:
+    """A row per method, the best on top, where one number of labels was compared; else a line per method over the numbers of labels.
+
+    most_frequent   the accuracy of always answering the most frequent class, a dashed line
+    """
+    several = len(results.shots) > 1
+    size = (7.0, 4.5) if several else (7.0, 1.2 + 0.32 * len(results.rows))
+    drawn = Figure(figsize=size, dpi=120, layout="constrained")
+    axes = drawn.add_subplot()
+    (_lines if several else _dots)(axes, results)
+    line = axes.axhline if several else axes.axvline
+    line(100 * most_frequent, linestyle="--", color="0.6", linewidth=1, label="most frequent class")
+    (axes.set_ylabel if several else axes.set_xlabel)("accuracy on the test rows, % [95 % interval]")
+    axes.spines[["top", "right"]].set_visible(False)
+    if several:
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8)
+    else:
+        axes.legend(loc="lower right", frameon=False, fontsize=8)
+    return drawn
+
+
+def _dots(axes: Axes, results: Results) -> None:
+    """Baselines are hollow."""
+    rows = sorted(results.rows, key=lambda row: row["mean"])
+    for place, row in enumerate(rows):
+        low, mean, high = _points(row)
+        fill = "black" if results.is_transformer(row["method"]) else "white"
+        axes.errorbar(mean, place, xerr=[[mean - low], [high - mean]], fmt="o", color="black", mfc=fill, capsize=3)
+        axes.annotate(f"{mean:.1f}", (mean, place), (0, 5), textcoords="offset points", ha="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [_short(row["method"]) for row in rows], parse_math=False)
+    axes.set_ylim(-0.6, len(rows) - 0.3)
+
+
+def _lines(axes: Axes, results: Results) -> None:
+    sizes: list[Shots] = by_size(results.shots)
+    greys, marks = cycle(GREYS), cycle(MARKS)
+    for number, method in enumerate(results.methods):
+        rows = {row["shots"]: _points(row) for row in results.rows if row["method"] == method}
+        at = [place for place, shots in enumerate(sizes) if shots in rows]
+        low, mean, high = zip(*(rows[sizes[place]] for place in at), strict=True)
+        side = 0.02 * (number - len(results.methods) / 2)  # so that no interval hides another
+        reach = [
+            [m - one for m, one in zip(mean, low, strict=True)],
+            [one - m for m, one in zip(mean, high, strict=True)],
+        ]
+        style = "-" if results.is_transformer(method) else ":"
+        axes.errorbar(
+            [place + side for place in at],
+            mean,
+            yerr=reach,
+            color=next(greys),
+            marker=next(marks),
+            linestyle=style,
+            capsize=2,
+            label=_short(method),
+        )
+    axes.set_xticks(range(len(sizes)), list(map(str, sizes)))
+    axes.set_xlabel("labels per class")
+
+
+def _points(row: dict[str, float | None]) -> tuple[float, float, float]:
+    """Low, mean and high in points; of a single seed all three are the mean."""
+    mean = row["mean"]
+    assert mean is not None
+    low, high = (mean if row[end] is None else row[end] for end in ("ci_low", "ci_high"))
+    assert low is not None and high is not None
+    return 100 * low, 100 * mean, 100 * high
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
