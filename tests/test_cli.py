@@ -20,9 +20,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
 from rich.cells import cell_len
 
 from vnait import cli, lexicon, predict, text, train, vectors
+from vnait.cli.shared import app
 from vnait.errors import InputError
 
 VNAIT = Path(sys.executable).with_name("vnait")
@@ -745,3 +747,17 @@ def test_predict_keeps_the_texts_where_their_column_is_called_label(home, docume
     Path("odd.csv").write_text('label\nwonderful film\n""\n', encoding="utf-8")
     out = said("predict", "model", "odd.csv", "--text", "label").splitlines()
     assert out[0].startswith("text,label,probability_") and out[1].startswith("wonderful film,") and len(out) == 3
+
+
+def commands(group, name="vnait"):
+    for own, command in group.commands.items():
+        yield from commands(command, f"{name} {own}") if hasattr(command, "commands") else [(f"{name} {own}", command)]
+
+
+@pytest.mark.parametrize(("name", "command"), commands(typer.main.get_command(app)))
+def test_help_has_every_default(name, command):
+    """A value is shown; where there is none the help has what happens without the option."""
+    for option in command.params:
+        if option.param_type_name == "option" and not option.is_flag and not option.required:
+            shown = option.show_default if option.default not in (None, "") else "Without: " in (option.help or "")
+            assert shown, f"{name} {option.opts[0]}: {option.help}"

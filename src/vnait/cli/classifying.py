@@ -286,7 +286,8 @@ def explain_command(
     text: Annotated[str | None, typer.Argument(help="One text.")] = None,
     *,
     conllu: Annotated[
-        Path | None, typer.Option("--conllu", help="A CoNLL-U file instead: its phrases and arcs are shown, too.")
+        Path | None,
+        typer.Option("--conllu", help="A CoNLL-U file, whose phrases and arcs are shown, too. Without: the text."),
     ] = None,
     sentence: Annotated[int, typer.Option("--sentence", min=1, help="Which sentence of that file.")] = 1,
     out: Annotated[
@@ -295,7 +296,9 @@ def explain_command(
     ] = None,
     bertviz: Annotated[
         Path | None,
-        typer.Option("--bertviz", help="An .html file for bertviz's view of the heads, which needs the net."),
+        typer.Option(
+            "--bertviz", help="An .html file for bertviz's view of the heads, which needs the net. Without: none."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -20,12 +20,19 @@ def draw_command(
         Path | None, typer.Option("--out", help="A .png, .svg or .pdf file. Without: in runs/draw, by the names.")
     ] = None,
     length: Annotated[
-        int | None, typer.Option("--length", min=1, max=1024, help="Tokens; half and a quarter are shown, too. [64]")
+        int | None,
+        typer.Option("--length", min=1, max=1024, help="Tokens; half and a quarter are shown, too. Without: 64."),
     ] = None,
-    dim: Annotated[int | None, typer.Option("--dim", min=1, max=4096, help="Width of the vectors. [128]")] = None,
-    model: Annotated[Path | None, typer.Option("--model", help="A model's folder: its method, as trained.")] = None,
+    dim: Annotated[
+        int | None, typer.Option("--dim", min=1, max=4096, help="Width of the vectors. Without: 128.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", help="A model's folder: its method, as trained. Without: methods as they start."),
+    ] = None,
     text: Annotated[
-        list[str] | None, typer.Option("--text", help="With --model: a text to show it; again for more.")
+        list[str] | None,
+        typer.Option("--text", help="With --model: a text to show it; again for more. Without: random words."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -19,7 +19,7 @@ def study_command(
     methods: Annotated[str, typer.Option("--methods", help="Of a suite: names with commas. Without: all.")] = "",
     tasks: Annotated[str, typer.Option("--tasks", help="Of a suite: tasks, or sets, with commas. Without: all.")] = "",
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Of a suite: seeds, or draws of rows. [5]")
+        int | None, typer.Option("--seeds", min=1, help="Of a suite: seeds, or draws of rows. Without: 5.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A look: fewer steps and tests, or seeds; of few-labels, 16 labels alone.")
@@ -27,11 +27,13 @@ def study_command(
     base: Annotated[
         str | None,
         typer.Option(
-            "--base", help="Of few-labels: a pretrained encoder beside the methods, frozen; base:own fine-tunes it."
+            "--base",
+            help="Of few-labels: a pretrained encoder beside the methods, frozen; base:own fine-tunes it. Without: none.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Where records and figures go, and are read from again.")
+        Path | None,
+        typer.Option("--out", help="Where records and figures go, and are read from again. Without: a folder in runs."),
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one per core.")] = None,
     as_json: AsJson = False,
