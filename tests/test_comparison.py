@@ -555,7 +555,7 @@ def test_all_that_is_wrong_with_a_plan_is_said_together():
     message = str(error.value)
     for part in (
         "method 'nope' is not known. Did you mean 'rope'? The methods are none,",
-        "shots 1: give numbers of rows a class, 2 or more, or all",
+        "shots 1: give numbers of rows per class, 2 or more, or all",
         "shots 'some'",
         "no seeds given",
         "methods has the same entry twice: nope, none, none",

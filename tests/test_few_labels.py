@@ -234,7 +234,7 @@ def test_no_loss_asks_for_every_set_and_number_of_labels():
 def test_it_runs_resumes_and_names_no_folder(data, caplog):
     with caplog.at_level(logging.WARNING, logger="vnait"):
         found = suite(data)
-    assert "mr has 12 rows in its smallest class: 16 labels a class are left out." in caplog.messages
+    assert "mr has 12 rows in its smallest class: 16 labels per class are left out." in caplog.messages
     assert [(record.method, record.data["shots"]) for record in found] == [
         (method, shots) for shots in (4, 8) for method in ("tfidf-logreg", "average-logreg", "none")
     ]

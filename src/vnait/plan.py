@@ -67,7 +67,7 @@ class Plan:
                 yield f"method {method!r} is not known.{meant(method, METHODS)} The methods are {', '.join(METHODS)}"
         for shots in self.shots:
             if shots != ALL and (not isinstance(shots, int) or shots < 2):
-                yield f"shots {shots!r}: give numbers of rows a class, 2 or more, or {ALL}"
+                yield f"shots {shots!r}: give numbers of rows per class, 2 or more, or {ALL}"
         for name, given in (("methods", self.methods), ("shots", self.shots), ("seeds", self.seeds)):
             if not given:
                 yield f"no {name} given: at least one is needed"
@@ -88,7 +88,7 @@ class Plan:
         return self.table.select(learn), self.table.select(test)
 
     def rows(self, shots: Shots, seed: int) -> tuple[Table, Table]:
-        """The same split, with so many rows a class to learn from."""
+        """The same split, with so many rows per class to learn from."""
         pool, test = self.split(seed)
         if shots == ALL:
             return pool, test

@@ -93,7 +93,7 @@ def attach(
                 None     the method alone, x = method(e), from its random start: a model to train, not one to use
     options     as of `vnait.build`: mean_length, shape, periods, max_length
 
-    A method built by name comes without its scale (the log length's): a pretrained model keeps the loudness of its scores. What a model
+    A method built by name comes without its scale (the log length's): a pretrained model keeps the scale of its scores. What a model
     can't carry is refused by name. Texts may be longer than the model's table: an encoder's p are drawn together to end at its last row
     (position interpolation, arXiv 2306.15595), a decoder's stay there.
 
@@ -301,7 +301,7 @@ def _built(method: str | Method, site: Site, options: dict[str, Any], length: in
         raise InputError(f"attach has no option {', '.join(unknown)}; take {', '.join(sorted(allowed))}.")
     built = build(method, dim=site.dim, num_heads=site.heads, **{"max_length": length, **options})
     if built.scale is not None:
-        logger.info("%s is attached without its scale: a pretrained model keeps the loudness of its scores.", method)
+        logger.info("%s is attached without its scale: a pretrained model keeps the scale of its scores.", method)
         built.scale = None
     return built
 

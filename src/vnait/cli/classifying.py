@@ -140,7 +140,7 @@ def _shots(given: str) -> tuple[int | str, ...]:
     parts = [part.strip() for part in given.split(",") if part.strip()]
     wrong = next((part for part in parts if part != "all" and not part.isdecimal()), None)
     if wrong is not None:
-        raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows a class nor all.")
+        raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows per class nor all.")
     return tuple(part if part == "all" else int(part) for part in parts)
 
 

@@ -123,7 +123,7 @@ def _compare(shelf: Shelf, choices: list[gr.Dropdown]) -> None:
             label = gr.Textbox(label="Column of labels", info="label, if nothing is given")
         with gr.Column(min_width=300):
             methods = gr.Dropdown(list(METHODS), value=list(DEFAULT_METHODS), multiselect=True, label="Methods")
-            shots = gr.Textbox("all", label="Labels a class", info="numbers with commas between them, or all")
+            shots = gr.Textbox("all", label="Labels per class", info="numbers with commas between them, or all")
             seeds = gr.Slider(1, 10, value=2, step=1, label="Seeds")
     with gr.Row():
         start, stop = gr.Button("Compare", variant="primary"), gr.Button("Stop", variant="stop", interactive=False)

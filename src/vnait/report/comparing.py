@@ -100,7 +100,7 @@ def curves(results: Results) -> Section:
         first=leading(results),
     )
     table = Table(
-        caption=f"Mean {METRIC} by number of labels a class",
+        caption=f"Mean {METRIC} by number of labels per class",
         columns=[Column("method"), *(Column(str(shots), SHARE) for shots in sizes)],
         rows=[
             [method, *(one.mean if (one := found.get((method, shots))) else None for shots in sizes)]

@@ -103,7 +103,7 @@ def study_decoding(asked: Asked) -> Found:
 
 
 def study_few_labels(asked: Asked) -> Found:
-    """8 to 128 labels a class of the real sets in the folder VNAIT_DATA; seeds are draws of rows."""
+    """8 to 128 labels per class of the real sets in the folder VNAIT_DATA; seeds are draws of rows."""
     data = os.environ.get("VNAIT_DATA")
     if data is None:
         raise InputError("VNAIT_DATA is not set; set it to a folder with a folder a set (train.csv and test.csv).")

@@ -1,4 +1,4 @@
-"""The few-label suite: nine real sets, 8 to 128 labels a class, every method and both baselines on the same rows. It resumes."""
+"""The few-label suite: nine real sets, 8 to 128 labels per class, every method and both baselines on the same rows. It resumes."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def rows(found: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def curves(found: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, float]]:
-    """(set, method, seed) -> labels a class -> score: Matthews' correlation for CoLA, accuracy elsewhere."""
+    """(set, method, seed) -> labels per class -> score: Matthews' correlation for CoLA, accuracy elsewhere."""
     curves: dict[tuple[str, str, int], dict[int, float]] = {}
     for record in found:
         name = str(record.data["name"])
@@ -296,7 +296,10 @@ def _reachable(name: str, labels: Sequence[str], shots: Sequence[int]) -> tuple[
     reachable = tuple(count for count in shots if count <= smallest)
     if left := [str(count) for count in shots if count > smallest]:
         logger.warning(
-            "%s has %d rows in its smallest class: %s labels a class are left out.", name, smallest, " and ".join(left)
+            "%s has %d rows in its smallest class: %s labels per class are left out.",
+            name,
+            smallest,
+            " and ".join(left),
         )
     return reachable
 
