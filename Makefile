@@ -11,9 +11,9 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-demo: install  ## DNA windows, whose letters mean something by their order alone: a minute on two cores
-	$(BIN)/vnait compare builtin:splice --test builtin:splice-test --tokens characters --shots 16 --seeds 3 \
-		--methods none,sinusoidal,vnait --steps 120 --out runs/demo
+demo: install  ## DNA windows, whose letters mean something by their order alone: less than a minute on two cores
+	$(BIN)/vnait compare builtin:splice --test builtin:splice-test --tokens characters --shots 64 --seeds 3 \
+		--methods none,sinusoidal,vnait --steps 100 --out runs/demo
 
 browser:  ## Debian's chromium, for tests/test_browser.py; where it can't be had, those tests are skipped
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq -y chromium; } \

@@ -197,7 +197,7 @@ def test_compare(home, said, document):
     ):
         assert part in out
     found = document("compare", "data.csv", *options)
-    assert set(found) == {"rows", "paired", "best", "advice", "records", "model", "report"}
+    assert set(found) == {"rows", "paired", "best", "advice", "records", "model", "report", "picture"}
     assert len(found["rows"]) == 8 and len(found["paired"]) == 6
     assert {"method", "metric", "mean", "ci_low", "ci_high", "seeds", "parameters", "seconds"} <= set(found["rows"][0])
     assert {"method", "against", "difference", "ci_low", "ci_high"} <= set(found["paired"][0])

@@ -12,10 +12,13 @@ from PIL import Image
 import vnait
 from conftest import same_picture
 from vnait import cli, drawing, predict
+from vnait.drawing import accuracy, save
 from vnait.drawing.telling import decay, kernel, tell
 from vnait.encodings import Rotary, Sinusoid, Slopes, Sum
 from vnait.errors import InputError
 from vnait.injection import Injection
+from vnait.record import Record
+from vnait.results import Results
 
 SIZE = {"length": 20, "dim": 32}
 
@@ -255,3 +258,45 @@ def test_what_a_model_cant_be_asked(folder, asked, says):
 
 def test_one_token_draws():
     drawing.figure([shown("vnait", length=1)]).savefig(io.BytesIO(), format="png", dpi=30)
+
+
+def compared(shots):
+    methods = {"none": {"steps": 9}, "tfidf-logreg": {}, "a long name of a method, longer than thirty": {"steps": 9}}
+    records = [
+        Record.now(
+            key=f"{method}-{count}-{seed}",
+            method=method,
+            seed=seed,
+            run=run,
+            data={"shots": count},
+            metrics={"accuracy": 0.5 + 0.1 * number + 0.01 * seed},
+            parameters=1,
+            seconds=1.0,
+        )
+        for number, (method, run) in enumerate(methods.items())
+        for count in shots
+        for seed in range(3)
+    ]
+    return Results(records=records, methods=list(methods), shots=shots, reference="none")
+
+
+def test_a_comparison_has_a_row_per_method_the_best_on_top_and_baselines_hollow():
+    (axes,) = accuracy.figure(compared([16]), 0.4).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "none",
+        "tfidf-logreg",
+        "a long name of a method, long…",
+    ]
+    marks = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [float(mark.get_xdata()[0]) for mark in marks] == pytest.approx([51, 61, 71])
+    assert [mark.get_markerfacecolor() for mark in marks] == ["black", "white", "black"]
+
+
+def test_several_numbers_of_labels_are_a_line_per_method(tmp_path):
+    drawn = accuracy.figure(compared([16, 64, "all"]), 0.4)
+    (axes,) = drawn.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["16", "64", "all"]
+    assert len(axes.get_legend().get_texts()) == 4
+    save(drawn, tmp_path / "accuracy.png")
+    with Image.open(tmp_path / "accuracy.png") as picture:
+        assert picture.width > 700

@@ -128,12 +128,15 @@ class Plan:
         return replace(self.run, method=method, seed=cell.seed, base=self.base, learning_rate=rate)
 
     def cells(self) -> list[Cell]:
-        """Every training, seed by seed, so that what is done early is a whole comparison on fewer seeds."""
+        """Every training, seed by seed, so that what is done early is a whole comparison on fewer seeds.
+
+        Baselines, a moment each, come last in a seed: nothing long should start when the other cores are done.
+        """
         return [
             Cell(method=method, shots=shots, seed=seed)
             for seed in self.seeds
             for shots in self.shots
-            for method in (*self.baselines, *self.methods)
+            for method in (*self.methods[::-1], *self.baselines)
         ]
 
     def key(self, cell: Cell) -> str:
