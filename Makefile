@@ -41,11 +41,11 @@ studies: install  ## VNAIT_DATA is a folder with a folder a set; goes on where i
 	$(BIN)/vnait study algorithmic --out studies/records/algorithmic
 	$(BIN)/vnait study decoding --out studies/records/decoding
 	$(BIN)/vnait study few-labels --seeds 10 --out studies/records/few_labels
-	$(BIN)/python studies/held_out.py
-	$(BIN)/python studies/decoder.py
-	$(BIN)/python studies/ablation.py
-	$(BIN)/python studies/ablation.py --sets splice,trec --seeds 10
-	$(BIN)/python studies/readme.py
+	$(BIN)/python -m vnait_lab.runs.held_out
+	$(BIN)/python -m vnait_lab.runs.decoder
+	$(BIN)/python -m vnait_lab.runs.ablation
+	$(BIN)/python -m vnait_lab.runs.ablation --sets splice,trec --seeds 10
+	$(BIN)/python -m vnait_lab.page
 
 clean:
 	rm -rf .venv runs build

@@ -1,9 +1,9 @@
-"""On how many of transformers' text models `attach` works: a tiny random model of every type, by structure alone.
+"""How many types of transformers' text models `attach` supports, on a tiny random model of each.
 
     python benchmarks/coverage.py [TYPE ...] [--out docs/coverage.md]
 
-Counted are the types whose configuration could be made tiny and that read `input_ids` alone. `exact`: attached with an exact warm start,
-and no other source of position left. `refused`: an error that names what can't be carried.
+Counts types that can be made tiny and that read `input_ids` only. exact: attached with an exact warm start,
+no other source of position left. refused: an error that names the reason.
 """
 
 import argparse
@@ -25,15 +25,16 @@ from vnait import InputError
 
 MOST = 3e6  # parameters of a tiny model
 WIDE, DEEP, HEADS, INNER, LONG = 32, 2, 4, 64, 64
-NAMES = {  # of settings, by the number that they get
+NAMES = {  # value -> settings that get it
     60: "vocab_size",
     WIDE: "hidden_size d_model n_embd dim embedding_size emb_dim d_embed word_embed_proj_dim embed_dim",
-    DEEP: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_decoder_layers num_encoder_layers",
-    HEADS: "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads num_experts "
-    "num_local_experts n_routed_experts moe_num_experts num_routed_experts",
+    DEEP: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_decoder_layers "
+    "num_encoder_layers",
+    HEADS: "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads "
+    "num_experts num_local_experts n_routed_experts moe_num_experts num_routed_experts",
     8: "head_dim d_kv qk_rope_head_dim qk_nope_head_dim v_head_dim rotary_dim",
-    INNER: "intermediate_size d_ff ffn_dim encoder_ffn_dim decoder_ffn_dim n_inner hidden_dim ffn_hidden_size "
-    "moe_intermediate_size shared_expert_intermediate_size dense_intermediate_size",
+    INNER: "intermediate_size d_ff ffn_dim encoder_ffn_dim decoder_ffn_dim n_inner hidden_dim "
+    "ffn_hidden_size moe_intermediate_size shared_expert_intermediate_size dense_intermediate_size",
     LONG + 1: "max_position_embeddings n_positions max_seq_len",
     16: "kv_lora_rank q_lora_rank",
     0: "pad_token_id",
@@ -45,7 +46,7 @@ TINY |= dict.fromkeys(("n_group", "topk_group", "bos_token_id"), 1)
 
 
 def tiny(model_type: str) -> nn.Module | None:
-    """A random model of this type that answers to ids, or None."""
+    """A random model of this type that reads ids; None if there is none."""
     config_class = CONFIG_MAPPING[model_type]
     try:
         kinds = MODEL_MAPPING[config_class]
@@ -70,7 +71,7 @@ def tiny(model_type: str) -> nn.Module | None:
 
 
 def outcome(model: nn.Module) -> str:
-    """exact, or why not."""
+    """exact, or the reason."""
     try:
         try:
             vnait.attach(model, "vnait")
@@ -99,7 +100,9 @@ REASONS = {
 
 
 def reason(message: str) -> str:
-    return next((f"refused: {short}" for part, short in REASONS.items() if part in message), f"refused: {message}")
+    return next(
+        (f"refused: {short}" for part, short in REASONS.items() if part in message), f"refused: {message}"
+    )
 
 
 def main() -> None:
@@ -117,24 +120,26 @@ def main() -> None:
             model = tiny(name)
             found[name] = "not run" if model is None else outcome(model)
         print(name, found[name], sep="\t", flush=True)
-    ran = {name: said for name, said in found.items() if said != "not run"}
-    exact = sum(said == "exact" for said in ran.values())
+    ran = {name: result for name, result in found.items() if result != "not run"}
+    counts = Counter(ran.values())
     summary = (
-        f"{exact} of {len(ran)} types attached exactly; {len(found) - len(ran)} were not tried: they read "
-        "something else than text, or could not be made tiny."
+        f"{counts['exact']} of {len(ran)} types attached exactly; {len(found) - len(ran)} were not tried, "
+        "because they read something else than text or could not be made tiny."
     )
     print(summary)
     if options.out:
         lines = [
-            f"| {said} | {count} | {', '.join(name for name, other in ran.items() if other == said)} |"
-            for said, count in Counter(ran.values()).most_common()
+            "# Which models a method can be attached to\n",
+            "Written by `python benchmarks/coverage.py --out docs/coverage.md` with transformers "
+            f"{transformers.__version__}, on a tiny random model of every type.",
+            f"{summary}\n",
+            "| outcome | types | names |",
+            "|---|---|---|",
         ]
-        text = (
-            "# Which models a method can be attached to\n\nWritten by `python benchmarks/coverage.py --out docs/coverage.md`, with "
-            f"transformers {transformers.__version__}: a tiny random model of every type, found by structure, with no code of its own.\n"
-            f"{summary}\n\n| outcome | types | which |\n|---|---|---|\n"
-        )
-        options.out.write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
+        for result, count in counts.most_common():
+            names = ", ".join(name for name, other in ran.items() if other == result)
+            lines.append(f"| {result} | {count} | {names} |")
+        options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

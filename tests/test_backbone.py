@@ -1,4 +1,6 @@
-"""The encoder: against PyTorch's own with copied weights, and the laws of bias, turn and scale on the whole encoder."""
+"""The encoder: against PyTorch's own with copied weights, and the laws of bias, rotation and scale on the
+encoder.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vnait.backbone import Attention, Block, Encoder, turned
-from vnait.encodings import Decay, Kerple, Slopes
+from vnait.encodings import AlibiBias, CableBias, Kerple
 from vnait.injection import DistanceBias, Injection
+from vnait.model.backbone import Attention, Block, Encoder, rotate
 
 DIM, HEADS, TOKENS = 16, 4, 7
 
@@ -51,7 +53,9 @@ def torchs_own(ours: Encoder) -> nn.ModuleList:
             "self_attn.in_proj_weight": torch.cat(
                 [p.weight for p in (attention.query, attention.key, attention.value)]
             ),
-            "self_attn.in_proj_bias": torch.cat([p.bias for p in (attention.query, attention.key, attention.value)]),
+            "self_attn.in_proj_bias": torch.cat(
+                [p.bias for p in (attention.query, attention.key, attention.value)]
+            ),
         }
         pairs = {
             "self_attn.out_proj": attention.out,
@@ -63,7 +67,9 @@ def torchs_own(ours: Encoder) -> nn.ModuleList:
         for name, part in pairs.items():
             weights |= {f"{name}.weight": part.weight, f"{name}.bias": part.bias}
         layer.load_state_dict(weights)
-        layers.append(layer.train())  # in training: in evaluation PyTorch takes another path through the same numbers
+        layers.append(
+            layer.train()
+        )  # in training: in evaluation PyTorch takes another path through the same numbers
     return layers
 
 
@@ -71,7 +77,7 @@ def everything(x: Tensor) -> Injection:
     """All four ways into the scores at once."""
     torch.manual_seed(3)
     return Injection(
-        turn=angles(),
+        rotary=angles(),
         stretch=0.3 * torch.randn_like(angles()),
         bias=torch.randn(len(x), HEADS, TOKENS, TOKENS),
         scale=0.5 + torch.rand(len(x), TOKENS),
@@ -117,7 +123,7 @@ def test_dropout_is_on_in_training_alone() -> None:
     assert not torch.allclose(ours(x, Injection(), keep), ours(x, Injection(), keep))
 
 
-# --- The weights ----------------------------------------------------------------------------------------------------------------
+# --- The weights
 
 
 def by_hand(attention: Attention, x: Tensor, injection: Injection, keep: Tensor) -> Tensor:
@@ -128,8 +134,8 @@ def by_hand(attention: Attention, x: Tensor, injection: Injection, keep: Tensor)
 
     half = DIM // HEADS // 2
     query, key = (torch.complex(*heads(part).split(half, -1)) for part in (attention.query, attention.key))
-    if injection.turn is not None:
-        spin = torch.polar(torch.ones_like(injection.turn), injection.turn)[:, None]
+    if injection.rotary is not None:
+        spin = torch.polar(torch.ones_like(injection.rotary), injection.rotary)[:, None]
         query, key = query * spin, key * spin
     if injection.stretch is not None:
         grown = injection.stretch[:, None].exp()
@@ -142,12 +148,16 @@ def by_hand(attention: Attention, x: Tensor, injection: Injection, keep: Tensor)
     return scores.masked_fill(~keep[:, None, None, :], -math.inf).softmax(-1)
 
 
-@pytest.mark.parametrize("told", ["nothing", "turn", "bias", "scale", "everything"])
+@pytest.mark.parametrize("told", ["nothing", "rotary", "bias", "scale", "everything"])
 def test_weights(told: str) -> None:
-    """They sum to 1 over the real tokens, are the formula's, and are what `forward` averages the values with."""
+    """They sum to 1 over the real tokens, are the formula's, and are what `forward` averages the values
+    with.
+    """
     ours, (x, keep) = encoder(), inputs()
     full = everything(x)
-    injection = {"nothing": Injection(), "everything": full}.get(told) or Injection(**{told: getattr(full, told)})
+    injection = {"nothing": Injection(), "everything": full}.get(told) or Injection(
+        **{told: getattr(full, told)}
+    )
     states = ours.trace(x, injection, keep)
     all_weights = ours.weights(ours.trace(x, injection, keep), injection, keep)
     assert len(all_weights) == 2
@@ -155,14 +165,16 @@ def test_weights(told: str) -> None:
         normed = block.norm_attention(states[number])
         torch.testing.assert_close(weights.sum(-1), torch.ones(3, HEADS, TOKENS))
         assert not weights[~keep[:, None, None, :].expand_as(weights)].any()
-        torch.testing.assert_close(weights, by_hand(block.attention, normed, injection, keep), rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(
+            weights, by_hand(block.attention, normed, injection, keep), rtol=1e-4, atol=1e-6
+        )
         values = block.attention.value(normed).view(3, TOKENS, HEADS, -1).transpose(1, 2)
         mixed = block.attention.out((weights @ values).transpose(1, 2).reshape(3, TOKENS, DIM))
         torch.testing.assert_close(block.attention(normed, injection, keep), mixed, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(block.weights(states[number], injection, keep), weights)
 
 
-# --- Laws on the whole encoder ---------------------------------------------------------------------------------------------------
+# --- Laws on the whole encoder
 
 
 def test_a_key_with_a_bias_of_minus_infinity_is_unseen() -> None:
@@ -185,7 +197,9 @@ def test_a_causal_bias_hides_what_follows() -> None:
     later = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
     told = Injection(bias=torch.zeros(3, HEADS, TOKENS, TOKENS).masked_fill(later, -math.inf))
     prefix = Injection(bias=told.bias[..., :3, :3])
-    torch.testing.assert_close(ours(x, told, keep)[:, :3], ours(x[:, :3], prefix, keep[:, :3]), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        ours(x, told, keep)[:, :3], ours(x[:, :3], prefix, keep[:, :3]), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_a_constant_bias_says_nothing() -> None:
@@ -195,13 +209,16 @@ def test_a_constant_bias_says_nothing() -> None:
 
 
 def test_turning_all_tokens_alike_says_nothing() -> None:
-    """Rotations are relative. A model that turns only its queries passes every test of the part, and fails this one."""
+    """Rotations are relative.
+
+    A model that rotates only its queries passes every test of the part, and fails this one.
+    """
     ours, (x, keep) = encoder(), inputs()
     alike = torch.tensor([0.3, 2.0]).expand(3, TOKENS, 2)
     plain = ours(x, Injection(), keep)
-    torch.testing.assert_close(ours(x, Injection(turn=alike), keep), plain, rtol=1e-4, atol=1e-5)
-    told = ours(x, Injection(turn=angles()), keep)
-    torch.testing.assert_close(ours(x, Injection(turn=angles() + alike), keep), told, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(ours(x, Injection(rotary=alike), keep), plain, rtol=1e-4, atol=1e-5)
+    told = ours(x, Injection(rotary=angles()), keep)
+    torch.testing.assert_close(ours(x, Injection(rotary=angles() + alike), keep), told, rtol=1e-4, atol=1e-4)
     assert not torch.allclose(told[keep], plain[keep], atol=1e-2)
 
 
@@ -212,7 +229,7 @@ def test_turns_tell_order() -> None:
     order = torch.randperm(TOKENS, generator=torch.Generator().manual_seed(5))
     blind = ours(x[:, order], Injection(), keep)
     torch.testing.assert_close(blind, ours(x, Injection(), keep)[:, order], rtol=1e-4, atol=1e-5)
-    told = Injection(turn=angles())
+    told = Injection(rotary=angles())
     assert not torch.allclose(ours(x[:, order], told, keep), ours(x, told, keep)[:, order], atol=1e-2)
 
 
@@ -244,7 +261,7 @@ def test_padding_changes_nothing() -> None:
 
 def test_half_precision_turns_by_exact_angles() -> None:
     far = torch.full((1, 1, 1), 1e4)
-    one = turned(torch.tensor([[[[1.0, 0.0]]]]).bfloat16(), far)
+    one = rotate(torch.tensor([[[[1.0, 0.0]]]]).bfloat16(), far)
     expected = torch.tensor([math.cos(1e4), math.sin(1e4)])
     torch.testing.assert_close(one.float().flatten(), expected, rtol=0, atol=4e-3)
 
@@ -252,7 +269,7 @@ def test_half_precision_turns_by_exact_angles() -> None:
 def test_gradients_reach_every_parameter_and_the_injection() -> None:
     ours, (x, keep) = encoder(), inputs()
     told = everything(x)
-    leaves = [slot.requires_grad_() for slot in (told.turn, told.stretch, told.bias, told.scale)]
+    leaves = [slot.requires_grad_() for slot in (told.rotary, told.stretch, told.bias, told.scale)]
     (ours(x, told, keep) * torch.randn_like(x))[keep].sum().backward()
     for name, parameter in ours.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
@@ -273,23 +290,20 @@ def test_a_block_is_two_residual_steps() -> None:
     torch.testing.assert_close(block(x, Injection(), keep), expected)
 
 
-# --- A bias that is a formula of distances -----------------------------------------------------------------------------------------
+# --- A bias that is a formula of distances
 
 FORMULAS = {
-    "alibi": lambda: Slopes(num_heads=HEADS),
-    "causal": lambda: Slopes(num_heads=HEADS, form="causal"),
-    "asymmetric": lambda: Slopes(num_heads=HEADS, form="asymmetric"),
+    "alibi": lambda: AlibiBias(num_heads=HEADS),
     "kerple": lambda: Kerple(num_heads=HEADS),
-    "kerple power": lambda: Kerple(num_heads=HEADS, form="power"),
-    "cable": lambda: Decay(num_heads=HEADS),
-    "cable, an axis a head": lambda: Decay(num_heads=HEADS, form="heads"),
+    "cable": lambda: CableBias(num_heads=HEADS),
+    "cable, an axis per head": lambda: CableBias(num_heads=HEADS, form="heads"),
 }
 
 
 def untold(encoding: nn.Module, at: Tensor, monkeypatch: pytest.MonkeyPatch) -> Injection:
     """What the encoding says on CUDA: the bias is still a formula."""
     with monkeypatch.context() as patch:
-        patch.setattr("vnait.encodings.bias._told", _formula)
+        patch.setattr("vnait.encodings.bias._of_distances", _formula)
         return encoding(at)
 
 
@@ -301,9 +315,9 @@ def _formula(places: Tensor, formula: Callable[..., Tensor], *heads: Tensor) -> 
 FLEX = """
 import sys, torch
 from torch.nn.attention.flex_attention import flex_attention
-from vnait import backbone
-from vnait.backbone import Encoder
-from vnait.encodings import Decay, Kerple, Slopes, bias
+from vnait.model import backbone
+from vnait.model.backbone import Encoder
+from vnait.encodings import AlibiBias, CableBias, Kerple, bias
 from vnait.injection import DistanceBias, Injection
 
 def formula(places, of, *heads):
@@ -314,20 +328,22 @@ calls, compiled = [], len(sys.argv) > 1
 attend = torch.compile(flex_attention, dynamic=True) if compiled else flex_attention
 backbone.flex_attention = lambda *args, **options: calls.append(1) or attend(*args, **options)
 Encoder._fuses = lambda self, x, injection: injection.distance is not None
-told, forms = bias._told, ["symmetric", "causal", "asymmetric"]
-encodings = [Slopes(num_heads=4, form=form) for form in forms] + [Kerple(num_heads=4, form=form) for form in ("log", "power")]
-encodings += [Decay(num_heads=4), Decay(num_heads=4, form="heads")]
+computed = bias._of_distances
+encodings = [Kerple(num_heads=4), AlibiBias(num_heads=4), CableBias(num_heads=4)]
+encodings += [CableBias(num_heads=4, form="heads")]
 torch.manual_seed(0)
 encoder = Encoder(dim=64, num_heads=4, intermediate=64, num_layers=2, dropout=0.0).eval()
-x, at, keep = torch.randn(2, 150, 64), torch.rand(2, 150, 4).cumsum(1), torch.arange(150) < torch.tensor([[150], [111]])
+x, at = torch.randn(2, 150, 64), torch.rand(2, 150, 4).cumsum(1)
+keep = torch.arange(150) < torch.tensor([[150], [111]])
 with torch.no_grad():
-    for encoding in encodings[3:5] if compiled else encodings:
-        bias._told = told
+    for encoding in encodings[:2] if compiled else encodings:
+        bias._of_distances = computed
         dense = encoding(at)
-        bias._told = formula
+        bias._of_distances = formula
         kept = encoding(at)
         assert dense.distance is None and kept.bias is None and not calls
-        torch.testing.assert_close(encoder(x, kept, keep)[keep], encoder(x, dense, keep)[keep], rtol=1e-4, atol=1e-5)
+        found, expected = encoder(x, kept, keep)[keep], encoder(x, dense, keep)[keep]
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
         assert len(calls) == 2, calls
         calls.clear()
         for one, other in zip(encoder.weights([x], kept, keep), encoder.weights([x], dense, keep)):
@@ -338,7 +354,9 @@ with torch.no_grad():
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["", "compiled"])
 def test_flex_attention_gives_what_the_dense_bias_gives(how: str) -> None:
-    """Its forward on the CPU; in a process of its own, for the compiler can't follow the tests' check of types."""
+    """Its forward on the CPU; in a process of its own, for the compiler can't follow the tests' check of
+    types.
+    """
     if how and shutil.which("g++") is None:
         pytest.skip("PyTorch's compiler for the CPU needs g++")
     script = [sys.executable, "-W", "ignore", "-c", FLEX, *([how] if how else [])]
@@ -350,7 +368,7 @@ def test_on_the_cpu_a_formula_is_made_dense_and_has_gradients(monkeypatch: pytes
     """FlexAttention has no backward there."""
     ours, (x, keep) = encoder(), inputs()
     at = torch.rand(*x.shape[:2], 1).requires_grad_()
-    ours(x, untold(Slopes(num_heads=HEADS), at, monkeypatch), keep)[keep].sum().backward()
+    ours(x, untold(AlibiBias(num_heads=HEADS), at, monkeypatch), keep)[keep].sum().backward()
     assert at.grad.abs().max() > 0
 
 
@@ -381,5 +399,7 @@ def test_flex_attention_on_cuda(name: str) -> None:
     assert told.distance is not None
     found, expected = ours(x, told, keep)[keep], ours(x, told.dense(), keep)[keep]
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
-    gradients = [torch.autograd.grad(out.square().sum(), at, retain_graph=True)[0] for out in (found, expected)]
+    gradients = [
+        torch.autograd.grad(out.square().sum(), at, retain_graph=True)[0] for out in (found, expected)
+    ]
     torch.testing.assert_close(*gradients, rtol=1e-2, atol=1e-3)

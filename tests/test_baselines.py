@@ -1,4 +1,6 @@
-"""Baselines as models: saved without pickle, loaded equal, explained exactly; and a pretrained base beside them."""
+"""Baselines as models: saved without pickle, loaded equal, explained exactly; and a pretrained base beside
+them.
+"""
 
 from dataclasses import replace
 
@@ -8,13 +10,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from test_bases import saved_base
 from test_comparison import RUN, small, texts_of
-from vnait import lexicon, predict
+from test_finetune import saved_base
+from vnait import predict
 from vnait.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN, fit_baseline
+from vnait.data import encode, split
+from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
 from vnait.predict import load
-from vnait.text import encode, split
 
 ASKED = ["a good film", "dull dull plot", "zebra", ""]
 
@@ -26,7 +29,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def words(table):
-    return lexicon.learn(table.texts, dim=8)
+    return vocabulary.learn(table.texts, dim=8)
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -41,7 +44,9 @@ def test_saved_and_loaded_it_answers_the_same(name, table, words, tmp_path):
 
 def test_averaged_vectors_are_those_of_scikit_learn(table, words):
     model = fit_baseline("average-logreg", table, table, words, tokenization="words", seed=0)
-    means = np.stack([words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)])
+    means = np.stack(
+        [words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)]
+    )
     reference = make_pipeline(StandardScaler(), LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000))
     reference.fit(means, table.labels)
     np.testing.assert_allclose(model.probabilities(table.texts), reference.predict_proba(means), atol=1e-6)
@@ -50,7 +55,9 @@ def test_averaged_vectors_are_those_of_scikit_learn(table, words):
 def test_validation_scores_are_of_rows_not_learned_from(table, words):
     model = fit_baseline("tfidf-logreg", table, table, words, tokenization="words", seed=3, validation=0.2)
     rows, held = split(table.labels, holdout=0.2, seed=3)
-    part = fit_baseline("tfidf-logreg", table.select(rows), table.select(held), words, tokenization="words", seed=3)
+    part = fit_baseline(
+        "tfidf-logreg", table.select(rows), table.select(held), words, tokenization="words", seed=3
+    )
     assert model.record.metrics["validation_accuracy"] == part.record.metrics["accuracy"]
     assert model.record.data["rows"] == len(table)
 
@@ -113,7 +120,7 @@ def test_the_frozen_base_is_saved_with_it(words_file, tmp_path, monkeypatch):
     model = load(tmp_path / "out" / "model")
     assert model.name == FROZEN and model.probabilities(ASKED).shape == (4, 2)
     np.testing.assert_allclose(np.linalg.norm(model.features(ASKED), axis=1), 1, atol=1e-5)
-    with pytest.raises(InputError, match="has no terms to list"):
+    with pytest.raises(InputError, match="no terms to list"):
         model.explain("a good film")
 
 

@@ -1,4 +1,6 @@
-"""The report in a real browser, Debian's chromium: no error, no request; it sorts, copies and tells what is under the mouse."""
+"""The report in a real browser, Debian's chromium: no error, no request; it sorts, copies and tells what is
+under the mouse.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import pytest
 
 from browsing import CHROMIUM, Tab, started
 from test_report import EVIL, folder_of
-from vnait import report, studies
+from vnait import report
+from vnait_lab import studies
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
 SECONDS = 3
@@ -111,7 +114,9 @@ def test_the_mouse_over_a_dot_tells_its_interval(tab: Tab) -> None:
     mean, low, high = (row.locator("td").nth(number).text_content() for number in (1, 2, 3))
     name, interval = told.text_content().split(": ")
     numbers = [float(text) for text in interval.replace("[", "").replace("]", "").replace(",", "").split()]
-    assert name == "tfidf-logreg" and numbers == pytest.approx([float(mean), float(low), float(high)], abs=6e-4)
+    assert name == "tfidf-logreg" and numbers == pytest.approx(
+        [float(mean), float(low), float(high)], abs=6e-4
+    )
 
 
 def test_axe_finds_nothing_serious_by_day_or_by_night(browser: Any, made: Path, study: Path) -> None:
@@ -127,7 +132,9 @@ def test_axe_finds_nothing_serious_by_day_or_by_night(browser: Any, made: Path, 
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_wider_than_the_screen(width: int, browser: Any, made: Path, study: Path, tmp_path: Path) -> None:
+def test_nothing_is_wider_than_the_screen(
+    width: int, browser: Any, made: Path, study: Path, tmp_path: Path
+) -> None:
     for path in (made, study):
         opened = Tab(browser, path.as_uri(), width=width)
         opened.see_all()
@@ -159,7 +166,9 @@ def test_a_study_shows_its_verdicts_and_its_figure(browser: Any, study: Path) ->
 
 @pytest.mark.slow
 def test_five_thousand_records_open_in_three_seconds_and_ten_megabytes(browser: Any, tmp_path: Path) -> None:
-    """Seconds of the page's own thread, so that a machine with other work to do says the same; the best of three."""
+    """Seconds of the page's own thread, so that a machine with other work to do says the same; the best of
+    three.
+    """
     methods = [*(f"method-{number}" for number in range(33)), "vnait"]
     path = report.write(folder_of(tmp_path, methods=methods, shots=(8, 16, 32, 64, "all"), seeds=30))
     assert path.stat().st_size < 10e6
@@ -171,11 +180,17 @@ def test_five_thousand_records_open_in_three_seconds_and_ten_megabytes(browser: 
         page.goto(path.as_uri())
         spent.append(
             next(
-                one["value"] for one in clock.send("Performance.getMetrics")["metrics"] if one["name"] == "TaskDuration"
+                one["value"]
+                for one in clock.send("Performance.getMetrics")["metrics"]
+                if one["name"] == "TaskDuration"
             )
         )
         assert (
-            page.locator("section").filter(has=page.locator("h2", has_text="Runs")).locator("tbody tr").count() == 5100
+            page.locator("section")
+            .filter(has=page.locator("h2", has_text="Runs"))
+            .locator("tbody tr")
+            .count()
+            == 5100
         )
         page.close()
     assert min(spent) < SECONDS

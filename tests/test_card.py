@@ -5,7 +5,8 @@ import json
 import pytest
 from huggingface_hub import ModelCard
 
-from vnait import card, cli, predict, text
+from vnait import card, cli, predict
+from vnait import data as text
 from vnait.record import Record
 
 ROWS = [("a warm film", "good"), ("a dull film", "b|a<d>")] * 12
@@ -41,7 +42,7 @@ def facts(data):
 
 def test_card_says_what_the_record_says(data):
     found = card.card(made(), facts(data))
-    assert "12,345 learned numbers" in found and "of which 20 were learned from" in found
+    assert "12,345 learned parameters" in found and "20 of them used for training" in found
     assert "| test rows | 0.750 | 0.500 | 0.250 |" in found and "validation rows" not in found
     assert "| good | 12 |" in found and "| b&#124;a&lt;d> | 12 |" in found
     assert "12.5 % of the tokens" in found and "cut to 512 tokens" in found
@@ -54,11 +55,13 @@ def test_card_says_what_the_record_says(data):
 def test_card_says_how_much_of_the_answer_knows_no_positions(data):
     assert "bag of words" not in card.card(made(), facts(data))
     found = card.card(made(data=made().data | {"bag_share": 0.876}), facts(data))
-    assert "88 % of its logits are a bag of words', which knows no positions." in found
+    assert "88 % of its logits come from a bag of words, without positions." in found
 
 
 def test_card_without_held_out_rows_or_of_a_base(data):
-    found = card.card(made(metrics={}, method="own", run={"max_length": 8, "base": "/home/me/bert"}), facts(data))
+    found = card.card(
+        made(metrics={}, method="own", run={"max_length": 8, "base": "/home/me/bert"}), facts(data)
+    )
     assert "No rows were held out" in found and "`bert`, fine-tuned" in found and "/home" not in found
 
 

@@ -1,4 +1,6 @@
-"""The language model: what it reads it reads from left to right, and with a cache it writes what it writes without one."""
+"""The language model: what it reads it reads from left to right, and with a cache it writes what it writes
+without one.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from torch import Tensor
 import vnait
 from conftest import unchecked
 from vnait import METHODS, InputError, VnaitConfig, VnaitForCausalLM
-from vnait.backbone import Encoder
 from vnait.injection import DistanceBias, Injection
-from vnait.model import looking_back
+from vnait.model import causal_mask
+from vnait.model.backbone import Encoder
 
 CAUSAL = [name for name in METHODS if vnait.build(name, dim=32, num_heads=4).causal]
 MODES = ["lpi", "vnait-causal", "prefix"]  # running, saturating, share of the prefix
@@ -104,7 +106,7 @@ def test_generate_writes_the_same_with_a_cache_and_in_a_padded_batch(method, bea
 
 def test_a_cache_of_fixed_length_is_refused():
     model = model_of("vnait-causal")
-    with pytest.raises(InputError, match=r"was given a StaticCache of fixed length.*leave cache_implementation out"):
+    with pytest.raises(InputError, match=r"is a StaticCache of fixed length.*leave cache_implementation out"):
         model.generate(texts()[0], max_new_tokens=2, cache_implementation="static")
 
 
@@ -129,7 +131,8 @@ def test_what_it_saves_it_loads_and_its_tables_are_one(tmp_path):
 
 def test_a_method_that_sees_the_future_is_refused():
     with pytest.raises(
-        InputError, match=r"vnait tells a token what follows it, .* take a causal method, such as vnait-caus"
+        InputError,
+        match=r"vnait lets a token depend on what follows it, .* a causal method, such as vnait-caus",
     ):
         VnaitForCausalLM(VnaitConfig(method="vnait", vocab_size=10))
 
@@ -141,7 +144,7 @@ def test_a_mask_of_another_length_is_refused():
         cache = model(ids, attention_mask=mask, use_cache=True).past_key_values
     with (
         unchecked(),
-        pytest.raises(InputError, match=r"attention_mask of 16 tokens for 14 in the cache and 1 new ones"),
+        pytest.raises(InputError, match=r"attention_mask has 16 tokens, for 14 in the cache and 1 new ones"),
     ):
         model(ids[:, :1], attention_mask=torch.ones(2, 16), past_key_values=cache)
 
@@ -158,10 +161,12 @@ def test_gradients_reach_every_parameter():
 def test_an_injection_of_the_last_tokens_keeps_all_keys():
     line = torch.arange(4.0)[None, None]
     distance = DistanceBias(line=line, formula=lambda far, slope: -slope * far.abs(), heads=(torch.ones(2),))
-    told = Injection(turn=torch.arange(8.0).reshape(1, 4, 2), scale=torch.arange(4.0)[None], distance=distance)
+    told = Injection(
+        rotary=torch.arange(8.0).reshape(1, 4, 2), scale=torch.arange(4.0)[None], distance=distance
+    )
     last = told.since(3)
     assert last.bias.shape == (1, 2, 1, 4) and last.bias[0, 0, 0].tolist() == [-3, -2, -1, 0]
-    assert last.turn.tolist() == [[[6, 7]]] and last.scale.tolist() == [[3]]
+    assert last.rotary.tolist() == [[[6, 7]]] and last.scale.tolist() == [[3]]
     assert told.since(0) is told
 
 
@@ -169,7 +174,7 @@ def test_weights_of_a_decoder_are_what_it_averages_with():
     """The encoder, told per query what it sees: padding sees itself, a token nothing that follows."""
     torch.manual_seed(0)
     encoder = Encoder(dim=8, num_heads=2, intermediate=8, num_layers=1, dropout=0.0)
-    keep = looking_back(torch.tensor([[False, True, True, True]]))
+    keep = causal_mask(torch.tensor([[False, True, True, True]]))
     states = encoder.trace(torch.randn(1, 4, 8), Injection(), keep)
     (weights,) = encoder.weights(states, Injection(), keep)
     assert torch.equal(weights[0, 0] > 0, keep[0])

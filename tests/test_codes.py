@@ -1,4 +1,6 @@
-"""Codes of a position and learned features: against Python's own bits and loops written from the formulas, in float64."""
+"""Codes of a position and learned features: against Python's own bits and loops written from the formulas, in
+float64.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def told(part: nn.Module, where: Tensor) -> Tensor:
 BOTH = pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 
 
-# --- Binary ----------------------------------------------------------------------------------------------------------------------
+# --- Binary
 
 
 @settings(max_examples=100)
@@ -86,7 +88,7 @@ def test_the_gradient_of_bits_is_their_step() -> None:
     assert where.grad.flatten().tolist() == [-1 + 10, -1 - 10 - 100]  # 101 -> 110, and 111 -> 000
 
 
-# --- Linear ----------------------------------------------------------------------------------------------------------------------
+# --- Linear
 
 
 @BOTH
@@ -103,7 +105,9 @@ def test_linear_is_a_linear_map_of_its_axes(dtype: torch.dtype, close: float) ->
             line = places[sentence, token].double().tolist()
             expected = [sum(w[d, a].item() * line[a] for a in range(3)) + b[d].item() for d in range(5)]
             assert part(where).added[sentence, token].tolist() == pytest.approx(expected, abs=close)
-            grad = [sum(weight[sentence, token, d].item() * w[d, a].item() for d in range(5)) for a in range(3)]
+            grad = [
+                sum(weight[sentence, token, d].item() * w[d, a].item() for d in range(5)) for a in range(3)
+            ]
             assert where.grad[sentence, token].tolist() == pytest.approx([*grad, 0], abs=close)
     flat, summed = weight.flatten(0, 1), places.double().flatten(0, 1)[:, :3]
     torch.testing.assert_close(part.weight.grad.double(), flat.T @ summed, rtol=close, atol=close)
@@ -120,7 +124,7 @@ def test_linear_starts_at_its_scale(axes: int) -> None:
         assert (part.bias == 0).all()
 
 
-# --- Harmonics -------------------------------------------------------------------------------------------------------------------
+# --- Harmonics
 
 
 @settings(max_examples=50)
@@ -130,15 +134,22 @@ def test_linear_starts_at_its_scale(axes: int) -> None:
     angles=st.lists(st.floats(-50, 50), min_size=3, max_size=3),
     turns=st.integers(-1000, 1000),
 )
-def test_harmonics_are_a_formula_of_period_two_pi(axes: int, count: int, angles: list[float], turns: int) -> None:
+def test_harmonics_are_a_formula_of_period_two_pi(
+    axes: int, count: int, angles: list[float], turns: int
+) -> None:
     part = Harmonics(dim=2 * axes * count, axes=axes)
     where = torch.tensor(angles, dtype=torch.float64)[None, None]
     expected = [
-        wave(k * angle) for angle in angles[:axes] for k in range(1, count + 1) for wave in (math.sin, math.cos)
+        wave(k * angle)
+        for angle in angles[:axes]
+        for k in range(1, count + 1)
+        for wave in (math.sin, math.cos)
     ]
     assert part(where).added[0, 0].tolist() == pytest.approx(expected, abs=1e-11)
     again = part(where + turns * math.tau).added
-    torch.testing.assert_close(again, part(where).added, rtol=0, atol=count * 1e-11)  # what float64 left of the sum
+    torch.testing.assert_close(
+        again, part(where).added, rtol=0, atol=count * 1e-11
+    )  # what float64 left of the sum
 
 
 def test_the_gradient_of_harmonics() -> None:
@@ -146,7 +157,7 @@ def test_the_gradient_of_harmonics() -> None:
     assert torch.autograd.gradcheck(lambda places: Harmonics(dim=12, axes=2)(places).added, (where,))
 
 
-# --- LearnedFourier --------------------------------------------------------------------------------------------------------------
+# --- LearnedFourier
 
 
 @BOTH
@@ -169,10 +180,14 @@ def test_learned_features_are_equation_2(dtype: torch.dtype, close: float) -> No
 
 
 def test_learned_features_start_as_a_gaussian_kernel() -> None:
-    """The paper's reason for the normal draw: E <f(x), f(y)> = exp(-|x - y|^2 / (2 gamma^2)), over the number of pairs."""
+    """The paper's reason for the normal draw: E <f(x), f(y)> = exp(-|x - y|^2 / (2 gamma^2)), over the number
+    of pairs.
+    """
     torch.manual_seed(0)
     part = LearnedFourier(pairs=40_000, axes=2, gamma=7.0)
-    features = part(torch.tensor([[[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]]], dtype=torch.float64))[0].detach().double()
+    features = (
+        part(torch.tensor([[[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]]], dtype=torch.float64))[0].detach().double()
+    )
     kernel = (features @ features[0] / 40_000).tolist()
     assert kernel == pytest.approx([math.exp(-(distance**2) / 98) for distance in (0, 5, 10)], abs=0.01)
 
@@ -183,15 +198,15 @@ def test_learned_features_in_a_spatial_vector(start: float) -> None:
     spatial = Spatial(dim=64, features=[LearnedFourier(pairs=16, axes=2), Fourier()], start=start)
     where = (torch.rand(1, 60, 2) * 100).requires_grad_()
     added = spatial(where).added
-    assert spatial.direct(torch.cat([part(where) for part in spatial.features], -1)).square().mean().sqrt().item() == (
-        pytest.approx(start, rel=0.25)
-    )
+    assert spatial.direct(
+        torch.cat([part(where) for part in spatial.features], -1)
+    ).square().mean().sqrt().item() == (pytest.approx(start, rel=0.25))
     added.square().sum().backward()
     assert (where.grad != 0).all()
     assert (spatial.features[0].weight.grad != 0).all()
 
 
-# --- Laws of every code ----------------------------------------------------------------------------------------------------------
+# --- Laws of every code
 
 CODES: dict[str, Callable[[], nn.Module]] = {
     "sinusoid": lambda: Sinusoid(dim=16),
@@ -218,7 +233,9 @@ def name(request: pytest.FixtureRequest) -> str:
 def places(name: str, tokens: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Fractional and each sentence's own; axis 1 within the grid table."""
     generator = torch.Generator().manual_seed(3)
-    where = torch.rand(2, tokens, 3, generator=generator, dtype=torch.float64) * torch.tensor([90.0, 1.0, 90.0])
+    where = torch.rand(2, tokens, 3, generator=generator, dtype=torch.float64) * torch.tensor(
+        [90.0, 1.0, 90.0]
+    )
     return where.to(dtype)
 
 
@@ -249,7 +266,9 @@ def test_sentences_know_nothing_of_each_other(name: str) -> None:
     part, where = CODES[name](), places(name, 6)
     both = told(part, where)
     for row in range(2):
-        torch.testing.assert_close(told(part, where[row : row + 1, :4]), both[row : row + 1, :4], rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            told(part, where[row : row + 1, :4]), both[row : row + 1, :4], rtol=0, atol=1e-6
+        )
 
 
 def test_other_axes_are_not_read(name: str) -> None:
@@ -288,14 +307,17 @@ def test_the_seed_alone_decides_the_start(name: str) -> None:
         assert torch.equal(here, there)
 
 
-# --- What the parts say -----------------------------------------------------------------------------------------------------------
+# --- What the parts say
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Linear(dim=4, axes=0), "axes=0; a code needs at least one axis"),
-        (lambda: Linear(dim=4, axes=3)(at(1.0)), "Linear reads 3 axes, given coordinates of 1; take coordinates"),
+        (
+            lambda: Linear(dim=4, axes=3)(at(1.0)),
+            "Linear reads 3 axes, and the coordinates have 1; take coordinates",
+        ),
         (
             lambda: Harmonics(dim=6, axes=2),
             "a width of 6 has no equal number of sines and cosines for each of 2 angles",
@@ -303,11 +325,17 @@ def test_the_seed_alone_decides_the_start(name: str) -> None:
         (lambda: Harmonics(dim=7), "a width of 7 has no equal number .* a multiple of twice the angles"),
         (lambda: Harmonics(dim=0), "a width of 0 has no equal number"),
         (lambda: Harmonics(dim=4, axes=0), "axes=0; a code needs at least one axis"),
-        (lambda: Harmonics(dim=4, axes=2)(at(1.0)), "Harmonics reads 2 axes, given coordinates of 1"),
-        (lambda: LearnedFourier(pairs=0), "pairs=0, axes=1, gamma=10.0; expected pairs, axes >= 1 and gamma > 0"),
+        (lambda: Harmonics(dim=4, axes=2)(at(1.0)), "Harmonics reads 2 axes, and the coordinates have 1"),
+        (
+            lambda: LearnedFourier(pairs=0),
+            "pairs=0, axes=1, gamma=10.0; expected pairs, axes >= 1 and gamma > 0",
+        ),
         (lambda: LearnedFourier(pairs=2, axes=0), "axes=0, gamma=10.0; expected"),
         (lambda: LearnedFourier(pairs=2, gamma=0.0), "gamma=0.0; expected"),
-        (lambda: LearnedFourier(pairs=2, axes=2)(at(1.0)), "LearnedFourier reads 2 axes, given coordinates of 1"),
+        (
+            lambda: LearnedFourier(pairs=2, axes=2)(at(1.0)),
+            "LearnedFourier reads 2 axes, and the coordinates have 1",
+        ),
     ],
 )
 def test_messages(make: Callable[[], object], message: str) -> None:

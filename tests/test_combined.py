@@ -14,16 +14,16 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from vnait.encodings import (
+    AlibiBias,
     Axis,
     Binary,
     Concatenated,
     GridTable,
     Linear,
+    NoPosition,
     Rotary,
     Scaling,
-    Silent,
     Sinusoid,
-    Slopes,
     Sum,
     Table,
     XPos,
@@ -43,13 +43,13 @@ def same(one: Injection, other: Injection) -> bool:
     return all(a is b is None or torch.equal(a, b) for a, b in slots)
 
 
-# --- Axis, Sum, Concatenated -------------------------------------------------------------------------------------------------------
+# --- Axis, Sum, Concatenated
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_another_axis_is_told_as_if_it_were_the_first(axis: int) -> None:
     at = drawn(2, 5, 3)
-    for part in (Sinusoid(dim=6), Rotary(width=4), XPos(width=4), Slopes(num_heads=2)):
+    for part in (Sinusoid(dim=6), Rotary(width=4), XPos(width=4), AlibiBias(num_heads=2)):
         assert same(Axis(part, axis)(at), part(at[..., axis : axis + 1]))
 
 
@@ -62,16 +62,23 @@ def test_several_axes_are_told_in_the_order_given() -> None:
 
 def test_a_sum_is_the_sum_of_injections() -> None:
     at = drawn(2, 5, 2)
-    parts = (Sinusoid(dim=6), Rotary(width=4), Axis(Sinusoid(dim=6), 1), Silent(), XPos(width=4), Slopes(num_heads=2))
+    parts = (
+        Sinusoid(dim=6),
+        Rotary(width=4),
+        Axis(Sinusoid(dim=6), 1),
+        NoPosition(),
+        XPos(width=4),
+        AlibiBias(num_heads=2),
+    )
     told = Sum(*parts)(at)
     torch.testing.assert_close(told.added, parts[0](at).added + parts[2](at).added)
-    torch.testing.assert_close(told.turn, parts[1](at).turn + parts[4](at).turn)
+    torch.testing.assert_close(told.rotary, parts[1](at).rotary + parts[4](at).rotary)
     assert torch.equal(told.stretch, parts[4](at).stretch)
     assert torch.equal(told.bias, parts[5](at).bias)
     assert told.scale is None
     scaled = Rotary(width=4, scaling=Scaling(rule="yarn", factor=4.0, original_length=8))
     assert torch.equal(Sum(scaled, scaled)(at).scale, scaled(at).scale ** 2)
-    assert Sum(Silent())(at) == Injection()
+    assert Sum(NoPosition())(at) == Injection()
 
 
 def test_vectors_stand_side_by_side() -> None:
@@ -99,7 +106,7 @@ def test_a_law_holds_where_all_parts_keep_it() -> None:
     plain, length, added = Rotary(width=4), Rotary(width=4, scaling=DYNAMIC), Sinusoid(dim=4)
     for parts, causal, relative in (
         ((plain,), True, True),
-        ((plain, Silent()), True, True),
+        ((plain, NoPosition()), True, True),
         ((plain, length), False, False),
         ((length, plain), False, False),
         ((plain, added), True, False),
@@ -110,7 +117,7 @@ def test_a_law_holds_where_all_parts_keep_it() -> None:
     assert Concatenated(added).causal
 
 
-# --- 2-D forms (B5) --------------------------------------------------------------------------------------------------------------
+# --- 2-D forms (B5)
 
 
 def separable() -> nn.Module:
@@ -153,7 +160,9 @@ def test_the_additive_kernel_moves_along_its_main_diagonal_alone() -> None:
     at = grid()
     here = kernel(additive(), at)
     for by, change in (((1, 0), 0.17), ((0, 1), 0.17), ((1, -1), 0.33)):
-        assert (kernel(additive(), moved(at, *by)) - here).abs().max().item() / D == pytest.approx(change, abs=0.005)
+        assert (kernel(additive(), moved(at, *by)) - here).abs().max().item() / D == pytest.approx(
+            change, abs=0.005
+        )
     assert (kernel(additive(), moved(at, 1, 1)) - here).abs().max() < 1e-12
 
 
@@ -168,7 +177,9 @@ def test_the_additive_code_has_120_collisions() -> None:
 
 
 def test_the_rotated_form_is_the_separable_one_on_turned_coordinates() -> None:
-    """R_rot(t) = R_sep(t + 45 degrees), for a line of unit steps; the separable form tells axes best, the rotated one diagonals."""
+    """R_rot(t) = R_sep(t + 45 degrees), for a line of unit steps; the separable form tells axes best, the
+    rotated one diagonals.
+    """
 
     def response(degrees: float, turned: bool) -> float:
         angle, steps = math.radians(degrees), torch.arange(8, dtype=torch.float64)
@@ -178,19 +189,24 @@ def test_the_rotated_form_is_the_separable_one_on_turned_coordinates() -> None:
         return (float(kernel(separable(), at).sum()) / D - 8) / 56  # the mean over pairs of different points
 
     for degrees in (0, 10, 30, 45, 77):
-        assert response(degrees, turned=True) == pytest.approx(response(degrees + 45, turned=False), abs=1e-12)
+        assert response(degrees, turned=True) == pytest.approx(
+            response(degrees + 45, turned=False), abs=1e-12
+        )
     assert response(0, turned=False) == pytest.approx(0.838, abs=5e-4)
     contrast = response(0, turned=False) - response(45, turned=False)
     assert contrast == pytest.approx(0.0788, abs=5e-5)
     assert response(0, turned=True) - response(45, turned=True) == pytest.approx(-contrast, abs=1e-12)
 
 
-# --- Compiled ---------------------------------------------------------------------------------------------------------------------
+# --- Compiled
 
 
 @pytest.mark.slow
 def test_compiled_and_exported() -> None:
-    """In a process of its own: the tests' check of types can't be traced. Tables, codes and biases inside the combinations."""
+    """In a process of its own: the tests' check of types can't be traced.
+
+    Tables, codes and biases inside the combinations.
+    """
     code = """
 import torch
 from vnait.encodings import *
@@ -200,10 +216,11 @@ class Told(torch.nn.Module):
         self.part = part
     def forward(self, at):
         told = self.part(at)
-        return [slot for slot in (told.added, told.turn, told.stretch, told.bias) if slot is not None]
+        return [slot for slot in (told.added, told.rotary, told.stretch, told.bias) if slot is not None]
 at = torch.stack([torch.arange(6.0), torch.arange(6.0) / 3], -1)[None].repeat(2, 1, 1)
 codes = Concatenated(
-    Binary(dim=8), Linear(dim=4, axes=2), Harmonics(dim=8, axes=2), Axis(Sinusoid(dim=4), 1), Table(dim=3, max_length=9),
+    Binary(dim=8), Linear(dim=4, axes=2), Harmonics(dim=8, axes=2), Axis(Sinusoid(dim=4), 1),
+    Table(dim=3, max_length=9),
     GridTable(dim=4, shape=(6, 3)), Spatial(dim=4, features=[LearnedFourier(pairs=3, axes=2)]),
 )
 scores = Sum(XPos(width=8), Prefix(num_heads=2, start=1.0), Contacts(num_heads=2, contacts=torch.rand(8, 8)))
@@ -219,30 +236,33 @@ for part in (codes, scores):
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
-# --- What they say ----------------------------------------------------------------------------------------------------------------
+# --- What they say
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Sum(), r"Sum\(\) has no encodings; give at least one, or take Silent"),
+        (lambda: Sum(), r"Sum\(\) has no encodings; give some, or take NoPosition"),
         (lambda: Concatenated(), r"Concatenated\(\) has no encodings"),
-        (lambda: Axis(Silent(), ()), r"axis=\(\); give the number of an axis, from 0, or several"),
-        (lambda: Axis(Silent(), -1), "axis=-1; give the number of an axis, from 0"),
-        (lambda: Axis(Silent(), (0, -2)), r"axis=\(0, -2\); give the number"),
+        (lambda: Axis(NoPosition(), ()), r"axis=\(\); give the number of an axis, from 0, or several"),
+        (lambda: Axis(NoPosition(), -1), "axis=-1; give the number of an axis, from 0"),
+        (lambda: Axis(NoPosition(), (0, -2)), r"axis=\(0, -2\); give the number"),
         (
             lambda: Axis(Sinusoid(dim=2), (0, 2))(torch.zeros(1, 1, 2)),
-            r"Axis hands axis 2 to Sinusoid, given coordinates of 2 \(the first is axis 0\); take coordinates that have it",
+            r"Sinusoid reads axis 2, and the coordinates have 2 \(the first is axis 0\); take coordinates",
         ),
         (
             lambda: Concatenated(Sinusoid(dim=2), XPos(width=4))(torch.zeros(1, 1, 1)),
-            "side by side, and XPos tells turn, stretch; put it beside them with Sum",
+            "encodings that add vectors, and XPos fills rotary, stretch; combine it with Sum",
         ),
         (
-            lambda: Concatenated(Sum(Sinusoid(dim=2), Slopes(num_heads=1)))(torch.zeros(1, 1, 1)),
-            "side by side, and Sum tells added, bias; put it",
+            lambda: Concatenated(Sum(Sinusoid(dim=2), AlibiBias(num_heads=1)))(torch.zeros(1, 1, 1)),
+            "encodings that add vectors, and Sum fills added, bias; combine it",
         ),
-        (lambda: Concatenated(Silent())(torch.zeros(1, 1, 1)), "and Silent tells nothing; put it beside them with Sum"),
+        (
+            lambda: Concatenated(NoPosition())(torch.zeros(1, 1, 1)),
+            "and NoPosition fills nothing; combine it with Sum",
+        ),
     ],
 )
 def test_messages(make: Callable[[], object], message: str) -> None:
@@ -251,4 +271,4 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 
 
 def test_what_an_axis_shows_of_itself() -> None:
-    assert "axis=(1, 2)" in repr(Axis(Silent(), [1, 2]))
+    assert "axis=(1, 2)" in repr(Axis(NoPosition(), [1, 2]))

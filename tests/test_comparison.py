@@ -1,4 +1,6 @@
-"""Comparisons: paired on identical splits, the same however they run, and no word more than the records allow."""
+"""Comparisons: paired on identical splits, the same however they run, and no word more than the records
+allow.
+"""
 
 import contextlib
 import json
@@ -20,13 +22,13 @@ from vnait import comparison as module
 from vnait import methods, vectors
 from vnait.baselines import BASELINES
 from vnait.comparison import Comparison, compare
+from vnait.data import Table, split
 from vnait.errors import InputError
 from vnait.plan import Cell, Plan
 from vnait.record import Record, read
+from vnait.run import Run
 from vnait.statistics import UNIT, interval
-from vnait.text import Table, split
 from vnait.threads import one_thread
-from vnait.train import Run
 
 RUN = Run(steps=4, eval_every=2, batch_size=8)
 METHODS = ("none", "vnait")
@@ -36,7 +38,10 @@ WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"], "mix":
 def texts_of(classes=("neg", "pos"), rows=48, seed=0, name="made.csv") -> Table:
     rng = random.Random(seed)
     labels = [classes[row % len(classes)] for row in range(rows)]
-    told_by = [[*rng.choices(WORDS[label], k=2), *rng.choices(["a", "film", "plot", "cast"], k=4)] for label in labels]
+    told_by = [
+        [*rng.choices(WORDS[label], k=2), *rng.choices(["a", "film", "plot", "cast"], k=4)]
+        for label in labels
+    ]
     return Table(texts=[" ".join(words) for words in told_by], labels=labels, name=name, dropped=0)
 
 
@@ -56,7 +61,9 @@ def words(tmp_path_factory) -> str:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory, words) -> Comparison:
     out = tmp_path_factory.mktemp("found")
-    return compare(texts_of(), methods=METHODS, shots=(6, "all"), seeds=3, vectors=words, run=RUN, out=out, jobs=1)
+    return compare(
+        texts_of(), methods=METHODS, shots=(6, "all"), seeds=3, vectors=words, run=RUN, out=out, jobs=1
+    )
 
 
 def small(words, out, data=None, **options):
@@ -65,7 +72,9 @@ def small(words, out, data=None, **options):
 
 
 def without_times(record: Record) -> Record:
-    """What the cell found, without what is of the moment: the commit too, which may change while the tests run."""
+    """What the cell found, without what is of the moment: the commit too, which may change while the tests
+    run.
+    """
     metrics = {name: value for name, value in record.metrics.items() if name != "ms_per_text"}
     return replace(record, seconds=0.0, peak_memory=0.0, commit=None, metrics=metrics)
 
@@ -95,7 +104,9 @@ def test_rows_have_the_documented_keys_and_are_the_means_of_their_records(found)
         own = [r for r in found.records if r.method == row["method"] and r.data["shots"] == row["shots"]]
         assert len(own) == row["seeds"] == 3 and row["metric"] == "accuracy"
         accuracies = [record.metrics["accuracy"] for record in own]
-        assert (row["mean"], row["ci_low"], row["ci_high"]) == pytest.approx(interval(accuracies, within=UNIT))
+        assert (row["mean"], row["ci_low"], row["ci_high"]) == pytest.approx(
+            interval(accuracies, within=UNIT)
+        )
         assert row["parameters"] == own[0].parameters > 0
         assert row["seconds"] == pytest.approx(np.mean([record.seconds for record in own]))
 
@@ -109,14 +120,17 @@ def test_paired_has_the_documented_keys_and_pairs_by_seed(found):
         assert set(row) == {"method", "against", "shots", "difference", "ci_low", "ci_high"}
         assert row["against"] == found.reference == "vnait"
         differences = [
-            accuracy[row["method"], row["shots"], seed] - accuracy["vnait", row["shots"], seed] for seed in range(3)
+            accuracy[row["method"], row["shots"], seed] - accuracy["vnait", row["shots"], seed]
+            for seed in range(3)
         ]
         assert (row["difference"], row["ci_low"], row["ci_high"]) == pytest.approx(interval(differences))
 
 
 def test_the_table_is_the_rows_and_the_records_are_in_the_file(found):
     assert found.table["method"].tolist() == [row["method"] for row in found.rows]
-    assert {record.key: record for record in read(found.path)} == {record.key: record for record in found.records}
+    assert {record.key: record for record in read(found.path)} == {
+        record.key: record for record in found.records
+    }
     assert len(found.records) == 3 * 2 * 4
 
 
@@ -148,13 +162,13 @@ def test_all_methods_learn_from_the_same_rows_and_are_tested_on_the_same(words, 
         key = (len(table), table.fingerprint, test.fingerprint)
         seen.setdefault(key, set()).add(method)
 
-    def watched_fit(run, table, lexicon, *, test):
+    def watched_fit(run, table, vocabulary, *, test):
         note(run.method, table, test)
-        return fit(run, table, lexicon, test=test)
+        return fit(run, table, vocabulary, test=test)
 
-    def watched_baseline(name, table, test, lexicon, **options):
+    def watched_baseline(name, table, test, vocabulary, **options):
         note(name, table, test)
-        return baseline(name, table, test, lexicon, **options)
+        return baseline(name, table, test, vocabulary, **options)
 
     monkeypatch.setattr(module.train, "fit", watched_fit)
     monkeypatch.setattr(module, "fit_baseline", watched_baseline)
@@ -198,14 +212,14 @@ def test_words_and_vectors_are_learned_without_the_test_rows():
     table = texts_of()
     _, held = split(table.labels, holdout=0.3, seed=0)
     texts = [f"{text} {'secret secret' if row in held else 'open'}" for row, text in enumerate(table.texts)]
-    known = plan_of(table=replace(table, texts=texts)).lexicon(0).tokenizer.get_vocab()
+    known = plan_of(table=replace(table, texts=texts)).vocabulary(0).tokenizer.get_vocab()
     assert "open" in known and "secret" not in known
 
 
 def test_with_a_test_file_all_seeds_have_the_same_vectors_whichever_is_first():
-    tables = [plan_of(seeds=seeds, test=texts_of(seed=9)).lexicon(seeds[0]) for seeds in ((0, 1), (1, 2))]
+    tables = [plan_of(seeds=seeds, test=texts_of(seed=9)).vocabulary(seeds[0]) for seeds in ((0, 1), (1, 2))]
     assert tables[0].fingerprint == tables[1].fingerprint
-    assert plan_of(seeds=(1, 2)).lexicon(1).fingerprint != plan_of(seeds=(1, 2)).lexicon(2).fingerprint
+    assert plan_of(seeds=(1, 2)).vocabulary(1).fingerprint != plan_of(seeds=(1, 2)).vocabulary(2).fingerprint
 
 
 # How it runs decides nothing
@@ -225,7 +239,9 @@ def test_a_method_of_ones_own_runs_in_other_processes_too(words, tmp_path, monke
     own = replace(methods.METHODS["learned"], formula="a table of my own")
     monkeypatch.setitem(methods.METHODS, "mine", own)
     found = small(words, tmp_path, methods=("mine", "none"), jobs=2)
-    assert {record.method: record.parameters for record in found.records if record.method == "mine"}["mine"] > 0
+    assert {record.method: record.parameters for record in found.records if record.method == "mine"}[
+        "mine"
+    ] > 0
 
 
 def test_it_leaves_threads_and_log_as_they_were(words, tmp_path):
@@ -274,9 +290,12 @@ def server():
 def command(tmp_path_factory, words) -> list[str]:
     data = tmp_path_factory.mktemp("data") / "made.csv"
     table = texts_of()
-    data.write_text("text,label\n" + "".join(f"{t},{la}\n" for t, la in zip(table.texts, table.labels, strict=True)))
+    data.write_text(
+        "text,label\n" + "".join(f"{t},{la}\n" for t, la in zip(table.texts, table.labels, strict=True))
+    )
     return (
-        f"compare {data} --methods none,sinusoidal,vnait --seeds 3 --shots 6 --steps 10 --jobs 1 --quiet --json "
+        f"compare {data} --methods none,sinusoidal,vnait --seeds 3 --shots 6 --steps 10 --jobs 1 --quiet "
+        "--json "
         f"--vectors {words}"
     ).split()
 
@@ -290,7 +309,8 @@ def ran(server, folder: Path, command: list[str], name: str) -> tuple[dict, byte
     assert process.exitcode == 0
     document = json.loads((folder / name).read_text())
     rows = [
-        {key: value for key, value in row.items() if key not in ("seconds", "ms_per_text")} for row in document["rows"]
+        {key: value for key, value in row.items() if key not in ("seconds", "ms_per_text")}
+        for row in document["rows"]
     ]
     kept = {"rows": rows, "paired": document["paired"], "best": document["best"]}
     return kept, (out / "model/model.safetensors").read_bytes()
@@ -337,7 +357,12 @@ def test_kill_9_at_a_random_moment_ends_with_the_table_of_an_uninterrupted_run(
 
 def ran_now(words, out, **options) -> list[str]:
     names = []
-    small(words, out, watch=lambda done, total, record: names.append(record.method) if record else None, **options)
+    small(
+        words,
+        out,
+        callback=lambda done, total, record: names.append(record.method) if record else None,
+        **options,
+    )
     return sorted(names)
 
 
@@ -359,7 +384,9 @@ def test_finished_cells_are_not_run_again_and_a_changed_setting_runs_new_ones(wo
 # What may be said: fabricated records
 
 
-def made_up(test: dict[str, list[float]], validation: dict[str, list[float]] | None = None, **options) -> Comparison:
+def made_up(
+    test: dict[str, list[float]], validation: dict[str, list[float]] | None = None, **options
+) -> Comparison:
     """A comparison whose test and validation accuracies are given, by method and seed."""
     methods = tuple(name for name in test if name not in BASELINES)
     seeds = tuple(range(len(next(iter(test.values())))))
@@ -396,10 +423,15 @@ def test_the_best_is_chosen_by_validation_never_by_test():
 
 def test_the_best_is_chosen_at_the_most_labels():
     found = made_up({"none": [0.5], "vnait": [0.5]}, shots=(4, "all", 16))
-    by_shots = {4: {"none": 0.9, "vnait": 0.1}, 16: {"none": 0.9, "vnait": 0.1}, "all": {"none": 0.3, "vnait": 0.4}}
+    by_shots = {
+        4: {"none": 0.9, "vnait": 0.1},
+        16: {"none": 0.9, "vnait": 0.1},
+        "all": {"none": 0.3, "vnait": 0.4},
+    }
     records = [
         replace(
-            record, metrics={**record.metrics, "validation_accuracy": by_shots[record.data["shots"]][record.method]}
+            record,
+            metrics={**record.metrics, "validation_accuracy": by_shots[record.data["shots"]][record.method]},
         )
         if record.method in METHODS
         else record
@@ -429,8 +461,8 @@ def test_sentences_say_who_is_ahead_behind_and_not_told_apart():
     (sentence,) = found.sentences()
     assert sentence == (
         "With all labels: vnait is ahead of tfidf-logreg by 20.0 points [20.0, 20.0] and none by 10.0 points "
-        "[10.0, 10.0]; vnait is behind learned by 10.0 points [10.0, 10.0]; average-logreg and sinusoidal can't be "
-        "told apart from vnait on these 5 seeds."
+        "[10.0, 10.0]; vnait is behind learned by 10.0 points [10.0, 10.0]; average-logreg and sinusoidal "
+        "can't be told apart from vnait over 5 seeds."
     )
 
 
@@ -447,11 +479,11 @@ def test_nothing_inside_the_noise_is_ranked(by):
     noisy = {"vnait": FIVE, "none": shifted(by, noise=0.1), "learned": shifted(-by, noise=0.1)}
     noisy |= {name: shifted(by, noise=0.1) for name in BASELINES}
     (sentence,) = made_up(noisy).sentences()
-    assert "can't be told apart from vnait on these 5 seeds" in sentence
+    assert "can't be told apart from vnait over 5 seeds" in sentence
     assert not any(word in sentence for word in ("ahead", "behind", "better", "best", "wins"))
 
 
-@pytest.mark.parametrize(("seeds", "words"), [(1, "1 seed: too few"), (2, "2 seeds: too few")])
+@pytest.mark.parametrize(("seeds", "words"), [(1, "1 seed, too few"), (2, "2 seeds, too few")])
 def test_too_few_seeds_rank_nothing_however_far_apart(seeds, words):
     found = made_up({"vnait": [0.9] * seeds, "none": [0.1] * seeds})
     (sentence,) = found.sentences()
@@ -461,7 +493,10 @@ def test_too_few_seeds_rank_nothing_however_far_apart(seeds, words):
 
 def test_each_number_of_shots_has_its_sentence():
     found = made_up({"vnait": [0.5] * 3, "none": [0.5] * 3}, shots=(16, "all"))
-    assert [sentence.split(":")[0] for sentence in found.sentences()] == ["At 16 labels per class", "With all labels"]
+    assert [sentence.split(":")[0] for sentence in found.sentences()] == [
+        "At 16 labels per class",
+        "With all labels",
+    ]
 
 
 # What a person can do wrong
@@ -473,7 +508,7 @@ def test_repeats_between_the_rows_and_a_test_file_are_counted(words, tmp_path, c
     test.texts[:3] = [table.texts[0].upper() + " !", table.texts[7], table.texts[7]]
     with caplog.at_level(logging.WARNING, logger="vnait"):
         small(words, tmp_path, data=table, test=test)
-    assert any("3 of 48 test rows also occur among the rows to learn from" in message for message in caplog.messages)
+    assert any("3 of 48 test rows also occur in the training rows" in message for message in caplog.messages)
     caplog.clear()
     test.texts[:3] = ["new one", "new two", "new three"]
     with caplog.at_level(logging.WARNING, logger="vnait"):
@@ -485,22 +520,22 @@ def test_a_folder_of_another_files_comparison_is_a_warning(words, tmp_path, capl
     with caplog.at_level(logging.WARNING, logger="vnait"):
         small(words, tmp_path)
         small(words, tmp_path)
-        assert "holds a comparison of" not in caplog.text
+        assert "has a comparison of" not in caplog.text
         small(words, tmp_path, data=replace(texts_of(), name="other.csv"))
     assert (
-        "holds a comparison of made.csv; its records stay, its model and report give way to those of other.csv"
-        in caplog.text
+        "has a comparison of made.csv; its records stay, but its model and report are replaced by those of "
+        "other.csv" in caplog.text
     )
 
 
 def refused(match: str, words, out, **options) -> None:
     """An error in one sentence, before anything trains, with nothing written."""
 
-    def watch(done, total, record):
+    def callback(done, total, record):
         pytest.fail("something was about to train")
 
     with pytest.raises(InputError, match=match) as error:
-        small(words, out, watch=watch, **options)
+        small(words, out, callback=callback, **options)
     assert "\n" not in str(error.value)
     assert not out.exists()
 
@@ -508,7 +543,13 @@ def refused(match: str, words, out, **options) -> None:
 def test_a_class_with_too_few_rows_for_the_shots_stops_everything_and_is_named(words, tmp_path):
     table = texts_of(("neg", "pos", "mix"), rows=60)
     table = table.select([row for row in range(60) if table.labels[row] != "mix" or row < 18])
-    refused(r"8 shots are more than there are: class 'mix' has 4 rows", words, tmp_path / "o", data=table, shots=(2, 8))
+    refused(
+        r"8 shots are more than there are: class 'mix' has 4 rows",
+        words,
+        tmp_path / "o",
+        data=table,
+        shots=(2, 8),
+    )
     refused(r"class 'mix' has 6 rows", words, tmp_path / "o", data=table, shots=(7,), test=texts_of(seed=1))
 
 
@@ -527,11 +568,11 @@ def test_vectors_that_can_not_be_used_leave_no_folder(words, tmp_path):
         small(str(tmp_path / "none.bin"), tmp_path / "o")
     alien = vectors.Vectors(["xyzzy"], np.ones((1, 8), np.float32), "made")
     vectors.save(alien, tmp_path / "alien.bin")
-    with pytest.raises(InputError, match="knows none of the"):
+    with pytest.raises(InputError, match="has none of the"):
         small(str(tmp_path / "alien.bin"), tmp_path / "o")
     with pytest.raises(InputError, match="tokenization is 'nope'"):
         small(None, tmp_path / "o", tokenization="nope")
-    with pytest.raises(InputError, match="backend 'cloud' is not known: take local or ray"):
+    with pytest.raises(InputError, match="backend 'cloud' is not known; give local or ray"):
         small(words, tmp_path / "o", backend="cloud")
     assert not (tmp_path / "o").exists()
 
@@ -555,9 +596,9 @@ def test_all_that_is_wrong_with_a_plan_is_said_together():
     message = str(error.value)
     for part in (
         "method 'nope' is not known. Did you mean 'rope'? The methods are none,",
-        "shots 1: give numbers of rows per class, 2 or more, or all",
+        "shots 1: give a number of rows per class, 2 or more, or all",
         "shots 'some'",
-        "no seeds given",
+        "seeds is empty: give at least one",
         "methods has the same entry twice: nope, none, none",
         "validation is 0",
         "made.csv and made.csv share no label",
@@ -567,7 +608,7 @@ def test_all_that_is_wrong_with_a_plan_is_said_together():
 
 
 def test_the_rest_of_what_is_refused(words, tmp_path):
-    refused(r"reference 'tfidf' is not compared: take one of none", words, tmp_path / "o", reference="tfidf")
+    refused(r"reference 'tfidf' is not compared: give one of none", words, tmp_path / "o", reference="tfidf")
     no_labels = Table(texts=["a"], labels=None, name="bare.csv", dropped=0)
     refused(r"bare.csv was read without labels", words, tmp_path / "o", data=no_labels)
     (tmp_path / "o2/model").mkdir(parents=True)
@@ -605,7 +646,9 @@ def test_cells_come_seed_by_seed_so_that_what_is_done_early_is_a_whole_compariso
     plan = plan_of(shots=(4, "all"))
     assert [cell.seed for cell in plan.cells()] == [0] * 8 + [1] * 8 + [2] * 8
     assert len({plan.key(cell) for cell in plan.cells()}) == 24
-    assert plan.key(Cell(method="none", shots="all", seed=0)) == plan_of().key(Cell(method="none", shots="all", seed=0))
+    assert plan.key(Cell(method="none", shots="all", seed=0)) == plan_of().key(
+        Cell(method="none", shots="all", seed=0)
+    )
 
 
 def test_a_method_whose_formula_changes_is_another_cell(monkeypatch):

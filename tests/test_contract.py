@@ -1,4 +1,6 @@
-"""One contract for every method of the catalogue, on the whole model: shapes, padding, causality, gradients, saving."""
+"""One contract for every method of the catalogue, on the whole model: shapes, padding, causality, gradients,
+saving.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from vnait.coordinates import Jitter, Span
-from vnait.encodings import Silent
+from vnait.encodings import NoPosition
 from vnait.injection import Injection
 from vnait.inputs import Local, Neighbours
-from vnait.method import Method, Told
+from vnait.method import Method, MethodOutput
 from vnait.methods import METHODS, build, catalogue, parameters
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 
@@ -27,7 +29,9 @@ ROWS = [[5, 9, 3, 17, 2, 8, 4], [6, 1, 12], [7], [11, 4, 9, 2, 6]]
 def classifier(
     name: str, *, dim: int = 32, perturbed: bool = True, **settings: object
 ) -> VnaitForSequenceClassification:
-    """A small model whose every parameter, also those that start at zero or at uniform gaps, is off its start."""
+    """A small model whose every parameter, also those that start at zero or at uniform gaps, is off its
+    start.
+    """
     config = VnaitConfig(
         method=name,
         vocab_size=20,
@@ -69,7 +73,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-# --- Shape, dtype, padding -------------------------------------------------------------------------------------------------------
+# --- Shape, dtype, padding
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -106,7 +110,10 @@ def test_padding_changes_nothing(name: str, side: str) -> None:
 
 
 def test_padding_changes_no_gradient(name: str) -> None:
-    """Of the loss and its regularizer, for the parameters of the method. In float64, where nothing hides in rounding."""
+    """Of the loss and its regularizer, for the parameters of the method.
+
+    In float64, where nothing hides in rounding.
+    """
     model = classifier(name).double()
     labels = torch.tensor([0, 1, 2, 1])
     ids, mask = padded("both")
@@ -120,7 +127,10 @@ def test_padding_changes_no_gradient(name: str) -> None:
 
 
 def test_every_layer_is_the_same_padded(name: str) -> None:
-    """x, and not only the answer: a part that read padding could cancel out in a mean. In float64, where nothing hides in rounding."""
+    """x, and not only the answer: a part that read padding could cancel out in a mean.
+
+    In float64, where nothing hides in rounding.
+    """
     model = classifier(name).double().model
     ids, mask = padded("both")
     x = model.method(*model.semantics(ids, mask, None)).x
@@ -129,7 +139,7 @@ def test_every_layer_is_the_same_padded(name: str) -> None:
         torch.testing.assert_close(x[row, mask[row]], alone, rtol=1e-9, atol=1e-9)
 
 
-# --- Learning -------------------------------------------------------------------------------------------------------------------
+# --- Learning
 
 
 def test_gradients_reach_every_learned_parameter(name: str) -> None:
@@ -147,7 +157,9 @@ def test_a_step_from_the_start_moves_every_part(name: str) -> None:
     """What starts at zero must not stay there: two steps reach everything behind a zero."""
     model = classifier(name, perturbed=False).train()
     start = copy.deepcopy(model.state_dict())
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)  # moves by the sign: a bias that barely counts moves, too
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=0.01
+    )  # moves by the sign: a bias that barely counts moves, too
     ids, mask = padded("right")
     for _ in range(2):
         optimizer.zero_grad()
@@ -185,7 +197,7 @@ def test_the_penalty_is_the_learned_coordinates_alone() -> None:
 
 def test_the_boundary_penalty_counts_where_bounds_are_soft() -> None:
     span = Span(source="uniform", bounds="soft")
-    method = Method(coordinates=Jitter(span), encoding=Silent())
+    method = Method(coordinates=Jitter(span), encoding=NoPosition())
     with torch.no_grad():
         span.bounds.offset.fill_(-30)
     vectors, mask = torch.zeros(1, 10, 4), torch.ones(1, 10, dtype=torch.bool)
@@ -194,13 +206,15 @@ def test_the_boundary_penalty_counts_where_bounds_are_soft() -> None:
     assert method.penalty(vectors, mask, smooth=0.0, bound=0.0) == 0
 
 
-# --- Order ----------------------------------------------------------------------------------------------------------------------
+# --- Order
 
 
 def test_causality_flags_are_honest(name: str) -> None:
     """What says that it is causal tells no token what follows; what says that it isn't does."""
     model = classifier(name).model
-    length = 2 * LONGEST if name == "rope-ntk" else 7  # the base of the former changes past the longest text only
+    length = (
+        2 * LONGEST if name == "rope-ntk" else 7
+    )  # the base of the former changes past the longest text only
     ids, mask = torch.tensor([ROWS[0] * length])[:, :length], torch.ones(1, length, dtype=torch.bool)
     whole = model.method(*model.semantics(ids, mask, None))
     prefix = model.method(*model.semantics(ids[:, :4], mask[:, :4], None))
@@ -210,25 +224,34 @@ def test_causality_flags_are_honest(name: str) -> None:
     )
 
 
-def told_first(told: Told, count: int) -> list[torch.Tensor]:
+def told_first(told: MethodOutput, count: int) -> list[torch.Tensor]:
     """All that the first tokens of a text are told."""
     slots = told.injection
-    tokens = [slot[:, :count] for slot in (told.x, slots.turn, slots.stretch, slots.scale) if slot is not None]
+    tokens = [
+        slot[:, :count] for slot in (told.x, slots.rotary, slots.stretch, slots.scale) if slot is not None
+    ]
     return tokens if slots.bias is None else [*tokens, slots.bias[..., :count, :count]]
 
 
 def test_a_scale_or_a_window_is_not_causal() -> None:
     assert build("sinusoidal", dim=8).causal
-    told = Method(coordinates=build("none", dim=8).coordinates, encoding=Silent(), scale=build("vnait", dim=8).scale)
+    told = Method(
+        coordinates=build("none", dim=8).coordinates, encoding=NoPosition(), scale=build("vnait", dim=8).scale
+    )
     assert not told.causal
     window = Method(
-        coordinates=build("none", dim=8).coordinates, encoding=Silent(), inputs=Neighbours(told.inputs, [Local(dim=8)])
+        coordinates=build("none", dim=8).coordinates,
+        encoding=NoPosition(),
+        inputs=Neighbours(told.inputs, [Local(dim=8)]),
     )
     assert not window.causal
 
 
 def test_order_blindness(name: str) -> None:
-    """Without position the model is a bag of words: permuted words give permuted states. Every other method sees order."""
+    """Without position the model is a bag of words: permuted words give permuted states.
+
+    Every other method sees order.
+    """
     model = classifier(name)
     words = torch.tensor([ROWS[0]])
     order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
@@ -254,17 +277,21 @@ def test_jitter_is_drawn_in_training() -> None:
     assert not torch.equal(model(ids, mask).logits, model(ids, mask).logits)
     at = model.model.method(*model.model.semantics(ids[:1].repeat(16, 1), None, None)).at
     moved = at[:, 0, 0].unique(return_counts=True)[1].sort().values
-    assert 2 < len(moved) < 16 and moved[-2] == 1  # each sentence its own, but for the share that stays where it is
+    assert (
+        2 < len(moved) < 16 and moved[-2] == 1
+    )  # each sentence its own, but for the share that stays where it is
 
 
-# --- Length ---------------------------------------------------------------------------------------------------------------------
+# --- Length
 
 
 def test_longer_than_any_seen(name: str) -> None:
     model = classifier(name, num_hidden_layers=1)
     ids = torch.randint(1, 20, (1, 2000))
     if name in TABLES:
-        limit = f"0 to {LONGEST // 16 - 1} on that axis" if name == "grid-learned" else f"max_length={LONGEST}"
+        limit = (
+            f"0 to {LONGEST // 16 - 1} on that axis" if name == "grid-learned" else f"max_length={LONGEST}"
+        )
         with pytest.raises(ValueError, match=limit):
             model(ids)
         assert torch.isfinite(model(ids[:, :LONGEST]).logits).all()
@@ -287,10 +314,12 @@ def test_float16_autocast(name: str) -> None:
     assert torch.isfinite(output.loss)
     torch.testing.assert_close(output.logits.float(), plain, rtol=0.05, atol=0.05)
     output.loss.backward()
-    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters() if parameter.requires_grad)
+    assert all(
+        torch.isfinite(parameter.grad).all() for parameter in model.parameters() if parameter.requires_grad
+    )
 
 
-# --- Saving, copying, starting ---------------------------------------------------------------------------------------------------
+# --- Saving, copying, starting
 
 
 def test_saved_and_loaded_exactly(name: str, tmp_path: Path) -> None:
@@ -336,7 +365,7 @@ def test_a_seed_decides_every_parameter(name: str) -> None:
     assert not torch.equal(model.classifier.weight, first["classifier.weight"])
 
 
-# --- The catalogue ---------------------------------------------------------------------------------------------------------------
+# --- The catalogue
 
 
 def test_the_catalogue_is_read_off_the_modules() -> None:
@@ -357,15 +386,18 @@ def test_the_catalogue_is_read_off_the_modules() -> None:
         "vnait-uniform",
         "vnait-paper",
     ]
-    assert all(row["learned"] == (row["parameters"] > 0) and row["formula"] and row["source"] for row in rows.values())
+    assert all(
+        row["learned"] == (row["parameters"] > 0) and row["formula"] and row["source"]
+        for row in rows.values()
+    )
 
 
 def test_build() -> None:
-    own = Method(coordinates=Span(), encoding=Silent())
+    own = Method(coordinates=Span(), encoding=NoPosition())
     assert build(own, dim=8) is own
     with pytest.raises(
         ValueError,
-        match=r"method 'vanit' is not known. Did you mean 'vnait'\? Take one of none, sinusoidal, .* vnait.METHODS",
+        match=r"method 'vanit' is not known. Did you mean 'vnait'\? Take one of none, sinu.* vnait.METHODS",
     ):
         build("vanit", dim=8)
     frozen = build("learned", dim=8, max_length=10)

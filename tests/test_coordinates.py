@@ -1,4 +1,6 @@
-"""Coordinates: the guarantees of the specification (section 2), with the worst numbers that Hypothesis and we could think of."""
+"""Coordinates: the guarantees of the specification (section 2), with the worst numbers that Hypothesis and we
+could think of.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,7 @@ def papers(z: list[float]) -> list[float]:
     return [100 * partial / total for partial in running]
 
 
-# --- Order, ends, padding, gradients -------------------------------------------------------------------------------------------
+# --- Order, ends, padding, gradients
 
 
 @pytest.mark.parametrize("form", FORMS, ids="-".join)
@@ -145,14 +147,18 @@ def test_order_ends_and_gradients(form: tuple[str, str], batch: Batch, counted: 
 @settings(max_examples=40)
 @given(batch=batches())
 def test_padding(normalization: str, batch: Batch, counted: Counted) -> None:
-    """It stands where the nearest real token stands, without gradient, and changes neither values nor gradients of real tokens."""
+    """It stands where the nearest real token stands, without gradient, and changes neither values nor
+    gradients of real tokens.
+    """
     counted()
     batch = Batch(batch.z.clamp(-1e4, 1e4), batch.mask)
 
     def locate(one: Batch) -> tuple[Tensor, Tensor]:
         source = Given(one.z.clone())
         part = (
-            Ends(Span(source=source)) if normalization == "ends" else Span(source=source, normalization=normalization)
+            Ends(Span(source=source))
+            if normalization == "ends"
+            else Span(source=source, normalization=normalization)
         )
         return part(None, one.mask), source.z
 
@@ -188,7 +194,9 @@ def test_length_alone_decides(part: nn.Module, batch: Batch, counted: Counted) -
 def test_adversaries_at_every_length(form: tuple[str, str], shape: str) -> None:
     normalization, bounds = form
     for length in (1, 2, 3, 17, 512, 5242, 5243, 20_000):  # 5,242: the last length in float32
-        at, z = located(adversary(shape, length)[None], everything(length), normalization=normalization, bounds=bounds)
+        at, z = located(
+            adversary(shape, length)[None], everything(length), normalization=normalization, bounds=bounds
+        )
         assert_lawful(at, everything(length), normalization=normalization, bounds=bounds)
         at.sum().backward()
         assert torch.isfinite(z.grad).all()
@@ -219,11 +227,13 @@ def test_any_floor(length: int, shape: str, min_gap: float, counted: Counted) ->
     assert smallest >= min_gap * 100 / length - 1e-4
 
 
-# --- Sources -------------------------------------------------------------------------------------------------------------------
+# --- Sources
 
 
 def with_wild_parameters(source: str, values: Tensor, *, dim: int = 4) -> Span:
-    """The source with z anywhere up to +-1e4: its parameters are set, and for `content` its output layer is enlarged."""
+    """The source with z anywhere up to +-1e4: its parameters are set, and for `content` its output layer is
+    enlarged.
+    """
     span = Span(source=source, dim=dim, max_length=64, knots=16)
     with torch.no_grad():
         if isinstance(span.source, Free | Warp):
@@ -359,10 +369,18 @@ def test_content_reads_its_window() -> None:
     changed = vectors.clone()
     changed[0, 3] += 1
     moved = (content(vectors, everything(7)) != content(changed, everything(7)))[0]
-    assert moved.tolist() == [False, False, True, True, True, True, False]  # token 3 is seen from 2, 3, 4 and 5
+    assert moved.tolist() == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        True,
+        False,
+    ]  # token 3 is seen from 2, 3, 4 and 5
 
 
-# --- Against the papers' loop ---------------------------------------------------------------------------------------------------
+# --- Against the papers' loop
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
@@ -377,7 +395,10 @@ def test_the_papers_formula(dtype: torch.dtype, tolerance: float, z: list[float]
 
 
 @settings(max_examples=60)
-@given(z=st.lists(st.floats(-30, 30, width=32), min_size=1, max_size=40), min_gap=st.sampled_from([0.0, 0.01, 0.3]))
+@given(
+    z=st.lists(st.floats(-30, 30, width=32), min_size=1, max_size=40),
+    min_gap=st.sampled_from([0.0, 0.01, 0.3]),
+)
 def test_the_floor_mixes_in_the_uniform_gap(z: list[float], min_gap: float, counted: Counted) -> None:
     counted()
     at, _ = located(torch.tensor([z]), everything(len(z)), min_gap=min_gap)
@@ -391,7 +412,9 @@ def test_the_floor_mixes_in_the_uniform_gap(z: list[float], min_gap: float, coun
 def test_the_running_coordinate(z: list[float], counted: Counted) -> None:
     counted()
     at = Running(source=Given(torch.tensor([z])), min_gap=0.01)(None, everything(len(z)))[0, :, 0]
-    expected = torch.tensor([0.99 * math.log1p(math.exp(value)) + 0.01 for value in z], dtype=torch.float64).cumsum(0)
+    expected = torch.tensor(
+        [0.99 * math.log1p(math.exp(value)) + 0.01 for value in z], dtype=torch.float64
+    ).cumsum(0)
     torch.testing.assert_close(at, expected, rtol=1e-6, atol=0)
 
 
@@ -403,7 +426,9 @@ def test_sum_adds_up_to_100(batch: Batch, counted: Counted) -> None:
     at, _ = located(batch.z, batch.mask, normalization="sum", min_gap=0)
     for row, real in enumerate(batch.mask):
         line = papers(batch.z[row, real].tolist())
-        torch.testing.assert_close(at[row, real].tolist(), [100 * s / sum(line) for s in line], rtol=1e-5, atol=0)
+        torch.testing.assert_close(
+            at[row, real].tolist(), [100 * s / sum(line) for s in line], rtol=1e-5, atol=0
+        )
 
 
 def test_the_span_of_ten_uniform_tokens_adds_up_to_550() -> None:
@@ -425,7 +450,7 @@ def test_soft_bounds_start_hard_and_then_leave_the_range() -> None:
     torch.testing.assert_close(soft.bounds.log_scale.grad.item(), 15.0)
 
 
-# --- Edge cases ----------------------------------------------------------------------------------------------------------------
+# --- Edge cases
 
 
 @pytest.mark.parametrize("source", ["uniform", "free", "warp", "content"])
@@ -450,7 +475,10 @@ def test_a_row_without_a_real_token(part: nn.Module) -> None:
     ("make", "message"),
     [
         (lambda: Span(source="fre"), "source='fre' is not known; take one of uniform, free, warp, content"),
-        (lambda: Span(normalization="mean"), "normalization='mean' is not known; take one of span, sum, none"),
+        (
+            lambda: Span(normalization="mean"),
+            "normalization='mean' is not known; take one of span, sum, none",
+        ),
         (lambda: Span(bounds="loose"), "bounds='loose' is not known; take one of hard, soft"),
         (lambda: Span(bounds="soft", normalization="none"), 'bounds="soft" needs a normalized coordinate'),
         (lambda: Span(min_gap=1.0), r"min_gap=1.0; .* must be in \[0, 1\)"),
@@ -460,7 +488,7 @@ def test_a_row_without_a_real_token(part: nn.Module) -> None:
         (lambda: Span(knots=1), "knots=1; a curve needs at least 2"),
         (
             lambda: Span(source="content", dim=2)(None, everything(2)),
-            'the source "content" needs the semantic vectors',
+            'the source "content" needs vectors',
         ),
     ],
 )
@@ -469,12 +497,17 @@ def test_messages(make: Callable[[], object], message: str) -> None:
         make()
 
 
-# --- Causality -----------------------------------------------------------------------------------------------------------------
+# --- Causality
 
 
 def causal_parts() -> list[nn.Module]:
     torch.manual_seed(0)
-    parts = [Index(), Running(), Running(source="free", max_length=60), Running(source="content", dim=3, before=2)]
+    parts = [
+        Index(),
+        Running(),
+        Running(source="free", max_length=60),
+        Running(source="content", dim=3, before=2),
+    ]
     parts.append(Span(source="uniform", normalization="none"))
     for part in parts:
         for parameter in part.parameters():
@@ -484,7 +517,11 @@ def causal_parts() -> list[nn.Module]:
 
 def anticausal_parts() -> list[nn.Module]:
     parts: list[nn.Module] = [Span(source=source, max_length=60) for source in ("uniform", "free", "warp")]
-    parts += [Span(source="uniform", normalization="sum"), Ends(Span(source="uniform")), Jitter(Span(), shift=1)]
+    parts += [
+        Span(source="uniform", normalization="sum"),
+        Ends(Span(source="uniform")),
+        Jitter(Span(), shift=1),
+    ]
     return parts
 
 
@@ -525,7 +562,7 @@ def test_causality_follows_the_parts() -> None:
     assert not Jitter(Ends(Span())).causal
 
 
-# --- Ends and jitter -----------------------------------------------------------------------------------------------------------
+# --- Ends and jitter
 
 
 @settings(max_examples=40)

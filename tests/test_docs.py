@@ -1,7 +1,7 @@
-"""What README, docs and docstrings show is run; what they link to exists."""
+"""Examples of pages and docstrings run; links, files and commands on the pages exist."""
 
 import doctest
-import importlib
+import importlib.util
 import pkgutil
 import re
 import shlex
@@ -11,11 +11,17 @@ import pytest
 import typer
 
 import vnait
+import vnait_lab
 from vnait.cli import app
+from vnait.plugins import load_file
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
-MODULES = sorted(found.name for found in pkgutil.walk_packages(vnait.__path__, "vnait."))
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+MODULES = sorted(
+    found.name
+    for package in (vnait, vnait_lab)
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+)
 
 
 def named(paths):
@@ -28,19 +34,23 @@ def test_examples_in_docstrings_give_what_they_show(module):
     assert found.failed == 0
 
 
+@pytest.fixture
+def own_methods():
+    """Methods that a test adds are removed again."""
+    before = dict(vnait.METHODS)
+    yield
+    vnait.METHODS.clear()
+    vnait.METHODS.update(before)
+
+
+@pytest.mark.usefixtures("own_methods")
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
 def test_python_on_a_page_runs(page, tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(vnait.methods, "METHODS", vnait.METHODS)
-    before = dict(vnait.METHODS)
-    space: dict[str, object] = {}
-    try:
-        for block in blocks:
-            exec(compile(block, str(page), "exec"), space)
-    finally:
-        vnait.METHODS.clear()
-        vnait.METHODS.update(before)
+    space: dict[str, object] = {"__name__": "page"}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), space)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
@@ -48,9 +58,11 @@ def test_links_and_files_named_on_a_page_exist(page):
     text = page.read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
     missing = [link for link in links if not (page.parent / link).exists()]
-    named = re.findall(r"`((?:src|tests|docs|benchmarks)/[\w./-]+)`", text)
+    named = re.findall(r"`((?:src|tests|docs|benchmarks|studies)/[\w./-]+)`", text)
+    runs = re.findall(r"python -m (vnait_lab(?:\.[a-z_]+)+)", text)
     assert missing == []
     assert [name for name in named if not (ROOT / name).exists()] == []
+    assert [name for name in runs if importlib.util.find_spec(name) is None] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
@@ -64,15 +76,32 @@ def test_commands_on_a_page_are_known(page):
 
 def check_command(words):
     command = typer.main.get_command(app)
+    while words[:1] == ["--plugin"]:  # an option of `vnait` itself, with a file
+        words = words[2:]
     while words and not words[0].startswith("-") and hasattr(command, "commands"):
         name = words.pop(0)
         assert name in command.commands, name
         command = command.commands[name]
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)} | {
-        "--help"
-    }
+    known = {
+        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+    } | {"--help"}
     assert [word for word in words if word.startswith("--") and word.split("=")[0] not in known] == []
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    cells = [cell.strip() for row in re.findall(r"^\|(.+)\|$", text, re.M) for cell in row.split("|")]
+    assert len(text.split()) <= 900
+    assert max(len(cell.split()) for cell in cells) <= 20
+
+
+@pytest.mark.usefixtures("own_methods")
+def test_the_file_of_the_contributing_page_is_a_plugin(tmp_path):
+    """The blocks of the coordinate, the encoding and the method, in one file."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    coordinate, _, encoding, _, method, _ = re.findall(r"```python\n(.*?)```", text, re.S)
+    path = tmp_path / "mine.py"
+    path.write_text(coordinate + encoding + method)
+    load_file(path)
+    rows = vnait.conformance("mine", laws=["right padding", "gradient", "state dict"])
+    assert [row.passed for row in rows] == [True] * 3

@@ -1,4 +1,6 @@
-"""Figures of methods: every one draws, the numbers are the method's own, and what can't be drawn is said in one sentence."""
+"""Figures of methods: every one draws, the numbers are the method's own, and what can't be drawn is said in
+one sentence.
+"""
 
 import io
 import json
@@ -13,8 +15,8 @@ import vnait
 from conftest import same_picture
 from vnait import cli, drawing, predict
 from vnait.drawing import accuracy, save
-from vnait.drawing.telling import decay, kernel, tell
-from vnait.encodings import Rotary, Sinusoid, Slopes, Sum
+from vnait.drawing.measures import decay, evaluate, kernel
+from vnait.encodings import AlibiBias, Rotary, Sinusoid, Sum
 from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.record import Record
@@ -24,7 +26,7 @@ SIZE = {"length": 20, "dim": 32}
 
 
 def shown(name, **size):
-    return drawing.named(name, texts=drawing.random_words(**SIZE | size))
+    return drawing.untrained(name, texts=drawing.random_words(**SIZE | size))
 
 
 def axes_of(figure, title):
@@ -50,7 +52,9 @@ def folder(tmp_path_factory):
     classifier.save(path)
     fitted = predict.load(path)
     with torch.no_grad():
-        fitted.model.model.method.coordinates.source.tell.weight.normal_(generator=torch.Generator().manual_seed(1))
+        fitted.model.model.method.coordinates.source.tell.weight.normal_(
+            generator=torch.Generator().manual_seed(1)
+        )
     fitted.save(path)
     return path
 
@@ -62,13 +66,13 @@ def test_every_method_draws_what_it_tells_with_labels_and_in_grey(name):
     told = one.method.eval()(one.texts[0][None], torch.ones(1, 20, dtype=torch.bool))
     slots = told.injection.dense()
     (titles,) = drawing.titles(figure)
-    assert titles[0].startswith("where")
+    assert titles[0].startswith("coordinates")
     assert ("added vectors" in titles) == (slots.added is not None)
-    assert ("turns" in titles) == (slots.turn is not None)
+    assert ("rotary angles" in titles) == (slots.rotary is not None)
     assert ("stretches" in titles) == (slots.stretch is not None)
     assert ("bias, head 1 of 4" in titles) == (slots.bias is not None)
     assert ("scale" in titles) == (slots.scale is not None)
-    assert ("where (each axis)" in titles) == (told.at.shape[-1] > 1)
+    assert ("coordinates (all axes)" in titles) == (told.at.shape[-1] > 1)
     panels = [axes for axes in figure.subfigs[0].axes if axes.get_title()]
     assert all(axes.get_xlabel() and axes.get_ylabel() and (axes.images or axes.lines) for axes in panels)
     assert np.ptp(pixels(figure), axis=-1).max() == 0
@@ -84,16 +88,16 @@ def pixels(figure):
 
 def test_a_panel_of_added_vectors_holds_the_methods_own():
     one = shown("vnait")
-    told = tell(one.method, one.texts[0])
+    told = evaluate(one.method, one.texts[0])
     figure = drawing.figure([one])
     added = told.injection.added[0].double().numpy()
     np.testing.assert_array_equal(image(figure, "added vectors"), added)
     unit = added / np.linalg.norm(added, axis=1, keepdims=True)
     np.testing.assert_allclose(image(figure, "similarity of positions"), unit @ unit.T, atol=1e-6)
-    axes = axes_of(figure, "where (axis 0)")
+    axes = axes_of(figure, "coordinates (axis 0)")
     np.testing.assert_array_equal(line(axes, "n = 20"), [np.arange(1, 21) / 20, told.at[0, :, 0].numpy()])
     assert {"n = 20", "n = 10", "n = 5", "drawn in training"} <= {one.get_label() for one in axes.lines}
-    each = axes_of(figure, "where (each axis)")
+    each = axes_of(figure, "coordinates (all axes)")
     np.testing.assert_array_equal(line(each, "axis 2")[1], told.at[0, :, 2].numpy())
     scale = line(axes_of(figure, "scale"), "n = 5")[1]
     np.testing.assert_allclose(scale, np.log(5) / np.log(24), rtol=1e-6)
@@ -102,21 +106,21 @@ def test_a_panel_of_added_vectors_holds_the_methods_own():
 def test_the_kernel_of_a_turn_is_the_mean_score_of_equal_queries_and_keys():
     """By the rotation itself: a query and a key of ones, turned and stretched pair by pair."""
     one = shown("xpos")
-    told = tell(one.method, one.texts[0]).injection
-    turn, stretch = told.turn[0].double(), told.stretch[0].double()
+    told = evaluate(one.method, one.texts[0]).injection
+    turn, stretch = told.rotary[0].double(), told.stretch[0].double()
     query = torch.stack([turn.cos(), turn.sin()]) * stretch.exp()
     key = torch.stack([turn.cos(), turn.sin()]) * (-stretch).exp()
     scores = torch.einsum("cik,cjk->ij", query, key) / turn.shape[1]
     figure = drawing.figure([one])
     np.testing.assert_allclose(image(figure, "similarity of positions"), scores.numpy(), atol=1e-12)
-    np.testing.assert_array_equal(image(figure, "turns"), told.turn[0].cos().double().numpy())
+    np.testing.assert_array_equal(image(figure, "rotary angles"), told.rotary[0].cos().double().numpy())
     np.testing.assert_array_equal(image(figure, "stretches"), stretch.numpy())
-    np.testing.assert_allclose(kernel(Injection(turn=turn[None])).diagonal().numpy(), 1)
+    np.testing.assert_allclose(kernel(Injection(rotary=turn[None])).diagonal().numpy(), 1)
 
 
 def test_a_panel_of_a_bias_holds_the_first_head_and_a_line_a_head():
     one = shown("alibi")
-    bias = tell(one.method, one.texts[0]).injection.bias[0].double().numpy()
+    bias = evaluate(one.method, one.texts[0]).injection.bias[0].double().numpy()
     figure = drawing.figure([one])
     np.testing.assert_array_equal(image(figure, "bias, head 1 of 4"), bias[0])
     axes = axes_of(figure, "decay of the bias")
@@ -138,16 +142,17 @@ def test_decay_goes_by_key_less_query():
 def test_rows_share_columns_by_kind_and_a_method_of_two_slots_has_both():
     both = vnait.Method(
         coordinates=vnait.coordinates.Index(),
-        encoding=Sum(Sinusoid(dim=32), Rotary(width=8), Slopes(num_heads=4)),
+        encoding=Sum(Sinusoid(dim=32), Rotary(width=8), AlibiBias(num_heads=4)),
     )
-    own = drawing.Shown(name="mine", method=both, texts=drawing.random_words(**SIZE))
+    own = drawing.Example(name="mine", method=both, texts=drawing.random_words(**SIZE))
     figure = drawing.figure([own, shown("alibi"), shown("none")])
     first, second, third = drawing.titles(figure)
-    assert {"added vectors", "turns", "bias, head 1 of 4"} <= set(first)
-    assert second == ["where", "bias, head 1 of 4", "decay of the bias"]
-    assert third == ["where"]
+    assert {"added vectors", "rotary angles", "bias, head 1 of 4"} <= set(first)
+    assert second == ["coordinates", "bias, head 1 of 4", "decay of the bias"]
+    assert third == ["coordinates"]
     columns = [
-        {axes.get_subplotspec().colspan.start for axes in part.axes if axes.get_title()} for part in figure.subfigs
+        {axes.get_subplotspec().colspan.start for axes in part.axes if axes.get_title()}
+        for part in figure.subfigs
     ]
     assert columns[1] == {0, 3, 6}  # where; after two codes; after three tables of pairs
 
@@ -177,11 +182,13 @@ def test_a_file_is_written_whole_and_the_same_again(tmp_path, ending):
 
 def test_a_trained_model_is_shown_its_own_words(folder):
     fitted = predict.load(folder)
-    (one,) = drawing.asked([], fitted=fitted, texts=["a warm film", "dull and dull"], length=None, dim=None)
+    (one,) = drawing.from_options(
+        [], fitted=fitted, texts=["a warm film", "dull and dull"], length=None, dim=None
+    )
     model = fitted.model.model
     ids = fitted.tokenizer("a warm film")["input_ids"]
     at = model.method(*model.semantics(torch.tensor([ids]), None, None)).at[0, :, 0]
-    axes = axes_of(drawing.figure([one]), "where")
+    axes = axes_of(drawing.figure([one]), "coordinates")
     assert [curve.get_label() for curve in axes.lines] == ["text 1, n = 3", "text 2, n = 3"]
     np.testing.assert_allclose(line(axes, "text 1, n = 3")[1], at.detach().numpy())
     assert np.ptp(np.diff([0, *at.tolist()])) > 0.01  # the gaps were learned
@@ -189,11 +196,14 @@ def test_a_trained_model_is_shown_its_own_words(folder):
 
 def test_a_trained_model_beside_a_name_is_shown_random_words_at_its_size(folder):
     fitted = predict.load(folder)
-    rope, lpi = drawing.asked(["rope"], fitted=fitted, texts=[], length=16, dim=None)
+    rope, lpi = drawing.from_options(["rope"], fitted=fitted, texts=[], length=16, dim=None)
     assert [len(text) for text in lpi.texts] == [16, 8, 4]
     assert torch.equal(rope.texts[0], lpi.texts[0])
     assert lpi.texts[0].shape[1] == fitted.model.config.hidden_size
-    assert tell(rope.method, rope.texts[0]).injection.turn.shape == tell(lpi.method, lpi.texts[0]).injection.turn.shape
+    assert (
+        evaluate(rope.method, rope.texts[0]).injection.rotary.shape
+        == evaluate(lpi.method, lpi.texts[0]).injection.rotary.shape
+    )
 
 
 def test_the_command_writes_the_file_and_says_what_is_in_it(tmp_path, monkeypatch, capsys):
@@ -203,7 +213,12 @@ def test_the_command_writes_the_file_and_says_what_is_in_it(tmp_path, monkeypatc
     assert found["file"] == "runs/draw/rope-alibi.png"
     assert (tmp_path / found["file"]).stat().st_size > 10_000
     assert [row["method"] for row in found["rows"]] == ["rope", "alibi"]
-    assert found["rows"][0]["panels"] == ["where", "turns", "similarity of positions", "decay of the kernel"]
+    assert found["rows"][0]["panels"] == [
+        "coordinates",
+        "rotary angles",
+        "similarity of positions",
+        "decay of the kernel",
+    ]
 
 
 def test_the_command_draws_a_model(tmp_path, monkeypatch, capsys, folder):
@@ -248,12 +263,14 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path, monkeypatch, capsys, ar
         ({"dim": 8}, "--dim is the model's own"),
         ({"length": 41}, "the model reads 40 tokens at most"),
         ({"texts": ["half \ud800"]}, "not UTF-8"),
-        ({"texts": ["a film"], "length": 8}, "--length is that of the words"),
+        ({"texts": ["a film"], "length": 8}, "--length follows from --text"),
     ],
 )
 def test_what_a_model_cant_be_asked(folder, asked, says):
     with pytest.raises(InputError, match=says):
-        drawing.asked([], fitted=predict.load(folder), **{"texts": [], "length": None, "dim": None} | asked)
+        drawing.from_options(
+            [], fitted=predict.load(folder), **{"texts": [], "length": None, "dim": None} | asked
+        )
 
 
 def test_one_token_draws():
@@ -261,7 +278,11 @@ def test_one_token_draws():
 
 
 def compared(shots):
-    methods = {"none": {"steps": 9}, "tfidf-logreg": {}, "a long name of a method, longer than thirty": {"steps": 9}}
+    methods = {
+        "none": {"steps": 9},
+        "tfidf-logreg": {},
+        "a long name of a method, longer than thirty": {"steps": 9},
+    }
     records = [
         Record.now(
             key=f"{method}-{count}-{seed}",

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from vnait.coordinates import Ends, Span
-from vnait.encodings import Anchors, Centre, Fourier, Scalar, Silent, Sinusoid, Spatial, Table
+from vnait.encodings import Anchors, Centre, Fourier, NoPosition, Scalar, Sinusoid, Spatial, Table
 from vnait.injection import Injection, LogLength
 
 
@@ -58,7 +58,7 @@ def shift(k: float, dim: int) -> np.ndarray:
     return matrix
 
 
-# --- Sinusoid ------------------------------------------------------------------------------------------------------------------
+# --- Sinusoid
 
 
 def test_the_first_rows() -> None:
@@ -80,7 +80,9 @@ def test_the_distances_that_document_003_has_wrong() -> None:
 @settings(max_examples=60)
 @given(place=st.floats(-1e5, 1e5, width=32), dim=st.integers(1, 40), base=st.sampled_from([100.0, 1e4, 5e5]))
 def test_the_formula(place: float, dim: int, base: float) -> None:
-    np.testing.assert_allclose(codes(torch.tensor([place]), dim, base)[0], reference(place, dim, base), atol=1e-9)
+    np.testing.assert_allclose(
+        codes(torch.tensor([place]), dim, base)[0], reference(place, dim, base), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("dim", [4, 8, 64, 512])
@@ -129,7 +131,7 @@ def test_sinusoids_keep_the_precision_of_the_coordinates_and_of_the_model() -> N
     assert told == [pytest.approx(reference(place, 8), abs=1e-12) for place in places.tolist()]
 
 
-# --- Table ---------------------------------------------------------------------------------------------------------------------
+# --- Table
 
 
 @settings(max_examples=40)
@@ -168,7 +170,7 @@ def test_table_starts_at_its_scale() -> None:
         assert rows.square().mean().sqrt().item() == pytest.approx(start, rel=0.05)
 
 
-# --- Spatial and its features -----------------------------------------------------------------------------------------------------
+# --- Spatial and its features
 
 
 def mlp(spatial: Spatial, features: np.ndarray) -> np.ndarray:
@@ -214,12 +216,14 @@ def test_spatial_starts_at_the_scale_of_the_words(start: float, dim: int) -> Non
     where = Ends(Span(source="uniform"))(None, torch.ones(1, 60, dtype=torch.bool))
     for features in (None, [Fourier(), Anchors()]):
         spatial = Spatial(dim=dim, features=features or "fourier", start=start)
-        assert spatial.direct(torch.cat([f(where) for f in spatial.features], -1)).square().mean().sqrt().item() == (
-            pytest.approx(start, rel=0.25)
-        )
+        assert spatial.direct(
+            torch.cat([f(where) for f in spatial.features], -1)
+        ).square().mean().sqrt().item() == (pytest.approx(start, rel=0.25))
     spatial = Spatial(dim=dim, start=1.0)
     assert spatial(where).added.square().mean().sqrt().item() == pytest.approx(1, rel=0.25)
-    assert Spatial(dim=dim)(where).added.square().mean().sqrt().item() < 0.3  # the papers' MLP alone starts far below
+    assert (
+        Spatial(dim=dim)(where).added.square().mean().sqrt().item() < 0.3
+    )  # the papers' MLP alone starts far below
 
 
 def test_the_lowest_wave_is_unambiguous_over_the_span() -> None:
@@ -274,7 +278,9 @@ def test_coordinates_far_away_keep_their_precision() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_features_are_computed_before_they_are_rounded(dtype: torch.dtype) -> None:
-    """A model in half precision is near the same weights in float32; with rounded coordinates it would not be."""
+    """A model in half precision is near the same weights in float32; with rounded coordinates it would not
+    be.
+    """
     torch.manual_seed(0)
     spatial = Spatial(dim=64, start=1.0).to(dtype)
     where = torch.linspace(90.1, 99.9, 40)[None, :, None]
@@ -311,11 +317,11 @@ def test_gradients_are_right() -> None:
     assert torch.autograd.gradcheck(lambda at: spatial(at).added, (where,))
 
 
-# --- What the parts say ---------------------------------------------------------------------------------------------------------
+# --- What the parts say
 
 
 def test_silent_says_nothing() -> None:
-    assert Silent()(at(1.0)) == Injection()
+    assert NoPosition()(at(1.0)) == Injection()
 
 
 @pytest.mark.parametrize(
@@ -324,16 +330,25 @@ def test_silent_says_nothing() -> None:
         (lambda: Spatial(dim=2, hidden=()), "a spatial MLP needs at least two layers"),
         (
             lambda: Spatial(dim=2, features="wavelet"),
-            "features='wavelet' is not known; take scalar, fourier, or a list",
+            "features='wavelet' is not known; take one of scalar, fourier",
         ),
-        (lambda: Spatial(dim=2, activation="tanh"), "activation='tanh' is not known; take gelu or relu"),
-        (lambda: Fourier(pairs=1), "pairs=1, .* expected pairs >= 2, longest > shortest > 0"),
+        (lambda: Spatial(dim=2, activation="tanh"), "activation='tanh' is not known; take one of gelu, relu"),
+        (lambda: Fourier(pairs=1), "pairs=1, .* expected pairs >= 2 and longest > shortest > 0"),
         (lambda: Fourier(longest=1, shortest=2), "longest=1, shortest=2; expected"),
-        (lambda: Anchors()(at(50.0)), r"read axes 1 and 2, given coordinates of 1; wrap them: Ends\(Span"),
-        (lambda: Anchors(ends=1)(at(50.0)), r"read axis 1, given coordinates of 1; wrap them: Start\(Running"),
-        (lambda: Centre()(at(50.0)), r"Centre reads axes 1 and 2, given coordinates of 1; wrap them: Ends\(Span"),
-        (lambda: Anchors(count=0), "count=0; an end has at least 1 token to tell"),
-        (lambda: Anchors(ends=3), "ends=3; a text has 2, and 1 is the start alone"),
+        (
+            lambda: Anchors()(at(50.0)),
+            r"read axes 1 and 2, and the coordinates have 1; wrap them: Ends\(Span",
+        ),
+        (
+            lambda: Anchors(ends=1)(at(50.0)),
+            r"read axis 1, and the coordinates have 1; wrap them: Start\(Running",
+        ),
+        (
+            lambda: Centre()(at(50.0)),
+            r"Centre reads axes 1 and 2, and the coordinates have 1; wrap them: Ends\(Span",
+        ),
+        (lambda: Anchors(count=0), "count=0; take at least 1 token per end"),
+        (lambda: Anchors(ends=3), "ends=3; take 2, or 1 for the start only"),
         (lambda: LogLength(mean_length=0), "mean_length is 0; it must be a positive number"),
     ],
 )
@@ -342,24 +357,24 @@ def test_messages(make: Callable[[], object], message: str) -> None:
         make()
 
 
-# --- Injections -----------------------------------------------------------------------------------------------------------------
+# --- Injections
 
 
 def test_injections_add_slot_by_slot_and_scales_multiply() -> None:
     one = Injection(added=torch.ones(1, 2, 4), scale=torch.tensor([[2.0, 5.0]]))
     other = Injection(
         added=torch.ones(1, 2, 4),
-        turn=torch.ones(1, 2, 2),
+        rotary=torch.ones(1, 2, 2),
         bias=torch.ones(1, 1, 2, 2),
         scale=torch.tensor([[3.0, 1.0]]),
     )
     for both in (one + other, other + one):
         assert both.added.unique().tolist() == [2]
         assert both.scale.tolist() == [[6, 5]]
-        assert torch.equal(both.turn, other.turn)
+        assert torch.equal(both.rotary, other.rotary)
         assert torch.equal(both.bias, other.bias)
     twice = other + other
-    assert twice.turn.unique().tolist() == [2]
+    assert twice.rotary.unique().tolist() == [2]
     assert twice.bias.unique().tolist() == [2]
     assert Injection() + Injection() == Injection()
 
@@ -369,7 +384,7 @@ def test_injections_are_handed_to_sentences_row_by_row() -> None:
     rows = told.rows(torch.tensor([1, 0, 1]))
     assert rows.added.flatten().tolist() == [1, 0, 1]
     assert rows.scale.flatten().tolist() == [7, 5, 7]
-    assert rows.turn is None
+    assert rows.rotary is None
 
 
 def test_log_length() -> None:

@@ -1,4 +1,6 @@
-"""TextClassifier: scikit-learn's contract, pickles without tensors, and the same answers from the saved folder."""
+"""TextClassifier: scikit-learn's contract, pickles without tensors, and the same answers from the saved
+folder.
+"""
 
 import copy
 import json
@@ -31,7 +33,9 @@ WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"]}
 def texts_of(rows=40, seed=0) -> tuple[list[str], list[str]]:
     rng = random.Random(seed)
     labels = [("neg", "pos")[row % 2] for row in range(rows)]
-    texts = [" ".join([*rng.choices(WORDS[label], k=2), *rng.choices(["a", "film"], k=4)]) for label in labels]
+    texts = [
+        " ".join([*rng.choices(WORDS[label], k=2), *rng.choices(["a", "film"], k=4)]) for label in labels
+    ]
     return texts, labels
 
 
@@ -128,7 +132,12 @@ def test_it_learns_and_scores(learned):
 
 def test_texts_may_be_a_list_an_array_or_a_series(learned):
     expected = learned.predict_proba(X[:5])
-    for given in (tuple(X[:5]), np.array(X[:5]), np.array(X[:5], dtype=object), pd.Series(X[:5], index=range(7, 12))):
+    for given in (
+        tuple(X[:5]),
+        np.array(X[:5]),
+        np.array(X[:5], dtype=object),
+        pd.Series(X[:5], index=range(7, 12)),
+    ):
         assert np.array_equal(learned.predict_proba(given), expected)
 
 
@@ -139,7 +148,9 @@ def test_an_answer_does_not_hang_on_the_texts_beside_it(learned):
 
 
 def test_the_same_random_state_gives_the_same_classifier(word_file):
-    one, same, other = (quick(vectors=word_file, random_state=seed).fit(X, Y).predict_proba(X) for seed in (3, 3, 4))
+    one, same, other = (
+        quick(vectors=word_file, random_state=seed).fit(X, Y).predict_proba(X) for seed in (3, 3, 4)
+    )
     assert np.array_equal(one, same) and not np.array_equal(one, other)
 
 
@@ -149,7 +160,9 @@ def test_the_same_random_state_gives_the_same_classifier(word_file):
 def test_parameters_are_got_set_and_cloned(word_file):
     classifier = quick(vectors=word_file, random_state=5)
     parameters = classifier.get_params()
-    assert parameters["method"] == "none" and parameters["random_state"] == 5 and parameters["validation"] == 0.2
+    assert (
+        parameters["method"] == "none" and parameters["random_state"] == 5 and parameters["validation"] == 0.2
+    )
     assert clone(classifier).get_params() == parameters
     assert classifier.set_params(method="vnait", steps=7) is classifier
     assert classifier.get_params() == {**parameters, "method": "vnait", "steps": 7}
@@ -305,7 +318,10 @@ def test_explain_says_what_the_model_sees(learned):
     assert found.label == learned.predict(["a good zyx film"])[0]
     assert found.probability == pytest.approx(learned.predict_proba(["a good zyx film"]).max())
     assert found.method == "vnait" and found.formula == vnait.METHODS["vnait"].formula
-    assert found.enters == ["joins the semantic vectors in the input layer", "multiplies the attention scores"]
+    assert found.enters == [
+        "joins the semantic vectors in the input layer",
+        "multiplies the attention scores",
+    ]
     assert found.parameters == vnait.methods.parameters(learned.fitted_.model.model.method)
 
 
@@ -331,7 +347,7 @@ def test_explain_cuts_where_the_model_cuts(word_file):
         (X, pd.Series([*Y[:-1], pd.NA], dtype="string"), "y has no label at row 39 (1 in all)"),
         (X, [*Y[:-1], "rare"], "class 'rare' has 1 row"),
         (X, np.array([1, "1"] * 20, dtype=object), "y mixes labels that have no order (int and str)"),
-        ([*X[:-1], "half \ud83d"], Y, "holds half a character"),
+        ([*X[:-1], "half \ud83d"], Y, "has half a character"),
         ("a text", ["a"], "X is one string"),
         ([], [], "X is empty"),
         ([*X[:-1], 3], Y, "X[39] is int, not a string"),
@@ -361,8 +377,10 @@ def test_before_fit_everything_says_so(call):
         getattr(quick(), call)(*((X, Y) if call == "score" else ("a text",)))
 
 
-# scikit-learn's own checks. They make matrices of numbers, so each row is written as a text, a word a cell; what the checks then
-# ask of the estimator (parameters, fitting, answers, order, pickles, state) they ask of TextClassifier itself.
+# scikit-learn's own checks. They make matrices of numbers, so each row is written as a text, a word a cell;
+# what the checks then
+# ask of the estimator (parameters, fitting, answers, order, pickles, state) they ask of TextClassifier
+# itself.
 
 
 def written(matrix) -> list[str]:
@@ -390,7 +408,8 @@ NOT_FOR_TEXTS = {
     "check_estimator_sparse_tag": "a text is no matrix, so it can't be a sparse one",
     "check_estimator_sparse_array": "a text is no matrix, so it can't be a sparse one",
     "check_estimator_sparse_matrix": "a text is no matrix, so it can't be a sparse one",
-    "check_methods_subset_invariance": "asks for 1e-7: float32 rounds differently in a batch of other size; held to 1e-5 above",
+    "check_methods_subset_invariance": "asks for 1e-7: float32 rounds differently in a batch of other size; "
+    "held to 1e-5 above",
     # Never asked, for the tag no_validation says that X is not checked as a matrix:
     "check_n_features_in": "a text has no number of features",
     "check_n_features_in_after_fitting": "a text has no number of features",
@@ -404,9 +423,14 @@ def test_scikit_learns_checks_pass_where_they_apply_to_texts():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = estimator_checks.check_estimator(
-            Written(**QUICK, learning_rate=0.03), on_fail=None, on_skip=None, expected_failed_checks=NOT_FOR_TEXTS
+            Written(**QUICK, learning_rate=0.03),
+            on_fail=None,
+            on_skip=None,
+            expected_failed_checks=NOT_FOR_TEXTS,
         )
-    failed = {result["check_name"]: repr(result["exception"]) for result in results if result["status"] == "failed"}
+    failed = {
+        result["check_name"]: repr(result["exception"]) for result in results if result["status"] == "failed"
+    }
     assert failed == {}
     passed = [result["check_name"] for result in results if result["status"] == "passed"]
     assert len(passed) >= 35

@@ -17,11 +17,13 @@ from torch.nn import functional as F
 
 import vnait
 from conftest import same_picture
-from vnait import cli, lexicon, predict, text, train
-from vnait.attention import KINDS
+from vnait import cli, predict, train
+from vnait import data as text
+from vnait.data import conllu
+from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
-from vnait.explanation import explain, figure, letters, output
-from vnait.text import conllu
+from vnait.explanation import display, explain, export, figure
+from vnait.explanation.attention import KINDS
 
 ENGLISH, CHINESE = "a warm and funny film", "我不喜欢这部电影"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -29,7 +31,7 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 def fitted(method="vnait", *, texts=("a warm and funny film", "dull from start to finish"), tokens="words"):
     table = text.Table(list(texts) * 10, ["good", "bad"] * 10, "made", 0)
-    words = lexicon.learn(table.texts, tokenization=tokens, seed=0)
+    words = vocabulary.learn(table.texts, tokenization=tokens, seed=0)
     return train.fit(train.Run(method=method, steps=8, refit=0), table, words)
 
 
@@ -90,12 +92,23 @@ def test_chinese_numbers_are_the_models_own(tokens):
     assert "".join(found.tokens) == CHINESE
 
 
-@pytest.mark.parametrize("method", ["none", "sinusoidal", "rope", "alibi", "t5", "xpos", "vnait-paper", "grid-rope"])
+@pytest.mark.parametrize(
+    "method", ["none", "sinusoidal", "rope", "alibi", "t5", "xpos", "vnait-paper", "grid-rope"]
+)
 def test_numbers_are_the_models_own_wherever_position_enters(method):
     found = check_against_the_model(fitted(method), ENGLISH)
-    slots = {"turn": method in ("rope", "xpos", "grid-rope"), "bias": method in ("alibi", "t5")}
+    slots = {"rotary": method in ("rope", "xpos", "grid-rope"), "bias": method in ("alibi", "t5")}
     for name, there in slots.items():
         assert (max(found.shares[name]) > 0) == there
+
+
+def test_each_block_runs_once(english):
+    blocks, calls = english.model.model.encoder.blocks, []
+    hooks = [block.register_forward_hook(lambda block, *_: calls.append(block)) for block in blocks]
+    explain(english, ENGLISH)
+    for hook in hooks:
+        hook.remove()
+    assert calls == list(blocks)
 
 
 def test_english_numbers_are_the_models_own(english):
@@ -156,9 +169,11 @@ def test_figure_shows_the_numbers(english, words, shown):
         for head, kind in enumerate(row):
             image = maps[f"layer {layer + 1}, head {head + 1}: {kind}"].images[0]
             np.testing.assert_array_equal(image.get_array(), found.attention[layer, head])
-    bars = next(axes for axes in pairs.axes if "made of" in axes.get_title())
+    bars = next(axes for axes in pairs.axes if "by term" in axes.get_title())
     widths = np.array([bar.get_width() for bar in bars.patches])
-    assert widths.sum() == pytest.approx(100 * len(found.heads[0]) * any(map(any, found.shares.values())), rel=1e-4)
+    assert widths.sum() == pytest.approx(
+        100 * len(found.heads[0]) * any(map(any, found.shares.values())), rel=1e-4
+    )
 
 
 def test_names_are_moved_apart_and_stay_in_order():
@@ -170,17 +185,17 @@ def test_names_are_moved_apart_and_stay_in_order():
 def test_letters_that_no_font_has_are_boxes(english, monkeypatch, caplog):
     monkeypatch.setattr("matplotlib.font_manager.findSystemFonts", list)
     with caplog.at_level(logging.WARNING, logger="vnait"):
-        families, words = letters.drawable(["我 a", "b"])
+        families, words = display.drawable(["我 a", "b"])
     assert (families, words) == (["DejaVu Sans"], ["\N{WHITE SQUARE} a", "b"])
     assert "no installed font has 我; boxes are drawn" in caplog.text
 
 
 def test_a_font_is_found_for_chinese(english, tmp_path):
-    families, words = letters.drawable(["我 a"])
+    families, words = display.drawable(["我 a"])
     if len(families) == 1:
         pytest.skip("no Chinese font is installed")
     assert words == ["我 a"]
-    output.save(explain(english, "我 a"), tmp_path / "one.png")  # a missing glyph would warn, and so fail
+    export.save(explain(english, "我 a"), tmp_path / "one.png")  # a missing glyph would warn, and so fail
 
 
 TREE = """\ufeff# text = we don't like dull films
@@ -237,8 +252,8 @@ def test_a_tree_is_drawn_and_printed(folder, tmp_path, capsys):
     [
         ("just words\n", 1, "has no sentence"),
         (TREE, 3, "has 2 sentences; there is no number 3"),
-        ("1\tGo\tgo\n", 1, "word 1 has 3 columns; CoNLL-U has 10"),
-        (TREE.replace("\t6\tamod", "\t9\tamod"), 1, "sentence 1: word 5 has the head '9'; give 0 to 6"),
+        ("1\tGo\tgo\n", 1, "word 1 has 3 columns; expected 10"),
+        (TREE.replace("\t6\tamod", "\t9\tamod"), 1, "sentence 1: word 5 has the head '9'; expected 0 to 6"),
         (None, 1, "there is no"),
     ],
 )
@@ -253,7 +268,9 @@ def test_a_bad_tree_is_one_sentence(folder, tmp_path, capsys, content, number, s
     assert said in error and error.count("\n") == 1
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # bertviz leaves its script open
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # bertviz leaves its script open
 def test_bertviz_gets_the_models_own_attention(folder, tmp_path, capsys, monkeypatch):
     pytest.importorskip("bertviz", reason="it brings sixty packages: pip install 'vnait[bertviz]'")
     found = explain(predict.load(folder), ENGLISH)
@@ -264,9 +281,9 @@ def test_bertviz_gets_the_models_own_attention(folder, tmp_path, capsys, monkeyp
     assert attention["left_text"] == attention["right_text"] == found.tokens
     np.testing.assert_allclose(attention["attn"], found.attention, atol=1e-6)
     monkeypatch.setitem(sys.modules, "bertviz", None)
-    monkeypatch.setattr(output, "find_spec", lambda name: None)
+    monkeypatch.setattr(export, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install 'vnait\[bertviz\]'"):
-        output.head_view(found)
+        export.head_view(found)
 
 
 def test_a_text_or_a_tree_and_not_both(folder, capsys):
@@ -288,8 +305,8 @@ def test_files_are_written_in_grey_and_are_the_same_again(folder, tmp_path, caps
     for name in ("one.png", "one.svg", "one.html"):
         out = run(capsys, folder, ENGLISH, "--out", name)
         assert out.splitlines()[-1] == f"file        {name}"
-        output.save(found, f"first-{name}")
-        output.save(found, f"second-{name}")
+        export.save(found, f"first-{name}")
+        export.save(found, f"second-{name}")
     for ending in ("png", "svg"):
         assert same_picture(Path(f"first-one.{ending}"), Path(f"second-one.{ending}"))
     with Image.open("one.png") as picture:
@@ -306,7 +323,7 @@ def test_another_ending_is_refused_before_the_model_is_read(capsys):
     assert stopped.value.code == 2
     assert "one.docx: an explanation is written as .png, .svg, .pdf, .html" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"\.docx"):
-        output.checked("one.docx")
+        export.check_path("one.docx")
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

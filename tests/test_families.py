@@ -1,4 +1,4 @@
-"""The matrix of benchmarks/families.py on some of its families, and training by others' loops: Trainer, DDP."""
+"""The matrix of benchmarks/families.py on some families, and training with Trainer and DDP."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import vnait
 from families import COLUMNS, attached_to, cell, ids_of, logits, model_of
-from vnait.attached import load_adapter, save_adapter, save_base
-from vnait.attached.attaching import attached_owners
+from vnait.pretrained import load_adapter, save_adapter, save_base
+from vnait.pretrained.attaching import attached_owners
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 QUICK = [name for name in COLUMNS if name not in ("compile", "ONNX")]
@@ -35,9 +35,11 @@ def test_the_matrix(family, column):
 @pytest.mark.slow
 @pytest.mark.parametrize("column", ["compile", "ONNX"])
 def test_one_graph_and_one_file(column):
-    """In a process of its own: the tests' check of types is no code that compiles."""
-    script = f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r}); from families import cell; print(cell({column!r}, 'bert'))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    """In another process: the tests' check of types can't be compiled."""
+    script = f"from families import cell; print(cell({column!r}, 'bert'))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=BENCHMARKS
+    )
     assert float(done.stdout) <= 1e-4
 
 
@@ -49,8 +51,8 @@ def test_a_cell_that_fails_says_so(monkeypatch):
     assert cell("attach", "bert") == "FAILED: ValueError: no"
 
 
-def test_trainer_goes_on_where_it_was(tmp_path):
-    """With gradient checkpointing, the best model at the end, and a stop in the middle: the same weights."""
+def test_trainer_resumes(tmp_path):
+    """Stopped in the middle, with gradient checkpointing: the same weights at the end."""
     rows = [{"input_ids": row, "labels": row} for row in ids_of(rows=16, length=8)]
 
     def trained(folder: Path, steps: int, resume: bool) -> transformers.PreTrainedModel:
@@ -76,7 +78,9 @@ def test_trainer_goes_on_where_it_was(tmp_path):
             seed=0,
         )
         stop = [] if steps == 8 else [_StopAt(steps)]
-        trainer = transformers.Trainer(model, arguments, train_dataset=rows, eval_dataset=rows, callbacks=stop)
+        trainer = transformers.Trainer(
+            model, arguments, train_dataset=rows, eval_dataset=rows, callbacks=stop
+        )
         trainer.train(resume_from_checkpoint=resume)
         return model.eval()
 
@@ -98,7 +102,7 @@ class _StopAt(transformers.TrainerCallback):
         return control
 
 
-def test_what_was_trained_along_is_saved_as_a_base_and_an_adapter(tmp_path):
+def test_a_trained_base_is_saved_beside_its_adapter(tmp_path):
     model, ids = attached_to("bert"), ids_of()
     with torch.no_grad():
         model.bert.encoder.layer[0].output.dense.weight.add_(0.1)
@@ -122,9 +126,9 @@ def test_a_quantized_base_is_refused():
         vnait.attach(model)
 
 
-def test_processes_get_the_same_gradients(tmp_path, monkeypatch):
+def test_processes_have_the_same_gradients(tmp_path, monkeypatch):
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", loopback)  # or gloo asks the network for this host's name
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", loopback)  # otherwise gloo resolves this host's name
     torch.multiprocessing.spawn(_process, args=(tmp_path,), nprocs=2)
     one, two = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
     assert one.keys() == two.keys() and len(one) > 20
@@ -132,12 +136,14 @@ def test_processes_get_the_same_gradients(tmp_path, monkeypatch):
 
 
 def _process(rank: int, folder: Path) -> None:
-    faulthandler.dump_traceback_later(400, exit=True)  # the parent waits without an end, and sees no stack of ours
-    store = torch.distributed.FileStore(str(folder / "store"), 2)  # a port that was free may be taken by now
-    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=120))
+    faulthandler.dump_traceback_later(400, exit=True)  # the parent would wait forever, without our stack
+    store = torch.distributed.FileStore(str(folder / "store"), 2)  # a free port may be taken later
+    torch.distributed.init_process_group(
+        "gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=120)
+    )
     model = attached_to("llama").train()
     ids = ids_of(rows=4)[2 * rank : 2 * rank + 2]
-    replica = DistributedDataParallel(model)  # in a name of its own: without it, nothing is gathered
+    replica = DistributedDataParallel(model)  # needs a name: without it, nothing is gathered
     replica(ids, attention_mask=torch.ones_like(ids)).logits.square().mean().backward()
     torch.save({name: weight.grad for name, weight in model.named_parameters()}, folder / f"{rank}.pt")
     torch.distributed.destroy_process_group()

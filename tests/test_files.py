@@ -1,4 +1,6 @@
-"""Files and folders appear whole or not at all: an exception, a full disk or a kill leaves the old one, and no draft."""
+"""Files and folders appear whole or not at all: an exception, a full disk or a kill leaves the old one, and
+no draft.
+"""
 
 import errno
 import os
@@ -19,7 +21,8 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 def tree(folder: Path) -> dict[str, str]:
     """Every file below the folder with its content, and every folder."""
     return {
-        str(path.relative_to(folder)): path.read_text() if path.is_file() else "/" for path in sorted(folder.rglob("*"))
+        str(path.relative_to(folder)): path.read_text() if path.is_file() else "/"
+        for path in sorted(folder.rglob("*"))
     }
 
 
@@ -67,7 +70,9 @@ def test_an_exception_in_the_middle_passes_and_changes_nothing(kind, target, err
     [
         FULL,
         SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
-        RuntimeError("[enforce fail at inline_container.cc:863] . PytorchStreamWriter failed writing file data/0"),
+        RuntimeError(
+            "[enforce fail at inline_container.cc:863] . PytorchStreamWriter failed writing file data/0"
+        ),
     ],
     ids=["system", "safetensors", "torch"],
 )

@@ -54,14 +54,16 @@ def assert_padding_stands_at_the_nearest(at: Tensor, mask: Tensor) -> None:
         assert torch.equal(at[row, place], at[row, nearest])
 
 
-# --- Laws of every part ----------------------------------------------------------------------------------------------------------
+# --- Laws of every part
 
 
 @EVERY
 @settings(max_examples=20)
 @given(mask=masks(), seed=st.integers(0, 99))
 def test_alone_and_in_a_batch_on_any_side(name: str, mask: Tensor, seed: int) -> None:
-    """The same, counted and with places; padding holds infinity, and is told to stand where its neighbour stands."""
+    """The same, counted and with places; padding holds infinity, and is told to stand where its neighbour
+    stands.
+    """
     make, axes = PARTS[name]
     part = make()
     places = 30 * torch.randn(*mask.shape, axes, generator=torch.Generator().manual_seed(seed))
@@ -70,7 +72,9 @@ def test_alone_and_in_a_batch_on_any_side(name: str, mask: Tensor, seed: int) ->
         at = part(None, mask, given_places)
         assert_padding_stands_at_the_nearest(at, mask)
         for row, real in enumerate(mask):
-            alone = part(None, real[real][None], None if given_places is None else given_places[row, real][None])
+            alone = part(
+                None, real[real][None], None if given_places is None else given_places[row, real][None]
+            )
             assert torch.equal(at[row, real], alone[0])
 
 
@@ -123,7 +127,7 @@ def test_a_row_without_a_real_token(name: str) -> None:
 @EVERY
 def test_places_that_are_no_numbers(name: str) -> None:
     make, axes = PARTS[name]
-    with pytest.raises(ValueError, match="the places of the tokens have NaN or infinity"):
+    with pytest.raises(ValueError, match="the places have NaN or infinity"):
         make()(None, everything(3), torch.full((1, 3, axes), torch.nan))
 
 
@@ -158,7 +162,7 @@ torch.testing.assert_close(exported(None, longer), part(None, longer), rtol=0, a
     assert done.returncode == 0, done.stderr
 
 
-# --- Grid ------------------------------------------------------------------------------------------------------------------------
+# --- Grid
 
 
 @settings(max_examples=40)
@@ -185,7 +189,9 @@ def test_the_places_are_the_coordinates_of_a_grid() -> None:
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (2, -1), (-2, 3), (-1, -1)])
 def test_no_shape_of_a_grid(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"shape=\(.*\); expected one or more positive sizes, of which the first may"):
+    with pytest.raises(
+        ValueError, match=r"shape=\(.*\); expected one or more positive sizes, of which the first may"
+    ):
         Grid(shape=shape)
 
 
@@ -202,11 +208,13 @@ def test_a_sentence_that_does_not_fill_the_grid() -> None:
 @pytest.mark.parametrize(("part", "axes"), [(Grid(shape=(2, 2, 2)), 3), (Segments(size=2), 2)], ids=repr)
 def test_places_of_too_few_axes(part: nn.Module, axes: int) -> None:
     name = type(part).__name__
-    with pytest.raises(ValueError, match=rf"{name} has {axes} axes, and the places have 1; give places \(B, T, {axes}"):
+    with pytest.raises(
+        ValueError, match=rf"{name} has {axes} axes, and the places have 1; give places \(B, T, {axes}"
+    ):
         part(None, everything(8), torch.zeros(1, 8, 1))
 
 
-# --- Diagonal --------------------------------------------------------------------------------------------------------------------
+# --- Diagonal
 
 
 def test_the_diagonals_are_axes_and_distances_stay() -> None:
@@ -225,11 +233,13 @@ def test_further_axes_stay() -> None:
 
 
 def test_one_axis_has_no_diagonal() -> None:
-    with pytest.raises(ValueError, match="Diagonal turns axes 0 and 1, and Index gave 1 axis; wrap coordinates of two"):
+    with pytest.raises(
+        ValueError, match="Diagonal rotates axes 0 and 1, and Index has 1 axis; wrap coordinates of two"
+    ):
         Diagonal(Index())(None, everything(2))
 
 
-# --- Segments --------------------------------------------------------------------------------------------------------------------
+# --- Segments
 
 
 def looped(lengths: list[int]) -> list[list[int]]:
@@ -237,11 +247,16 @@ def looped(lengths: list[int]) -> list[list[int]]:
 
 
 def ragged(sentences: list[list[int]], before: list[int]) -> Tensor:
-    """The mask of sentences of the given segments, each after some padding, and with one more token of padding at the end."""
+    """The mask of sentences of the given segments, each after some padding, and with one more token of
+    padding at the end.
+    """
     width = 1 + max(start + sum(lengths) for start, lengths in zip(before, sentences, strict=True))
     place = torch.arange(width)
     return torch.stack(
-        [(start <= place) & (place < start + sum(lengths)) for start, lengths in zip(before, sentences, strict=True)]
+        [
+            (start <= place) & (place < start + sum(lengths))
+            for start, lengths in zip(before, sentences, strict=True)
+        ]
     )
 
 
@@ -256,33 +271,24 @@ def ragged(sentences: list[list[int]], before: list[int]) -> Tensor:
 def test_segments_of_real_data(
     sentences: list[list[int]], before: list[int], gaps: list[int], kind: torch.dtype
 ) -> None:
-    """From lengths, with segments of none among them, and from separators: as the loop counts; padding ends no segment."""
+    """From lengths, some of them 0: as the loop counts."""
     mask = ragged(sentences, before[: len(sentences)])
     lengths = torch.zeros(len(sentences), 6, dtype=kind)
-    ends = ~mask
     for row, one in enumerate(sentences):
         gap = min(gaps[row], len(one))
         listed = [*one[:gap], 0, *one[gap:]]
         lengths[row, : len(listed)] = torch.tensor(listed)
-        ends[row, mask[row].nonzero().flatten()[torch.tensor(one).cumsum(0) - 1]] = True
-    for places in (Segments.from_lengths(lengths, mask), Segments.from_separators(ends, mask)):
-        assert_padding_stands_at_the_nearest(places, mask)
-        at = Segments(size=9)(None, mask, places)
-        assert torch.equal(at, places)
-        for row, one in enumerate(sentences):
-            assert at[row, mask[row]].tolist() == looped(one)
+    places = Segments.from_lengths(lengths, mask)
+    assert_padding_stands_at_the_nearest(places, mask)
+    at = Segments(size=9)(None, mask, places)
+    assert torch.equal(at, places)
+    for row, one in enumerate(sentences):
+        assert at[row, mask[row]].tolist() == looped(one)
 
 
 def test_segments_of_one_size() -> None:
     at = Segments(size=3)(None, everything(8))[0]
     assert at.tolist() == looped([3, 3, 2])
-
-
-def test_a_last_segment_may_stay_open_and_padding_between_words_is_skipped() -> None:
-    mask = torch.tensor([[True, False, True, True, True]])
-    ends = torch.tensor([[False, True, True, False, False]])
-    at = Segments.from_separators(ends, mask)
-    assert at[mask].tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
 
 
 def test_a_segment_has_tokens() -> None:
@@ -293,21 +299,20 @@ def test_a_segment_has_tokens() -> None:
 @pytest.mark.parametrize(("lengths", "total"), [([1, 1], 2), ([2, 2], 4), ([4, -1], 3)])
 def test_lengths_that_do_not_add_up(lengths: list[int], total: int) -> None:
     message = (
-        rf"row 1 of the batch: the lengths of its segments, \[.*\], add up to {total}, and it has 3 real tokens; "
+        rf"row 1 of the batch has segments of \[.*\] tokens, {total} in all, and 3 real tokens; "
         "give lengths of 0 or more that add up"
     )
     with pytest.raises(ValueError, match=message):
         Segments.from_lengths(torch.tensor([[2, 1], lengths]), everything(3, rows=2))
 
 
-@pytest.mark.parametrize("make", [Segments.from_lengths, Segments.from_separators])
-def test_segments_of_nothing(make: Callable[[Tensor, Tensor], Tensor]) -> None:
+def test_segments_of_nothing() -> None:
     mask = torch.zeros(1, 2, dtype=torch.bool)
     with pytest.raises(ValueError, match="row 0 of the batch has no real token"):
-        make(mask if make is Segments.from_separators else mask.long(), mask)
+        Segments.from_lengths(mask.long(), mask)
 
 
-# --- Phase -----------------------------------------------------------------------------------------------------------------------
+# --- Phase
 
 
 @settings(max_examples=60)
@@ -337,7 +342,9 @@ def test_whole_seconds_since_1970_are_told_apart(coordinates: nn.Module) -> None
 @example(time=float(np.nextafter(np.float32(7), np.float32(0))), period=7.0)
 @example(time=7.0, period=7.0)
 def test_a_phase_is_within_one_turn(time: float, period: float) -> None:
-    """Before time 0 too, also where rounding would reach a whole turn; and its slope is 2 pi / P everywhere."""
+    """Before time 0 too, also where rounding would reach a whole turn; and its slope is 2 pi / P
+    everywhere.
+    """
     for dtype in (torch.float32, torch.float64):
         places = torch.tensor([[[time]]], dtype=dtype, requires_grad=True)
         at = Phase(periods=[period])(None, everything(1), places)
@@ -361,7 +368,7 @@ def test_no_period(periods: tuple[float, ...]) -> None:
         Phase(periods=periods)
 
 
-# --- Wrappers --------------------------------------------------------------------------------------------------------------------
+# --- Wrappers
 
 
 def test_the_axes_stand_side_by_side() -> None:
@@ -388,7 +395,9 @@ def test_wrappers_are_what_they_wrap() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [Diagonal(Ends(Span())), Phase(periods=[2], coordinates=Span()), Joined(Index(), Span())], ids=repr
+    "part",
+    [Diagonal(Ends(Span())), Phase(periods=[2], coordinates=Span()), Joined(Index(), Span())],
+    ids=repr,
 )
 def test_places_go_to_no_part_that_counts_itself(part: nn.Module) -> None:
     with pytest.raises(ValueError, match="count the tokens themselves and take no places"):
@@ -396,7 +405,7 @@ def test_places_go_to_no_part_that_counts_itself(part: nn.Module) -> None:
 
 
 def test_joined_needs_parts() -> None:
-    with pytest.raises(ValueError, match=r"Joined\(\) joins nothing; give one or more coordinates"):
+    with pytest.raises(ValueError, match=r"Joined\(\) has no coordinates; give one or more"):
         Joined()
 
 

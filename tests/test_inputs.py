@@ -15,7 +15,12 @@ from torch.nn import functional as F
 from vnait.coordinates import Span
 from vnait.inputs import Add, Fusion, LiteralFusion, Local, Nearest, Neighbours, boundary, cosine, smoothness
 
-SIZES = {"batch": st.integers(1, 3), "length": st.integers(1, 5), "dim": st.integers(1, 9), "hidden": st.integers(1, 7)}
+SIZES = {
+    "batch": st.integers(1, 3),
+    "length": st.integers(1, 5),
+    "dim": st.integers(1, 9),
+    "hidden": st.integers(1, 7),
+}
 TOLERANCES = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
 
 
@@ -62,7 +67,9 @@ def test_folded_is_literal(
 @pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 @settings(max_examples=30)
 @given(**SIZES)
-def test_to_literal(dtype: torch.dtype, tolerance: float, batch: int, length: int, dim: int, hidden: int) -> None:
+def test_to_literal(
+    dtype: torch.dtype, tolerance: float, batch: int, length: int, dim: int, hidden: int
+) -> None:
     torch.manual_seed(batch + 10 * length + 100 * dim + 1000 * hidden)
     fusion = Fusion(dim=dim, hidden=hidden).to(dtype)
     nn.init.normal_(fusion.out.weight)
@@ -79,7 +86,9 @@ def test_to_literal(dtype: torch.dtype, tolerance: float, batch: int, length: in
 def test_folding_halves_the_first_layer() -> None:
     dim, hidden = 768, 1536
     fusion, literal = Fusion(dim=dim, hidden=hidden), LiteralFusion(dim=dim, hidden=hidden)
-    first = sum(p.numel() for part in (fusion.semantic, fusion.spatial, fusion.similarity) for p in part.parameters())
+    first = sum(
+        p.numel() for part in (fusion.semantic, fusion.spatial, fusion.similarity) for p in part.parameters()
+    )
     assert first == 2 * dim * hidden + hidden + hidden  # and the bias
     assert sum(p.numel() for p in literal.inner.parameters()) == 4 * dim * hidden + hidden
 
@@ -98,13 +107,17 @@ def test_add() -> None:
     assert torch.equal(Add()(e, None), e)
 
 
-@pytest.mark.parametrize("part", [Fusion(dim=2), LiteralFusion(dim=2, hidden=2), Neighbours(Fusion(dim=2), [])])
+@pytest.mark.parametrize(
+    "part", [Fusion(dim=2), LiteralFusion(dim=2, hidden=2), Neighbours(Fusion(dim=2), [])]
+)
 def test_a_fusion_needs_something_added(part: nn.Module) -> None:
-    with pytest.raises(ValueError, match=r"the encoding added no s; take an encoding that adds, or inputs=Add\(\)"):
+    with pytest.raises(
+        ValueError, match=r"the encoding added none; take an encoding that adds, or inputs=Add\(\)"
+    ):
         part(torch.zeros(1, 2, 2), None)
 
 
-# --- The cosine ----------------------------------------------------------------------------------------------------------------
+# --- The cosine
 
 
 @settings(max_examples=60)
@@ -150,7 +163,7 @@ def test_cosine_in_half_precision(dtype: torch.dtype, size: float) -> None:
         torch.testing.assert_close(cosine(one, other).double(), expected, rtol=1e-5, atol=1e-5)
 
 
-# --- The local window ----------------------------------------------------------------------------------------------------------
+# --- The local window
 
 
 @settings(max_examples=40)
@@ -210,7 +223,7 @@ def test_local_has_an_odd_width(width: int) -> None:
         Local(dim=2, width=width)
 
 
-# --- The nearest neighbour that counts -----------------------------------------------------------------------------------------
+# --- The nearest neighbour that counts
 
 
 @settings(max_examples=30)
@@ -237,7 +250,9 @@ def test_nearest_is_a_softmax_over_one_side(
                 head = channel // group
                 side = 1 if look == "both" and head >= heads // 2 else -1
                 seen = torch.stack([beyond[reach + i + side * j] for j in range(1, reach + 1)])
-                scores = 4 * seen @ nearest.key.weight[head] - F.softplus(nearest.fade[head]) * torch.arange(reach)
+                scores = 4 * seen @ nearest.key.weight[head] - F.softplus(nearest.fade[head]) * torch.arange(
+                    reach
+                )
                 expected = nearest.gain[channel] * (scores.softmax(0) * seen[:, channel]).sum()
                 torch.testing.assert_close(found[i, channel], expected, rtol=1e-4, atol=1e-5)
 
@@ -245,7 +260,9 @@ def test_nearest_is_a_softmax_over_one_side(
 def test_nearest_picks_the_first_word_that_counts_as_loud_from_afar_as_from_near() -> None:
     nearest = Nearest(dim=2, heads=2, reach=8, dropout=0)
     with torch.no_grad():
-        nearest.key.weight.copy_(torch.tensor([[0.0, 0.0], [20.0, 0.0]]))  # the head that looks ahead, of channel 1
+        nearest.key.weight.copy_(
+            torch.tensor([[0.0, 0.0], [20.0, 0.0]])
+        )  # the head that looks ahead, of channel 1
         nearest.gain.fill_(1)
     e = torch.zeros(1, 12, 2)
     e[0, 7], e[0, 9] = torch.tensor([1.0, 1.0]), torch.tensor([1.0, -1.0])
@@ -285,7 +302,7 @@ def test_a_dropout_is_a_share(dropout: float) -> None:
         Local(dim=4, dropout=dropout)
 
 
-# --- The regularizers ----------------------------------------------------------------------------------------------------------
+# --- The regularizers
 
 
 @dataclass(frozen=True)
@@ -335,7 +352,9 @@ def test_smoothness(batch: Ragged) -> None:
 @given(batch=ragged())
 def test_boundary(batch: Ragged) -> None:
     total = sum(max(0.0, -line[0]) ** 2 + max(0.0, line[-1] - 100) ** 2 for line in batch.lines)
-    assert boundary(batch.at, batch.mask).item() == pytest.approx(total / len(batch.lines), rel=1e-4, abs=1e-4)
+    assert boundary(batch.at, batch.mask).item() == pytest.approx(
+        total / len(batch.lines), rel=1e-4, abs=1e-4
+    )
 
 
 @settings(max_examples=40)

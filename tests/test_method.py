@@ -1,4 +1,6 @@
-"""A positional method as a whole: known places, exactly one method, what a decoder may use, the penalty of a span alone."""
+"""A positional method as a whole: known places, exactly one method, what a decoder may use, the penalty of a
+span alone.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from conftest import unchecked
-from vnait.coordinates import Ends, Grid, Index, Jitter, Joined, Phase, Running, Saturating, Segments, Span, Start
-from vnait.encodings import Anchors, Centre, Fourier, Rotary, Scalar, Silent, Sinusoid, Spatial, Sum
+from vnait.coordinates import (
+    Ends,
+    Grid,
+    Index,
+    Jitter,
+    Joined,
+    Phase,
+    Running,
+    Saturating,
+    Segments,
+    Span,
+    Start,
+)
+from vnait.encodings import Anchors, Centre, Fourier, NoPosition, Rotary, Scalar, Sinusoid, Spatial, Sum
 from vnait.injection import Injection, LogLength
 from vnait.inputs import Add, Local, Nearest, Neighbours
 from vnait.method import Method
@@ -31,7 +45,7 @@ def words(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
-# --- Exactly one method ----------------------------------------------------------------------------------------------------------
+# --- Exactly one method
 
 
 @pytest.mark.parametrize(
@@ -65,7 +79,7 @@ def test_a_method_in_a_method_is_an_error_that_names_both(part: str) -> None:
     inner = nn.Sequential(build("rope", dim=8))
     parts = {"coordinates": Index(), "encoding": Sinusoid(dim=8), part: inner}
     with pytest.raises(
-        ValueError, match=rf"{part} holds a method of its own \(Index x Rotary\); a model has exactly one"
+        ValueError, match=rf"{part} contains another method \(Index x Rotary\); a model has exactly one"
     ):
         Method(**parts)
 
@@ -74,14 +88,15 @@ def test_several_encodings_are_one_method() -> None:
     method = Method(coordinates=Index(), encoding=Sum(Sinusoid(dim=8), Rotary(width=4)))
     told = method(words(2, 5, 8), MASK)
     assert told.injection.added is not None
-    assert told.injection.turn is not None
+    assert told.injection.rotary is not None
 
 
-# --- Known places ----------------------------------------------------------------------------------------------------------------
+# --- Known places
 
 
 @pytest.mark.parametrize(
-    ("name", "axes"), [(name, 2 if name.startswith("grid") or name == "hierarchical" else 1) for name in METHODS]
+    ("name", "axes"),
+    [(name, 2 if name.startswith("grid") or name == "hierarchical" else 1) for name in METHODS],
 )
 def test_places_stand_in_for_the_count_or_are_refused(name: str, axes: int) -> None:
     method = build(name, dim=16, num_heads=2).eval()
@@ -101,7 +116,9 @@ def test_places_stand_in_for_the_count_or_are_refused(name: str, axes: int) -> N
     torch.testing.assert_close(told.x[1:, 1:4], alone.x)
     counted = method(words(2, 5, 16), MASK).at
     assert not torch.equal(told.at, counted)
-    count = getattr(method.coordinates, "coordinates", method.coordinates)(None, MASK)  # what a wrapper counts by
+    count = getattr(method.coordinates, "coordinates", method.coordinates)(
+        None, MASK
+    )  # what a wrapper counts by
     assert torch.equal(method(words(2, 5, 16), MASK, count).at, counted)
 
 
@@ -113,7 +130,10 @@ def test_places_reach_every_head(head: type) -> None:
     assert config.to_dict()["shape"] == [-1, 3]
     model = head(config).eval()
     seed_weights(model, 0)
-    ids, places = torch.tensor([[5, 9, 3, 17, 2]]), torch.tensor([[[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]]]).float()
+    ids, places = (
+        torch.tensor([[5, 9, 3, 17, 2]]),
+        torch.tensor([[[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]]]).float(),
+    )
     torch.testing.assert_close(model(ids, places=places)[0], model(ids)[0])
     assert not torch.allclose(model(ids, places=places.flip(1))[0], model(ids)[0], atol=1e-3)
 
@@ -127,7 +147,7 @@ def test_settings_reach_the_grid_and_the_phase() -> None:
     assert VnaitModel(config).method.coordinates.periods == (7,)
 
 
-# --- Decoders --------------------------------------------------------------------------------------------------------------------
+# --- Decoders
 
 
 def test_start_is_a_running_coordinate_and_its_distance_from_the_first() -> None:
@@ -149,11 +169,15 @@ def test_start_of_a_saturating_one_counts_in_gaps() -> None:
     torch.testing.assert_close(at[0, :, 1].float(), torch.arange(5.0))
 
 
-@pytest.mark.parametrize("make", [lambda: Start(Running()), lambda: Start(Saturating(source="content", dim=8))])
+@pytest.mark.parametrize(
+    "make", [lambda: Start(Running()), lambda: Start(Saturating(source="content", dim=8))]
+)
 def test_start_is_causal(make: Callable[[], Start]) -> None:
     part = make()
     assert part.causal
-    whole, prefix = (part(words(1, 9, 8)[:, :count], torch.ones(1, count, dtype=torch.bool)) for count in (9, 4))
+    whole, prefix = (
+        part(words(1, 9, 8)[:, :count], torch.ones(1, count, dtype=torch.bool)) for count in (9, 4)
+    )
     torch.testing.assert_close(whole[:, :4], prefix)
 
 
@@ -180,9 +204,9 @@ def test_a_window_that_looks_back_sees_no_later_word() -> None:
 
 
 def test_a_window_is_told_in_words() -> None:
-    with unchecked(), pytest.raises(ValueError, match="look='ahead' is not known; take both or back"):
+    with unchecked(), pytest.raises(ValueError, match="look='ahead' is not known; take one of both, back"):
         Local(dim=8, look="ahead")
-    with unchecked(), pytest.raises(ValueError, match="shape='flat' is not known; take one or fading"):
+    with unchecked(), pytest.raises(ValueError, match="shape='flat' is not known; take one of one, fading"):
         Local(dim=8, shape="flat")
     with pytest.raises(ValueError, match="width=4; a window around a token has an odd number of taps"):
         Local(dim=8, width=4)
@@ -198,7 +222,7 @@ def test_log_length_of_a_prefix() -> None:
     torch.testing.assert_close(told[1, 1:4], expected[:3])
     text = LogLength(mean_length=4)(MASK).scale
     torch.testing.assert_close(text, expected[[4, 2]][:, None].expand(2, 5))
-    with unchecked(), pytest.raises(ValueError, match="sees='all' is not known; take text or prefix"):
+    with unchecked(), pytest.raises(ValueError, match="sees='all' is not known; take one of text, prefix"):
         LogLength(mean_length=4, sees="all")
 
 
@@ -213,11 +237,11 @@ def test_causal_vnait_is_vnait_without_what_follows() -> None:
     assert causal.scale.sees == "prefix"
 
 
-# --- The rest --------------------------------------------------------------------------------------------------------------------
+# --- The rest
 
 
 def test_a_stretch_needs_a_turn() -> None:
-    with pytest.raises(ValueError, match="a stretch without a turn"):
+    with pytest.raises(ValueError, match="a stretch needs rotary angles"):
         Injection(stretch=torch.zeros(1, 2, 3))
 
 
@@ -251,19 +275,22 @@ def test_relative_is_what_the_encoding_says() -> None:
     assert build("alibi", dim=8, num_heads=2).relative
     assert not build("rope-ntk", dim=16, num_heads=2).relative
     assert not build("sinusoidal", dim=8).relative
-    assert Method(coordinates=Index(), encoding=Silent()).relative
+    assert Method(coordinates=Index(), encoding=NoPosition()).relative
 
 
-# --- A part of one's own that is wrong -----------------------------------------------------------------------------------------------
+# --- A part of one's own that is wrong
 
 
 def test_a_part_that_does_not_say_what_it_must_is_named() -> None:
     class Own(nn.Module):
         causal = True
 
-    with unchecked(), pytest.raises(TypeError, match="the coordinates Own must say per_sentence, True or False"):
+    with (
+        unchecked(),
+        pytest.raises(TypeError, match="the coordinates Own must have per_sentence, True or False"),
+    ):
         Method(coordinates=Own(), encoding=Sinusoid(dim=4))
-    with unchecked(), pytest.raises(TypeError, match="the inputs Identity must say causal"):
+    with unchecked(), pytest.raises(TypeError, match="the inputs Identity must have causal"):
         Method(coordinates=Index(), encoding=Sinusoid(dim=4), inputs=nn.Identity())
     method = Method(coordinates=Index(), encoding=nn.Identity())
     with (

@@ -1,4 +1,6 @@
-"""The models as transformers sees them: configuration, heads, saving, training, and what is said about a damaged folder."""
+"""The models as transformers sees them: configuration, heads, saving, training, and what is said about a
+damaged folder.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def perturb(model: nn.Module) -> None:
             parameter.add_(torch.randn_like(parameter) * 0.2)
 
 
-# --- Configuration ---------------------------------------------------------------------------------------------------------------
+# --- Configuration
 
 
 def test_widths_that_follow_from_others() -> None:
@@ -72,7 +74,9 @@ def test_widths_that_follow_from_others() -> None:
 
 
 def test_configuration_survives_saving(tmp_path: Path) -> None:
-    config(method="learned", vector_size=7, num_labels=5, smoothness=0.3, max_length=99).save_pretrained(tmp_path)
+    config(method="learned", vector_size=7, num_labels=5, smoothness=0.3, max_length=99).save_pretrained(
+        tmp_path
+    )
     loaded = AutoConfig.from_pretrained(tmp_path)
     assert isinstance(loaded, VnaitConfig)
     assert (loaded.method, loaded.vector_size, loaded.num_labels) == ("learned", 7, 5)
@@ -89,12 +93,16 @@ def test_an_unknown_method_is_named() -> None:
         VnaitModel(config(method="vanit"))
 
 
-# --- Saving and loading ----------------------------------------------------------------------------------------------------------
+# --- Saving and loading
 
 
-@pytest.mark.parametrize(("head", "auto"), list(zip(HEADS, AUTO, strict=True)), ids=lambda part: part.__name__)
+@pytest.mark.parametrize(
+    ("head", "auto"), list(zip(HEADS, AUTO, strict=True)), ids=lambda part: part.__name__
+)
 @pytest.mark.parametrize("vector_size", [0, 6])
-def test_heads_survive_saving(head: type[PreTrainedModel], auto: type, vector_size: int, tmp_path: Path) -> None:
+def test_heads_survive_saving(
+    head: type[PreTrainedModel], auto: type, vector_size: int, tmp_path: Path
+) -> None:
     model = head(config(vector_size=vector_size, num_labels=3)).eval()
     perturb(model)
     model.save_pretrained(tmp_path)
@@ -143,7 +151,9 @@ def test_the_output_table_is_the_table_of_words(tmp_path: Path) -> None:
 
 
 def test_words_start_at_the_scale_of_loaded_vectors() -> None:
-    """Root mean square 1 and zero at padding; also when tied to an output table, and when started from a seed."""
+    """Root mean square 1 and zero at padding; also when tied to an output table, and when started from a
+    seed.
+    """
     for head in (VnaitModel, VnaitForMaskedLM):
         model = head(config(vocab_size=500))
         for _ in range(2):
@@ -160,7 +170,7 @@ def test_masked_words_start_near_chance() -> None:
     assert model(words, labels=words).loss.item() == pytest.approx(torch.tensor(500.0).log().item(), abs=1.0)
 
 
-# --- The forward pass --------------------------------------------------------------------------------------------------------------
+# --- The forward pass
 
 
 def test_left_padding_without_a_mask() -> None:
@@ -283,7 +293,7 @@ def test_a_classifier_with_more_words_answers_as_before(tmp_path: Path) -> None:
     torch.testing.assert_close(model(ids()).logits, before)
 
 
-# --- Losses -----------------------------------------------------------------------------------------------------------------------
+# --- Losses
 
 
 def task_loss(model: PreTrainedModel, labels: Tensor) -> Tensor:
@@ -318,7 +328,7 @@ def test_tokens_not_asked_for_are_left_out(head: type[PreTrainedModel]) -> None:
     torch.testing.assert_close(task_loss(model, labels), expected)
 
 
-# --- transformers' Trainer ---------------------------------------------------------------------------------------------------------
+# --- transformers' Trainer
 
 
 def test_trainer(tmp_path: Path) -> None:
@@ -357,7 +367,7 @@ def test_trainer(tmp_path: Path) -> None:
     assert torch.equal(loaded(words).logits, model.eval()(words).logits)
 
 
-# --- A folder that is no classifier ------------------------------------------------------------------------------------------------
+# --- A folder that is no classifier
 
 
 def test_load_classifier(tmp_path: Path) -> None:
@@ -369,7 +379,9 @@ def test_load_classifier(tmp_path: Path) -> None:
 
 
 def test_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere is no saved model: it has no config.json. .* `vnait train --out`"):
+    with pytest.raises(
+        InputError, match=r"nowhere is no saved model: it has no config.json. .* `vnait train --out`"
+    ):
         load_classifier(tmp_path / "nowhere")
 
 
@@ -432,13 +444,16 @@ def test_a_method_that_is_not_registered_is_no_damage(tmp_path: Path) -> None:
     saved(tmp_path)
     edit(tmp_path, method="mine")
     with pytest.raises(
-        InputError, match=r"trained with the method 'mine', which is not known here; register it in vnait\.METHODS"
+        InputError,
+        match=r"trained with the method 'mine', which is not known here; register it in vnait\.METHODS",
     ):
         load_classifier(tmp_path)
 
 
 class Constants(nn.Module):
-    """A part with everything that no file holds: a buffer that isn't saved, a plain tensor, and a weight that is frozen."""
+    """A part with everything that no file holds: a buffer that isn't saved, a plain tensor, and a weight that
+    is frozen.
+    """
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -452,7 +467,9 @@ class Constants(nn.Module):
 
 def test_what_no_file_holds_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = Recipe(
-        make=lambda size: Method(coordinates=Index(), encoding=Constants(size.dim)), formula="sin", source="a test"
+        make=lambda size: Method(coordinates=Index(), encoding=Constants(size.dim)),
+        formula="sin",
+        source="a test",
     )
     monkeypatch.setitem(METHODS, "constants", recipe)
     model = VnaitForSequenceClassification(config(method="constants")).eval()
@@ -472,7 +489,9 @@ def test_an_export_holds_for_texts_of_every_length(method: str) -> None:
     model = VnaitForSequenceClassification(config(method=method)).eval()
     ids = torch.randint(1, 9, (3, 9))
     sizes = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
-    told = torch.export.export(model, (ids, torch.ones_like(ids)), dynamic_shapes=(sizes, sizes), strict=False).module()
+    told = torch.export.export(
+        model, (ids, torch.ones_like(ids)), dynamic_shapes=(sizes, sizes), strict=False
+    ).module()
     for length in (2, 16, 17, 40):
         ids = torch.randint(1, 9, (2, length))
         torch.testing.assert_close(told(ids, torch.ones_like(ids)).logits, model(ids).logits)
@@ -504,7 +523,9 @@ def test_a_missing_weight(tmp_path: Path) -> None:
     weights = load_file(tmp_path / "model.safetensors")
     weights.pop("classifier.bias")
     rewrite(tmp_path, weights)
-    with pytest.raises(InputError, match=r"its weights don't fit its config.json \(for one, classifier.bias\)"):
+    with pytest.raises(
+        InputError, match=r"its weights don't fit its config.json \(for one, classifier.bias\)"
+    ):
         load_classifier(tmp_path)
 
 

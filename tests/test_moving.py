@@ -1,4 +1,6 @@
-"""Coordinates that move in training: Jitter as CAPE, Randomized; and the saturating coordinate of decoders."""
+"""Coordinates that move in training: Jitter as CAPE, Randomized; and the saturating coordinate of
+decoders.
+"""
 
 import math
 
@@ -26,7 +28,9 @@ def ones(length: int, rows: int = 1) -> torch.Tensor:
 
 @given(shift=st.floats(0, 9), local=st.floats(0, 0.49), stretch=st.floats(1, 3), length=st.integers(2, 30))
 def test_jitter_draws_what_cape_writes(shift, local, stretch, length):
-    """lambda (p + shift + local): bounds of every part, order kept while the local part is below half a gap."""
+    """lambda (p + shift + local): bounds of every part, order kept while the local part is below half a
+    gap.
+    """
     torch.manual_seed(0)
     at = Jitter(Index(), shift=shift, local=local, stretch=stretch)(None, ones(length, rows=8))[..., 0]
     plain = Index()(None, ones(length, rows=8))[..., 0]
@@ -34,7 +38,9 @@ def test_jitter_draws_what_cape_writes(shift, local, stretch, length):
     slack = (shift + local) * stretch + (stretch - 1) * plain + 1e-3
     assert ((at - plain).abs() <= slack).all()
     gaps = at.diff(dim=-1)
-    assert (gaps <= (1 + 2 * local) * stretch + 1e-3).all() and (gaps >= (1 - 2 * local) / stretch - 1e-3).all()
+    assert (gaps <= (1 + 2 * local) * stretch + 1e-3).all() and (
+        gaps >= (1 - 2 * local) / stretch - 1e-3
+    ).all()
 
 
 def test_one_stretch_a_sentence_and_it_is_log_uniform():
@@ -42,7 +48,9 @@ def test_one_stretch_a_sentence_and_it_is_log_uniform():
     gaps = Jitter(Index(), shift=0, stretch=4.0)(None, ones(3, rows=4000))[..., 0].diff(dim=-1)
     assert torch.allclose(gaps[:, 0], gaps[:, 1], rtol=1e-5)
     octaves = gaps[:, 0].log() / torch.tensor(4.0).log()
-    assert octaves.abs().max() <= 1 + 1e-6 and octaves.mean().abs() < 0.05 and abs(octaves.var() - 1 / 3) < 0.03
+    assert (
+        octaves.abs().max() <= 1 + 1e-6 and octaves.mean().abs() < 0.05 and abs(octaves.var() - 1 / 3) < 0.03
+    )
 
 
 def test_local_noise_is_each_tokens_own_and_padding_follows_its_neighbour():
@@ -71,7 +79,9 @@ def test_jitter_leaves_a_share_of_the_sentences_as_they_are():
     assert 0.22 < moved.any(-1).float().mean() < 0.28
 
 
-@pytest.mark.parametrize("wrong", [{"shift": -1}, {"local": -0.1}, {"stretch": 0.5}, {"share": 0}, {"share": 1.1}])
+@pytest.mark.parametrize(
+    "wrong", [{"shift": -1}, {"local": -0.1}, {"stretch": 0.5}, {"share": 0}, {"share": 1.1}]
+)
 def test_jitter_refuses_what_is_no_width_and_no_share(wrong):
     with pytest.raises(ValueError, match="expected shift, local >= 0, stretch >= 1 and share in"):
         Jitter(Index(), **wrong)
@@ -109,10 +119,10 @@ def test_randomized_is_the_mean_of_its_draws_in_evaluation(draw, side):
     assert torch.equal(settled, part(None, mask)[..., 0]) and not part.causal
 
 
-def test_randomized_says_when_a_text_is_too_long_and_when_a_draw_is_unknown():
+def test_randomized_refuses_a_text_that_is_too_long_and_an_unknown_draw():
     with pytest.raises(ValueError, match=r"a text of 5 tokens .* limit=4; raise it"):
         Randomized(limit=4)(None, ones(5))
-    with pytest.raises(ValueError, match="take subset or floats"):
+    with pytest.raises(ValueError, match="take one of subset, floats"):
         Randomized(draw="other")
     assert Randomized(limit=4, draw="floats")(None, ones(5)).shape == (1, 5, 1)
 

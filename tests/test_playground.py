@@ -18,14 +18,16 @@ import pytest
 from browsing import CHROMIUM, Tab, started
 from test_explanation import fitted
 from test_report import EVIL, folder_of
-from vnait import lexicon, report, text
+from vnait import data as text
+from vnait import report
 from vnait.baselines import fit_baseline
+from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
 from vnait.methods import METHODS
 from vnait.playground.shelf import LONGEST, UNTRAINED, Shelf
 
 pytest.importorskip("gradio", reason="the playground needs gradio")
-from vnait.playground.page import seen
+from vnait.playground.page import explanation
 
 WAIT = 60_000  # milliseconds; the tests beside this one use the cores, too
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
@@ -81,11 +83,14 @@ def browser() -> Iterator[Any]:
 def tab(browser: Any, address: str) -> Iterator[Tab]:
     opened = Tab(browser, address)
     opened.page.set_default_timeout(WAIT)
-    opened.page.locator(".seen img").nth(1).wait_for()
+    opened.page.locator(".explanation img").nth(1).wait_for()
     yield opened
     opened.page.context.close()
-    # Of what a browser may say gradio says a "Method not implemented." at times, a warning; nothing is an error.
-    assert [line for line in opened.said if not line.startswith(("warning: Method not", "log: ", "info: "))] == []
+    # Of what a browser may say gradio says a "Method not implemented." at times, a warning; nothing is an
+    # error.
+    assert [
+        line for line in opened.said if not line.startswith(("warning: Method not", "log: ", "info: "))
+    ] == []
     assert {url for url in opened.asked if not url.startswith((address, "data:", "blob:", "about:"))} == set()
 
 
@@ -93,7 +98,9 @@ def labelled(path: Path, *, rows: int = 40, label: str = "label") -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["text", label])
-        writer.writerows([f"{('warm', 'dull')[row % 2]} film number {row}", "gb"[row % 2]] for row in range(rows))
+        writer.writerows(
+            [f"{('warm', 'dull')[row % 2]} film number {row}", "gb"[row % 2]] for row in range(rows)
+        )
     return path
 
 
@@ -114,7 +121,7 @@ def compare(tab: Tab, path: Path, *, methods: int, seeds: int) -> None:
 
 @in_a_browser
 def test_a_typed_sentence_changes_both_pictures_and_their_numbers(tab: Tab) -> None:
-    pictures = tab.page.locator(".seen img")
+    pictures = tab.page.locator(".explanation img")
     before = [picture.get_attribute("src") for picture in pictures.all()]
     assert len(set(before)) == 2, "a trained model, and the method before training"
     box = tab.page.get_by_label("Text", exact=True)
@@ -122,7 +129,7 @@ def test_a_typed_sentence_changes_both_pictures_and_their_numbers(tab: Tab) -> N
     tab.page.keyboard.press("Control+A")
     tab.page.keyboard.type("warm zebra")
     for side in range(2):
-        words = tab.page.locator(".seen table").nth(side).locator("td:first-child")
+        words = tab.page.locator(".explanation table").nth(side).locator("td:first-child")
         words.filter(has_text="zebra").wait_for()
         assert words.all_text_contents() == ["warm", "zebra"]
         assert pictures.nth(side).get_attribute("src") != before[side]
@@ -133,16 +140,18 @@ def test_a_typed_sentence_changes_both_pictures_and_their_numbers(tab: Tab) -> N
 def test_a_method_can_be_chosen_and_what_it_cannot_show_is_said(tab: Tab) -> None:
     box = tab.page.get_by_label("Text", exact=True)
     box.fill("")
-    tab.page.get_by_role("alert").filter(has_text="the text is empty; give some words to explain.").first.wait_for()
+    tab.page.get_by_role("alert").filter(
+        has_text="the text is empty; give some words to explain."
+    ).first.wait_for()
     box.fill("word " * LONGEST)
     tab.page.get_by_role("alert").filter(has_text="3,000 characters; give 600 at most").first.wait_for()
     box.fill(f"warm {EVIL}")
-    tab.page.locator(".seen img").nth(1).wait_for()
+    tab.page.locator(".explanation img").nth(1).wait_for()
     chosen = tab.page.get_by_label("Model or method").first
     chosen.click()
     chosen.fill("alibi")
     tab.page.get_by_role("option", name=UNTRAINED.format("alibi")).click()
-    tab.page.get_by_alt_text("What alibi sees").wait_for()
+    tab.page.get_by_alt_text("alibi: Tokens on the coordinate line").wait_for()
     assert tab.page.title() == "vnait playground", "not owned"
 
 
@@ -156,9 +165,11 @@ def test_a_bad_upload_gets_the_command_lines_sentence(tab: Tab, tmp_path: Path) 
 
 @in_a_browser
 @pytest.mark.slow
-def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(tab: Tab, model: Path, tmp_path: Path) -> None:
+def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(
+    tab: Tab, model: Path, tmp_path: Path
+) -> None:
     compare(tab, labelled(tmp_path / "films.csv"), methods=1, seeds=1)
-    tab.page.get_by_text("Finished; all is in").wait_for(timeout=3 * WAIT)
+    tab.page.get_by_text("Finished; all results are in").wait_for(timeout=3 * WAIT)
     inner = tab.page.frame_locator("iframe[title=Report]").first
     inner.get_by_role("heading", name="Positional methods on runs/playground/films/data/films.csv").wait_for()
     out = model.parent / "runs" / "playground" / "films"
@@ -171,7 +182,9 @@ def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(tab: Tab, mode
 
 @in_a_browser
 @pytest.mark.slow
-def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(tab: Tab, model: Path, tmp_path: Path) -> None:
+def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(
+    tab: Tab, model: Path, tmp_path: Path
+) -> None:
     compare(tab, labelled(tmp_path / "long.csv", rows=400), methods=5, seeds=10)
     records = model.parent / "runs" / "playground" / "long" / "records.jsonl"
     deadline = time.monotonic() + 3 * WAIT / 1000
@@ -179,7 +192,7 @@ def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(tab: Tab, model:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     tab.page.get_by_role("button", name="Stop").click()
-    tab.page.get_by_text("Stopped; what was finished is kept").wait_for()
+    tab.page.get_by_text("Stopped; finished trainings are kept").wait_for()
     kept = records.read_bytes()
     time.sleep(3)
     assert records.read_bytes() == kept and kept.endswith(b"\n")
@@ -204,7 +217,7 @@ def test_a_report_is_loaded_and_reaches_nothing(tab: Tab, tmp_path: Path) -> Non
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str, tmp_path: Path) -> None:
     opened = Tab(browser, address, width=width)
-    opened.page.locator(".seen img").nth(1).wait_for(timeout=WAIT)
+    opened.page.locator(".explanation img").nth(1).wait_for(timeout=WAIT)
     for name in ("Look", "Compare", "Report"):
         opened.page.get_by_role("tab", name=name).click()
         assert opened.page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
@@ -216,7 +229,7 @@ def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str
 def test_ctrl_c_ends_it_at_once_while_a_page_is_open_and_draws(browser: Any, model: Path) -> None:
     with served(model) as address:
         opened = Tab(browser, address)
-        opened.page.locator(".seen img").nth(1).wait_for(timeout=WAIT)
+        opened.page.locator(".explanation img").nth(1).wait_for(timeout=WAIT)
         opened.page.get_by_label("Text", exact=True).fill("warm film " * 40)
         time.sleep(0.5)
     opened.page.context.close()
@@ -235,13 +248,15 @@ def test_the_shelf_shows_every_method_and_cuts_nothing_silently(model: Path, tmp
 
 def test_a_baseline_shows_its_terms_and_its_folder_is_taken_as_a_comparisons_winner(tmp_path: Path) -> None:
     table = text.read("builtin:polarity")
-    model = fit_baseline("tfidf-logreg", table, table, lexicon.learn(table.texts), tokenization="words", seed=0)
+    model = fit_baseline(
+        "tfidf-logreg", table, table, vocabulary.learn(table.texts), tokenization="words", seed=0
+    )
     model.save(tmp_path / "model")
     shelf = Shelf.of([])
     shelf.add_comparison(tmp_path)
     name = str(tmp_path / "model")
     assert next(iter(shelf.models)) == name
-    shown = seen(shelf, name, table.texts[0])
+    shown = explanation(shelf, name, table.texts[0])
     facts = model.explain(table.texts[0])
     assert facts["label"] in shown and all(f"<td>{term}</td>" in shown for term in facts["terms"])
 
@@ -257,14 +272,15 @@ def test_every_method_shows_a_text_or_says_why_not(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("records.jsonl", b"no json\n"), ("records.jsonl", b""), ("report.html", b"\xff\xfe\x00")]
+    ("name", "content"),
+    [("records.jsonl", b"no json\n"), ("records.jsonl", b""), ("report.html", b"\xff\xfe\x00")],
 )
 def test_a_file_that_is_no_report_is_one_sentence(tmp_path: Path, name: str, content: bytes) -> None:
-    from vnait.playground.page import loaded
+    from vnait.playground.page import uploaded_report
 
     path = tmp_path / name
     path.write_bytes(content)
-    shown = loaded(str(path))
+    shown = uploaded_report(str(path))
     assert shown.startswith('<div role="alert"') and shown.count("<p>") == 1 and "iframe" not in shown
 
 

@@ -1,4 +1,6 @@
-"""Any coordinates x any encoding: every pair runs through an encoder, padding changes nothing, gradients are finite and arrive."""
+"""Any coordinates x any encoding: every pair runs through an encoder, padding changes nothing, gradients are
+finite and arrive.
+"""
 
 import itertools
 from collections import Counter
@@ -8,10 +10,10 @@ import torch
 
 from vnait import coordinates as where_is
 from vnait import encodings as told
-from vnait.backbone import Encoder
 from vnait.coordinates import Ends, Grid, Index, Jitter, Joined, Randomized, Running, Saturating, Span, Start
 from vnait.encodings import Anchors, Axis, Centre, Fourier, LearnedFourier, Rotary, Scaling, Sinusoid, Spatial
 from vnait.method import Method
+from vnait.model.backbone import Encoder
 
 DIM, HEADS, WIDTH, TOKENS = 16, 2, 8, 6
 MAP = torch.rand(128, 128, generator=torch.Generator().manual_seed(0))
@@ -43,7 +45,7 @@ COORDINATES = {
 }
 # Name, and how many axes the encoding reads.
 ENCODINGS = {
-    "Silent": (1, lambda: told.Silent()),
+    "NoPosition": (1, lambda: told.NoPosition()),
     "Sinusoid": (1, lambda: Sinusoid(dim=DIM)),
     "Binary": (1, lambda: told.Binary(dim=DIM)),
     "Linear": (1, lambda: told.Linear(dim=DIM)),
@@ -62,23 +64,25 @@ ENCODINGS = {
     "Separable": (2, lambda: told.Concatenated(*(Axis(Sinusoid(dim=DIM // 2), axis) for axis in (0, 1)))),
     "Additive": (2, lambda: told.Sum(*(Axis(Sinusoid(dim=DIM), axis) for axis in (0, 1)))),
     "Rotary": (1, lambda: Rotary(width=WIDTH)),
-    "Rotary partial": (1, lambda: Rotary(width=WIDTH, share=0.5)),
     "Rotary linear": (1, lambda: Rotary(width=WIDTH, scaling=Scaling(rule="linear", factor=2.0))),
-    "Rotary yarn": (1, lambda: Rotary(width=WIDTH, scaling=Scaling(rule="yarn", factor=2.0, original_length=8))),
-    "Rotary dynamic": (1, lambda: Rotary(width=WIDTH, scaling=Scaling(rule="dynamic", factor=2.0, original_length=8))),
+    "Rotary yarn": (
+        1,
+        lambda: Rotary(width=WIDTH, scaling=Scaling(rule="yarn", factor=2.0, original_length=8)),
+    ),
+    "Rotary dynamic": (
+        1,
+        lambda: Rotary(width=WIDTH, scaling=Scaling(rule="dynamic", factor=2.0, original_length=8)),
+    ),
     "XPos": (1, lambda: told.XPos(width=WIDTH)),
     "Axial": (2, lambda: told.Axial(width=WIDTH, axes=2)),
-    "Slopes": (1, lambda: told.Slopes(num_heads=HEADS)),
-    "Slopes causal": (1, lambda: told.Slopes(num_heads=HEADS, form="causal")),
-    "Slopes asymmetric": (1, lambda: told.Slopes(num_heads=HEADS, form="asymmetric")),
-    "Buckets": (1, lambda: told.Buckets(num_heads=HEADS, start=0.1)),
-    "Buckets causal": (1, lambda: told.Buckets(num_heads=HEADS, start=0.1, bidirectional=False)),
-    "Relative": (1, lambda: told.Relative(num_heads=HEADS, max_distance=8, start=0.1)),
-    "Kerple log": (1, lambda: told.Kerple(num_heads=HEADS)),
-    "Kerple power": (1, lambda: told.Kerple(num_heads=HEADS, form="power")),
+    "Slopes": (1, lambda: told.AlibiBias(num_heads=HEADS)),
+    "Buckets": (1, lambda: told.T5Bias(num_heads=HEADS, start=0.1)),
+    "Buckets causal": (1, lambda: told.T5Bias(num_heads=HEADS, start=0.1, bidirectional=False)),
+    "Relative": (1, lambda: told.ShawBias(num_heads=HEADS, max_distance=8, start=0.1)),
+    "Kerple": (1, lambda: told.Kerple(num_heads=HEADS)),
     "Fire": (1, lambda: told.Fire(num_heads=HEADS)),
-    "Decay": (1, lambda: told.Decay(num_heads=HEADS)),
-    "Decay heads": (HEADS, lambda: told.Decay(num_heads=HEADS, form="heads")),
+    "Decay": (1, lambda: told.CableBias(num_heads=HEADS)),
+    "Decay heads": (HEADS, lambda: told.CableBias(num_heads=HEADS, form="heads")),
     "Prefix": (1, lambda: told.Prefix(num_heads=HEADS, start=0.1)),
     "Contacts": (1, lambda: told.Contacts(num_heads=HEADS, contacts=MAP)),
 }
@@ -90,7 +94,7 @@ def reason(where: str, how: str) -> str | None:
     if have < needs:
         return "an encoding of several axes needs coordinates that have them"
     if how == "Decay heads" and have != HEADS:
-        return "an axis a head, no more and no fewer"
+        return "an axis per head, no more and no fewer"
     if how in ("GridTable", "Contacts") and where.startswith("Spectrum"):
         return "a table of places has none below 0, and eigenvectors go there"
     if how == "GridTable" and where == "Diagonal":
@@ -99,7 +103,9 @@ def reason(where: str, how: str) -> str | None:
 
 
 EVERY = list(itertools.product(COORDINATES, ENCODINGS))
-PAIRS = [pytest.param(where, how, id=f"{where} x {how}") for where, how in EVERY if reason(where, how) is None]
+PAIRS = [
+    pytest.param(where, how, id=f"{where} x {how}") for where, how in EVERY if reason(where, how) is None
+]
 
 
 def test_how_many_pairs_there_are():
@@ -126,10 +132,15 @@ def test_a_pair_that_is_left_out_is_refused(where, how):
 def test_every_part_is_in_the_product():
     """But what is no part of its own: sources, features, wrappers of modules."""
     parts = {
-        type(part).__name__ for _, make in [*COORDINATES.values(), *ENCODINGS.values()] for part in make().modules()
+        type(part).__name__
+        for _, make in [*COORDINATES.values(), *ENCODINGS.values()]
+        for part in make().modules()
     }
     classes = {
-        name for module in (where_is, told) for name in module.__all__ if isinstance(getattr(module, name), type)
+        name
+        for module in (where_is, told)
+        for name in module.__all__
+        if isinstance(getattr(module, name), type)
     }
     assert classes - parts == {"Scaling"}
 
@@ -145,7 +156,7 @@ def test_every_pair_works(where, how):
     torch.testing.assert_close(seen["left"], seen["alone"], atol=1e-5, rtol=1e-5)
     seen["left"].square().sum().backward()
     assert all(torch.isfinite(part.grad).all() for part in method.parameters() if part.grad is not None)
-    if how != "Silent":
+    if how != "NoPosition":
         assert all(part.grad is not None for part in method.encoding.parameters())
         assert all(part.grad is not None for part in method.coordinates.parameters())
 

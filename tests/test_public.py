@@ -10,24 +10,41 @@ import pytest
 
 import vnait
 
-HEAVY = ("transformers", "sklearn", "pandas", "gensim", "scipy", "datasets", "accelerate", "typer", "rich", "joblib")
+HEAVY = (
+    "transformers",
+    "sklearn",
+    "pandas",
+    "gensim",
+    "scipy",
+    "datasets",
+    "accelerate",
+    "typer",
+    "rich",
+    "joblib",
+)
 CONFIGURED = "(vnait.VnaitConfig(hidden_size=8)).config"
 ENTRIES = {
     "AutoConfig": "import vnait\nfrom transformers import AutoConfig\ngot = AutoConfig.for_model('vnait')",
-    "AutoModel": f"import vnait\nfrom transformers import AutoModelForMaskedLM\ngot = AutoModelForMaskedLM.from_config{CONFIGURED}",
-    "before vnait": f"from transformers import AutoModel\nimport vnait\ngot = AutoModel.from_config{CONFIGURED}",
+    "AutoModel": "import vnait\nfrom transformers import AutoModelForMaskedLM\ngot = "
+    f"AutoModelForMaskedLM.from_config{CONFIGURED}",
+    "before vnait": "from transformers import AutoModel\nimport vnait\ngot = "
+    f"AutoModel.from_config{CONFIGURED}",
 }
 
 
 def python(script: str) -> str:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+    )
     return done.stdout
 
 
 def test_all_is_alphabetical_and_about_twenty_names():
     # As ruff sorts it: constants, then classes, then functions and modules, each by name.
-    assert vnait.__all__ == sorted(vnait.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name))
+    assert vnait.__all__ == sorted(
+        vnait.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name)
+    )
     assert len(set(vnait.__all__)) == len(vnait.__all__)
     assert 15 <= len(vnait.__all__) <= 25
 
@@ -56,7 +73,9 @@ def imports() -> list[dict]:
 
 
 def test_import_needs_nothing_heavy():
-    names = python("import sys\nimport vnait\nprint(*sorted({name.split('.')[0] for name in sys.modules}))").split()
+    names = python(
+        "import sys\nimport vnait\nprint(*sorted({name.split('.')[0] for name in sys.modules}))"
+    ).split()
     assert not {*HEAVY, "torch", "numpy"} & set(names)
 
 
@@ -65,13 +84,12 @@ def test_import_takes_less_than_half_a_second_beyond_torch(imports):
 
 
 def test_names_of_later_modules_come_when_they_are_asked_for():
-    script = (
-        "import sys, vnait\nprint('vnait.record' in sys.modules, vnait.Record.__name__, 'vnait.record' in sys.modules)"
-    )
+    script = "import sys, vnait\nprint('vnait.record' in sys.modules, vnait.Record.__name__, 'vnait.record' in sys.modules)"
     assert python(script).split() == ["False", "Record", "True"]
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_transformers_knows_our_models_whatever_is_asked_for_first(entry):
-    # transformers' modules import one another in an order that depends on the entry; ours must not come in between.
+    # transformers' modules import one another in an order that depends on the entry; ours must not come in
+    # between.
     assert python(f"{ENTRIES[entry]}\nprint(got.model_type)") == "vnait\n"

@@ -29,9 +29,9 @@ OTHER = replace(ONE, key="f" * 16, method="none", seed=1)
 
 
 def written(path, *found: Record):
-    with appending(path) as file:
+    with appending(path) as append:
         for record in found:
-            file.write(record)
+            append(record)
     return path
 
 
@@ -49,8 +49,8 @@ def test_appending_goes_on_after_what_is_there(tmp_path):
 
 
 def test_each_record_is_on_the_disk_before_the_next_run(tmp_path):
-    with appending(tmp_path / "r.jsonl") as file:
-        file.write(ONE)
+    with appending(tmp_path / "r.jsonl") as append:
+        append(ONE)
         assert read(tmp_path / "r.jsonl") == [ONE]
 
 
@@ -98,7 +98,9 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path, broken):
     path.write_text(f"{ONE.line()}\n{broken}\n{OTHER.line()}\n")
     with pytest.raises(InputError) as error:
         read(path)
-    assert f"line 2 of {path} is no record of this version" in str(error.value) and "\n" not in str(error.value)
+    assert f"line 2 of {path} is no record of this version" in str(error.value) and "\n" not in str(
+        error.value
+    )
 
 
 def test_a_record_of_another_version_is_named_not_misread(tmp_path):
@@ -134,7 +136,11 @@ def test_keys_tell_settings_apart_and_do_not_mind_their_order():
 
 
 def test_now_says_what_the_run_stood_on():
-    facts = {name: value for name, value in asdict(ONE).items() if name not in ("peak_memory", "versions", "commit")}
+    facts = {
+        name: value
+        for name, value in asdict(ONE).items()
+        if name not in ("peak_memory", "versions", "commit")
+    }
     record = Record.now(**facts)
     assert {name: getattr(record, name) for name in facts} == facts
     assert 20 < record.peak_memory < 100_000  # MiB: a Python with numpy, on a machine of this world

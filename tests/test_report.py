@@ -1,4 +1,6 @@
-"""The report: it says what the records say, from the folder alone, and whatever stands in labels and names stays text."""
+"""The report: it says what the records say, from the folder alone, and whatever stands in labels and names
+stays text.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,29 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from vnait import about as abouts
 from vnait import record as records
-from vnait import report, scores, studies, study
+from vnait import report, scores
 from vnait.about import About, call
 from vnait.advice import advice
 from vnait.cli import main
 from vnait.comparison import compare
+from vnait.data import Table, summary
 from vnait.errors import InputError
 from vnait.page.sections import Section
 from vnait.record import Record
-from vnait.report import answers, comparing, studying
+from vnait.report import breakdown as answers
+from vnait.report import comparison as comparing
 from vnait.results import Results
-from vnait.study import Budget
-from vnait.text import Table, summary
-from vnait.train import Run
+from vnait.run import Run
+from vnait_lab import report as studying
+from vnait_lab import studies, study
+from vnait_lab.study import Budget
 
 METHODS = ("tfidf-logreg", "none", "rope", "vnait")
-EVIL = """<script>document.title='owned'</script>"><img src=x onerror="document.title='owned'">' & {{ 7 * 7 }} %{y}"""
+EVIL = (
+    """<script>document.title='owned'</script>"><img src=x onerror="document.title='owned'">' """
+    "& {{ 7 * 7 }} %{y}"
+)
 
 
 @cache
@@ -53,7 +60,9 @@ def record_of(method: str, seed: int, shots: int | str, classes: Sequence[str], 
         key=f"{method} {seed} {shots}",
         method=method,
         seed=seed,
-        run={"method": method, "seed": seed, "steps": 30, "batch_size": 32} if learned else {"tokenization": "words"},
+        run={"method": method, "seed": seed, "steps": 30, "batch_size": 32}
+        if learned
+        else {"tokenization": "words"},
         data={"name": "made.csv", "classes": list(classes), "shots": shots}
         | ({"unknown_share": 0.125} if learned else {}),
         metrics={**found, **details} | ({"validation_accuracy": found["accuracy"]} if learned else {}),
@@ -102,7 +111,7 @@ def folder_of(
 def sections_of(folder: Path) -> dict[str, Section]:
     """By heading, as the page shows them."""
     found = records.read(folder / "records.jsonl")
-    about = abouts.read(folder)
+    about = About.read(folder)
     return {one.heading: one for one in comparing.sections(report.results_of(found, about), about)}
 
 
@@ -116,9 +125,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_verdict_comes_first_and_in_words(made: Path) -> None:
     heading, first = next(iter(sections_of(made).items()))
-    results = report.results_of(records.read(made / "records.jsonl"), abouts.read(made))
-    said = [*advice(results, most_frequent=abouts.read(made).most_frequent), *results.sentences()]
-    assert heading == "What can be said" and list(first.sentences[: len(said)]) == said
+    results = report.results_of(records.read(made / "records.jsonl"), About.read(made))
+    said = [*advice(results, most_frequent=About.read(made).most_frequent), *results.sentences()]
+    assert heading == "Conclusions" and list(first.sentences[: len(said)]) == said
     assert first.sentences[0].startswith(f"Use {results.best}: ")
     assert any(sentence.startswith("At 16 labels per class: vnait is ahead of ") for sentence in said)
     assert "test rows had no part in it" in first.sentences[len(said)]
@@ -127,7 +136,7 @@ def test_the_verdict_comes_first_and_in_words(made: Path) -> None:
 def test_every_part_is_there_and_every_figure_has_a_table(made: Path) -> None:
     found = sections_of(made)
     assert list(found) == [
-        "What can be said",
+        "Conclusions",
         "Methods",
         "Learning curves",
         "Differences to vnait",
@@ -154,7 +163,7 @@ def test_plotly_knows_every_word_of_the_figures(made: Path) -> None:
 
 def test_tables_hold_the_rows_of_the_comparison(made: Path) -> None:
     found = sections_of(made)
-    results = report.results_of(records.read(made / "records.jsonl"), abouts.read(made))
+    results = report.results_of(records.read(made / "records.jsonl"), About.read(made))
     shown = {(row[0], row[1]): row[2:5] for row in found["Methods"].table.rows}
     assert shown == {
         (row["method"], row["shots"]): [row["mean"], row["ci_low"], row["ci_high"]] for row in results.rows
@@ -165,38 +174,50 @@ def test_tables_hold_the_rows_of_the_comparison(made: Path) -> None:
 
 
 def test_hollow_dots_are_those_that_nobody_can_tell_apart(made: Path) -> None:
-    results = report.results_of(records.read(made / "records.jsonl"), abouts.read(made))
+    results = report.results_of(records.read(made / "records.jsonl"), About.read(made))
     (trace,) = sections_of(made)["Differences to vnait"].figures[0].data
     hollow = sum(symbol == "circle-open" for symbol in trace["marker"]["symbol"])
-    assert hollow == sum(row["shots"] == "all" and row["ci_low"] <= 0 <= row["ci_high"] for row in results.paired)
+    assert hollow == sum(
+        row["shots"] == "all" and row["ci_low"] <= 0 <= row["ci_high"] for row in results.paired
+    )
 
 
 def test_answers_add_up_over_seeds(made: Path) -> None:
     found = sections_of(made)
-    own = [one for one in records.read(made / "records.jsonl") if (one.method, one.data["shots"]) == ("vnait", "all")]
+    own = [
+        one
+        for one in records.read(made / "records.jsonl")
+        if (one.method, one.data["shots"]) == ("vnait", "all")
+    ]
     table = found["Answers of vnait (best on validation and reference)"].table
     assert table is not None and [column.title for column in table.columns] == ["truth", "neg", "pos"]
     expected = np.sum([one.metrics["confusion"] for one in own], axis=0)
     assert [row[1:] for row in table.rows] == expected.tolist()
     by_length = {row[0]: row[1:] for row in found["By length of the text"].table.rows}
-    rows, right = (np.sum([one.metrics[name] for one in own], axis=0) for name in ("length_rows", "length_right"))
+    rows, right = (
+        np.sum([one.metrics[name] for one in own], axis=0) for name in ("length_rows", "length_right")
+    )
     assert by_length["vnait"] == [right[group] / rows[group] for group in range(8) if rows[group]]
 
 
 def test_a_truth_that_was_never_learned_has_a_row_of_its_own() -> None:
     found = record_of("vnait", 0, "all", ("neg", "pos"))
     metrics = {**found.metrics, **scores.confusion([0, 1, -1], [0, 1, 1], 2)}
-    results = Results(records=[replace(found, metrics=metrics)], methods=["vnait"], shots=["all"], reference="vnait")
+    results = Results(
+        records=[replace(found, metrics=metrics)], methods=["vnait"], shots=["all"], reference="vnait"
+    )
     (one,) = answers.confusions(results)
     assert one.table is not None and one.table.rows == [["neg", 1, 0], ["pos", 0, 1], [answers.UNSEEN, 0, 1]]
 
 
 def test_best_and_reference_both_show_their_answers(tmp_path: Path) -> None:
     folder_of(tmp_path)
-    about = abouts.read(tmp_path)
+    about = About.read(tmp_path)
     assert about is not None
     replace(about, reference="none").write(tmp_path)
-    assert {"Answers of vnait (best on validation)", "Answers of none (reference)"} <= set(sections_of(tmp_path))
+    assert {"Answers of vnait (best on validation)", "Answers of none (reference)"} <= set(
+        sections_of(tmp_path)
+    )
 
 
 def test_old_records_and_a_folder_without_about_are_read_and_said(tmp_path: Path) -> None:
@@ -213,7 +234,7 @@ def test_old_records_and_a_folder_without_about_are_read_and_said(tmp_path: Path
     ]
     path.write_text("".join(one.line() + "\n" for one in old))
     found = sections_of(tmp_path)
-    assert "no about.json" in " ".join(found["What can be said"].sentences)
+    assert "no about.json" in " ".join(found["Conclusions"].sentences)
     assert found["By length of the text"].sentences[0].startswith("These records hold no answers by length")
     assert "hold no confusion matrix" in found["Answers of vnait (reference)"].sentences[0]
     assert "The data" not in found and report.write(tmp_path).is_file()
@@ -254,7 +275,9 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_labels_and_names_of_others_stay_text(evil: Path) -> None:
     parser = Tags()
     parser.feed(report.write(evil).read_text(encoding="utf-8"))
-    assert parser.kinds == ["application/json"] * (len(parser.kinds) - 2) + [None, None], "plotly's and ours alone run"
+    assert parser.kinds == ["application/json"] * (len(parser.kinds) - 2) + [None, None], (
+        "plotly's and ours alone run"
+    )
     assert "img" not in parser.tags and not parser.handlers
     assert EVIL in "".join(parser.words)  # read, as it is
     assert "{{ 7 * 7 }}" in "".join(parser.words)
@@ -284,7 +307,9 @@ def test_compare_ends_with_a_report_that_can_be_made_again(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [
-        f"{word} film {number},{label}" for number in range(12) for label, word in (("neg", "bad"), ("pos", "good"))
+        f"{word} film {number},{label}"
+        for number in range(12)
+        for label, word in (("neg", "bad"), ("pos", "good"))
     ]
     Path("made up.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
     options = ["--methods", "none", "--seeds", "1", "--steps", "2", "--jobs", "1", "--out", "out", "--quiet"]
@@ -301,7 +326,9 @@ def test_compare_ends_with_a_report_that_can_be_made_again(
     for one in records.read("out/records.jsonl"):
         assert sum(one.metrics["length_rows"]) == one.data["test_rows"] == 8
         assert (
-            np.trace(one.metrics["confusion"]) == sum(one.metrics["length_right"]) == round(8 * one.metrics["accuracy"])
+            np.trace(one.metrics["confusion"])
+            == sum(one.metrics["length_right"])
+            == round(8 * one.metrics["accuracy"])
         )
 
 
@@ -325,7 +352,10 @@ def test_a_study_ends_with_its_verdicts(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_study_that_was_stopped_is_said_to_be(tmp_path: Path) -> None:
-    one, path = studies.load("order"), Path(__file__).parents[1] / "studies" / "records" / "claims" / "records.jsonl"
+    one, path = (
+        studies.load("order"),
+        Path(__file__).parents[1] / "studies" / "records" / "claims" / "records.jsonl",
+    )
     found = [record for record in records.read(path) if record.data["name"] == one.name]
     for some, stopped in ((found, False), ([record for record in found if record.seed == 0], True)):
         first, *_ = studying.sections([one], some, tmp_path)
@@ -337,7 +367,9 @@ def test_of_two_budgets_the_whole_one_is_told_once_it_ended() -> None:
 
     def ran(budget: Budget, seeds: int) -> list[Record]:
         keys = [(arm, seed, study.key(one, arm, seed, budget)) for arm in one.arms for seed in range(seeds)]
-        return [replace(record_of("x", 0, "all", "ab"), method=arm, seed=seed, key=key) for arm, seed, key in keys]
+        return [
+            replace(record_of("x", 0, "all", "ab"), method=arm, seed=seed, key=key) for arm, seed, key in keys
+        ]
 
     quick, whole, half = ran(one.quick, one.quick.seeds), ran(one.full, one.full.seeds), ran(one.full, 1)
     assert studying.chosen(one, quick) == (one.quick, quick)
@@ -358,14 +390,18 @@ def test_what_is_no_result_is_refused_in_a_sentence(tmp_path: Path) -> None:
         report.write(tmp_path)
     one = record_of("vnait", 0, "all", "ab")
     path.write_text(replace(one, data={"name": "order"}).line() + "\n")  # a task of a suite, and a study
-    with pytest.raises(InputError, match="holds records of order; a report is of a comparison or of short studies"):
+    with pytest.raises(
+        InputError, match="holds records of order; a report is of a comparison or of short studies"
+    ):
         report.write(tmp_path)
     path.write_text(one.line() + "\n")
     (tmp_path / "about.json").write_text("{}")
-    with pytest.raises(InputError, match=r"about.json is damaged: .* Delete it; the report does with less"):
+    with pytest.raises(InputError, match=r"about.json is damaged: .* Delete it; the report works without it"):
         report.write(tmp_path)
     folder_of(tmp_path)
     path.write_text(one.line() + "\n")
-    with pytest.raises(InputError, match=r"31 runs of about.json are not in records.jsonl; run the comparison again"):
+    with pytest.raises(
+        InputError, match=r"31 runs of about.json are not in records.jsonl; run the comparison again"
+    ):
         report.write(tmp_path)
     assert not (tmp_path / "report.html").exists()

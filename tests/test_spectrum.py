@@ -1,4 +1,6 @@
-"""The spectrum of a path, a grid and any graph: against scipy and networkx, canonical whatever the solver, padding, messages."""
+"""The spectrum of a path, a grid and any graph: against scipy and networkx, canonical whatever the solver,
+padding, messages.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ GRAPHS: dict[str, tuple[Callable[[], nx.Graph], int]] = {
     "star": (lambda: nx.star_graph(5), 4),
     "path": (lambda: nx.path_graph(9), 4),
     "weighted": (weighted, 3),
-    "in three parts": (lambda: nx.disjoint_union_all([nx.path_graph(3), nx.cycle_graph(4), nx.complete_graph(2)]), 6),
+    "in three parts": (
+        lambda: nx.disjoint_union_all([nx.path_graph(3), nx.cycle_graph(4), nx.complete_graph(2)]),
+        6,
+    ),
 }
 EVERY = pytest.mark.parametrize("name", list(GRAPHS))
 
@@ -70,14 +75,16 @@ def assert_orthogonal_to_each_other_and_to_ones(at: Tensor) -> None:
     assert at.mean(0).abs().max() < 1e-12
 
 
-# --- The path of the sentence's own tokens -----------------------------------------------------------------------------------------
+# --- The path of the sentence's own tokens
 
 
 @pytest.mark.parametrize("length", [2, 3, 64, 1000])
 def test_a_path_is_the_cosine_transform(length: int) -> None:
     size = min(length - 1, 40)
     at = Spectrum(size=size)(None, everything(length))[0]
-    cosines = scipy.fft.dct(torch.eye(length, dtype=torch.float64).numpy(), type=2, norm="ortho", axis=0)[1 : size + 1]
+    cosines = scipy.fft.dct(torch.eye(length, dtype=torch.float64).numpy(), type=2, norm="ortho", axis=0)[
+        1 : size + 1
+    ]
     inner = (torch.tensor(cosines) * at.T / math.sqrt(length)).sum(-1)
     assert (inner >= 1 - 1e-12).all()
     assert_orthogonal_to_each_other_and_to_ones(at)
@@ -88,12 +95,17 @@ def test_a_path_is_the_cosine_transform(length: int) -> None:
 def test_a_path_is_its_formula_and_has_no_more_vectors_than_tokens(length: int, size: int) -> None:
     at = Spectrum(size=size)(None, everything(length))[0]
     for k in range(1, size + 1):
-        wave = [math.sqrt(2) * math.cos(math.pi * k * (i + 0.5) / length) if k < length else 0 for i in range(length)]
+        wave = [
+            math.sqrt(2) * math.cos(math.pi * k * (i + 0.5) / length) if k < length else 0
+            for i in range(length)
+        ]
         torch.testing.assert_close(at[:, k - 1], torch.tensor(wave, dtype=torch.float64), rtol=0, atol=1e-12)
 
 
 @given(
-    rows=st.lists(st.tuples(st.integers(0, 4), st.integers(1, 12), st.integers(0, 4)), min_size=1, max_size=3),
+    rows=st.lists(
+        st.tuples(st.integers(0, 4), st.integers(1, 12), st.integers(0, 4)), min_size=1, max_size=3
+    ),
     size=st.integers(1, 6),
 )
 @settings(max_examples=30)
@@ -120,7 +132,7 @@ def test_a_path_looks_ahead() -> None:
     assert not torch.allclose(part(None, everything(4)), part(None, everything(8))[:, :4])
 
 
-# --- A graph ---------------------------------------------------------------------------------------------------------------------
+# --- A graph
 
 
 @EVERY
@@ -146,7 +158,9 @@ def test_the_same_whatever_basis_the_solver_finds(name: str, monkeypatch: pytest
             values, vectors = solve(matrix)
             for value in values:
                 space = (values - value).abs() < 1e-9
-                noise = torch.randn(int(space.sum()), int(space.sum()), dtype=torch.float64, generator=generator)
+                noise = torch.randn(
+                    int(space.sum()), int(space.sum()), dtype=torch.float64, generator=generator
+                )
                 vectors[:, space] = vectors[:, space] @ torch.linalg.qr(noise).Q
             return values, vectors
 
@@ -161,7 +175,9 @@ def test_the_largest_entry_is_positive_and_the_first_of_equals() -> None:
     assert (at.gather(0, at.abs().argmax(0, keepdim=True)) > 0).all()
     path = drawn("path")[2]
     assert path[0, 0] == path[:, 0].max() and path[4, 1] == path[:, 1].max()
-    wave = torch.tensor([[math.cos(TURN * i / 12), math.sin(TURN * i / 12)] for i in range(12)], dtype=torch.float64)
+    wave = torch.tensor(
+        [[math.cos(TURN * i / 12), math.sin(TURN * i / 12)] for i in range(12)], dtype=torch.float64
+    )
     torch.testing.assert_close(drawn("cycle")[2][:, :2], math.sqrt(2) * wave, rtol=0, atol=1e-12)
     assert drawn("star")[2][1, 0] == drawn("star")[2].max()
 
@@ -213,7 +229,9 @@ def test_padding_stands_at_the_nearest_node(size: int) -> None:
     at = part(torch.randn(2, 40, 3).bfloat16(), mask)
     for row in range(2):
         assert torch.equal(at[row, mask[row]], part(None, everything(34))[0])
-    assert (at[0, 34:] == at[0, 33]).all() and (at[1, :4] == at[1, 4]).all() and (at[1, 38:] == at[1, 37]).all()
+    assert (
+        (at[0, 34:] == at[0, 33]).all() and (at[1, :4] == at[1, 4]).all() and (at[1, 38:] == at[1, 37]).all()
+    )
 
 
 def test_built_anew_never_saved_never_in_half_and_never_on_meta() -> None:
@@ -248,11 +266,13 @@ for part in (Spectrum(size=3), Spectrum(size=2, graph=[2, 2])):
     assert done.returncode == 0, done.stderr
 
 
-# --- A grid ----------------------------------------------------------------------------------------------------------------------
+# --- A grid
 
 
 @settings(max_examples=30)
-@given(shape=st.lists(st.integers(1, 5), min_size=1, max_size=3).filter(lambda shape: 1 < math.prod(shape) < 60))
+@given(
+    shape=st.lists(st.integers(1, 5), min_size=1, max_size=3).filter(lambda shape: 1 < math.prod(shape) < 60)
+)
 def test_a_grid_in_closed_form_is_the_graph(shape: list[int]) -> None:
     count = math.prod(shape)
     part = Spectrum(size=count - 1, graph=shape)
@@ -279,7 +299,9 @@ def test_the_axes_of_a_grid() -> None:
     cube = Spectrum(size=26, graph=[3, 3, 3])
     middle = torch.isclose(cube.eigenvalues, torch.tensor(4.0, dtype=torch.float64)).nonzero().flatten()
     at = cube(None, everything(27))[0, :, middle]
-    waves = [Spectrum(size=2)(None, everything(3))[0, :, k - 1] if k else torch.ones(3).double() for k in range(3)]
+    waves = [
+        Spectrum(size=2)(None, everything(3))[0, :, k - 1] if k else torch.ones(3).double() for k in range(3)
+    ]
     # A path of three has the eigenvalues 0, 1 and 3.
     orders = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
     expected = [torch.einsum("i,j,k->ijk", *(waves[k] for k in order)).flatten() for order in orders]
@@ -291,19 +313,25 @@ def test_a_line_is_a_path_of_a_fixed_length() -> None:
     torch.testing.assert_close(part(None, everything(5)), Spectrum(size=4)(None, everything(5)))
 
 
-# --- Messages --------------------------------------------------------------------------------------------------------------------
+# --- Messages
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Spectrum(size=0), "size=0; take at least 1 eigenvector"),
-        (lambda: Spectrum(size=4, graph=nx.path_graph(4)), "size=4, and a graph of 4 nodes has 3 non-constant"),
+        (
+            lambda: Spectrum(size=4, graph=nx.path_graph(4)),
+            "size=4, and a graph of 4 nodes has 3 non-constant",
+        ),
         (lambda: Spectrum(size=6, graph=[2, 3]), "size=6, and a graph of 6 nodes has 5 non-constant"),
         (lambda: Spectrum(size=1, graph=nx.Graph()), "size=1, and a graph of 0 nodes has 0 non-constant"),
         (lambda: Spectrum(size=1, graph=[]), r"graph=\(\); a grid has one or more positive sizes"),
         (lambda: Spectrum(size=1, graph=[-1, 2]), r"graph=\(-1, 2\); a grid has one or more positive sizes"),
-        (lambda: Spectrum(size=1, graph=nx.DiGraph([(0, 1)])), r"the graph is directed.* graph.to_undirected\(\)"),
+        (
+            lambda: Spectrum(size=1, graph=nx.DiGraph([(0, 1)])),
+            r"the graph is directed.* graph.to_undirected\(\)",
+        ),
         *(
             (
                 lambda weight=weight: Spectrum(size=1, graph=nx.Graph([("a", "b", {"weight": weight})])),
@@ -321,7 +349,9 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 @pytest.mark.parametrize("graph", [[2, 3], nx.cycle_graph(6)], ids=["grid", "graph"])
 def test_a_sentence_that_is_not_the_graphs(graph: object) -> None:
     mask = torch.tensor([[True] * 6, [False] + [True] * 5])
-    with pytest.raises(ValueError, match="row 1 of the batch has 5 real tokens, and the graph has 6 nodes; give sent"):
+    with pytest.raises(
+        ValueError, match="row 1 of the batch has 5 real tokens, and the graph has 6 nodes; give a token"
+    ):
         Spectrum(size=2, graph=graph)(None, mask)
 
 
@@ -346,9 +376,9 @@ def test_an_eigenspace_that_is_cut_is_logged(
     with caplog.at_level(logging.WARNING, logger="vnait"):
         Spectrum(size=size, graph=graph)
     (message,) = caplog.messages
-    assert message.startswith(f"eigenvalues {size} and {size + 1} of the graph are equal (") and message.endswith(
-        advice
-    )
+    assert message.startswith(
+        f"eigenvalues {size} and {size + 1} of the graph are equal ("
+    ) and message.endswith(advice)
     assert f"so which of their eigenvectors size={size} keeps is arbitrary" in message
 
 

@@ -59,7 +59,15 @@ def test_the_same_values_give_the_same_interval_whatever_ran_before():
 
 @pytest.mark.parametrize(
     ("low", "high", "sign"),
-    [(0.1, 0.3, 1), (-0.3, -0.1, -1), (-0.1, 0.3, 0), (0.0, 0.3, 0), (-0.3, 0.0, 0), (0.0, 0.0, 0), (None, None, 0)],
+    [
+        (0.1, 0.3, 1),
+        (-0.3, -0.1, -1),
+        (-0.1, 0.3, 0),
+        (0.0, 0.3, 0),
+        (-0.3, 0.0, 0),
+        (0.0, 0.0, 0),
+        (None, None, 0),
+    ],
 )
 def test_sign_is_claimed_only_where_zero_is_outside(low, high, sign):
     assert Interval(0.2, low, high).sign == sign

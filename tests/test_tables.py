@@ -1,4 +1,4 @@
-"""Learned tables resized, and of a grid: against PyTorch's interpolation and a loop written from the formula."""
+"""Learned tables of positions and of a grid: against BERT's and a loop written from the formula."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn import functional as F
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
@@ -19,38 +16,9 @@ from vnait.coordinates import Index
 from vnait.encodings import GridTable, Table
 from vnait.method import Method
 
-SIZES = st.integers(1, 9)
-
 
 def at(*places: tuple[float, ...], dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.tensor(places, dtype=dtype)[None]
-
-
-# --- Another length ----------------------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=60)
-@given(old=SIZES, new=SIZES)
-def test_a_resized_table_is_pytorchs_interpolation(old: int, new: int) -> None:
-    table = Table(dim=3, max_length=old, start=0.5).double()
-    other = table.resized(new)
-    expected = F.interpolate(table.weight.T[None], size=new, mode="linear", align_corners=True)[0].T
-    torch.testing.assert_close(other.weight, expected, rtol=1e-12, atol=1e-12)
-    assert (other.max_length, other.start) == (new, 0.5)
-    assert torch.equal(other.weight[0], table.weight[0])
-    assert new == 1 or torch.equal(other.weight[-1], table.weight[-1])
-
-
-def test_a_resized_table_is_another() -> None:
-    table = Table(dim=3, max_length=5).bfloat16()
-    other = table.resized(5)
-    assert torch.equal(other.weight, table.weight)
-    assert other.weight.requires_grad
-    assert other.weight.dtype == torch.bfloat16
-    with torch.no_grad():
-        other.weight.zero_()
-    assert (table.weight != 0).any()
-    assert other(torch.full((1, 1, 1), 4.0)).added.shape == (1, 1, 3)
 
 
 def test_a_table_below_its_first_row() -> None:
@@ -60,7 +28,7 @@ def test_a_table_below_its_first_row() -> None:
     torch.testing.assert_close(table(at((-0.5,))).added[0, 0], one - 0.5 * (other - one))
 
 
-# --- A grid ------------------------------------------------------------------------------------------------------------------------
+# --- A grid
 
 
 def bilinear(weight: Tensor, row: Tensor, column: Tensor) -> Tensor:
@@ -73,7 +41,9 @@ def bilinear(weight: Tensor, row: Tensor, column: Tensor) -> Tensor:
     for y in (0, 1):
         for x in (0, 1):
             share = (row - top if y else 1 - (row - top)) * (column - left if x else 1 - (column - left))
-            total = total + share * weight[min(top + y, weight.shape[0] - 1), min(left + x, weight.shape[1] - 1)]
+            total = (
+                total + share * weight[min(top + y, weight.shape[0] - 1), min(left + x, weight.shape[1] - 1)]
+            )
     return total
 
 
@@ -109,57 +79,45 @@ def test_places_between_are_told_apart_in_half_precision() -> None:
     assert len(Table(dim=4, max_length=2).bfloat16()(fine[None, :, None]).added[0].unique(dim=0)) == 2048
 
 
-@settings(max_examples=60)
-@given(old=st.tuples(SIZES, SIZES), new=st.tuples(SIZES, SIZES))
-def test_a_resized_grid_is_pytorchs_interpolation(old: tuple[int, int], new: tuple[int, int]) -> None:
-    table = GridTable(dim=3, shape=old, start=0.5).double()
-    other = table.resized(new)
-    expected = F.interpolate(table.weight.permute(2, 0, 1)[None], size=new, mode="bilinear", align_corners=True)
-    torch.testing.assert_close(other.weight, expected[0].permute(1, 2, 0), rtol=1e-12, atol=1e-12)
-    assert (other.shape, other.start) == (new, 0.5)
-
-
-def test_a_resized_grid_is_another() -> None:
-    table = GridTable(dim=3, shape=[2, 3]).bfloat16()
-    other = table.resized([2, 3])
-    assert torch.equal(other.weight, table.weight)
-    assert other.weight.dtype == torch.bfloat16
-    with torch.no_grad():
-        other.weight.zero_()
-    assert (table.weight != 0).any()
-
-
 def test_a_grid_starts_at_its_scale() -> None:
     for start in (1.0, 0.02):
         entries = GridTable(dim=16, shape=(20, 20), start=start).weight
         assert entries.square().mean().sqrt().item() == pytest.approx(start, rel=0.05)
 
 
-# --- What they say ----------------------------------------------------------------------------------------------------------------
+# --- What they say
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Table(dim=2, max_length=0), "max_length=0; a learned table needs at least one row"),
-        (lambda: Table(dim=2, max_length=4).resized(0), "max_length=0; a learned table needs at least one row"),
         (
             lambda: Table(dim=2, max_length=4)(at((1.0,), (3.25,))),
             r"a coordinate of 3.25 is outside .* max_length=4 \(positions 0 to 3\)",
         ),
-        (lambda: GridTable(dim=2, shape=(3, 0)), r"shape=\(3, 0\); a grid table needs two sizes, \(rows, columns\)"),
+        (
+            lambda: GridTable(dim=2, shape=(3, 0)),
+            r"shape=\(3, 0\); a grid table needs two sizes, \(rows, columns\)",
+        ),
         (lambda: GridTable(dim=2, shape=(3,)), r"shape=\(3,\); a grid table needs two sizes"),
-        (lambda: GridTable(dim=2, shape=(3, 4)).resized((3, 4, 5)), r"shape=\(3, 4, 5\); a grid table needs two sizes"),
-        (lambda: GridTable(dim=2, shape=(3, 4))(at((1.0,))), "GridTable reads 2 axes, given coordinates of 1"),
+        (lambda: GridTable(dim=2, shape=(3, 4, 5)), r"shape=\(3, 4, 5\); a grid table needs two sizes"),
+        (
+            lambda: GridTable(dim=2, shape=(3, 4))(at((1.0,))),
+            "GridTable reads 2 axes, and the coordinates have 1",
+        ),
         (
             lambda: GridTable(dim=2, shape=(3, 4))(at((1.0, 3.0), (2.5, 1.0))),
-            r"a coordinate of 2.5 on axis 0 is outside the learned table of shape=\(3, 4\) \(0 to 2 on that axis\)",
+            r"a coordinate of 2.5 on axis 0 is outside the learned table of shape=\(3, 4\) \(0 to 2 on that",
         ),
         (
             lambda: GridTable(dim=2, shape=(3, 4))(at((2.0, 3.5))),
-            r"a coordinate of 3.5 on axis 1 is outside .* \(0 to 3 on that axis\); resize",
+            r"a coordinate of 3.5 on axis 1 is outside .* \(0 to 3 on that axis\); take a larger table",
         ),
-        (lambda: GridTable(dim=2, shape=(3, 4))(at((2.0, -0.5))), "a coordinate of -0.5 on axis 1 is outside"),
+        (
+            lambda: GridTable(dim=2, shape=(3, 4))(at((2.0, -0.5))),
+            "a coordinate of -0.5 on axis 1 is outside",
+        ),
     ],
 )
 def test_messages(make: Callable[[], object], message: str) -> None:
@@ -173,7 +131,9 @@ def test_what_a_grid_shows_of_itself() -> None:
 
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
 def test_berts_table(dtype: torch.dtype, close: float) -> None:
-    """transformers' BertEmbeddings with copied weights, words and positions before its norm: values, and gradients of the table."""
+    """transformers' BertEmbeddings with copied weights, words and positions before its norm: values, and
+    gradients of the table.
+    """
     config = BertConfig(vocab_size=11, hidden_size=8, max_position_embeddings=12, hidden_dropout_prob=0.0)
     theirs, ours = BertEmbeddings(config).to(dtype), Table(dim=8, max_length=12).to(dtype)
     theirs.LayerNorm = torch.nn.Identity()
@@ -187,4 +147,6 @@ def test_berts_table(dtype: torch.dtype, close: float) -> None:
     torch.testing.assert_close(x, expected, rtol=close, atol=close)
     for told in (x, expected):
         (told * torch.linspace(-1, 1, told.numel(), dtype=dtype).view_as(told)).sum().backward()
-    torch.testing.assert_close(ours.weight.grad, theirs.position_embeddings.weight.grad, rtol=close, atol=close)
+    torch.testing.assert_close(
+        ours.weight.grad, theirs.position_embeddings.weight.grad, rtol=close, atol=close
+    )

@@ -18,11 +18,13 @@ import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from vnait import bag_of_words, lexicon, train
+from vnait import bag_of_words, train
 from vnait.baselines import BASELINES, fit_baseline
+from vnait.data import Table, encode, split
+from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
-from vnait.text import Table, encode, split
-from vnait.train import Run, fit, scores
+from vnait.run import Run
+from vnait.train import fit, scores
 
 ONCE = Run(method="vnait", refit=0, bag=0)  # gradient descent alone, on the rows that are not held out
 RUN = replace(ONCE, steps=12, eval_every=4, batch_size=8)
@@ -40,14 +42,15 @@ def texts_of(classes=("neg", "pos"), rows=40, seed=0, name="made.csv", noise=0.0
     labels = [classes[row % len(classes)] for row in range(rows)]
     told = [rng.choice(classes) if rng.random() < noise else label for label in labels]
     told_by = [
-        [rng.choice(WORDS[label]), *rng.choices([*WORDS[label], "a", "film"], k=rng.randint(1, 8))] for label in told
+        [rng.choice(WORDS[label]), *rng.choices([*WORDS[label], "a", "film"], k=rng.randint(1, 8))]
+        for label in told
     ]
     texts = [" ".join(words) for words in told_by]
     return Table(texts=texts, labels=labels, name=name, dropped=0)
 
 
-def words_of(table: Table, **options) -> lexicon.Lexicon:
-    return lexicon.learn(table.texts, dim=8, **options)
+def words_of(table: Table, **options) -> vocabulary.Vocabulary:
+    return vocabulary.learn(table.texts, dim=8, **options)
 
 
 @pytest.fixture(scope="module")
@@ -73,16 +76,16 @@ class Stopped(Exception):
 
 
 def stop_at(step):
-    def watch(status):
+    def callback(status):
         if status.step == step:
             raise Stopped
 
-    return watch
+    return callback
 
 
 def steps_seen(run, table, words, folder) -> list[int]:
     seen = []
-    fit(run, table, words, checkpoints=folder, watch=lambda status: seen.append(status.step))
+    fit(run, table, words, checkpoints=folder, callback=lambda status: seen.append(status.step))
     return seen
 
 
@@ -112,7 +115,9 @@ def test_a_fresh_process_gives_the_same_weights(table, words, tmp_path):
     script = "import sys, test_train\ntest_train.train_and_save(sys.argv[1], test_train.RUN, 'there')"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTHONHASHSEED": "77"}
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, env=environment)
-    assert (tmp_path / "there/model.safetensors").read_bytes() == (tmp_path / "here/model.safetensors").read_bytes()
+    assert (tmp_path / "there/model.safetensors").read_bytes() == (
+        tmp_path / "here/model.safetensors"
+    ).read_bytes()
 
 
 def test_training_leaves_what_a_run_needs_to_be_told_by(table, words):
@@ -152,20 +157,22 @@ def train_and_save(folder: str, run: Run, name: str) -> None:
     seen = []
     table = texts_of()
 
-    def watch(status):
+    def callback(status):
         if not seen:
             Path(folder, f"{name}.first").write_text(str(status.step))
         seen.append(status.step)
 
     checkpoints = Path(folder, f"{name}.checkpoints")
-    fitted = fit(run, table, words_of(table), checkpoints=checkpoints, watch=watch)
+    fitted = fit(run, table, words_of(table), checkpoints=checkpoints, callback=callback)
     fitted.save(Path(folder, name))
     train.forget(checkpoints, fitted)
 
 
 @pytest.fixture(scope="module")
 def server():
-    """Processes that start in no time, for the imports are done once: forked from a clean one, not from pytest."""
+    """Processes that start in no time, for the imports are done once: forked from a clean one, not from
+    pytest.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["vnait.train", "gensim.models"])
     return context
@@ -195,7 +202,9 @@ def kill_in_the_middle(server, folder: Path, longest: float) -> int:
     process.kill()
     process.join()
     states = sorted(checkpoints.glob("*/step-*"))
-    return int(states[-1].name.removeprefix("step-")) if process.exitcode == -signal.SIGKILL and states else -1
+    return (
+        int(states[-1].name.removeprefix("step-")) if process.exitcode == -signal.SIGKILL and states else -1
+    )
 
 
 @pytest.mark.parametrize("time_of_killing", range(3))
@@ -223,12 +232,16 @@ def test_kill_9_in_the_middle_ends_with_the_weights_of_an_uninterrupted_run(
 def test_stopped_at_any_step_it_goes_on_from_the_last_evaluation(step, table, words, tmp_path):
     whole = weights(fit(RUN, table, words))
     with pytest.raises(Stopped):
-        fit(RUN, table, words, checkpoints=tmp_path / "c", watch=stop_at(step))
+        fit(RUN, table, words, checkpoints=tmp_path / "c", callback=stop_at(step))
     seen = []
-    resumed = fit(RUN, table, words, checkpoints=tmp_path / "c", watch=lambda status: seen.append(status.step))
+    resumed = fit(
+        RUN, table, words, checkpoints=tmp_path / "c", callback=lambda status: seen.append(status.step)
+    )
     assert seen[0] == (step - 1) // 4 * 4 + 1 and seen[-1] == 12
     assert equal(weights(resumed), whole)
-    again = fit(RUN, table, words, checkpoints=tmp_path / "c", watch=stop_at(1))  # it is done, and not done again
+    again = fit(
+        RUN, table, words, checkpoints=tmp_path / "c", callback=stop_at(1)
+    )  # it is done, and not done again
     assert equal(weights(again), whole)
     train.forget(tmp_path / "c", again)
     assert not (tmp_path / "c").exists()
@@ -241,13 +254,13 @@ def test_early_stopping_counts_on_over_a_stop(tmp_path):
     whole_steps = steps_seen(run, table, words, None)
     assert whole_steps[-1] < run.steps
     with pytest.raises(Stopped):
-        fit(run, table, words, checkpoints=tmp_path / "c", watch=stop_at(whole_steps[-1]))
+        fit(run, table, words, checkpoints=tmp_path / "c", callback=stop_at(whole_steps[-1]))
     assert steps_seen(run, table, words, tmp_path / "c")[-1] == whole_steps[-1]
 
 
 def test_a_state_that_a_kill_left_unfinished_is_never_taken_for_one(table, words, tmp_path):
     with pytest.raises(Stopped):
-        fit(RUN, table, words, checkpoints=tmp_path / "c", watch=stop_at(6))
+        fit(RUN, table, words, checkpoints=tmp_path / "c", callback=stop_at(6))
     (state,) = (tmp_path / "c").glob("*/step-*")
     draft = state.with_name("draft")
     draft.mkdir()
@@ -257,7 +270,7 @@ def test_a_state_that_a_kill_left_unfinished_is_never_taken_for_one(table, words
 
 def test_a_state_of_other_words_settings_or_rows_is_left_alone(table, words, tmp_path):
     with pytest.raises(Stopped):
-        fit(RUN, table, words, checkpoints=tmp_path / "c", watch=stop_at(6))
+        fit(RUN, table, words, checkpoints=tmp_path / "c", callback=stop_at(6))
     others = [
         (RUN, table, words_of(table, tokenization="characters")),
         (RUN, table, words_of(table, seed=1)),
@@ -279,7 +292,7 @@ def test_a_disk_that_is_full_leaves_the_state_before(table, words, tmp_path, mon
         raise OSError(28, "No space left on device")
 
     with pytest.raises(Stopped):
-        fit(RUN, table, words, checkpoints=tmp_path / "c", watch=stop_at(6))
+        fit(RUN, table, words, checkpoints=tmp_path / "c", callback=stop_at(6))
     with monkeypatch.context() as patch:
         patch.setattr(train.Accelerator, "save_state", full)
         with pytest.raises(InputError, match="was not written: No space left on device"):
@@ -306,7 +319,9 @@ def test_early_stopping_keeps_the_weights_of_the_best_validation_loss(monkeypatc
         model, task = training.model.eval(), training.task
         with torch.no_grad():  # text by text, no batches
             logits = torch.cat([model(torch.tensor([task.ids[row]])).logits for row in task.valid])
-        picked = torch.log_softmax(logits, -1)[range(len(task.valid)), [task.labels[row] for row in task.valid]]
+        picked = torch.log_softmax(logits, -1)[
+            range(len(task.valid)), [task.labels[row] for row in task.valid]
+        ]
         losses.append(-float(picked.mean()))
         states.append({name: value.clone() for name, value in model.state_dict().items()})
 
@@ -344,11 +359,15 @@ def test_it_learns_what_the_texts_tell(table, words):
 # All rows, and a bag of words beside the Transformer
 
 
-def test_few_rows_are_all_learned_from_and_scored_before_the_held_out_ones_are_seen(table, words, monkeypatch):
+def test_few_rows_are_all_learned_from_and_scored_before_the_held_out_ones_are_seen(
+    table, words, monkeypatch
+):
     seen, step = [], train._Training._step
     monkeypatch.setattr(train._Training, "_step", lambda self, rows: seen.append(rows) or step(self, rows))
     validated, validate = [], train._Training._validate
-    monkeypatch.setattr(train._Training, "_validate", lambda self: validated.append(len(seen)) or validate(self))
+    monkeypatch.setattr(
+        train._Training, "_validate", lambda self: validated.append(len(seen)) or validate(self)
+    )
     record = fit(replace(RUN, steps=15, refit=40), table, words).record
     _, held = split(table.labels, holdout=0.2, seed=0)
     assert validated == [10] and len(seen) == 15
@@ -373,15 +392,17 @@ def test_stopped_before_or_after_the_rows_are_joined_it_goes_on(stop, table, wor
     run = replace(RUN, refit=40, bag=0.5, patience=60)
     whole, seen = weights(fit(run, table, words)), []
 
-    def watch(status):
+    def callback(status):
         seen.append(status.step)
         if len(seen) == stop:
             raise Stopped
 
     with pytest.raises(Stopped):
-        fit(run, table, words, checkpoints=tmp_path / "c", watch=watch)
+        fit(run, table, words, checkpoints=tmp_path / "c", callback=callback)
     again = []
-    resumed = fit(run, table, words, checkpoints=tmp_path / "c", watch=lambda status: again.append(status.step))
+    resumed = fit(
+        run, table, words, checkpoints=tmp_path / "c", callback=lambda status: again.append(status.step)
+    )
     assert equal(weights(resumed), whole)
     assert len(again) == 12 - (stop - 1) // 4 * 4
     train.forget(tmp_path / "c", resumed)
@@ -396,7 +417,9 @@ def bags(words, table) -> sparse.csr_array:
 @pytest.mark.parametrize("classes", [("neg", "pos"), ("neg", "pos", "mix")])
 @pytest.mark.parametrize("learning_rate", [1e-4, 0.03])
 def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
-    """The Transformer's logits, scaled to the other's RMS, and those of scikit-learn's own logistic regression, both scaled up."""
+    """The Transformer's logits, scaled to the other's RMS, and those of scikit-learn's own logistic
+    regression, both scaled up.
+    """
     table = texts_of(classes, rows=42, noise=0.3)
     words = words_of(table)
     run = replace(RUN, validation=0, learning_rate=learning_rate)
@@ -422,7 +445,7 @@ def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
 
 def test_where_words_tell_nothing_the_answer_stays_as_sure_as_the_transformers():
     table = Table(texts=["a b", "b a"] * 40, labels=["ab", "ba"] * 40, name="order", dropped=0)
-    words = lexicon.learn(table.texts, dim=8)
+    words = vocabulary.learn(table.texts, dim=8)
     found = fit(replace(RUN, bag=None, validation=0, steps=60, learning_rate=0.01), table, words)
     assert 0 < found.record.data["bag_share"] < 0.1
     assert (found.probabilities(table.texts).max(1) > 0.9).all()
@@ -430,7 +453,9 @@ def test_where_words_tell_nothing_the_answer_stays_as_sure_as_the_transformers()
 
 def test_the_share_of_the_bag_follows_its_skill_and_the_strange_words(table):
     table = replace(table, texts=[f"{text} only{row}" for row, text in enumerate(table.texts)])
-    words = lexicon.learn(table.texts * 2, dim=8)  # a word that stands once in all texts is no word of its own
+    words = vocabulary.learn(
+        table.texts * 2, dim=8
+    )  # a word that stands once in all texts is no word of its own
     ids = encode(words.tokenizer, table.texts, max_length=99)
     labels = [int(label == "pos") for label in table.labels]
     skill = bag_of_words.skill(bags(words, table), labels, words.table)
@@ -507,9 +532,15 @@ def centred(logits: np.ndarray) -> np.ndarray:
 
 
 def generated(seed: int) -> tuple[list[list[int]], list[int], np.ndarray, dict[int, int]]:
-    """Texts of 1 to 12 words, of which some belong to one class alone; their labels, vectors of any kind, word -> its class."""
+    """Texts of 1 to 12 words, of which some belong to one class alone; their labels, vectors of any kind,
+    word -> its class.
+    """
     random_ = np.random.default_rng(seed)
-    classes, shared, own = int(random_.integers(2, 5)), int(random_.integers(1, 9)), int(random_.integers(1, 4))
+    classes, shared, own = (
+        int(random_.integers(2, 5)),
+        int(random_.integers(1, 9)),
+        int(random_.integers(1, 4)),
+    )
     of_class = {3 + shared + label * own + number: label for label in range(classes) for number in range(own)}
     labels = [*range(classes), *random_.integers(0, classes, size=int(random_.integers(0, 30))).tolist()]
     texts = []
@@ -517,7 +548,9 @@ def generated(seed: int) -> tuple[list[list[int]], list[int], np.ndarray, dict[i
         owned = [word for word, one in of_class.items() if one == label]
         chosen = [3 + int(word) for word in random_.integers(0, shared, size=int(random_.integers(0, 9)))]
         texts.append([*chosen, *random_.choice(owned, size=int(random_.integers(1, 4))).tolist()])
-    table = random_.normal(size=(3 + shared + classes * own, 6)) * random_.choice([0.1, 1, 10]) + random_.normal(size=6)
+    table = random_.normal(size=(3 + shared + classes * own, 6)) * random_.choice(
+        [0.1, 1, 10]
+    ) + random_.normal(size=6)
     present = {word for text in texts for word in text}
     return texts, labels, table, {word: label for word, label in of_class.items() if word in present}
 
@@ -528,7 +561,9 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def test_a_word_of_one_class_never_argues_for_another():
-    """1,000 generated training sets: alone, repeated, and added to any text of 1 to 50 words it never lowers its class."""
+    """1,000 generated training sets: alone, repeated, and added to any text of 1 to 50 words it never lowers
+    its class.
+    """
     for seed in range(1000):
         texts, labels, table, of_class = generated(seed)
         weights = bag_of_words.rarity(np.random.default_rng(seed).uniform(0, 0.2, len(table)), [0, 1, 2])
@@ -544,7 +579,9 @@ def test_a_word_of_one_class_never_argues_for_another():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_texts_without_a_known_word_get_the_prior(seed):
-    """The whole model, overtrained: no answer above .99 for words that no training row has, and a word of one class has the right sign."""
+    """The whole model, overtrained: no answer above .99 for words that no training row has, and a word of one
+    class has the right sign.
+    """
     table = texts_of(rows=24, seed=seed)
     fitted = fit(Run(steps=40, learning_rate=0.02, seed=seed), table, words_of(table))
     strangers = [" ".join(["zebra", "yak", "gnu", "ox"][:count] * 3) for count in range(1, 5)] + [""]
@@ -691,13 +728,17 @@ def test_texts_without_labels_can_not_be_trained_on(table, words):
 def test_a_label_that_training_never_saw_counts_as_wrong(table, words, caplog):
     fitted = fit(replace(RUN, steps=30, learning_rate=0.03), table, words)
     test = texts_of(seed=2)
-    known = fit(replace(RUN, steps=30, learning_rate=0.03), table, words, test=test).record.metrics["accuracy"]
+    known = fit(replace(RUN, steps=30, learning_rate=0.03), table, words, test=test).record.metrics[
+        "accuracy"
+    ]
     for row in range(10):
         test.labels[row] = "unseen"
     answers = [fitted.classes[index] for index in fitted.probabilities(test.texts).argmax(1)]
     right = sum(answer == label for answer, label in zip(answers, test.labels, strict=True))
     record = fit(replace(RUN, steps=30, learning_rate=0.03), table, words, test=test).record
-    assert record.metrics["accuracy"] == pytest.approx(right / 40) and record.metrics["accuracy"] <= 0.75 < known
+    assert (
+        record.metrics["accuracy"] == pytest.approx(right / 40) and record.metrics["accuracy"] <= 0.75 < known
+    )
     assert "10 of 40 rows have a label that training never saw ('unseen'); they count as wrong" in caplog.text
     with pytest.raises(InputError, match="share no label: check the label column of both"):
         fit(RUN, table, words, test=replace(test, labels=["Pos"] * 40))

@@ -1,4 +1,5 @@
-"""Where is each token, and how should a Transformer be told? Positional methods from three interchangeable parts.
+"""Where is each token, and how should a Transformer be told? Positional methods from three interchangeable
+parts.
 
     coordinates (where)  x  encoding (how it is told)  x  inputs (where it joins the words)
 
@@ -15,20 +16,20 @@ from vnait.errors import InputError
 
 if TYPE_CHECKING:
     from vnait import coordinates, encodings, inputs
-    from vnait.attached import attach, audit, detach
     from vnait.comparison import compare
     from vnait.explanation import explain
     from vnait.injection import Injection
     from vnait.laws import conformance
     from vnait.method import Method
     from vnait.methods import METHODS, build
+    from vnait.pretrained import attach, audit, detach
 
 _LATER = {
     "METHODS": "vnait.methods",
     "Injection": "vnait.injection",
     "Method": "vnait.method",
     "Record": "vnait.record",
-    "Run": "vnait.train",
+    "Run": "vnait.run",
     "TextClassifier": "vnait.estimator",
     "VnaitConfig": "vnait.model",
     "VnaitForCausalLM": "vnait.model",
@@ -36,12 +37,12 @@ _LATER = {
     "VnaitForSequenceClassification": "vnait.model",
     "VnaitForTokenClassification": "vnait.model",
     "VnaitModel": "vnait.model",
-    "attach": "vnait.attached",
-    "audit": "vnait.attached",
+    "attach": "vnait.pretrained",
+    "audit": "vnait.pretrained",
     "build": "vnait.methods",
     "compare": "vnait.comparison",
     "conformance": "vnait.laws",
-    "detach": "vnait.attached",
+    "detach": "vnait.pretrained",
     "explain": "vnait.explanation",
 }
 
@@ -86,7 +87,8 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# What vnait.model takes from transformers, by module. These import one another, in an order that depends on who asks first.
+# What vnait.model takes from transformers, by module. These import one another, in an order that depends on
+# who asks first.
 _NEEDED = {
     "transformers.modeling_utils": "PreTrainedModel",
     "transformers.models.auto.configuration_auto": "AutoConfig",

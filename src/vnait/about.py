@@ -1,4 +1,4 @@
-"""What a comparison's records do not say of themselves, for its report: one small file beside them."""
+"""about.json: the facts on a comparison that its report needs and the records lack."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NAME = "about.json"
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """The last comparison of a folder.
+    """The last comparison in a folder.
 
-    command         as it was typed, or called;  reference: the method that the others are paired with
-    runs            the keys of its records, in order: the folder may hold those of other comparisons, too
-    data, test      `vnait.text.summary` of the table, and of the file of test rows, if there is one
-    repeated        test rows of the first seed that also occur among the rows to learn from
+    command         as typed, or the call;  reference: the method that the others are paired with
+    runs            the keys of its records, in order; the folder may have records of other comparisons too
+    data, test      `vnait.data.summary` of the table, and of the test file, if there is one
+    repeated        test rows of the first seed that also occur in the training rows
     most_frequent   the accuracy of always answering the most frequent class, in [0, 1]
     """
 
@@ -34,39 +34,41 @@ class About:
     repeated: int
     most_frequent: float
 
+    @classmethod
+    def read(cls, folder: str | Path) -> About | None:
+        """Read the file of a folder; None if there is none."""
+        path = Path(folder) / NAME
+        if not path.is_file():
+            return None
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"{path} is damaged: {error}. Delete it; the report works without it."
+            ) from error
+
     def write(self, folder: str | Path) -> None:
-        """Into the folder, whole."""
+        """Write the file into the folder, whole or not at all."""
         with whole_file(Path(folder) / NAME) as draft:
             draft.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-def read(folder: str | Path) -> About | None:
-    """Of a folder; None where there is none."""
-    path = Path(folder) / NAME
-    if not path.is_file():
-        return None
-    try:
-        return About(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{path} is damaged: {error}. Delete it; the report does with less.") from error
+def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+    """A call as Python code, without the arguments that are at their default.
 
-
-def call(function: Callable[..., Any], given: Mapping[str, Any]) -> str:
-    """A call as Python writes it; what is as by default is left out.
-
-    >>> call(read, {"folder": "runs/demo"})
+    >>> call(About.read, {"folder": "runs/demo"})
     "vnait.read('runs/demo')"
     """
-    said = [
-        _shown(given[name]) if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else f"{name}={_shown(given[name])}"
+    shown = [
+        ("" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else f"{name}=") + _shown(arguments[name])
         for name, parameter in inspect.signature(function).parameters.items()
-        if given[name] != parameter.default and not callable(given[name])
+        if arguments[name] != parameter.default and not callable(arguments[name])
     ]
-    return f"vnait.{function.__name__}({', '.join(said)})"
+    return f"vnait.{function.__name__}({', '.join(shown)})"
 
 
 def _shown(value: Any) -> str:
-    """A table by its name, for its texts are not for a report; settings as their call."""
+    """A table as its name, since its texts don't belong in a report; settings as a call."""
     if hasattr(value, "fingerprint"):
         return repr(value.name)
     if is_dataclass(value):

@@ -1,4 +1,4 @@
-"""What to do with a comparison, in one to three sentences: which model, whether order matters, whether more labels would help."""
+"""Advice from a comparison: which model to use, whether word order matters, whether more labels help."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from itertools import pairwise
 from math import log2
 
 from vnait.record import Record
-from vnait.results import ALL, Results, Shots, by_size
+from vnait.results import ALL, Results, by_size
 from vnait.statistics import Interval, interval, paired, seeds_needed
 
 NONE = "none"  # the method without positions
-CLEAR = 0.03  # half the width of an interval, in accuracy, past which "no difference" can't be said
-FLAT = 0.005  # of accuracy per doubling: less is hardly worth labelling for
+CLEAR = 0.03  # half width of an interval, in accuracy, above which a difference is open
+FLAT = 0.005  # gain of accuracy per doubling of the labels below which more are hardly worth it
 
 
 def advice(results: Results, *, most_frequent: float | None = None) -> list[str]:
-    """One to three sentences, from the records alone; nothing where no method could be chosen.
+    """Up to three sentences; none if no method could be chosen.
 
     most_frequent   the accuracy of always answering the most frequent class, in [0, 1]
     """
@@ -31,19 +31,22 @@ def _model(results: Results, best: str, most_frequent: float | None) -> str:
     row = next(row for row in results.rows if row["method"] == best and row["shots"] == results.most)
     bounds = "" if row["ci_low"] is None else f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
     score = f"{100 * row['mean']:.1f} %{bounds}"
-    if most_frequent is not None and (row["mean"] if row["ci_low"] is None else row["ci_low"]) <= most_frequent:
+    low = row["mean"] if row["ci_low"] is None else row["ci_low"]
+    if most_frequent is not None and low <= most_frequent:
         return (
-            f"No method here is shown to beat always answering the most frequent class, {100 * most_frequent:.1f} %: the best on the "
-            f"validation rows, {best}, has {score}. Check the labels, or collect more."
+            "No method is clearly better than always answering the most frequent class "
+            f"({100 * most_frequent:.1f} %): {best}, the best on the validation rows, has an accuracy of "
+            f"{score} on the test rows. Check the labels, or collect more."
         )
     speed = "" if row["ms_per_text"] is None else f" and takes {_short(row['ms_per_text'])} ms per text"
     return (
-        f"Use {best}: {score} on the test rows; it trains in {_short(row['seconds'])} s{speed}.{_second(results, best)}"
+        f"Use {best}: its accuracy on the test rows is {score}; it trains in {_short(row['seconds'])} s"
+        f"{speed}.{_second(results, best)}"
     )
 
 
 def _second(results: Results, best: str) -> str:
-    """How the method that comes next on the test rows compares, and how many seeds would tell the two apart."""
+    """The method next to `best` on the test rows, if they can't be told apart, and the seeds to do so."""
     rows = [row for row in results.rows if row["shots"] == results.most and row["method"] != best]
     if not rows:
         return ""
@@ -52,38 +55,42 @@ def _second(results: Results, best: str) -> str:
     if interval(differences).sign:
         return ""
     needed = seeds_needed(differences)
-    more = f"; about {needed} would be needed" if needed is not None and needed > len(differences) else ""
-    return f" {len(differences)} seed{'s' * (len(differences) > 1)} can't separate it from {next_}{more}."
+    count = len(differences)
+    more = f"; about {needed} would be needed" if needed is not None and needed > count else ""
+    return f" Over {count} seed{'s' * (count > 1)} it can't be told apart from {next_}{more}."
 
 
 def _order(results: Results) -> str:
-    """The method with positions that is best on the validation rows, against none."""
+    """The method with positions that is best on the validation rows, compared to none."""
     rivals = [
         one
         for one in results.methods
-        if one != NONE and ":" not in one and results.is_transformer(one) and results.validation(one) is not None
+        if one != NONE
+        and ":" not in one
+        and results.is_transformer(one)
+        and results.validation(one) is not None
     ]
     if not rivals or not results.of(NONE, results.most):
         return ""
     best = max(rivals, key=lambda one: results.validation(one) or 0)
     differences = _differences(results, best, NONE)
     found = interval(differences)
-    ahead = f"{best} minus none, which ignores it, is {_points(found)}"
+    difference = f"{best} minus none, the method without positions, is {_points(found)}"
     if found.low is None or found.high is None:
-        return f"Whether the order of words matters needs 3 seeds or more: {ahead}."
+        return f"To decide whether word order matters, compare 3 seeds or more: {difference}."
     if found.sign > 0:
-        return f"The order of words matters on this file: {ahead}."
+        return f"Word order matters on this file: {difference}."
     if found.sign < 0:
-        return f"The order of words only distracts on this file: {ahead}."
+        return f"Word order hurts on this file: {difference}."
     if found.high - found.low > 2 * CLEAR:
         needed = seeds_needed(differences)
         more = f"; about {needed} seeds would be needed" if needed is not None else ""
-        return f"Whether the order of words matters on this file is open: {ahead}{more}."
-    return f"The order of words makes no measurable difference on this file: {ahead}."
+        return f"Whether word order matters on this file is open: {difference}{more}."
+    return f"Word order makes no measurable difference on this file: {difference}."
 
 
 def _labels(results: Results, best: str) -> str:
-    """What a doubling of the labels brought, between the two largest numbers."""
+    """The gain per doubling of the labels, between the two largest numbers of shots."""
     sizes = [shots for shots in by_size(results.shots) if results.of(best, shots)]
     if len(sizes) < 2:
         return ""
@@ -94,20 +101,17 @@ def _labels(results: Results, best: str) -> str:
     doublings = log2(rows[1] / rows[0])
     gains = paired(results.by_seed(best, many), results.by_seed(best, few))
     found = interval([gain / doublings for gain in gains])
-    said = f"from {_name(few)} to {_name(many)} labels per class each doubling brought {best} {_points(found)}"
+    range_ = f"{few} labels per class to all" if many == ALL else f"{few} to {many} labels per class"
+    gain = f"from {range_}, each doubling changed the accuracy of {best} by {_points(found)}"
     if found.sign > 0 and found.mean >= FLAT:
-        return f"More labels would help: {said}."
+        return f"More labels would help: {gain}."
     if found.high is not None and found.high < 2 * FLAT:
-        return f"More labels would hardly help: {said}."
-    return f"Whether more labels would help is open: {said}."
+        return f"More labels would hardly help: {gain}."
+    return f"Whether more labels would help is open: {gain}."
 
 
 def _rows(found: Sequence[Record]) -> float:
     return float(sum(record.data.get("rows", 0) for record in found) / len(found))
-
-
-def _name(shots: Shots) -> str:
-    return "all" if shots == ALL else str(shots)
 
 
 def _differences(results: Results, one: str, other: str) -> list[float]:
@@ -120,7 +124,11 @@ def _points(found: Interval) -> str:
     >>> _points(Interval(0.021, 0.012, 0.03))
     '+2.1 points [+1.2, +3.0]'
     """
-    bounds = "" if found.low is None or found.high is None else f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+    bounds = (
+        ""
+        if found.low is None or found.high is None
+        else f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+    )
     return f"{100 * found.mean:+.1f} points{bounds}"
 
 

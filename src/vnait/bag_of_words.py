@@ -1,4 +1,4 @@
-"""What the words of a text say about its label wherever they stand: a linear part beside the Transformer that `train.fit` trains."""
+"""A linear classifier of a text's words without their order, which `train.fit` mixes into the Transformer."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from vnait.model import VnaitForSequenceClassification
 from vnait.predict import logits_of
 from vnait.threads import one_thread
 
-# The inverse of the L2 penalty, as scikit-learn counts it, on rows of unit length. On training rows of eight sets (16 labels per class, 3
-# to 9 draws) 10 for words and vectors alike was 1 to 1.6 points above 3 or 30 for either.
+# scikit-learn's C, for rows of unit length. On training rows of eight sets (16 labels per class, 3 to 9
+# draws) 10 for both words and vectors was 1 to 1.6 points above 3 or 30 for either.
 STRENGTH = 10.0
-RARE = 0.01  # the frequency at which a word weighs half: `rarity`
-FORMULA = "L2 logistic regression of unit bags and their vectors, C = 10; share 1 - (1 - w)(1 - u)^2"  # part of a comparison's keys
+RARE = 0.01  # the frequency of a word with weight 1/2: `rarity`
+# Part of a comparison's keys: a change runs all cells again.
+FORMULA = "L2 logistic regression of unit bags and their vectors, C = 10; share 1 - (1 - w)(1 - u)^2"
 
 Bags = Any  # a sparse array of scikit-learn's kind (texts, V); scipy has no types
 
 
 @contextmanager
 def few_rows_per_class() -> Iterator[None]:
-    """Without scikit-learn's guess that classes of a row or two are numbers, which it repeats at every fit."""
+    """Without scikit-learn's warning, at every fit, that classes of one or two rows may be numbers."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         yield
 
 
 def rarity(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray[np.float32]:
-    """The weight of each word, a / (a + p), a = .01, p its share of all words: smooth inverse frequency (Arora et al. 2017).
+    """The weight a / (a + p) of each word, a = .01, p its frequency (SIF, Arora et al. 2017).
 
-    The ids in `special` weigh nothing: an unknown word is evidence for no class.
+    The weight of the ids in `special` is 0, since an unknown word is no evidence for any class.
 
     >>> rarity(np.array([0.5, 0.0, 0.01, 0.09]), special=[0]).round(2).tolist()
     [0.0, 1.0, 0.5, 0.10000000149011612]
@@ -53,7 +54,7 @@ def rarity(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray[np.f
 
 
 def bags_of(ids: Sequence[Sequence[int]], weights: NDArray[Any]) -> Bags:
-    """(texts, V): a_j log2(1 + n_j), the weight a_j of word j and how often the text has it. A word that occurs once counts a_j.
+    """(texts, V): a_j log2(1 + n_j), a_j the weight of word j, n_j its count in the text.
 
     >>> bags_of([[1, 2, 2, 2]], np.array([1.0, 1.0, 0.5])).toarray().tolist()
     [[0.0, 1.0, 1.0]]
@@ -62,27 +63,31 @@ def bags_of(ids: Sequence[Sequence[int]], weights: NDArray[Any]) -> Bags:
     rows = np.repeat(np.arange(len(ids)), [len(count) for count in counts])
     words = np.array([word for count in counts for word in count], dtype=np.int64)
     times = np.array([n for count in counts for n in count.values()], dtype=np.float64)
-    return sparse.csr_array((weights[words] * np.log2(1 + times), (rows, words)), shape=(len(ids), len(weights)))
+    return sparse.csr_array(
+        (weights[words] * np.log2(1 + times), (rows, words)), shape=(len(ids), len(weights))
+    )
 
 
 class BagRegression(ClassifierMixin, BaseEstimator):
-    """Logistic regression of bags X (texts, V) on their words and on the sum of their words' vectors, `table` (V, D).
+    """Logistic regression of bags X (texts, V) on words and on the sum of their vectors, `table` (V, D).
 
-    Features of a row: x / |x|, and x / |x| times the table, which `Lexicon` has centred, scaled to a root mean square length of 1. Vectors
-    carry what a new word resembles, words what a frequent one means here. The decision is linear in X,
-    decision = X `logits_` (V, C) + `bias_` (C,): the rows have unit length for the fit alone, and evidence adds up when it is asked.
+    Features of a row: x / |x|, and x / |x| times the table, scaled to a root mean square length of 1. Vectors
+    generalize to words like those seen; the words themselves learn the meaning of frequent ones here. The
+    decision is linear, X `logits_` (V, C) + `bias_` (C,): rows have unit length only for the fit, and
+    evidence adds up in a prediction.
 
-    Right signs: a word that occurs in rows of one class alone never argues for another. With an L2 penalty and features >= 0 its own
-    weight has the right sign at the optimum, theta_jc = C sum_i (1[y_i = c] - p_ic) x_ij / |x_i|, whose terms are all positive for its
-    class and negative for the others. Its vector's part may contradict what the rows show; then its logit is raised to the highest of
-    the other classes. So adding such a word to any text never lowers its class.
+    Right signs: a word that occurs in rows of only one class never argues for another. With an L2 penalty
+    and features >= 0 its own weight has the right sign at the optimum, theta_jc = C sum_i (1[y_i = c] - p_ic)
+    x_ij / |x_i|, whose terms are all positive for its class and negative for the others. If the part of its
+    vector outweighs that, its logit is raised to the highest of the other classes, so that adding the word to
+    a text never lowers its class.
     """
 
     def __init__(self, table: NDArray[Any]) -> None:
         self.table = table
 
     def fit(self, bags: Bags, labels: Sequence[int]) -> Self:
-        """`labels` (texts,), of two classes or more."""
+        """Fit to `labels` (texts,) of two classes or more."""
         rows = normalize(bags)
         sums = rows @ self.table
         length = np.sqrt(np.square(sums).sum(1).mean()) or 1.0
@@ -91,7 +96,7 @@ class BagRegression(ClassifierMixin, BaseEstimator):
                 sparse.hstack([sparse.csr_array(sums / length), rows], format="csr"), labels
             )
         weights, bias = head.coef_, head.intercept_
-        if len(head.classes_) == 2:  # scikit-learn keeps the difference of their logits
+        if len(head.classes_) == 2:  # scikit-learn stores the difference of their logits
             weights, bias = np.concatenate([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
         dim = self.table.shape[1]
         logits = self.table @ weights[:, :dim].T / length + weights[:, dim:].T
@@ -100,7 +105,7 @@ class BagRegression(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, bags: Bags) -> NDArray[np.float64]:
-        """Logits (texts, C), also of two classes."""
+        """Logits (texts, C), also for two classes."""
         logits: NDArray[np.float64] = bags @ self.logits_ + self.bias_
         return logits
 
@@ -111,9 +116,11 @@ class BagRegression(ClassifierMixin, BaseEstimator):
 
 
 def _right_signs(logits: NDArray[Any], bags: Bags, labels: NDArray[Any]) -> NDArray[Any]:
-    """The logits (V, C), no class above the own one of a word that rows of one class alone have."""
+    """The logits (V, C), with the class of a word that occurs in rows of only one class as its highest."""
     present = sparse.csr_array((bags > 0).astype(np.float64))
-    rows_of = np.stack([np.asarray(present[labels == one].sum(0)).ravel() for one in range(logits.shape[1])], 1)
+    rows_of = np.stack(
+        [np.asarray(present[labels == one].sum(0)).ravel() for one in range(logits.shape[1])], 1
+    )
     alone = np.flatnonzero((rows_of > 0).sum(1) == 1)
     signed = logits.copy()
     signed[alone, rows_of[alone].argmax(1)] = logits[alone].max(1)
@@ -121,35 +128,36 @@ def _right_signs(logits: NDArray[Any], bags: Bags, labels: NDArray[Any]) -> NDAr
 
 
 def _mean_length(bags: Bags) -> float:
-    """The mean Euclidean length of the rows that have a known word; 1 where none has."""
+    """The mean Euclidean length of the rows that have a known word; 1 if none has."""
     lengths = np.sqrt(np.asarray(bags.power(2).sum(1)).ravel())
     return float(lengths[lengths > 0].mean()) if lengths.any() else 1.0
 
 
 def skill(bags: Bags, labels: Sequence[int], table: NDArray[Any]) -> float:
-    """What `BagRegression` knows of rows it has not seen: (accuracy - chance) / (1 - chance), in [0, 1), by up to five folds.
+    """(accuracy - chance) / (1 - chance) of `BagRegression`, in [0, 1), on up to five held-out folds.
 
-    Chance is the share of the largest of C classes, and accuracy (right + 1) / (rows + C), by Laplace's rule of succession: a few rows
-    that are all right are no proof. A class of a single row can't be left out; then it is 0.
+    Chance is the share of the largest of C classes; accuracy is (right + 1) / (rows + C), Laplace's rule of
+    succession, because a few right rows are no proof. 0 if a class has a single row, which can't be left out.
 
-    >>> skill(bags_of([[0], [0], [1], [1]], np.ones(2)), [0, 0, 1, 1], np.zeros((2, 1)))  # all four right: 5 / 6
+    >>> bags = bags_of([[0], [0], [1], [1]], np.ones(2))
+    >>> skill(bags, [0, 0, 1, 1], np.zeros((2, 1)))  # all four are right: accuracy 5 / 6
     0.6666666666666667
     """
     counts = np.unique(np.asarray(labels), return_counts=True)[1]
     if counts.min() < 2:
         return 0.0
     folds = StratifiedKFold(min(5, int(counts.min())), shuffle=True, random_state=0)
-    with one_thread(), few_rows_per_class():  # sums in one order, however many runs share the machine
+    with one_thread(), few_rows_per_class():  # sums in a fixed order, whatever else runs
         answers = cross_val_predict(BagRegression(table), bags, labels, cv=folds)
     right, chance = int((answers == np.asarray(labels)).sum()), float(counts.max() / counts.sum())
     return max(0.0, ((right + 1) / (len(labels) + len(counts)) - chance) / (1 - chance))
 
 
 def strange(ids: Sequence[Sequence[int]], labels: Sequence[int]) -> float:
-    """How strange a text's words are to its class, the mean over texts, in [0, 1): what can't be learned from these texts.
+    """How strange texts' words are to their class, in [0, 1): the mean over texts of sum(1 / k) / (n + 1).
 
-    A word that k texts of the class have counts 1 / k: all where the text has it alone, hardly where all have it. A text of n words counts
-    as n + 1, so that something is always left to learn.
+    k is the number of texts of the class that have the word, n the number of words of the text. Strange words
+    are those that can't be learned from these texts.
 
     >>> strange([[1, 2, 3], [1, 2, 4], [4]], [0, 0, 1])  # (1/2 + 1/2 + 1) / 4, the same, and 1 / 2
     0.5
@@ -161,11 +169,13 @@ def strange(ids: Sequence[Sequence[int]], labels: Sequence[int]) -> float:
 
 
 def share_of(skill: float, strange: float) -> float:
-    """The share of the logits that the linear part has, in [0, 1): 1 - (1 - w)(1 - u)^2, w = s^2 / (s^2 + (1 - s)^2) of its skill s.
+    """The linear part's share of the logits, in [0, 1): 1 - (1 - w)(1 - u)^2, w = s^2 / (s^2 + (1 - s)^2).
 
-    The Transformer answers what words leave open, 1 - w, as far as it could learn how two of them stand to each other, (1 - u)^2:
-    from a word that one text alone has it learns nothing. Temperature scaling and stacking on held-out rows were no better
-    (`studies/mixing.py`), and need a second training.
+    s is its skill, u how strange the words are.
+
+    The Transformer's share is the part 1 - w that words leave open, times (1 - u)^2, the chance that both
+    words of a pair can be learned. Temperature scaling and stacking on held-out rows were no better
+    (`src/vnait_lab/runs/mixing.py`) and need a second training.
 
     >>> [round(share_of(skill, 0), 2) for skill in (0, 0.25, 0.5, 0.75)]
     [0.0, 0.1, 0.5, 0.9]
@@ -184,11 +194,11 @@ def mix(
     weights: NDArray[Any],
     share: float | None,
 ) -> float:
-    """Give a regression of the training rows' bags, with `weights` (V,), its share of the logits, scale the classifier; the share.
+    """Mix a regression of the training rows' bags, with `weights` (V,), into the model; return its share.
 
-    The Transformer's logits are first scaled down to the regression's RMS on these rows: it knows its few rows by heart, and its logits
-    grow with every step. Both are then scaled up together, the more the smaller the regression's share, since words that carry no
-    information have logits near zero; that changes no answer.
+    The Transformer's logits are first scaled down to the regression's RMS on these rows: it memorizes its few
+    rows, and its logits grow with every step. Both are then scaled up together, the more the smaller the
+    regression's share, since uninformative words have logits near zero; that changes no answer.
     """
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
     share = share_of(skill(bags, labels, table), strange(ids, labels)) if share is None else share

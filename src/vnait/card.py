@@ -1,4 +1,4 @@
-"""A model card in the hub's format: what a model is, what it learned from, how it scored, and where it ends."""
+"""A model card in the hub's format: the model, its training data, its scores and its limits."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from vnait.results import Results, where
 
 NAME = "README.md"
 SCORES = ("accuracy", "macro_f1", "mcc")
-MOST = 30  # classes that are listed
+MOST = 30  # classes in the table
 
 
 def card(record: Record, facts: Mapping[str, Any], results: Results | None = None) -> str:
     """The text of a model's README.md.
 
-    record   of the model's training;  facts: `text.summary` of the rows that were given;  results: of the comparison that it won
+    record    of the model's training
+    facts     `vnait.data.summary` of the labelled rows
+    results   of the comparison in which it was chosen
     """
-    parts = [_front(record), _what(record), _data(record, facts), _scores(record)]
+    parts = [_front(record), _model(record), _data(record, facts), _scores(record)]
     if results is not None:
         parts.append(_comparison(results))
     return "\n\n".join([*parts, _limits(record, facts), _use()]) + "\n"
 
 
 def _front(record: Record) -> str:
-    """The YAML that the hub reads. No language: nobody told it."""
+    """The YAML that the hub reads; without a language, which is not known."""
     from huggingface_hub import ModelCardData
 
     found = ModelCardData(
@@ -39,24 +41,24 @@ def _front(record: Record) -> str:
     return f"---\n{found.to_yaml().strip()}\n---"
 
 
-def _what(record: Record) -> str:
-    base = record.run.get("base")
-    baseline = record.method not in METHODS and not base
-    kind = f"`{_source(base)}`, fine-tuned," if base else "A small Transformer encoder, trained from scratch,"
-    if baseline:
-        kind = "A logistic regression of its words, which knows no positions beyond pairs of neighbours,"
-    formula = f": `{METHODS[record.method].formula}`" if record.method in METHODS else ""
+def _model(record: Record) -> str:
+    base, method = record.run.get("base"), ""
+    if base:
+        kind = f"`{_source(base)}`, fine-tuned"
+    elif record.method in METHODS:
+        kind = "A small Transformer encoder, trained from scratch"
+    else:
+        kind = "A logistic regression of its words, without positions beyond pairs of neighbours"
+    if base or record.method in METHODS:
+        formula = f": `{METHODS[record.method].formula}`" if record.method in METHODS else ""
+        method = f"Its positional method is `{record.method}`{formula}."
+        if share := record.data.get("bag_share"):
+            method += f" {100 * share:.0f} % of its logits come from a bag of words, without positions."
     return (
         f"# {_source(str(record.data['name']))}, {record.method}\n\n"
-        f"{kind} that gives a text one of {len(record.data['classes'])} labels. "
-        f"It has {record.parameters:,} learned numbers.\n\n"
-        + ("" if baseline else f"Its positional method is `{record.method}`{formula}.{_bag(record)}")
+        f"{kind}; it classifies a text into one of {len(record.data['classes'])} labels. "
+        f"It has {record.parameters:,} learned parameters.\n\n{method}"
     )
-
-
-def _bag(record: Record) -> str:
-    share = record.data.get("bag_share")
-    return f" {100 * share:.0f} % of its logits are a bag of words', which knows no positions." if share else ""
 
 
 def _data(record: Record, facts: Mapping[str, Any]) -> str:
@@ -65,10 +67,9 @@ def _data(record: Record, facts: Mapping[str, Any]) -> str:
     lines = [
         "## Data",
         "",
-        f"{_source(facts['name'])}: {facts['rows']:,} rows, of which {record.data['rows']:,} were learned from; "
-        f"{facts['duplicates']:,} repeat an earlier text. "
-        f"Tokens a text: {quantiles[3]} in the median, {quantiles[1]} to {quantiles[5]} in the middle nine tenths, "
-        f"{quantiles[-1]} at most.",
+        f"{_source(facts['name'])}: {facts['rows']:,} rows, {record.data['rows']:,} of them used for "
+        f"training; {facts['duplicates']:,} repeat an earlier text. Tokens per text: median {quantiles[3]}, "
+        f"90 % of the texts {quantiles[1]} to {quantiles[5]}, maximum {quantiles[-1]}.",
         "",
         *_table(("label", "rows"), [(label, f"{count:,}") for label, count in shown[:MOST]]),
     ]
@@ -84,19 +85,25 @@ def _scores(record: Record) -> str:
         if found[0] is not None:
             rows.append((f"{named} rows", *(f"{score:.3f}" for score in found)))
     if not rows:
-        return "## Scores\n\nNo rows were held out, so nothing is known of its accuracy."
+        return "## Scores\n\nNo rows were held out, so its accuracy is not known."
     lines = ["## Scores", "", *_table(("on", "accuracy", "macro F1", "MCC"), rows)]
     if record.metrics.get("validation_accuracy") is not None:
-        lines += ["", "Validation rows chose when the training stopped, so their scores lean to the high side."]
+        lines += [
+            "",
+            "Training was stopped by the validation rows, so their scores are slightly too high.",
+        ]
     return "\n".join(lines)
 
 
 def _comparison(results: Results) -> str:
     paired = {(row["method"], row["shots"]): row for row in results.paired}
-    lines = ["## Comparison", "", "Chosen by its validation scores among these; accuracy is on test rows, with 95 %"]
-    lines[-1] += (
-        f" intervals over {len(results.seeds)} seeds, and differences to `{results.reference}` are paired by seed."
-    )
+    lines = [
+        "## Comparison",
+        "",
+        "The model was chosen among these by validation scores. Accuracy is on the test rows, with 95 % "
+        f"intervals over {len(results.seeds)} seeds; differences to `{results.reference}` are paired by "
+        "seed.",
+    ]
     for shots in results.shots:
         rows = sorted((row for row in results.rows if row["shots"] == shots), key=lambda row: -row["mean"])
         cells = [_row(row, paired.get((row["method"], shots))) for row in rows]
@@ -122,18 +129,19 @@ def _limits(record: Record, facts: Mapping[str, Any]) -> str:
     lines = [
         "## Limits",
         "",
-        "- Its scores hold for texts like those above; on others nothing was measured.",
-        f"- It answers with one of its {len(record.data['classes'])} labels whatever it is given; its probabilities are not calibrated.",
+        "- Its scores are valid only for texts like those above.",
+        f"- It answers any text with one of its {len(record.data['classes'])} labels; its probabilities are "
+        "not calibrated.",
     ]
     if "max_length" in record.run:
         lines.append(f"- Longer texts are cut to {record.run['max_length']:,} tokens.")
     if "unknown_share" in record.data:
         share = 100 * record.data["unknown_share"]
         lines.append(
-            f"- Words that it has no vector for are all alike to it: {share:.1f} % of the tokens it learned from."
+            f"- All words without a vector are the same to it: {share:.1f} % of the tokens in training."
         )
     if facts["rows"] < 1000:
-        lines.append(f"- {facts['rows']:,} rows are few; another draw of them may give another model.")
+        lines.append(f"- {facts['rows']:,} rows are few; another sample may give another model.")
     return "\n".join(lines)
 
 
@@ -159,7 +167,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
 
 
 def _source(name: str) -> str:
-    """A data set's or a base's name: of a path the last part alone, since a card is sent on.
+    """The name of a data set or a base, without the folder, since a card may be published.
 
     >>> _source("/home/me/reviews.csv"), _source("hf:org/name"), _source("org/base")
     ('reviews.csv', 'hf:org/name', 'org/base')
@@ -169,7 +177,7 @@ def _source(name: str) -> str:
 
 
 def _plain(words: str) -> str:
-    """On one line, with nothing that would end a cell or start a tag.
+    """The words on one line, without characters that end a cell or start a tag.
 
     >>> _plain("a|b <i>")
     'a&#124;b &lt;i>'

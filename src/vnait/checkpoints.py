@@ -1,4 +1,4 @@
-"""The last state of a training on the disk, so that a run that was killed goes on."""
+"""The last state of a training on the disk, from which a killed run continues."""
 
 from __future__ import annotations
 
@@ -15,17 +15,13 @@ logger = logging.getLogger("vnait")
 
 
 class Checkpoints:
-    """The last state of a training on the disk, if a folder was given."""
+    """Saves and loads the last state of the training `key`; without a folder it does nothing."""
 
     def __init__(self, folder: str | Path | None, key: str) -> None:
         self.folder = None if folder is None else Path(folder) / key
 
-    def inner(self, name: str) -> Checkpoints:
-        """Those of a training that belongs to this one; they go when this one's go."""
-        return Checkpoints(self.folder, name)
-
     def save(self, accelerator: Accelerator, step: int) -> None:
-        """Write the state; a state that a kill left unfinished is never taken for one."""
+        """Write the state as a draft first, so that an unfinished one is never loaded."""
         if self.folder is None:
             return
         draft = self.folder / "draft"
@@ -47,10 +43,10 @@ class Checkpoints:
         """Load the last state, if there is one."""
         if states := self._states():
             accelerator.load_state(str(states[-1]))
-            logger.info("going on from step %d", int(states[-1].name.removeprefix("step-")))
+            logger.info("continuing from step %d", int(states[-1].name.removeprefix("step-")))
 
     def remove(self) -> None:
-        """Delete what a finished training no longer needs."""
+        """Delete the state of a finished training, and the folder if it is then empty."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
             if self.folder.parent.is_dir() and not any(self.folder.parent.iterdir()):

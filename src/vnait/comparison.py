@@ -1,74 +1,71 @@
-"""Methods x shots x seeds on identical splits: paired differences with intervals, and no ranking inside the noise."""
+"""Comparison of methods x shots x seeds on identical splits, by paired differences with intervals."""
 
 from __future__ import annotations
 
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vnait import about as abouts
-from vnait import card as cards
-from vnait import record as records
-from vnait import text as texts
-from vnait import train
+from vnait import card, record, train
 from vnait.about import About, call
 from vnait.advice import advice
 from vnait.baselines import FROZEN, fit_baseline, pooled
-from vnait.bases import OWN, PREFIX, Base
+from vnait.data import Table, read, repeated, split, summary
+from vnait.data.vocabulary import Vocabulary
 from vnait.errors import InputError
 from vnait.files import whole_file
-from vnait.lexicon import Lexicon
 from vnait.linear import LinearClassifier
 from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan, labels_of
 from vnait.predict import Fitted, check_replaceable, load
-from vnait.record import Record
+from vnait.pretrained.finetune import PREFIX, Base
+from vnait.record import Callback, Record
 from vnait.results import ALL, Results, Shots, by_size
-from vnait.text import Table
+from vnait.run import OWN, Run
 from vnait.threads import one_thread
-from vnait.train import Run
 
 logger = logging.getLogger("vnait")
 
 DEFAULT_METHODS = ("none", "sinusoidal", "learned", "vnait-uniform", "vnait")
-MODELS = ".models"  # where each method's model waits until one is chosen
+MODELS = ".models"  # folder of the candidates for `out`/model, deleted after the choice
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What came out. `rows`: a method at a number of shots; `paired`: its difference to the reference on the same seeds."""
+    """The records of a comparison and the results computed from them."""
 
     plan: Plan
     records: list[Record]
     reference: str
     path: Path
-    results: Results = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def results(self) -> Results:
+        """The records of this plan's cells, with tables and sentences."""
         by_key = {record.key: record for record in self.records}
-        results = Results(
+        return Results(
             records=[by_key[self.plan.key(cell)] for cell in self.plan.cells()],
             methods=(*self.plan.baselines, *self.plan.methods),
             shots=self.plan.shots,
             reference=self.reference,
         )
-        object.__setattr__(self, "results", results)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A row per method and number of shots: its mean accuracy with its interval, parameters, seconds."""
+        """A row per method and number of shots: mean accuracy with interval, parameters, seconds."""
         return self.results.rows
 
     @property
     def paired(self) -> list[dict[str, Any]]:
-        """A row per method and number of shots: its difference to the reference, with its interval."""
+        """A row per method and number of shots: paired difference to the reference, with interval."""
         return self.results.paired
 
     @property
@@ -80,25 +77,21 @@ class Comparison:
 
     @property
     def best(self) -> str:
-        """The method that is advised and kept: `Results.best`, chosen on the validation rows."""
+        """The method that is advised and saved, chosen on the validation rows: `Results.best`."""
         best = self.results.best
-        assert best is not None, "a plan that chooses holds validation rows out"
+        assert best is not None, "the plan holds validation rows out"
         return best
 
-    def of(self, method: str, shots: Shots) -> list[Record]:
-        """The records of a method at a number of shots, in the order of the seeds."""
-        return self.results.of(method, shots)
-
     def sentences(self) -> list[str]:
-        """What can be said, in words: who is ahead, who behind, and who can't be told apart from the reference."""
+        """Which methods are ahead of the reference, behind it, or can't be told apart from it."""
         return self.results.sentences()
 
     def advice(self) -> list[str]:
-        """What to do, in one to three sentences."""
+        """What to do, in up to three sentences."""
         return advice(self.results, most_frequent=self.plan.most_frequent())
 
     def report(self) -> Path:
-        """Write report.html beside the records: the same page as `vnait report` makes of the folder."""
+        """Write report.html beside the records, the same page as `vnait report`."""
         from vnait import report
 
         return report.write(self.path.parent)
@@ -131,28 +124,32 @@ def compare(
     reference: str | None = None,
     jobs: int | None = None,
     backend: str = "local",
-    watch: Callable[[int, int, Record | None], None] = lambda done, total, record: None,
+    callback: Callback = lambda done, total, record: None,
     command: str | None = None,
 ) -> Comparison:
-    """Compare positional methods and two baselines on a labelled file; the advised model, of the most labels, is saved in `out`/model.
+    """Compare positional methods and two baselines on a labelled file; save the best model in `out`/model.
 
-    shots       rows per class to learn from (validation rows included), or "all"
-    seeds       how many, or which: each seed draws its own rows, splits, starting weights and batches, the same for every method
-    test        a file of test rows; without one each seed holds out 30 % of the rows
-    base        a pretrained encoder, a folder or a name on the hub: its frozen embeddings with logistic regression ("base:frozen") and
-                the base fine-tuned with its own positions ("base:own") are compared too; "base:vnait" attaches vnait to it
-    run, steps  the settings of every training, or its steps alone
-    reference   the method that the others are paired with: "vnait" where it is compared, else the first
-    jobs        cells at a time, one core each; None: all cores. The results do not depend on it
-    command     what a report says was typed; None: this call
+    shots       training rows per class (validation rows included), or "all"
+    seeds       how many, or which; each seed has its own rows, splits, starting weights and batches, the same
+                for every method
+    test        a file of test rows; None: each seed holds out 30 % of the rows
+    base        a pretrained encoder, a folder or a name on the hub; adds logistic regression on its frozen
+                embeddings ("base:frozen") and its fine-tuning with its own positions ("base:own"); the method
+                "base:vnait" attaches vnait to it
+    run, steps  the settings of every training, or only its steps
+    reference   the method that the others are paired with; None: "vnait" if it is compared, else the first
+    jobs        parallel cells, one core each; None: all cores. The results do not depend on it
+    command     the command line, for the report; None: this call
 
-    Finished cells are kept in `out`/records.jsonl and are not run again. `out`/about.json is what `vnait report` needs besides.
+    Records are kept in `out`/records.jsonl, and finished cells are not run again. `vnait report` also reads
+    `out`/about.json.
     """
     command = command or call(compare, locals())
+    own = () if base is None or f"{PREFIX}{OWN}" in methods else (f"{PREFIX}{OWN}",)
     plan = Plan(
         table=_labelled(data, text, label),
         test=None if test is None else _labelled(test, text, label),
-        methods=_with_own(methods, base),
+        methods=(*methods, *own),
         shots=tuple(int(count) if isinstance(count, np.integer) else count for count in shots),
         seeds=tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(map(int, seeds)),
         run=_run(run, steps),
@@ -162,119 +159,116 @@ def compare(
     )
     reference = reference or ("vnait" if "vnait" in plan.methods else plan.methods[0])
     if reference not in (*plan.methods, *plan.baselines):
-        raise InputError(f"reference {reference!r} is not compared: take one of {', '.join(plan.methods)}.")
-    repeated = _warned_of_repeats(plan)
+        raise InputError(f"reference {reference!r} is not compared: give one of {', '.join(plan.methods)}.")
+    repeats = _warned_of_repeats(plan)
     _check_splits(plan)
     out = Path(out)
     check_replaceable(out / "model")
     _warn_of_others(plan, out)
-    facts = texts.summary(plan.table, plan.tokenization)
+    facts = summary(plan.table, plan.tokenization)
     if (longest := facts["tokens"]["quantiles"][-1]) > plan.run.max_length:
         logger.warning(
-            "%s: texts are cut to %d tokens; the longest has %d.", plan.table.name, plan.run.max_length, longest
+            "%s: texts are cut to %d tokens; the longest has %d.",
+            plan.table.name,
+            plan.run.max_length,
+            longest,
         )
     path = out / "records.jsonl"
     models = out / MODELS
-    found = run_cells(plan, path, jobs=jobs or os.cpu_count() or 1, backend=backend, watch=watch, keep=models)
+    found = run_plan(
+        plan, path, jobs=jobs or os.cpu_count() or 1, backend=backend, callback=callback, keep=models
+    )
     comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
     _save_best(plan, comparison.best, models, out / "model")
-    about = _about(comparison, command, facts, repeated)
+    about = About(
+        command=command,
+        reference=reference,
+        runs=[record.key for record in comparison.results.records],
+        data=facts,
+        test=None if plan.test is None else summary(plan.test, tokenization),
+        repeated=repeats,
+        most_frequent=plan.most_frequent(),
+    )
     about.write(out)
-    _write_card(comparison, about, out / "model")
+    # Also for a model saved by an earlier comparison, since other methods may have been compared since.
+    with whole_file(out / "model" / card.NAME) as draft:
+        (winner,) = record.read(out / "model" / "record.json")
+        draft.write_text(card.card(winner, facts, comparison.results), encoding="utf-8")
     return comparison
-
-
-def _with_own(methods: Sequence[str], base: str | None) -> tuple[str, ...]:
-    """Beside a pretrained base, its own positions fine-tuned are always compared."""
-    own = f"{PREFIX}{OWN}"
-    return (*methods, *((own,) if base is not None and own not in methods else ()))
 
 
 def _run(run: Run | None, steps: int | None) -> Run:
     if run is not None and steps is not None:
-        raise InputError(f"steps={steps} and a run with steps={run.steps} were both given; leave one of them out.")
+        raise InputError(
+            f"steps={steps} was given with a run, which has steps={run.steps}; leave one of them out."
+        )
     return run or Run(steps=steps)
 
 
 def _warn_of_others(plan: Plan, out: Path) -> None:
-    before = abouts.read(out)
+    before = About.read(out)
     if before is not None and (name := before.data.get("name")) != plan.table.name:
         logger.warning(
-            "%s holds a comparison of %s; its records stay, its model and report give way to those of %s. Another folder keeps both.",
+            "%s has a comparison of %s; its records stay, but its model and report are replaced by those of "
+            "%s. Choose another folder to keep both.",
             out,
             name,
             plan.table.name,
         )
 
 
-def _write_card(comparison: Comparison, about: About, folder: Path) -> None:
-    """Again for a model that is there already: other methods may have been compared since."""
-    (record,) = records.read(folder / "record.json")
-    with whole_file(folder / cards.NAME) as draft:
-        draft.write_text(cards.card(record, about.data, comparison.results), encoding="utf-8")
-
-
-def _about(comparison: Comparison, command: str, facts: dict[str, Any], repeated: int) -> About:
-    plan = comparison.plan
-    return About(
-        command=command,
-        reference=comparison.reference,
-        runs=[record.key for record in comparison.results.records],
-        data=facts,
-        test=None if plan.test is None else texts.summary(plan.test, plan.tokenization),
-        repeated=repeated,
-        most_frequent=plan.most_frequent(),
-    )
-
-
-def run_cells(
+def run_plan(
     plan: Plan,
     path: str | Path,
     *,
     jobs: int = 1,
     backend: str = "local",
-    watch: Callable[[int, int, Record | None], None] = lambda done, total, record: None,
+    callback: Callback = lambda done, total, record: None,
     keep: Path | None = None,
 ) -> list[Record]:
-    """The records of all cells of a plan; those that `path` holds are not run again.
+    """The records of all cells of a plan; cells with a record in `path` are not run again.
 
-    keep   a folder for the models of the first seed and the most labels, one of which a comparison keeps; None: models are not saved
+    keep   a folder for the models of the first seed and the most labels; None: no model is saved
     """
     cells = {plan.key(cell): cell for cell in plan.cells()}
-    return records.resumed(path, cells, lambda left: _results(plan, left, jobs, backend, keep), watch)
-
-
-def _results(plan: Plan, cells: list[Cell], jobs: int, backend: str, keep: Path | None) -> Iterator[Record]:
-    """Records as they come in."""
-    from joblib import Parallel, delayed
-
-    if not cells:
-        return iter(())
-    workers = min(jobs, len(cells))
-    parallel = {"n_jobs": workers, "backend": _backend(backend, workers), "max_nbytes": None}
-    seeds = sorted({plan.lexicon_seed(cell.seed) for cell in cells})
-    words = dict(zip(seeds, Parallel(**parallel)(delayed(_lexicon)(plan, seed) for seed in seeds), strict=True))
-    for method in set(plan.methods) & set(
-        METHODS
-    ):  # one not made for vectors of this width stops the whole before anything trains
-        words[seeds[0]].new_model(replace(plan.run, method=method), ["a", "b"], [1])
-    tasks = (
-        delayed(run_cell)(plan, cell, words[plan.lexicon_seed(cell.seed)], METHODS.get(cell.method), keep)
-        for cell in cells
+    return record.run_cells(
+        path,
+        cells,
+        lambda left: _calls(plan, left, jobs, backend, keep),
+        jobs=jobs,
+        backend=backend,
+        callback=callback,
     )
-    results: Iterator[Record] = Parallel(**parallel, return_as="generator_unordered")(tasks)
-    return results
 
 
-def _lexicon(plan: Plan, seed: int) -> Lexicon:
+def _calls(plan: Plan, cells: list[Cell], jobs: int, backend: str, keep: Path | None) -> Iterator[Any]:
+    """A call per cell; the vocabularies, which cells share, are learned first, also by workers."""
+    from joblib import delayed
+
+    seeds = sorted({plan.vocabulary_seed(cell.seed) for cell in cells})
+    learn = (delayed(_vocabulary)(plan, seed) for seed in seeds)
+    found = record.in_workers(learn, jobs=jobs, backend=backend, in_order=True)
+    words = dict(zip(seeds, found, strict=True))
+    for method in set(plan.methods) & set(METHODS):
+        # A method that can't have vectors of this width raises before anything trains.
+        words[seeds[0]].new_model(replace(plan.run, method=method), ["a", "b"], [1])
+    for cell in cells:
+        yield delayed(run_cell)(
+            plan, cell, words[plan.vocabulary_seed(cell.seed)], METHODS.get(cell.method), keep
+        )
+
+
+def _vocabulary(plan: Plan, seed: int) -> Vocabulary:
     with one_thread(), _hushed():
-        return plan.lexicon(seed)
+        return plan.vocabulary(seed)
 
 
-def run_cell(plan: Plan, cell: Cell, words: Lexicon, recipe: Recipe | None = None, keep: Path | None = None) -> Record:
-    """Train and test one cell on one core, so that the result is the same however many run beside it.
+def run_cell(
+    plan: Plan, cell: Cell, words: Vocabulary, recipe: Recipe | None = None, keep: Path | None = None
+) -> Record:
+    """Train and test one cell on one core, so that the result does not depend on other cells.
 
-    It may run in another process, which does not know a method of the user's own: hence its recipe.
+    recipe   of the method, since a worker process does not know a method that the user defined
     """
     if recipe is not None:
         METHODS[cell.method] = recipe
@@ -286,14 +280,16 @@ def run_cell(plan: Plan, cell: Cell, words: Lexicon, recipe: Recipe | None = Non
     return fitted.record
 
 
-def _fitted(plan: Plan, cell: Cell, words: Lexicon) -> Fitted | LinearClassifier:
+def _fitted(plan: Plan, cell: Cell, words: Vocabulary) -> Fitted | LinearClassifier:
     table, test = plan.rows(cell.shots, cell.seed)
     fitted: Fitted | LinearClassifier
     if cell.method in plan.baselines:
         share = plan.run.validation if plan.chooses else 0
         settings: dict[str, Any] = {"tokenization": plan.tokenization, "seed": cell.seed, "validation": share}
         frozen = cell.method == FROZEN and plan.base is not None
-        fitted = fit_baseline(cell.method, table, test, pooled(str(plan.base)) if frozen else words, **settings)
+        fitted = fit_baseline(
+            cell.method, table, test, pooled(str(plan.base)) if frozen else words, **settings
+        )
     else:
         run = plan.run_of(cell)
         fitted = train.fit(run, table, words if run.base is None else Base.load(run.base), test=test)
@@ -303,27 +299,27 @@ def _fitted(plan: Plan, cell: Cell, words: Lexicon) -> Fitted | LinearClassifier
 
 
 def _kept(plan: Plan, method: str) -> Cell:
-    """The cell whose model a comparison keeps if its method is advised: the first seed's, with the most labels compared."""
+    """The cell whose model is saved if the method is best: of the first seed and the most labels."""
     return Cell(method=method, shots=by_size(plan.shots)[-1], seed=plan.seeds[0])
 
 
 def _save_best(plan: Plan, method: str, models: Path, folder: Path) -> None:
-    """The advised method's model into `folder`: as it was compared, or trained again where an older run did not keep it."""
+    """Save the method's model in `folder`: as compared, or trained again if an earlier run deleted it."""
     cell = _kept(plan, method)
     key, note = plan.key(cell), folder / "record.json"
-    if not (note.is_file() and [record.key for record in records.read(note)] == [key]):
+    if not (note.is_file() and [found.key for found in record.read(note)] == [key]):
         if (models / key).is_dir():
             fitted = load(models / key)
         else:
             with one_thread():
-                fitted = _fitted(plan, cell, plan.lexicon(cell.seed))
+                fitted = _fitted(plan, cell, plan.vocabulary(cell.seed))
         fitted.save(folder)
     shutil.rmtree(models, ignore_errors=True)
 
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """No notes: what there is to say of the texts would be said again by every cell."""
+    """No warnings: every cell would repeat those on the texts."""
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -332,29 +328,16 @@ def _hushed() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _backend(name: str, workers: int) -> str:
-    if name == "local":
-        return "loky" if workers > 1 else "sequential"
-    if name != "ray":
-        raise InputError(f"backend {name!r} is not known: take local or ray.")
-    try:
-        from ray.util.joblib import register_ray
-    except ImportError as error:
-        raise InputError("backend ray needs Ray: pip install 'vnait[ray]'.") from error
-    register_ray()
-    return "ray"
-
-
 def _labelled(data: str | Table, text: str, label: str) -> Table:
-    return data if isinstance(data, Table) else texts.read(data, text=text, label=label)
+    return data if isinstance(data, Table) else read(data, text=text, label=label)
 
 
 def _warned_of_repeats(plan: Plan) -> int:
-    """How many test rows of the first seed also occur among the rows to learn from."""
+    """The number of test rows of the first seed that also occur in the training rows."""
     learn, test = plan.split(plan.seeds[0])
-    if count := texts.repeated(learn.texts, test.texts):
+    if count := repeated(learn.texts, test.texts):
         logger.warning(
-            "%d of %d test rows also occur among the rows to learn from: scores will be too high. Remove the repeats.",
+            "%d of %d test rows also occur in the training rows, so scores are too high; remove the repeats.",
             count,
             len(test),
         )
@@ -362,14 +345,16 @@ def _warned_of_repeats(plan: Plan) -> int:
 
 
 def _check_splits(plan: Plan) -> None:
-    """Draw every split before anything trains, so that a class with too few rows stops the whole at once."""
+    """Draw every split before anything trains, so that a class with too few rows raises early."""
     for seed in plan.seeds:
         for shots in plan.shots:
             try:
                 table, _ = plan.rows(shots, seed)
                 if plan.run.validation:
-                    texts.split(labels_of(table), holdout=plan.run.validation, seed=seed)
+                    split(labels_of(table), holdout=plan.run.validation, seed=seed)
             except InputError as error:
                 if plan.test is not None:
                     raise
-                raise InputError(f"once {plan.held_out:.0%} of the rows are held out for the test, {error}") from error
+                raise InputError(
+                    f"after {plan.held_out:.0%} of the rows are held out for the test, {error}"
+                ) from error

@@ -1,24 +1,25 @@
-"""What a person did wrong, in one sentence."""
+"""The error for wrong input, and parts of its message."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class InputError(ValueError):
-    """Wrong input: the message says what was given, what was expected and what to do.
+    """Wrong input: the message states the input, what was expected and what to do.
 
-    The command line prints it without a traceback and exits with 2; anything else is our own fault and keeps its traceback.
+    The command line prints it without a traceback and exits with 2. Any other error is a bug
+    and keeps its traceback.
     """
 
 
 def one_of(name: str, given: str, known: tuple[str, ...]) -> None:
-    """An error where what was given for an option is none of its choices."""
+    """Raise ValueError unless the value of the option `name` is one of those known."""
     if given not in known:
         raise ValueError(f"{name}={given!r} is not known; take one of {', '.join(known)}.")
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """A question that suggests the closest known name; nothing where none is close.
+    """A question that suggests the closest known name; "" if none is close.
 
     >>> meant("vnat", ["rope", "vnait"]), meant("xyz", ["rope"])
     (" Did you mean 'vnait'?", '')
@@ -28,5 +29,5 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of someone else's says first, without its full stop; its name where it says nothing."""
+    """The first line of another library's error without its full stop; its type if it has no message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

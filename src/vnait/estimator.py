@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,14 +15,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from vnait import lexicon as lexicons
 from vnait import predict
+from vnait.data import Table
+from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError
 from vnait.explanation import Explanation, explain
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
-from vnait.text import Table
-from vnait.train import Run, fit
+from vnait.run import Run
+from vnait.train import fit
 from vnait.vectors.training import LEARNED
 
 NOTES = "estimator.json"  # parameters and the classes' own types, beside the model's files
@@ -30,35 +32,36 @@ NOTES = "estimator.json"  # parameters and the classes' own types, beside the mo
 class TextClassifier(ClassifierMixin, BaseEstimator):
     """Texts and labels in, a trained Transformer classifier out.
 
-    method          a name in `vnait.METHODS`
+    The settings are those of `Run` (`Run.help(name)`), and
+
     vectors         a file of semantic vectors; None: Word2Vec is trained on the texts themselves
     tokenization    "words", "characters" or "jieba"
-    steps           optimizer steps at most; None: 150, or three times through the rows if that is more
-    validation      share of the rows held out for validation scores and early stopping; few rows are then trained on whole (`Run.refit`)
-    random_state    the same number gives the same model
+    random_state    `Run.seed` by scikit-learn's name: the same number gives the same model
 
-    X is a sequence of strings; labels may be strings, numbers or booleans. Pickling goes through the model's own files.
+    X is a sequence of strings; labels may be strings, numbers or booleans. Pickling goes through the model's
+    own files.
 
-    >>> clf = TextClassifier(method="none", steps=4).fit(["good film"] * 8 + ["bad plot"] * 8, ["pos"] * 8 + ["neg"] * 8)
+    >>> texts, labels = ["good film", "bad plot"] * 8, ["pos", "neg"] * 8
+    >>> clf = TextClassifier(method="none", steps=4).fit(texts, labels)
     >>> clf.classes_.tolist(), clf.predict_proba(["good film"]).shape
     (['neg', 'pos'], (1, 2))
     """
 
     def __init__(
         self,
-        method: str = "vnait",
+        method: str = Run.method,
         *,
         vectors: str | None = None,
         tokenization: str = "words",
-        steps: int | None = None,
-        batch_size: int = 32,
-        learning_rate: float = 3e-3,
-        dropout: float = 0.2,
-        num_layers: int = 2,
-        max_length: int = 512,
-        tune_vectors: bool = False,
-        validation: float = 0.2,
-        random_state: int = 0,
+        steps: int | None = Run.steps,
+        batch_size: int = Run.batch_size,
+        learning_rate: float = Run.learning_rate,
+        dropout: float = Run.dropout,
+        num_layers: int = Run.num_layers,
+        max_length: int = Run.max_length,
+        tune_vectors: bool = Run.tune_vectors,
+        validation: float = Run.validation,
+        random_state: int = Run.seed,
     ) -> None:
         self.method = method
         self.vectors = vectors
@@ -77,7 +80,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """Train on texts X (n,) and labels y (n,)."""
         given = _texts(X)
         if y is None:
-            raise InputError("TextClassifier requires y to be passed, but the target y is None; give one label a text.")
+            raise InputError(
+                "TextClassifier requires y to be passed, but the target y is None; give one label a text."
+            )
         labels = np.asarray(y)
         if labels.ndim != 1 or len(labels) != len(given):
             raise InputError(f"y has shape {labels.shape} for {len(given)} texts; give one label a text.")
@@ -85,7 +90,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         classes, numbers = _classes(labels)
         names = list(map(str, classes.tolist()))  # once a class: 1 and 1.0 are one, however they are written
         table = Table(texts=given, labels=[names[number] for number in numbers], name="X", dropped=0)
-        self.fitted_ = fit(self._run(), table, self._lexicon(given))
+        words = vocabulary_of(
+            given, vectors=self.vectors, tokenization=self.tokenization, seed=self.random_state
+        )
+        self.fitted_ = fit(self._run(), table, words)
         self.classes_ = classes
         return self
 
@@ -125,23 +133,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return estimator
 
     def _run(self) -> Run:
+        own = self.get_params(deep=False)
         return Run(
-            method=self.method,
-            seed=self.random_state,
-            steps=self.steps,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            dropout=self.dropout,
-            num_layers=self.num_layers,
-            max_length=self.max_length,
-            tune_vectors=self.tune_vectors,
-            validation=self.validation,
+            seed=self.random_state, **{one.name: own[one.name] for one in fields(Run) if one.name in own}
         )
-
-    def _lexicon(self, given: list[str]) -> lexicons.Lexicon:
-        if self.vectors is not None:
-            return lexicons.look_up(given, self.vectors, tokenization=self.tokenization)
-        return lexicons.learn(given, tokenization=self.tokenization, seed=self.random_state)
 
     def __getstate__(self) -> dict[str, Any]:
         if not hasattr(self, "fitted_"):
@@ -169,8 +164,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _parameters(fitted: Fitted) -> dict[str, Any]:
-    """What a `TextClassifier` would have been given for a model of `vnait train`: what its record and its tokenizer say."""
+def _parameters(fitted: predict.Fitted) -> dict[str, Any]:
+    """What a `TextClassifier` would have been given for a model of `vnait train`: what its record and its
+    tokenizer say.
+    """
     if fitted.record is None:
         return {"method": fitted.model.config.method}
     run, source = fitted.record.run, str(fitted.record.data["vectors"])
@@ -189,7 +186,9 @@ def _texts(X: Sequence[str]) -> list[str]:
     given = [str(text) if isinstance(text, np.str_) else text for text in X]
     wrong = next((row for row, text in enumerate(given) if not isinstance(text, str)), None)
     if wrong is not None:
-        raise InputError(f"X[{wrong}] is {type(given[wrong]).__name__}, not a string; give one string a text.")
+        raise InputError(
+            f"X[{wrong}] is {type(given[wrong]).__name__}, not a string; give one string a text."
+        )
     if not given:
         raise InputError("X is empty; give at least one text.")
     return given
@@ -202,7 +201,8 @@ def _check_labels(y: Sequence[Any]) -> None:
     missing = np.flatnonzero(pd.isna(np.asarray(y, dtype=object)))
     if missing.size:
         raise InputError(
-            f"y has no label at row {missing[0]} ({len(missing)} in all); label these texts or leave them out."
+            f"y has no label at row {missing[0]} ({len(missing)} in all); label these texts or leave them "
+            "out."
         )
 
 

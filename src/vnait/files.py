@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders written whole or not at all."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from vnait.errors import InputError
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it takes `path`'s place when the block ends well, and vanishes when not."""
+    """Yield a temporary path beside `path`, which replaces `path` unless the block raises."""
     target = Path(path)
     with _beside(target) as draft:
         yield draft
@@ -24,12 +24,12 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; it replaces `path` when the block ends well, and vanishes when not."""
+    """Yield a temporary folder beside `path`, which replaces `path` unless the block raises."""
     target = Path(path)
     with _beside(target) as draft:
         draft.mkdir()
         yield draft
-        # A rename can't replace a folder that has files, so the old one steps aside first.
+        # A rename can't replace a folder that has files, so the old one is moved away first.
         aside = draft.with_name(draft.name + ".old")
         if target.exists():
             os.replace(target, aside)
@@ -42,20 +42,24 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
 
 
 def check_replaceable(folder: str | Path, written: Sequence[str], what: str) -> None:
-    """Refuse to replace a folder by `what` where it holds anything but what such a folder is written with, by name or pattern."""
+    """Raise InputError if the folder has files other than `written` (names or patterns), which would be lost.
+
+    what   what is to be saved there, for the message
+    """
     path = Path(folder)
     if path.is_file():
         raise InputError(f"{path} is a file; {what} is saved as a folder. Choose another name.")
     entries = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
     if other := next((name for name in entries if not any(fnmatch(name, one) for one in written)), None):
         raise InputError(
-            f"{path} is a folder with other files in it ({other}), which saving {what} would remove; choose a new name."
+            f"{path} is a folder with other files in it ({other}), which saving {what} would remove; "
+            "choose a new name."
         )
 
 
 @contextmanager
 def writing(target: str | Path) -> Iterator[None]:
-    """Say in one sentence what stopped the writing of `target`, whoever noticed: the system, safetensors or torch."""
+    """Turn a failure to write `target`, of the system, safetensors or torch, into an InputError."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -64,7 +68,7 @@ def writing(target: str | Path) -> Iterator[None]:
     except RuntimeError as error:
         if "PytorchStreamWriter" not in str(error):
             raise
-        raise InputError(f"{target} was not written: the disk takes no more. Nothing was changed there.") from error
+        raise InputError(f"{target} was not written: the disk is full. Nothing was changed there.") from error
 
 
 @contextmanager

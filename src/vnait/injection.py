@@ -1,6 +1,7 @@
-"""The first waist: what a positional method tells a Transformer, and where it enters.
+"""`Injection`: the interface between positional methods and Transformers.
 
-Encodings make an `Injection`; backbones and adapters consume it. No backbone knows a method, no method knows a backbone.
+Encodings make an `Injection`; backbones and adapters consume it. No backbone knows a method, no method knows
+a backbone.
 
 Axes, everywhere in this package: B batch, T tokens, D width, H heads, K head width, C coordinate axes.
 """
@@ -9,24 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from operator import add, mul
 from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from vnait.errors import one_of
+
 
 @dataclass(frozen=True, kw_only=True)
 class DistanceBias:
-    """A bias that is a formula of two tokens' distance: f(S_query - S_key, one number a head, ...), stored as its (B, A, T) coordinates.
+    """A bias by a formula of two tokens' distance: f(S_query - S_key, a number per head, ...).
 
-    line      (B, A, T), for A = 1 axis that all heads read, or an axis a head
-    heads     numbers (H,) that the formula takes beside the distance; they broadcast
+    line      (B, A, T), S, for A = 1 axis that all heads read, or an axis per head
+    heads     further arguments of the formula, (H,) each
     dtype     of the bias; distances are subtracted at the line's precision
 
     >>> line = torch.tensor([[[0.0, 2.0]]])
-    >>> bias = DistanceBias(line=line, formula=lambda distance, slope: -slope * distance.abs(), heads=(torch.ones(1),))
-    >>> bias.dense()
+    >>> DistanceBias(line=line, formula=lambda distance: -distance.abs()).dense()
     tensor([[[[-0., -2.],
               [-2., -0.]]]])
     """
@@ -37,12 +40,12 @@ class DistanceBias:
     dtype: torch.dtype = torch.float32
 
     def dense(self) -> Float[Tensor, "B H T T"]:
-        """Every pair's."""
+        """The bias of every pair."""
         distance = (self.line[..., :, None] - self.line[..., None, :]).to(self.dtype)
         return self.formula(distance, *(numbers[:, None, None] for numbers in self.heads))
 
     def pair(self, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """One pair's, by their numbers; FlexAttention's kernel calls it, and nothing (T, T) is ever stored."""
+        """The bias of one pair of indices, for FlexAttention's kernel, which stores no (T, T)."""
         axis = head if self.line.shape[1] > 1 else torch.zeros_like(head)
         distance = (self.line[row, axis, query] - self.line[row, axis, key]).to(self.dtype)
         return self.formula(distance, *(numbers[head] for numbers in self.heads))
@@ -50,74 +53,76 @@ class DistanceBias:
 
 @dataclass(frozen=True, kw_only=True)
 class Injection:
-    """Up to six parts, each with its own place in the model; a slot that is None says nothing.
+    """Everything that a positional method puts into a model; None in an unused slot.
 
     added    (B, T, D)       joins the semantic vectors in the input layer
-    turn     (B, T, K/2)     angles in radians: queries and keys are rotated by them, pair by pair
-    stretch  (B, T, K/2)     beside a turn, natural logarithms: a pair of a query is multiplied by exp(stretch), of a key by exp(-stretch)
+    rotary   (B, T, K/2)     angles in radians: queries and keys are rotated by them, pair by pair
+    stretch  (B, T, K/2)     with rotary: multiplies a query's pair by exp(stretch), a key's by exp(-stretch)
     bias     (B, H, T, T)    added to the attention scores (query, key)
-    distance                 a bias that is a formula of distances, not computed yet; `dense` makes it one
+    distance                 a bias of distances, not computed yet; `dense` computes it
     scale    (B, T)          multiplies a query's attention scores
 
-    Injections add slot by slot (`scale` multiplies), so "a rotation on the index and a spatial vector on the span" is a sum.
+    Injections add slot by slot (`scale` multiplies), so "a rotation on the index and a spatial vector on the
+    span" is a sum.
 
-    >>> import torch
-    >>> both = Injection(added=torch.ones(1, 2, 3)) + Injection(added=torch.ones(1, 2, 3), turn=torch.zeros(1, 2, 1))
-    >>> both.added.sum().item(), both.turn.shape
+    >>> added = Injection(added=torch.ones(1, 2, 3))
+    >>> both = added + added + Injection(rotary=torch.zeros(1, 2, 1))
+    >>> both.added.sum().item(), both.rotary.shape
     (12.0, torch.Size([1, 2, 1]))
     """
 
     added: Float[Tensor, "B T D"] | None = None
-    turn: Float[Tensor, "B T K_half"] | None = None
+    rotary: Float[Tensor, "B T K_half"] | None = None
     stretch: Float[Tensor, "B T K_half"] | None = None
-    bias: Float[Tensor, "B H TQ TK"] | None = None  # TQ = T, but for the new tokens of a decoder with a cache
+    bias: Float[Tensor, "B H TQ TK"] | None = None  # TQ < TK for the new tokens of a decoder with a cache
     distance: DistanceBias | None = None
     scale: Float[Tensor, "B T"] | None = None
 
     def __post_init__(self) -> None:
-        if self.stretch is not None and self.turn is None:
-            raise ValueError("an injection was given a stretch without a turn; give turn=torch.zeros_like(stretch).")
+        if self.stretch is not None and self.rotary is None:
+            raise ValueError("a stretch needs rotary angles; give rotary=torch.zeros_like(stretch).")
 
     def __add__(self, other: Injection) -> Injection:
         if self.distance is not None and other.distance is not None:
             return self.dense() + other
-        scale = other.scale if self.scale is None else self.scale if other.scale is None else self.scale * other.scale
         return Injection(
-            added=_sum(self.added, other.added),
-            turn=_sum(self.turn, other.turn),
-            stretch=_sum(self.stretch, other.stretch),
-            bias=_sum(self.bias, other.bias),
+            added=_combined(add, self.added, other.added),
+            rotary=_combined(add, self.rotary, other.rotary),
+            stretch=_combined(add, self.stretch, other.stretch),
+            bias=_combined(add, self.bias, other.bias),
             distance=self.distance or other.distance,
-            scale=scale,
+            scale=_combined(mul, self.scale, other.scale),
         )
 
     def rows(self, index: Tensor) -> Injection:
-        """The injection of the sentences `index` (N,): what was computed once a length, handed to each sentence."""
-        slots = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "distance"}
+        """The injection of the sentences `index` (N,)."""
         distance = None if self.distance is None else replace(self.distance, line=self.distance.line[index])
-        rows = {name: None if slot is None else slot[index] for name, slot in slots.items()}
-        return Injection(**rows, distance=distance)
+        return Injection(**{name: slot[index] for name, slot in self._tensors().items()}, distance=distance)
 
     def since(self, past: int) -> Injection:
-        """What the tokens after the first `past` are told; a bias keeps all of its keys."""
+        """The injection of the tokens after the first `past`; a bias keeps all keys."""
         if past == 0:
             return self
-        slots = {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("bias", "distance")
-        }
-        last = {name: None if slot is None else slot[:, past:] for name, slot in slots.items()}
-        bias = self.dense().bias
-        return Injection(**last, bias=None if bias is None else bias[:, :, past:])
+        tensors = self.dense()._tensors()
+        for name, slot in tensors.items():
+            tensors[name] = slot[:, :, past:] if name == "bias" else slot[:, past:]
+        return Injection(**tensors)  # type: ignore[arg-type]  # "distance" is no tensor
 
     def dense(self) -> Injection:
         """The same, with a bias of distances computed for every pair."""
         if self.distance is None:
             return self
-        return replace(self, bias=_sum(self.bias, self.distance.dense()), distance=None)
+        return replace(self, bias=_combined(add, self.bias, self.distance.dense()), distance=None)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        slots = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: slot for name, slot in slots.items() if isinstance(slot, Tensor)}
 
 
-def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    return other if one is None else one if other is None else one + other
+def _combined(
+    operation: Callable[[Tensor, Tensor], Tensor], one: Tensor | None, other: Tensor | None
+) -> Tensor | None:
+    return other if one is None else one if other is None else operation(one, other)
 
 
 class LogLength(torch.nn.Module):
@@ -128,8 +133,7 @@ class LogLength(torch.nn.Module):
     sees    "text"      all of its sentence
             "prefix"    the tokens up to itself; for decoders
 
-    Source: this project; the same factor as in "Overcoming a theoretical limitation of self-attention" (arXiv 2202.12172,
-    section 5.3).
+    Source: this project; the same factor as in arXiv 2202.12172, section 5.3.
 
     >>> LogLength(mean_length=24)(torch.ones(1, 24, dtype=torch.bool)).scale[0, :2]
     tensor([1., 1.])
@@ -139,18 +143,18 @@ class LogLength(torch.nn.Module):
         super().__init__()
         if not mean_length > 0:
             raise ValueError(f"mean_length is {mean_length}; it must be a positive number of tokens.")
-        if sees not in ("text", "prefix"):
-            raise ValueError(f"sees={sees!r} is not known; take text or prefix.")
+        one_of("sees", sees, ("text", "prefix"))
         self.mean_length, self.sees = mean_length, sees
 
     @property
     def causal(self) -> bool:
-        """Where a query's factor hangs on its prefix."""
+        """True if a query's factor depends on its prefix only."""
         return self.sees == "prefix"
 
     def forward(self, mask: Bool[Tensor, "B T"]) -> Injection:
         length = mask.cumsum(-1) if self.causal else mask.sum(-1, keepdim=True).expand_as(mask)
-        return Injection(scale=length.clamp(min=2).float().log() / torch.tensor(max(self.mean_length, 2.0)).log())
+        mean = torch.tensor(max(self.mean_length, 2.0))
+        return Injection(scale=length.clamp(min=2).float().log() / mean.log())
 
     def extra_repr(self) -> str:
         return f"mean_length={self.mean_length}, sees={self.sees!r}"

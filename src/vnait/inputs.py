@@ -1,7 +1,7 @@
-"""The input layer: semantic vectors e and the injection's added vectors s become the backbone's input x. And the regularizers.
+"""The input layer, from semantic vectors e and added vectors s to the backbone's input x; the regularizers.
 
-Every part is called `inputs(vectors, added)` with `vectors` (B, T, D), zero at padding, and `added` (B, T, D) or None, and says
-`causal`: x_i never depends on what follows token i.
+Every part is called `inputs(vectors, added)` with `vectors` (B, T, D), zero at padding, and `added` (B, T, D)
+or None, and has the flag `causal`: x_i never depends on what follows token i.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from torch.nn import functional as F
 
 from vnait.coordinates import SPAN
 from vnait.coordinates.sources import ZeroLinear
+from vnait.errors import one_of
 
 X = Float[Tensor, "B T D"]
 
 
 class Add(nn.Module):
-    """x = e + s, or e where nothing is added.
+    """x = e + s, or e if nothing is added.
 
     >>> Add()(torch.ones(1, 1, 2), torch.ones(1, 1, 2))
     tensor([[[2., 2.]]])
@@ -36,8 +37,9 @@ class Add(nn.Module):
 class Fusion(nn.Module):
     """x = e + s + a with a = MLP_rel([e; s; e - s; cos(e, s)]), in the folded form: no 4D concatenation.
 
-    W [e; s; e - s; rho 1] = (W_e + W_D) e + (W_s - W_D) s + rho (W_r 1): the same function as `LiteralFusion` with 2Dh + h first-layer
-    weights instead of 4Dh. a starts at zero. Source: the Vnait papers, sections 3.6 and 3.7; `docs/faithfulness.md`.
+    W [e; s; e - s; rho 1] = (W_e + W_D) e + (W_s - W_D) s + rho (W_r 1): the same function as `LiteralFusion`
+    with 2Dh + h first-layer weights instead of 4Dh. a starts at zero. Source: the Vnait papers, sections 3.6
+    and 3.7; `docs/faithfulness.md`.
 
     >>> Fusion(dim=4, hidden=2)(torch.ones(1, 3, 4), torch.ones(1, 3, 4))[0, 0]
     tensor([2., 2., 2., 2.], grad_fn=<SelectBackward0>)
@@ -76,12 +78,12 @@ class Fusion(nn.Module):
         return fusion
 
     def to_literal(self) -> LiteralFusion:
-        """The same function in the papers' weights. Many W fold to one; this one has W_D = 0 and spreads W_r evenly."""
+        """The same function in the papers' weights: of all W that fold to it, with W_D = 0 and equal W_r."""
         hidden, dim = self.semantic.weight.shape
         literal = LiteralFusion(dim=dim, hidden=hidden).to(self.semantic.weight)
         of_rho = (self.similarity.weight / dim).expand(hidden, dim)
-        of_difference = torch.zeros_like(self.semantic.weight)
-        _copy(literal.inner.weight, torch.cat([self.semantic.weight, self.spatial.weight, of_difference, of_rho], 1))
+        weights = [self.semantic.weight, self.spatial.weight, torch.zeros_like(self.semantic.weight), of_rho]
+        _copy(literal.inner.weight, torch.cat(weights, 1))
         _copy(literal.inner.bias, self.semantic.bias)
         literal.out.load_state_dict(self.out.state_dict())
         return literal
@@ -109,9 +111,9 @@ class LiteralFusion(nn.Module):
 
 
 class Neighbours(nn.Module):
-    """Another input layer plus what views of the neighbourhood tell: x = inputs(e, s) + sum_v v(e).
+    """Another input layer plus views of the neighbourhood: x = inputs(e, s) + sum_v v(e).
 
-    views    `Local`, `Nearest` or any other (B, T, D) -> (B, T, D) that says whether it is causal
+    views    `Local`, `Nearest` or any other (B, T, D) -> (B, T, D) with the flag `causal`
 
     >>> Neighbours(Add(), [Local(dim=4), Nearest(dim=4)])(torch.ones(1, 5, 4), None).shape
     torch.Size([1, 5, 4])
@@ -123,7 +125,7 @@ class Neighbours(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Where all of its parts are."""
+        """If all parts are."""
         return all(bool(part.causal) for part in (self.inputs, *self.views))
 
     def forward(self, vectors: X, added: X | None) -> X:
@@ -132,31 +134,30 @@ class Neighbours(nn.Module):
 
 
 class _View(nn.Module):
-    """What a neighbourhood tells. `dropout` is the share of training texts, in [0, 1), that are not told.
+    """A view of the neighbourhood, left out of a share `dropout` of the training texts, in [0, 1).
 
-    In short texts a view tells much of what s is to be learned for, such as which of two words comes first, and in long ones it does
-    not (`studies/LOG.md`).
+    In short texts a view has much of what s should learn, such as which of two words comes first,
+    and in long ones it does not (`studies/findings/`).
     """
 
     def __init__(self, *, look: str, dropout: float) -> None:
         super().__init__()
-        if look not in ("both", "back"):
-            raise ValueError(f"look={look!r} is not known; take both or back.")
+        one_of("look", look, ("both", "back"))
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout={dropout}; take a share of the texts in [0, 1).")
         self.look, self.dropout = look, dropout
 
     @property
     def causal(self) -> bool:
-        """Where it looks back."""
+        """If it looks back only."""
         return self.look == "back"
 
-    def told(self, found: X) -> X:
-        """It, or zeros for the training texts that are left out."""
+    def drop_texts(self, view: X) -> X:
+        """The view, with zeros for the training texts that are left out."""
         if not (self.training and self.dropout):
-            return found
-        kept = torch.rand(len(found), 1, 1, device=found.device) >= self.dropout
-        return found * kept.to(found.dtype)
+            return view
+        kept = torch.rand(len(view), 1, 1, device=view.device) >= self.dropout
+        return view * kept.to(view.dtype)
 
 
 class Local(_View):
@@ -164,14 +165,13 @@ class Local(_View):
 
     look    "both"  j = -w ... w, an odd width of 2w + 1
             "back"  j = -(width - 1) ... 0; for decoders
+    shape   of a channel's taps at the start, g normal with standard deviation `start`:
+            "one"     c_j = g at one j, else 0; each channel another j, so that far neighbours are learned as
+                      soon as near ones
+            "fading"  c_j = g exp(-(|j| - 1) / tau) on one side, 0 on the other and at the token, tau
+                      log-uniform in [1, w]: a mixture of neighbours predicts the next word best
 
-    shape   of a channel's taps at the start, g normal of standard deviation `start`:
-            "one"     c_j = g at a single j and 0 elsewhere. The channels take the neighbours in turn, so that a far one is learned as
-                      soon as a near one
-            "fading"  c_j = g exp(-(|j| - 1) / tau) on one side, 0 on the other and at the token, tau log-uniform in [1, w]. A
-                      mixture of neighbours is what predicts the next word
-
-    Each of the `width` taps c_j is a vector (D,). Source: this project; `studies/LOG.md`.
+    Each of the `width` taps c_j is a vector (D,). Source: this project; `studies/findings/`.
 
     >>> Local(dim=4, width=3)(torch.ones(1, 5, 4)).shape
     torch.Size([1, 5, 4])
@@ -188,8 +188,7 @@ class Local(_View):
         dropout: float = 0.3,
     ) -> None:
         super().__init__(look=look, dropout=dropout)
-        if shape not in ("one", "fading"):
-            raise ValueError(f"shape={shape!r} is not known; take one or fading.")
+        one_of("shape", shape, ("one", "fading"))
         if width < 1 or (look == "both" and width % 2 == 0):
             raise ValueError(f"width={width}; a window around a token has an odd number of taps, 1 or more.")
         self.start, self.shape = start, shape
@@ -197,7 +196,7 @@ class Local(_View):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """As `shape` says. "one" begins with the nearest neighbours; with "fading" every other channel looks right, for decoders none."""
+        """By `shape`. "one" begins with the nearest neighbours; half of "fading" channels look right."""
         dim, _, width = self.taps.shape
         own = width - 1 if self.look == "back" else width // 2
         away = torch.arange(width) - own
@@ -215,19 +214,23 @@ class Local(_View):
     def forward(self, vectors: X) -> X:
         dim, _, width = self.taps.shape
         room = (width - 1, 0) if self.look == "back" else (width // 2, width // 2)
-        return self.told(F.conv1d(F.pad(vectors.transpose(1, 2), room), self.taps, groups=dim).transpose(1, 2))
+        window = F.conv1d(F.pad(vectors.transpose(1, 2), room), self.taps, groups=dim)
+        return self.drop_texts(window.transpose(1, 2))
 
     def extra_repr(self) -> str:
-        return f"width={self.taps.shape[-1]}, look={self.look!r}, shape={self.shape!r}, dropout={self.dropout}"
+        return (
+            f"width={self.taps.shape[-1]}, look={self.look!r}, shape={self.shape!r}, dropout={self.dropout}"
+        )
 
 
 class Nearest(_View):
     """The nearest neighbour that counts, to one side: n_i = g * sum_{j=1}^{reach} a_j e_{i-j}, or e_{i+j}.
 
-    a_j = softmax_j(4 k(e_{i-j}) - (j - 1) / tau), for each of `heads` groups of channels: k a learned linear map, which words count, and
-    tau learned from 1 to 4. Where a few words count far more than the others, a picks the nearest one of them, at full strength
-    however far it stands; a window's taps fade. Attention without queries, as AFT-local (Zhai et al. 2021, arXiv 2105.14103), with
-    ALiBi's distances. Past either end stand zero vectors, as padding is.
+    a_j = softmax_j(4 k(e_{i-j}) - (j - 1) / tau), for each of `heads` groups of channels: k, a learned linear
+    map, is how much a word counts; tau is learned, from 1 to 4. If a few words count far more than the
+    others, a selects the nearest of them at full strength, at any distance up to `reach`; a window's taps
+    fade. Attention without queries, as AFT-local (arXiv 2105.14103), with ALiBi's distances. Zero vectors
+    stand past either end, as at padding.
 
     look    "both"  the first half of the heads looks back, the other one ahead
             "back"  all heads look back; for decoders
@@ -236,7 +239,7 @@ class Nearest(_View):
     torch.Size([1, 5, 4])
     """
 
-    LOUD = 4.0  # of the keys: so they are learned in as few steps as the rest
+    KEY_SCALE = 4.0  # so that the keys are learned in as few steps as the rest
 
     def __init__(
         self,
@@ -250,7 +253,9 @@ class Nearest(_View):
     ) -> None:
         super().__init__(look=look, dropout=dropout)
         if reach < 1 or heads < 1 or (look == "both" and heads % 2):
-            raise ValueError(f"heads={heads}, reach={reach}; take an even number of heads, and a reach of 1 or more.")
+            raise ValueError(
+                f"heads={heads}, reach={reach}; take an even number of heads, and a reach of 1 or more."
+            )
         self.heads, self.reach, self.start = heads, reach, start
         self.key = nn.Linear(dim, heads, bias=False)  # at padding, which is zero, k is zero
         self.fade = nn.Parameter(torch.empty(heads))
@@ -258,7 +263,7 @@ class Nearest(_View):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """g normal of standard deviation `start`; tau evenly from 1 to 4 in its logarithm, alike on both sides."""
+        """g normal with standard deviation `start`; log tau evenly from log 1 to log 4, on both sides."""
         sides = 1 if self.causal else 2
         tau = 4 ** torch.linspace(0, 1, self.heads // sides)
         nn.init.normal_(self.gain, std=self.start)
@@ -267,24 +272,25 @@ class Nearest(_View):
 
     def forward(self, vectors: X) -> X:
         dim, heads = vectors.shape[-1], self.heads
-        key, fade = self.LOUD * self.key(vectors), F.softplus(self.fade)
+        key, fade = self.KEY_SCALE * self.key(vectors), F.softplus(self.fade)
         value = F.pad(vectors, (0, -dim % heads)).unflatten(-1, (heads, -1))
         if self.causal:
             found = self._behind(key, value, fade)
-        else:
+        else:  # half of the heads look ahead: back in the reversed text
             back = heads // 2
-            turned = torch.cat([key[..., :back], key[..., back:].flip(1)], -1)
-            found = self._behind(turned, torch.cat([value[..., :back, :], value[..., back:, :].flip(1)], -2), fade)
+            key = torch.cat([key[..., :back], key[..., back:].flip(1)], -1)
+            value = torch.cat([value[..., :back, :], value[..., back:, :].flip(1)], -2)
+            found = self._behind(key, value, fade)
             found = torch.cat([found[..., :back, :], found[..., back:, :].flip(1)], -2)
-        return self.told(self.gain * found.flatten(-2)[..., :dim])
+        return self.drop_texts(self.gain * found.flatten(-2)[..., :dim])
 
     def _behind(
         self, key: Float[Tensor, "B T H"], value: Float[Tensor, "B T H C"], fade: Float[Tensor, " H"]
     ) -> Float[Tensor, "B T H C"]:
         """In blocks of `reach` tokens, each of which sees itself and the block before."""
         length, reach = key.shape[1], self.reach
-        here, there = torch.arange(reach, device=key.device)[:, None], torch.arange(2 * reach, device=key.device)
-        away = here + reach - there
+        places = torch.arange(2 * reach, device=key.device)
+        away = places[:reach, None] + reach - places
         scores = _blocks(key, reach).transpose(2, 3)[..., None, :] - fade[:, None, None] * (away - 1)
         shares = scores.masked_fill((away < 1) | (away > reach), -torch.inf).softmax(-1)
         found = shares.to(value.dtype) @ _blocks(value, reach).transpose(2, 3)
@@ -296,7 +302,8 @@ class Nearest(_View):
 
 def _blocks(tokens: Float[Tensor, "B T *any"], size: int) -> Float[Tensor, "B N M *any"]:
     """Every block of `size` tokens with the one before it, zeros before the first and after the last."""
-    # A traced model would hold for texts of one block alone, since sizes of 1 become constants: there it has a block of zeros more.
+    # Tracing makes sizes of 1 constants, so that a model would take texts of one block only: there it has a
+    # block of zeros more.
     count = (tokens.shape[1] + size - 1) // size + torch.compiler.is_compiling()
     room = (0, 0) * (tokens.ndim - 2) + (size, count * size - tokens.shape[1])
     blocks = F.pad(tokens, room).unflatten(1, (count + 1, size))
@@ -304,12 +311,12 @@ def _blocks(tokens: Float[Tensor, "B T *any"], size: int) -> Float[Tensor, "B N 
 
 
 def cosine(one: X, other: X) -> Float[Tensor, "B T"]:
-    """rho = <e, s> / (|e| |s|) in [-1, 1]; 0, with a finite gradient, where either norm is 0.
+    """rho = <e, s> / (|e| |s|) in [-1, 1]; 0, with a finite gradient, if either norm is 0.
 
     >>> cosine(torch.tensor([[[3.0, 0.0], [0.0, 0.0]]]), torch.tensor([[[4.0, 0.0], [1.0, 0.0]]]))
     tensor([[1., 0.]])
     """
-    # Squares overflow float16 past 255 and lose everything in bfloat16; a square root has no gradient at 0.
+    # Squares overflow float16 past 255 and are inexact in bfloat16; a square root has no gradient at 0.
     one, other = (part if part.dtype == torch.float64 else part.float() for part in (one, other))
     square = one.square().sum(-1), other.square().sum(-1)
     some = (square[0] > 0) & (square[1] > 0)
@@ -318,7 +325,7 @@ def cosine(one: X, other: X) -> Float[Tensor, "B T"]:
 
 
 def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
-    """sum_{i=1}^{n-1} Huber((S_{i+1} - S_i) - 100/n), delta = 1, a sentence, averaged over the batch.
+    """sum_{i=1}^{n-1} Huber((S_{i+1} - S_i) - 100/n), delta = 1, averaged over the sentences.
 
     >>> smoothness(torch.tensor([[[50.0], [100.0]]]), torch.ones(1, 2, dtype=torch.bool))
     tensor(0.)
@@ -331,13 +338,13 @@ def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[T
 
 
 def boundary(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
-    """max(0, -S_1)^2 + max(0, S_n - 100)^2 a sentence, averaged over the batch.
+    """max(0, -S_1)^2 + max(0, S_n - 100)^2, averaged over the sentences.
 
     >>> boundary(torch.tensor([[[-1.0], [102.0]]]), torch.ones(1, 2, dtype=torch.bool))
     tensor(5.)
     """
     line = at[..., 0]
-    # Padding repeats S_1 or S_n: left in, it would take a share of their gradient.
+    # Padding repeats S_1 or S_n, and would get a share of their gradient.
     first = line.masked_fill(~mask, torch.inf).amin(-1)
     last = line.masked_fill(~mask, -torch.inf).amax(-1)
     return ((-first).clamp(min=0).square() + (last - SPAN).clamp(min=0).square()).mean()
@@ -346,7 +353,7 @@ def boundary(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Ten
 def _needed(added: X | None) -> X:
     if added is None:
         raise ValueError(
-            "a fusion relates e to s, but the encoding added no s; take an encoding that adds, or inputs=Add()."
+            "a fusion needs an s, but the encoding added none; take an encoding that adds, or inputs=Add()."
         )
     return added
 

@@ -1,11 +1,11 @@
-"""Linear classifiers of a text's terms or embedding: what the baselines are once fitted, on the disk and back, without pickle."""
+"""The fitted baselines: linear classifiers of a text's terms or embedding, saved without pickle."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +17,28 @@ from safetensors.numpy import load_file, save_file
 from scipy import sparse, special
 from transformers import AutoModel
 
-from vnait import text as texts_module
-from vnait.bases import BASE, Base, no_bars
+from vnait.data import collate
+from vnait.data import words as words_of
 from vnait.errors import InputError
 from vnait.files import whole_folder
+from vnait.pretrained.finetune import BASE, Base, no_bars
 from vnait.record import Record
 
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"
-WRITTEN = (NOTES, WEIGHTS, "record.json", "README.md")  # what stands in such a folder
+WRITTEN = (NOTES, WEIGHTS, "record.json", "README.md")  # the files of a saved baseline
 
 Features = Any  # a sparse array of scikit-learn's kind (texts, F); scipy has no types
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """Words, and pairs of neighbouring words, as numbers: (texts, F), F the number of terms.
+    """Features (texts, F) of words and pairs of neighbouring words, F the number of terms.
 
-    kind           "tfidf": (1 + log n_j) idf_j of each term j, rows of unit length;  "mean": the share of each word in the text
-    tokenization   as `vnait.text.words` takes it
-    terms          their names, in the order of the columns;  idf (F,), of "tfidf" alone
-    unknown        of "mean": the term that stands for every other word, and for a text without any
+    kind           "tfidf": (1 + log n_j) idf_j for term j, rows of unit length;  "mean": the share of each
+                   word in the text
+    tokenization   as in `vnait.data.words`
+    terms          words or pairs, in the order of the columns;  idf (F,), only for "tfidf"
+    unknown        for "mean": the term for all other words, and for an empty text
     """
 
     kind: str
@@ -45,16 +47,12 @@ class Terms:
     idf: NDArray[np.float64] | None = None
     unknown: str | None = None
 
-    def __call__(self, given: Sequence[str]) -> Features:
+    def __call__(self, texts: Sequence[str]) -> Features:
         columns = {term: column for column, term in enumerate(self.terms)}
-        rows = [self._columns(words, columns) for words in texts_module.words(given, self.tokenization)]
-        counts = sparse.csr_array(
-            (
-                np.ones(sum(map(len, rows))),
-                (np.repeat(np.arange(len(rows)), list(map(len, rows))), [one for row in rows for one in row]),
-            ),
-            shape=(len(rows), len(self.terms)),
-        )
+        rows = [self._columns(words, columns) for words in words_of(texts, self.tokenization)]
+        sizes, shape = [len(row) for row in rows], (len(rows), len(self.terms))
+        places = (np.repeat(np.arange(len(rows)), sizes), list(chain.from_iterable(rows)))
+        counts = sparse.csr_array((np.ones(sum(sizes)), places), shape=shape)
         counts.sum_duplicates()
         if self.idf is None:
             return _over(counts, np.asarray(counts.sum(1)).ravel())
@@ -63,7 +61,7 @@ class Terms:
         return _over(weighed, np.sqrt(np.asarray(weighed.power(2).sum(1)).ravel()))
 
     def of(self, words: Sequence[str]) -> list[str]:
-        """The terms of one text's words, in order; the pairs after the words."""
+        """The terms of one text's words: the words in order, then the pairs."""
         pairs = [] if self.kind == "mean" else [f"{one} {other}" for one, other in pairwise(words)]
         return [*words, *pairs]
 
@@ -74,14 +72,15 @@ class Terms:
 
 
 def _over(rows: Features, lengths: NDArray[Any]) -> Features:
-    """Each row divided by its length; a row without a known term stays zero."""
+    """Each row divided by its length; zero rows stay zero."""
     return sparse.csr_array(sparse.diags_array(1 / np.where(lengths > 0, lengths, 1)) @ rows)
 
 
 class Pooled:
-    """The mean of a pretrained encoder's last states over a text's tokens, scaled to unit length: (texts, D).
+    """Features (texts, D): the mean of a pretrained encoder's last states over the tokens, at unit length.
 
-    That is what sentence-transformers does with most of its encoders. Texts are cut at 256 tokens; each is read once per process.
+    sentence-transformers does the same with most of its encoders. Texts are cut to 256 tokens; each is
+    encoded once per process.
     """
 
     LONGEST = 256
@@ -93,19 +92,19 @@ class Pooled:
         self.known: dict[str, NDArray[np.float32]] = {}
 
     @torch.no_grad()
-    def __call__(self, given: Sequence[str]) -> NDArray[np.float32]:
-        new = sorted({text for text in given if text not in self.known}, key=len)
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        new = sorted({text for text in texts if text not in self.known}, key=len)
         for start in range(0, len(new), 64):
             some = new[start : start + 64]
             ids = self.base.encode(some, max_length=self.LONGEST)
-            batch = texts_module.collate(ids, pad_id=self.base.tokenizer.pad_token_id)
+            batch = collate(ids, pad_id=self.base.tokenizer.pad_token_id)
             states, mask = self.model(**batch).last_hidden_state, batch["attention_mask"][..., None]
             mean = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1))
             self.known.update(zip(some, mean.numpy(), strict=True))
-        return np.stack([self.known[text] for text in given])
+        return np.stack([self.known[text] for text in texts])
 
     def save(self, folder: Path) -> None:
-        """Weights and tokenizer as transformers reads them."""
+        """Save weights and tokenizer in transformers' format."""
         with no_bars():
             self.model.save_pretrained(folder)
             self.base.tokenizer.save_pretrained(folder)
@@ -113,41 +112,39 @@ class Pooled:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearClassifier:
-    """logits = features(texts) weights + bias, weights (F, C); the probabilities are their softmax.
-
-    It reads and writes as `vnait.predict.Fitted` does: `classes`, `probabilities`, `record`, `save`.
-    """
+    """logits = features(texts) weights + bias, weights (F, C); the interface of `vnait.predict.Fitted`."""
 
     name: str
     features: Terms | Pooled
     classes: list[str]
     weights: NDArray[np.float64]
     bias: NDArray[np.float64]
-    inputs: int  # learned weights per class, before any folding
+    inputs: int  # learned weights per class; "mean" stores the product with the word vectors
     record: Record | None = None
 
-    def logits(self, given: Sequence[str]) -> NDArray[np.float64]:
-        """(texts, C)."""
-        logits: NDArray[np.float64] = self.features(given) @ self.weights + self.bias
+    def logits(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Logits (texts, C)."""
+        logits: NDArray[np.float64] = self.features(texts) @ self.weights + self.bias
         return logits
 
-    def probabilities(self, given: Sequence[str]) -> NDArray[np.float64]:
-        """P(class | text), (texts, C). A text without a known term gets the prior, softmax(bias)."""
-        found: NDArray[np.float64] = special.softmax(self.logits(given), axis=1)
+    def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """P(class | text), (texts, C); softmax(bias) for a text without a known term."""
+        found: NDArray[np.float64] = special.softmax(self.logits(texts), axis=1)
         return found
 
     def explain(self, text: str) -> dict[str, Any]:
-        """label, probability, bias, and what each term adds to the label's logit over the mean of all labels; they sum to it."""
+        """label, probability, and the summands of the label's logit minus the mean logit: bias and terms."""
         if isinstance(self.features, Pooled):
             raise InputError(
-                f"the model {self.name} reads one embedding per text, which has no terms to list; ask a model with words."
+                f"the model {self.name} embeds whole texts, so it has no terms to list; explain another one."
             )
         probability = self.probabilities([text])[0]
         best = int(probability.argmax())
         row = self.features([text]).tocoo()
         over = self.weights[:, best] - self.weights.mean(1)
         added = {
-            self.features.terms[column]: float(x * over[column]) for column, x in zip(row.col, row.data, strict=True)
+            self.features.terms[column]: float(x * over[column])
+            for column, x in zip(row.col, row.data, strict=True)
         }
         return {
             "method": self.name,
@@ -158,7 +155,7 @@ class LinearClassifier:
         }
 
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
-        """Write the folder: weights, terms, classes, record, extra files. It appears whole or not at all."""
+        """Write the folder, whole or not at all: weights, terms, classes, record, extra files."""
         terms = self.features if isinstance(self.features, Terms) else None
         kind = {"kind": "pooled"} if terms is None else asdict(replace(terms, idf=None))
         notes = {"format": 1, "name": self.name, "classes": self.classes, "inputs": self.inputs, **kind}
@@ -177,11 +174,16 @@ class LinearClassifier:
 
 
 def load(folder: Path, record: Record | None) -> LinearClassifier:
-    """What `LinearClassifier.save` wrote; an `InputError` names what is damaged."""
+    """Load what `LinearClassifier.save` wrote; an `InputError` names the damage."""
     try:
         notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
         arrays = load_file(folder / WEIGHTS)
-        features = _features(folder, notes, arrays)
+        features: Terms | Pooled
+        if notes["kind"] == "pooled":
+            features = Pooled(Base.load(str(folder / BASE)))
+        else:
+            names = ("kind", "tokenization", "terms", "unknown")
+            features = Terms(**{name: notes[name] for name in names}, idf=arrays.get("idf"))
         found = LinearClassifier(
             name=notes["name"],
             features=features,
@@ -192,22 +194,12 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
             record=record,
         )
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise InputError(f"{folder} is damaged: {error!r}. Save the model again, or train it again.") from error
+        raise InputError(
+            f"{folder} is damaged: {error!r}. Save the model again, or train it again."
+        ) from error
     expected = (len(features.terms) if isinstance(features, Terms) else found.inputs, len(found.classes))
     if found.weights.shape != expected:
         raise InputError(
-            f"{folder} is damaged: weights of shape {found.weights.shape} where {expected} were expected. Train it again."
+            f"{folder} is damaged: its weights are {found.weights.shape}, not {expected}. Train it again."
         )
     return found
-
-
-def _features(folder: Path, notes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Terms | Pooled:
-    if notes["kind"] == "pooled":
-        return Pooled(Base.load(str(folder / BASE)))
-    return Terms(
-        kind=notes["kind"],
-        tokenization=notes["tokenization"],
-        terms=notes["terms"],
-        idf=arrays.get("idf"),
-        unknown=notes["unknown"],
-    )

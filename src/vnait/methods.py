@@ -1,4 +1,4 @@
-"""Every positional method by name, each a line of three parts: `METHODS`, and how one is built at a model's size."""
+"""`METHODS`, every positional method by name, and `build`, which makes one at a model's size."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 
 from torch import nn
 
@@ -27,29 +28,29 @@ from vnait.coordinates import (
     Start,
 )
 from vnait.encodings import (
+    AlibiBias,
     Anchors,
     Axial,
     Axis,
-    Buckets,
+    CableBias,
     Centre,
     Concatenated,
-    Decay,
     Fire,
     Fourier,
     GridTable,
     Harmonics,
     Kerple,
     Linear,
+    NoPosition,
     Prefix,
-    Relative,
     Rotary,
     Scalar,
     Scaling,
-    Silent,
+    ShawBias,
     Sinusoid,
-    Slopes,
     Spatial,
     Sum,
+    T5Bias,
     Table,
     XPos,
 )
@@ -61,7 +62,7 @@ from vnait.method import Method, described
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What a method must know of the model it is built into."""
+    """The sizes of the model that a method is built for."""
 
     dim: int
     num_heads: int = 4
@@ -72,19 +73,19 @@ class Size:
 
     @property
     def width(self) -> int:
-        """Of a head."""
+        """The width of a head."""
         return self.dim // self.num_heads
 
     @property
     def table(self) -> tuple[int, ...]:
-        """The grid's sizes, with as many rows as the longest text has where they aren't given."""
+        """The grid's sizes; for -1, with enough rows for the longest text."""
         rows, *others = self.shape
         return (rows if rows > 0 else -(-self.max_length // math.prod(others)), *others)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A line of `METHODS`: how a method is made at a size, its formula and where it comes from."""
+    """An entry of `METHODS`: a method's constructor, its formula and its source."""
 
     make: Callable[[Size], Method]
     formula: str
@@ -92,21 +93,23 @@ class Recipe:
 
 
 def _rotary(size: Size, rule: str | None = None) -> nn.Module:
-    """RoPE for the heads of this size; with a rule, stretched to four times the longest text."""
+    """RoPE for heads of this size; with a rule, scaled to four times the longest text."""
     original = None if rule == "linear" else size.max_length
     scaling = None if rule is None else Scaling(rule=rule, factor=4.0, original_length=original)  # type: ignore[arg-type]
     return Rotary(width=size.width, scaling=scaling)
 
 
 def _randomized(size: Size) -> Randomized:
-    """As in the paper, positions some four times further than the longest text."""
+    """As in the paper, positions up to some four times the longest text."""
     return Randomized(limit=max(2048, 4 * size.max_length))
 
 
 def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
-    """The sinusoids of two axes side by side, each in half of the channels."""
+    """The sinusoids of two axes, each in half of the channels."""
     half = size.dim // 2
-    return Concatenated(Axis(Sinusoid(dim=half, base=base), 0), Axis(Sinusoid(dim=size.dim - half, base=base), 1))
+    return Concatenated(
+        Axis(Sinusoid(dim=half, base=base), 0), Axis(Sinusoid(dim=size.dim - half, base=base), 1)
+    )
 
 
 def _vnait(size: Size, source: str) -> Method:
@@ -128,7 +131,8 @@ def _vnait_causal(size: Size) -> Method:
     ]
     return Method(
         coordinates=Start(saturating),
-        # s starts quietly: the words' table is the output's, too, and what is added to a word is noise in its logits.
+        # s starts small: the words' table is also the output's, and anything added to a word is noise in its
+        # logits.
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,)),
         inputs=Neighbours(Fusion(dim=size.dim, hidden=16), views),
         scale=LogLength(mean_length=size.mean_length, sees="prefix"),
@@ -137,7 +141,7 @@ def _vnait_causal(size: Size) -> Method:
 
 METHODS: dict[str, Recipe] = {
     "none": Recipe(
-        make=lambda size: Method(coordinates=Index(), encoding=Silent()),
+        make=lambda size: Method(coordinates=Index(), encoding=NoPosition()),
         formula="x = e",
         source="control: words without their order",
     ),
@@ -147,7 +151,9 @@ METHODS: dict[str, Recipe] = {
         source="arXiv 1706.03762, section 3.5",
     ),
     "learned": Recipe(
-        make=lambda size: Method(coordinates=Index(), encoding=Table(dim=size.dim, max_length=size.max_length)),
+        make=lambda size: Method(
+            coordinates=Index(), encoding=Table(dim=size.dim, max_length=size.max_length)
+        ),
         formula="x = e + P[i]",
         source="BERT, arXiv 1810.04805",
     ),
@@ -167,7 +173,8 @@ METHODS: dict[str, Recipe] = {
     ),
     "randomized-sinusoidal": Recipe(
         make=lambda size: Method(coordinates=_randomized(size), encoding=Sinusoid(dim=size.dim)),
-        formula="sinusoidal on n sorted random positions below 2048, or 4 times the longest text; in evaluation their means",
+        formula="sinusoidal on n sorted random positions below 2048, or 4 times the longest text; in "
+        "evaluation their means",
         source="arXiv 2305.16843",
     ),
     "rope": Recipe(
@@ -192,7 +199,8 @@ METHODS: dict[str, Recipe] = {
     ),
     "randomized-rope": Recipe(
         make=lambda size: Method(coordinates=_randomized(size), encoding=_rotary(size)),
-        formula="rope on n sorted random positions below 2048, or 4 times the longest text; in evaluation their means",
+        formula="rope on n sorted random positions below 2048, or 4 times the longest text; in evaluation "
+        "their means",
         source="arXiv 2305.16843",
     ),
     "xpos": Recipe(
@@ -206,17 +214,19 @@ METHODS: dict[str, Recipe] = {
         source="learned position increments: RoPE at running sums",
     ),
     "alibi": Recipe(
-        make=lambda size: Method(coordinates=Index(), encoding=Slopes(num_heads=size.num_heads)),
+        make=lambda size: Method(coordinates=Index(), encoding=AlibiBias(num_heads=size.num_heads)),
         formula="scores - m_h |i - j|",
         source="arXiv 2108.12409, both directions",
     ),
     "t5": Recipe(
-        make=lambda size: Method(coordinates=Index(), encoding=Buckets(num_heads=size.num_heads)),
+        make=lambda size: Method(coordinates=Index(), encoding=T5Bias(num_heads=size.num_heads)),
         formula="scores + b_h[bucket(j - i)], 32 buckets",
         source="arXiv 1910.10683, section 2.1",
     ),
     "shaw": Recipe(
-        make=lambda size: Method(coordinates=Index(), encoding=Relative(num_heads=size.num_heads, max_distance=16)),
+        make=lambda size: Method(
+            coordinates=Index(), encoding=ShawBias(num_heads=size.num_heads, max_distance=16)
+        ),
         formula="scores + b_h[clip(j - i, 16)]",
         source="arXiv 1803.02155, section 3.2, one number a distance",
     ),
@@ -233,14 +243,15 @@ METHODS: dict[str, Recipe] = {
     "cable": Recipe(
         make=lambda size: Method(
             coordinates=Joined(*(Running(source="content", dim=size.dim) for _ in range(size.num_heads))),
-            encoding=Decay(num_heads=size.num_heads, form="heads"),
+            encoding=CableBias(num_heads=size.num_heads, form="heads"),
         ),
         formula="scores - |R_hi - R_hj|, R_h = cumsum(softplus(f_h(e_{i-1}, e_i))), a sum of its own a head",
         source="CABLE, arXiv 2503.08067, both directions",
     ),
     "prefix": Recipe(
         make=lambda size: Method(
-            coordinates=Running(source="content", dim=size.dim), encoding=Prefix(num_heads=size.num_heads, start=0.1)
+            coordinates=Running(source="content", dim=size.dim),
+            encoding=Prefix(num_heads=size.num_heads, start=0.1),
         ),
         formula="scores + f_h(R_j / R_i), R = cumsum(softplus(f(e_{i-1}, e_i))); for decoders",
         source="FIRE's ratio, arXiv 2310.04418, of learned coordinates",
@@ -264,7 +275,9 @@ METHODS: dict[str, Recipe] = {
         source="source documents, 2-D forms",
     ),
     "grid-diagonal": Recipe(
-        make=lambda size: Method(coordinates=Diagonal(Grid(shape=size.shape)), encoding=_halves(size, base=100.0)),
+        make=lambda size: Method(
+            coordinates=Diagonal(Grid(shape=size.shape)), encoding=_halves(size, base=100.0)
+        ),
         formula="x = e + [PE((r+c)/sqrt 2), PE((c-r)/sqrt 2)]",
         source="source documents, the 2-D form turned by 45 degrees",
     ),
@@ -296,9 +309,11 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait": Recipe(
         make=lambda size: _vnait(size, "warp"),
-        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(S, 8 waves of S, 8 places from either end, centre), "
-        "S = 100 R_i/R_n, in half of the training texts + U(-12, 12); window and nearest in 7 of 10 each; scores * log n/log n0",
-        source="the Vnait papers; docs/faithfulness.md; studies/LOG.md",
+        formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(S, 8 waves of S, 8 "
+        "places from either end, centre), "
+        "S = 100 R_i/R_n, in half of the training texts + U(-12, 12); window and nearest in 7 of 10 each; "
+        "scores * log n/log n0",
+        source="the Vnait papers; docs/faithfulness.md; studies/findings/",
     ),
     "vnait-uniform": Recipe(
         make=lambda size: _vnait(size, "uniform"),
@@ -307,9 +322,10 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait-causal": Recipe(
         make=_vnait_causal,
-        formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, the start alone, "
+        formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, "
+        "the start alone, "
         "neighbours looking back, always told; s starts quietly",
-        source="the same, for decoders; studies/LOG.md",
+        source="the same, for decoders; studies/findings/",
     ),
     "vnait-paper": Recipe(
         make=lambda size: Method(
@@ -333,14 +349,14 @@ def build(
     shape: Sequence[int] = (-1, 16),
     periods: Sequence[float] = (8.0, 64.0),
 ) -> Method:
-    """The positional method `method` for a model of width `dim`: a name in `METHODS`, or a `Method` of your own parts, as it is.
+    """The positional method `method` at a model's size: a name in `METHODS`, or a `Method`, as it is.
 
     max_length    longest text, for methods with a table
     mean_length   mean training length, for methods that scale the scores by log length
     shape         sizes of the grid for grid-*, in reading order; -1 for any number of rows
     periods       in tokens, for phase
 
-    A model has exactly one method: two are an error that names both.
+    Several methods are an error: a model has exactly one.
 
     >>> import torch
     >>> build("sinusoidal", dim=8)(torch.zeros(1, 2, 8), torch.ones(1, 2, dtype=torch.bool)).at[0, :, 0]
@@ -351,8 +367,8 @@ def build(
     if not isinstance(method, str) or method not in METHODS:
         _refuse_several(method)
         raise ValueError(
-            f"method {method!r} is not known.{meant(str(method), METHODS)} Take one of {', '.join(METHODS)}, or register it in "
-            "vnait.METHODS."
+            f"method {method!r} is not known.{meant(str(method), METHODS)} Take one of {', '.join(METHODS)}, "
+            "or register it in vnait.METHODS."
         )
     size = Size(
         dim=dim,
@@ -364,18 +380,18 @@ def build(
     )
     try:
         return METHODS[method].make(size)
-    except ValueError as error:  # a part's own: it knows neither the method nor where the sizes come from
+    except ValueError as error:  # of a part, which knows neither the method nor the model
         raise InputError(f"{method} can't be built at width {dim} with {num_heads} heads: {error}") from error
 
 
 def _refuse_several(method: object) -> None:
-    """An error that names them all, of a list of methods or of names joined by + or a comma."""
+    """Raise an error for a list of methods, or of names joined by + or a comma."""
     several = re.split(r"\s*[+,]\s*", method) if isinstance(method, str) else method
     if isinstance(several, list | tuple) and len(several) != 1:
         names = " and ".join(described(one) if isinstance(one, Method) else str(one) for one in several)
         raise ValueError(
-            f"a model has exactly one positional method, given {names or 'none'}; take one of them, or give a Method whose "
-            "encoding is their Sum if both are meant."
+            f"a model has exactly one positional method, given {names or 'none'}; take one of them, or a "
+            "Method whose encoding is the Sum of theirs."
         )
     if not isinstance(method, str):
         raise ValueError(f"method={method!r}; give a name in vnait.METHODS, or a Method.")
@@ -387,26 +403,23 @@ def parameters(module: nn.Module) -> int:
 
 
 def catalogue(*, dim: int = 768, max_length: int = 512) -> list[dict[str, str | int | bool]]:
-    """`METHODS` as rows: name, formula, parameters (at this width and length), learned, causal, source; read off the built modules."""
-    rows: list[dict[str, str | int | bool]] = []
-    for name, recipe in METHODS.items():
-        method = build(name, dim=dim, max_length=max_length)
-        count = parameters(method)
-        rows.append(
-            {
-                "name": name,
-                "formula": recipe.formula,
-                "parameters": count,
-                "learned": count > 0,
-                "causal": method.causal,
-                "source": recipe.source,
-            }
-        )
-    return rows
+    """`METHODS` as rows: name, formula, parameters (at this width and length), learned, causal, source."""
+    built = {name: build(name, dim=dim, max_length=max_length) for name in METHODS}
+    return [
+        {
+            "name": name,
+            "formula": METHODS[name].formula,
+            "parameters": parameters(method),
+            "learned": parameters(method) > 0,
+            "causal": method.causal,
+            "source": METHODS[name].source,
+        }
+        for name, method in built.items()
+    ]
 
 
 def sizes(*, dim: int = 768) -> list[dict[str, str | int | float]]:
-    """The parameter arithmetic of docs/faithfulness.md, counted on real modules: name, parameters, ratio to a table of 512 rows."""
+    """The parameter counts of docs/faithfulness.md, with their ratio to a table of 512 rows."""
     spatial = {hidden: Spatial(dim=dim, features="scalar", hidden=(hidden,)) for hidden in (64, 2 * dim)}
     counted: dict[str, list[nn.Module]] = {
         "learned table, 512 rows": [Table(dim=dim, max_length=512)],
@@ -419,4 +432,16 @@ def sizes(*, dim: int = 768) -> list[dict[str, str | int | float]]:
     }
     table = parameters(counted["learned table, 512 rows"][0])
     counts = {name: sum(map(parameters, modules)) for name, modules in counted.items()}
-    return [{"name": name, "parameters": count, "against_table_512": count / table} for name, count in counts.items()]
+    return [
+        {"name": name, "parameters": count, "against_table_512": count / table}
+        for name, count in counts.items()
+    ]
+
+
+def _load_entry_points() -> None:
+    """Methods that installed packages add, under the entry point group `vnait.methods`."""
+    for entry in entry_points(group="vnait.methods"):
+        METHODS[entry.name] = entry.load()
+
+
+_load_entry_points()

@@ -1,4 +1,4 @@
-"""What a comparison compares, on what and with which settings: checked whole before anything trains."""
+"""The plan of a comparison: methods, data and settings, all checked before anything trains."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from vnait import lexicon as lexicons
-from vnait import record as records
-from vnait import text as texts
+from vnait import data
 from vnait.bag_of_words import FORMULA, RARE
 from vnait.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN
-from vnait.bases import OWN, PREFIX, RATE, Base
+from vnait.data import Table
+from vnait.data.vocabulary import Vocabulary, vocabulary_of
 from vnait.errors import InputError, meant
-from vnait.lexicon import Lexicon
 from vnait.methods import METHODS
+from vnait.pretrained.finetune import PREFIX, RATE, Base
+from vnait.record import key_of
 from vnait.results import ALL, Shots
-from vnait.text import Table
-from vnait.train import Run
+from vnait.run import OWN, Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +32,11 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A comparison before it runs: what is compared, on what, with which settings.
+    """The methods, data and settings of a comparison.
 
-    base      a pretrained encoder, a folder or a name on the hub: beside it the methods base:own, its own positions, and base:METHOD may
-              be compared, and its frozen embeddings are one more baseline
-    chooses   whether a best method is chosen, by its validation scores
+    base      a pretrained encoder, a folder or a name on the hub, for the methods base:own (its own
+              positions) and base:METHOD; its frozen embeddings are one more baseline
+    chooses   whether a best method is chosen by validation scores
     """
 
     table: Table
@@ -62,51 +61,56 @@ class Plan:
                 if self.base is None:
                     yield f"method {method!r} needs a pretrained base: give one with --base (base= in Python)"
                 elif (inner := method.removeprefix(PREFIX)) not in (OWN, *METHODS):
-                    yield f"method {method!r} is not known.{meant(inner, METHODS)} After {PREFIX} comes {OWN} or a method"
+                    hint = f"After {PREFIX} comes {OWN} or a method"
+                    yield f"method {method!r} is not known.{meant(inner, METHODS)} {hint}"
             elif method not in METHODS:
-                yield f"method {method!r} is not known.{meant(method, METHODS)} The methods are {', '.join(METHODS)}"
+                hint = f"The methods are {', '.join(METHODS)}"
+                yield f"method {method!r} is not known.{meant(method, METHODS)} {hint}"
         for shots in self.shots:
             if shots != ALL and (not isinstance(shots, int) or shots < 2):
-                yield f"shots {shots!r}: give numbers of rows per class, 2 or more, or {ALL}"
-        for name, given in (("methods", self.methods), ("shots", self.shots), ("seeds", self.seeds)):
-            if not given:
-                yield f"no {name} given: at least one is needed"
-            if len(set(given)) < len(given):
-                yield f"{name} has the same entry twice: {', '.join(map(str, given))}"
+                yield f"shots {shots!r}: give a number of rows per class, 2 or more, or {ALL}"
+        for name in ("methods", "shots", "seeds"):
+            values = getattr(self, name)
+            if not values:
+                yield f"{name} is empty: give at least one"
+            if len(set(values)) < len(values):
+                yield f"{name} has the same entry twice: {', '.join(map(str, values))}"
         if self.run.base is not None:
-            yield f"the run's base is {self.run.base!r}: a comparison takes it by itself, so give base={self.run.base!r} there"
+            yield f"the run has a base: give base={self.run.base!r} to the comparison instead"
         if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
         if self.test is not None and not set(self.test.labels or []) & set(self.table.labels or []):
             yield f"{self.test.name} and {self.table.name} share no label: check the label column of both"
 
     def split(self, seed: int) -> tuple[Table, Table]:
-        """The rows to learn from and the rows to be tested on: the test file's, or held out by this seed."""
+        """Training rows and test rows; without a test file, the seed holds the test rows out."""
         if self.test is not None:
             return self.table, self.test
-        learn, test = texts.split(labels_of(self.table), holdout=self.held_out, seed=seed)
+        learn, test = data.split(labels_of(self.table), holdout=self.held_out, seed=seed)
         return self.table.select(learn), self.table.select(test)
 
     def rows(self, shots: Shots, seed: int) -> tuple[Table, Table]:
-        """The same split, with so many rows per class to learn from."""
+        """The same split, with `shots` training rows per class."""
         pool, test = self.split(seed)
         if shots == ALL:
             return pool, test
-        return pool.select(texts.shots(labels_of(pool), count=int(shots), seed=seed)), test
+        return pool.select(data.shots(labels_of(pool), count=int(shots), seed=seed)), test
 
-    def lexicon(self, seed: int) -> Lexicon:
-        """Words and vectors of the learning side, labels unseen; the test rows stay out; those of `lexicon_seed`."""
-        pool, _ = self.split(seed)
-        if self.vectors is not None:
-            return lexicons.look_up(pool.texts, self.vectors, tokenization=self.tokenization)
-        return lexicons.learn(pool.texts, tokenization=self.tokenization, seed=self.lexicon_seed(seed))
+    def vocabulary(self, seed: int) -> Vocabulary:
+        """Words and vectors of all training texts of the split; no labels, no test rows."""
+        return vocabulary_of(
+            self.split(seed)[0].texts,
+            vectors=self.vectors,
+            tokenization=self.tokenization,
+            seed=self.vocabulary_seed(seed),
+        )
 
-    def lexicon_seed(self, seed: int) -> int:
-        """With a test file all seeds learn from the same pool, so one set of vectors serves them all."""
+    def vocabulary_seed(self, seed: int) -> int:
+        """The seed of the vectors; with a test file all seeds have the same training texts."""
         return seed if self.test is None else 0
 
     def most_frequent(self) -> float:
-        """The accuracy of always answering the most frequent class: what the scores have to beat, over the same splits."""
+        """The accuracy of always answering the most frequent class, mean over the splits: chance level."""
         shares = []
         for seed in self.seeds:
             learn, test = (labels_of(table) for table in self.split(seed))
@@ -115,11 +119,11 @@ class Plan:
 
     @property
     def baselines(self) -> tuple[str, ...]:
-        """Those of every comparison, and the frozen embeddings of a base."""
+        """The baselines of every comparison, and the frozen embeddings of a base."""
         return (*BASELINES, *((FROZEN,) if self.base is not None else ()))
 
     def run_of(self, cell: Cell) -> Run:
-        """The settings of a cell; fine-tuning has a learning rate of its own unless another one was chosen."""
+        """The settings of a cell; fine-tuning has its own default learning rate."""
         if not cell.method.startswith(PREFIX):
             return replace(self.run, method=cell.method, seed=cell.seed)
         chosen = self.run.learning_rate != Run.learning_rate
@@ -128,9 +132,10 @@ class Plan:
         return replace(self.run, method=method, seed=cell.seed, base=self.base, learning_rate=rate)
 
     def cells(self) -> list[Cell]:
-        """Every training, seed by seed, so that what is done early is a whole comparison on fewer seeds.
+        """Every training, seed by seed, so that an unfinished run is a whole comparison on fewer seeds.
 
-        Baselines, a moment each, come last in a seed: nothing long should start when the other cores are done.
+        The baselines, which are fast, come last per seed, so that no long cell starts when other cores are
+        idle.
         """
         return [
             Cell(method=method, shots=shots, seed=seed)
@@ -140,26 +145,25 @@ class Plan:
         ]
 
     def key(self, cell: Cell) -> str:
-        """The fingerprint of everything that decides a cell's result; a method whose formula changes is another one."""
+        """The fingerprint of everything that decides a cell's result, including the formula of its method."""
         run: dict[str, Any] = {"strength": AVERAGED_STRENGTH}
         if cell.method.startswith(PREFIX):
             assert self.base is not None
-            run = {} if cell.method == FROZEN else asdict(self.run_of(cell)) | {"method": _formula(self.run_of(cell))}
+            run = {}
+            if cell.method != FROZEN:
+                run = asdict(self.run_of(cell))
+                run["method"] = OWN if run["method"] == OWN else METHODS[run["method"]].formula
             run["base"] = Base.load(self.base).fingerprint
         if cell.method in METHODS:
             run = asdict(replace(self.run, seed=cell.seed)) | {"method": METHODS[cell.method].formula}
             run["bag"] = [FORMULA, self.run.bag, RARE]
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else _stamp(self.vectors)
-        return records.key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)
-
-
-def _formula(run: Run) -> str:
-    return OWN if run.method == OWN else METHODS[run.method].formula
+        return key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)
 
 
 def _stamp(path: str) -> list[str | int]:
-    """A file that changes is another file; a missing one is for its reader to report."""
+    """Path, size and time of a file, which change with it; a missing file is reported when it is read."""
     try:
         facts = os.stat(path)
     except OSError:

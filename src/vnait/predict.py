@@ -1,4 +1,4 @@
-"""A trained classifier: text in, labels and probabilities out; saved as a folder, and read back."""
+"""A trained classifier: probabilities of texts; saved to a folder and loaded from it."""
 
 from __future__ import annotations
 
@@ -14,48 +14,52 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel
 
-from vnait import bases, files, linear
-from vnait import text as texts
+from vnait import files, linear
+from vnait.data import collate, encode
 from vnait.errors import InputError
 from vnait.files import whole_folder
 from vnait.linear import LinearClassifier
 from vnait.model import VnaitConfig, load_classifier
+from vnait.pretrained import finetune
 from vnait.record import Record
 
-WRITTEN = (  # what stands in a saved model's folder: transformers' files, ours, and what fine-tuning adds
-    *("config.json", "generation_config.json", "model*.safetensors*", "tokenizer*.json", "special_tokens_map.json"),
+TRANSFORMERS = (
+    "config.json generation_config.json model*.safetensors* tokenizer*.json special_tokens_map.json"
+)
+WRITTEN = (  # the files of a saved model
+    *TRANSFORMERS.split(),
     *("record.json", "estimator.json", "README.md"),
-    *(bases.BASE, bases.ADAPTER, bases.NOTES),
+    *(finetune.BASE, finetune.ADAPTER, finetune.NOTES),
 )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fitted:
-    """A trained classifier with what it needs to read text and name its answers."""
+    """A trained classifier: model, tokenizer, labels, and the record of its training."""
 
     model: PreTrainedModel
     tokenizer: Any
     record: Record | None = None
-    max_length: int | None = None  # of a fine-tuned base, whose configuration has none; its notes keep it
+    max_length: int | None = None  # only of a fine-tuned base, whose configuration has no such field
 
     @property
     def classes(self) -> list[str]:
         """The labels, in the order of the probabilities."""
         return [self.model.config.id2label[index] for index in range(self.model.config.num_labels)]
 
-    def probabilities(self, given: Sequence[str]) -> NDArray[np.float64]:
-        """P(class | text), (texts, classes). An empty text is answered as one unknown word."""
+    def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """P(class | text), (texts, classes). An empty text counts as one unknown word."""
         if self.max_length is None:
-            ids = texts.encode(self.tokenizer, given, max_length=self.model.config.max_length)
+            ids = encode(self.tokenizer, texts, max_length=self.model.config.max_length)
         else:
-            ids = bases.Base("", self.tokenizer).encode(given, max_length=self.max_length)
+            ids = finetune.Base("", self.tokenizer).encode(texts, max_length=self.max_length)
         return torch.softmax(logits_of(self.model, ids).double(), -1).numpy()
 
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
-        """Write the model folder: weights, settings, tokenizer, record, extra files. It appears whole or not at all."""
+        """Write the folder, whole or not at all: weights, settings, tokenizer, record, extra files."""
         check_replaceable(folder)
         record = {} if self.record is None else {"record.json": self.record.line() + "\n"}
-        with whole_folder(folder) as draft, bases.no_bars():
+        with whole_folder(folder) as draft, finetune.no_bars():
             if self.max_length is None:
                 self.tokenizer.model_max_length = self.model.config.max_length  # for pipelines that truncate
                 self.model.save_pretrained(draft)
@@ -63,64 +67,70 @@ class Fitted:
             else:
                 assert self.record is not None
                 notes = {"method": self.record.run["method"], "max_length": self.max_length}
-                bases.save(self.model, self.tokenizer, draft, notes)
+                finetune.save(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")
 
 
 def load_transformer(folder: str | Path) -> Fitted:
-    """The same of a Transformer; a baseline is refused."""
+    """The Transformer saved in a folder; a baseline is refused."""
     fitted = load(folder)
     if isinstance(fitted, LinearClassifier):
         raise InputError(
-            f"{folder} holds the baseline {fitted.name}, and this needs a Transformer; `vnait predict` and `vnait explain` read both."
+            f"{folder} has the baseline {fitted.name}, and this needs a Transformer; `vnait predict` "
+            "and `vnait explain` read both."
         )
     return fitted
 
 
 def load(folder: str | Path) -> Fitted | LinearClassifier:
-    """The classifier saved in a folder; an `InputError` names what is wrong with the folder."""
+    """The classifier saved in a folder; an `InputError` names the fault of the folder."""
     folder = Path(folder)
     if (folder / linear.NOTES).is_file():
         return linear.load(folder, _record(folder / "record.json"))
-    if (folder / bases.NOTES).is_file():
-        with bases.no_bars():
-            tuned, tokenizer, notes = bases.load(folder)
+    if (folder / finetune.NOTES).is_file():
+        with finetune.no_bars():
+            tuned, tokenizer, notes = finetune.load(folder)
         record = _record(folder / "record.json")
         return Fitted(model=tuned, tokenizer=tokenizer, record=record, max_length=notes["max_length"])
-    with bases.no_bars():
+    with finetune.no_bars():
         model = load_classifier(folder)
         tokenizer = _tokenizer(folder)
     if len(tokenizer) != model.config.vocab_size:
-        raise InputError(f"{folder} is damaged: {len(tokenizer)} words, but vectors for {model.config.vocab_size}.")
+        raise InputError(
+            f"{folder} is damaged: it has {len(tokenizer)} words and {model.config.vocab_size} vectors."
+        )
     return Fitted(model=model, tokenizer=tokenizer, record=_record(folder / "record.json"))
 
 
 @torch.no_grad()
 def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]], batch_size: int = 64) -> Tensor:
-    """Logits (texts, classes), in the order given; batched by length."""
+    """Logits (texts, classes), in the order of the texts; batched by length."""
     model.eval()
     order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
     logits = torch.empty(len(ids), model.config.num_labels)
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
-        batch = texts.collate([ids[row] for row in rows], pad_id=model.config.pad_token_id)
-        logits[rows] = model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.float().cpu()
+        batch = collate([ids[row] for row in rows], pad_id=model.config.pad_token_id)
+        batch = {name: tensor.to(model.device) for name, tensor in batch.items()}
+        logits[rows] = model(**batch).logits.float().cpu()
     return logits
 
 
 def check_replaceable(folder: str | Path) -> None:
-    """Refuse to save a model over a folder that holds anything but an older one of ours."""
+    """Raise InputError if a folder has anything but an older model of ours, which saving would replace."""
     files.check_replaceable(folder, (*WRITTEN, *linear.WRITTEN), "a model")
     path = Path(folder)
-    noted = any((path / notes).is_file() for notes in (bases.NOTES, linear.NOTES))
+    noted = any((path / notes).is_file() for notes in (finetune.NOTES, linear.NOTES))
     ours = noted or _model_type(path / "config.json") == VnaitConfig.model_type
     if path.is_dir() and any(path.iterdir()) and not ours:
-        raise InputError(f"{folder} holds no model of ours, and saving one would replace it; choose a new name.")
+        raise InputError(
+            f"{folder} is not a model of vnait, and saving one would replace it; choose a new name."
+        )
 
 
 def _model_type(config: Path) -> object:
-    """What a model's configuration says it is; None where it says nothing."""
+    """The model type in a model's configuration; None if there is none."""
     try:
         return json.loads(config.read_text(encoding="utf-8")).get("model_type")
     except (OSError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""Python's, NumPy's and PyTorch's own generators, left where they were."""
+"""The global random generators of Python, NumPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """What is drawn or seeded inside is not seen outside: a bootstrap around a training would else repeat one draw."""
+    """Restore the generators on exit; else a bootstrap around a seeded training would repeat one draw."""
     python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(range(torch.cuda.device_count())):
         try:

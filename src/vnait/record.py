@@ -1,4 +1,4 @@
-"""The second waist: one JSON line a run. Training writes it; comparison, studies and reports read nothing else."""
+"""Records, one JSON line per run, and the runner of cells."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from vnait.errors import InputError
 
 logger = logging.getLogger("vnait")
 
-Cell = TypeVar("Cell")  # whatever a runner calls one run
+Cell = TypeVar("Cell")  # the runner's own description of a run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What ran, on what, and what came out.
+    """One run: its settings, its data and its results.
 
-    key          fingerprint of everything that decides the result: two equal keys are the same run
+    key          fingerprint of everything that decides the result: equal keys are the same run
     method       a name in `METHODS`, or a baseline's
-    run          the settings of the training, as they were given
-    data         name, fingerprint, rows and classes of what it was trained and tested on; unknown_share of its tokens
-                 and bag_share of its logits, in [0, 1]; vectors and vocabulary
-    metrics      accuracy, macro_f1, mcc in [0, 1] ([-1, 1] for mcc), on the test rows; validation_* where rows were held out.
-                 A metric is a number, or a list of numbers (`scores.details`: what a report shows besides)
+    run          the settings of the training
+    data         name, fingerprint, rows and classes of the training and test data; unknown_share of its
+                 tokens and bag_share of its logits, in [0, 1]; vectors and vocabulary
+    metrics      accuracy and macro_f1 in [0, 1], mcc in [-1, 1], on the test rows; validation_* if rows were
+                 held out; lists of numbers (`scores.details`) for a report
     parameters   learned scalars;  seconds: of training;  peak_memory: of the process so far, in MiB
     """
 
@@ -53,7 +53,7 @@ class Record:
     @classmethod
     def now(cls, **facts: Any) -> Record:
         """The record of a run that just ended in this process."""
-        return cls(**facts, peak_memory=peak_memory(), versions=installed_versions(), commit=checkout_commit())
+        return cls(**facts, peak_memory=_peak_memory(), versions=_versions(), commit=checkout_commit())
 
     def line(self) -> str:
         """The record as one line of JSON."""
@@ -61,7 +61,7 @@ class Record:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold of a setting: numpy's numbers, as a grid search gives them, are numbers; a path is its name."""
+    """A setting for JSON: numpy's scalars, as from a grid search, as numbers; anything else as a string."""
     return value.item() if hasattr(value, "item") else str(value)
 
 
@@ -76,100 +76,133 @@ def key_of(*parts: object) -> str:
 
 
 def read(path: str | Path) -> list[Record]:
-    """The records of a file, in order. A last line that a killed process left unfinished is passed over."""
-    lines = Path(path).read_bytes().split(b"\n")
-    return list(_records(path, lines))
-
-
-def _records(path: str | Path, lines: list[bytes]) -> Iterator[Record]:
-    for number, line in enumerate(lines, start=1):
-        if not line or number == len(lines):  # only a finished line ends with a line feed
-            continue
+    """The records of a file, in order, without a last line that a killed process left unfinished."""
+    records = []
+    finished = Path(path).read_bytes().split(b"\n")[:-1]
+    for number, line in enumerate(finished, start=1):
         try:
-            yield Record(**json.loads(line))
+            if line:
+                records.append(Record(**json.loads(line)))
         except (ValueError, TypeError) as error:
             raise InputError(
                 f"line {number} of {path} is no record of this version: {error}. Move the file away."
             ) from error
+    return records
 
 
-def resumed(
+Callback = Callable[[int, int, Record | None], None]  # (cells done, all cells, the last record)
+
+
+def run_cells(
     path: str | Path,
     cells: Mapping[str, Cell],
-    run: Callable[[list[Cell]], Iterable[Record]],
-    watch: Callable[[int, int, Record | None], None],
+    calls: Callable[[list[Cell]], Iterable[Any]],
+    *,
+    jobs: int | None = None,
+    backend: str = "local",
+    callback: Callback = lambda done, total, record: None,
 ) -> list[Record]:
-    """The records of all cells, by key and in their order: those that `path` holds, and those that `run` gives of the others.
+    """The records of all cells, in order: read from `path` by key, else run by workers and appended.
 
-    `run` may give them in any order; each is on the disk before the next is asked for.
+    cells      by the key of their record
+    calls      the cells to run -> joblib's delayed calls, each of which returns one record or a list of them;
+               it may raise before a file is opened
+    jobs       worker processes; None: one per core
+    backend    "local" or "ray"
+
+    Each record is on the disk before the next is awaited, so a stopped run loses only unfinished cells.
     """
     path = Path(path)
     done = {record.key: record for record in read(path) if record.key in cells} if path.is_file() else {}
     if done:
         logger.info("%d of %d cells are done already (%s)", len(done), len(cells), path)
-    results = run([cell for key, cell in cells.items() if key not in done])  # may refuse: before a file is opened
-    watch(len(done), len(cells), None)
-    with appending(path) as appender:
-        for record in results:
-            appender.write(record)
-            done[record.key] = record
-            watch(len(done), len(cells), record)
+    left = [cell for key, cell in cells.items() if key not in done]
+    results = in_workers(calls(left) if left else [], jobs=jobs, backend=backend)
+    callback(len(done), len(cells), None)
+    with appending(path) as append:
+        for result in results:
+            for record in result if isinstance(result, list) else [result]:
+                append(record)
+                done[record.key] = record
+                callback(len(done), len(cells), record)
     return [done[key] for key in cells]
 
 
+def in_workers(
+    calls: Iterable[Any], *, jobs: int | None = None, backend: str = "local", in_order: bool = False
+) -> Iterator[Any]:
+    """The results of joblib's delayed calls in worker processes, as they arrive or `in_order`."""
+    from joblib import Parallel
+
+    listed = list(calls)
+    if not listed:
+        return iter(())
+    workers = min(jobs or os.cpu_count() or 1, len(listed))
+    order = "generator" if in_order else "generator_unordered"
+    # No memory mapping: the arguments are small, and a mapped array is read-only.
+    results: Iterator[Any] = Parallel(
+        n_jobs=workers, backend=_backend(backend, workers), max_nbytes=None, return_as=order
+    )(listed)
+    return results
+
+
+def _backend(name: str, workers: int) -> str:
+    if name == "local":
+        return "loky" if workers > 1 else "sequential"
+    if name != "ray":
+        raise InputError(f"backend {name!r} is not known; give local or ray.")
+    try:
+        from ray.util.joblib import register_ray
+    except ImportError as error:
+        raise InputError("backend ray needs Ray; run: pip install 'vnait[ray]'.") from error
+    register_ray()
+    return "ray"
+
+
 @contextmanager
-def appending(path: str | Path) -> Iterator[Appender]:
-    """Open a file of records for appending; each record is on the disk before the next run starts."""
+def appending(path: str | Path) -> Iterator[Callable[[Record], None]]:
+    """Open a file of records; yield a function that appends a record and returns once the disk has it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+") as file:
-        _drop_unfinished_line(file)
-        yield Appender(file)
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)  # drop a line that a killed process left unfinished
+
+        def append(record: Record) -> None:
+            file.write(record.line().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+        yield append
 
 
-class Appender:
-    """Writes records to an open file, each whole and at once."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def write(self, record: Record) -> None:
-        """Append one record and wait until the disk has it."""
-        self._file.write(record.line().encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-
-def _drop_unfinished_line(file: Any) -> None:
-    file.seek(0)
-    finished = file.read().rfind(b"\n") + 1
-    file.truncate(finished)
-
-
-def peak_memory() -> float:
-    """The largest resident size of this process so far, in MiB; 0 where the system does not say."""
+def _peak_memory() -> float:
+    """The largest resident size of this process so far, in MiB; 0 on Windows, which does not report it."""
     try:
         import resource
-    except ImportError:  # not on Windows
+    except ImportError:
         return 0.0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 @lru_cache(maxsize=1)
-def installed_versions() -> dict[str, str]:
-    """What the run stood on."""
+def _versions() -> dict[str, str]:
     names = ("vnait", "torch", "transformers", "tokenizers", "gensim", "scikit-learn", "numpy")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
 @lru_cache(maxsize=1)
 def checkout_commit() -> str | None:
-    """The commit of the checkout that this package runs from, if it runs from one."""
+    """The commit of the checkout that this package runs from; None if it is not a checkout."""
     here = Path(__file__).parent
     try:
         done = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True
+            ["git", "-C", str(here), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -1,60 +1,70 @@
-"""What the records of a comparison allow one to say: means with intervals, paired differences, and the sentences that follow."""
+"""Results of a comparison, computed from its records: means, paired differences, intervals, conclusions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from vnait.record import Record
 from vnait.statistics import UNIT, Interval, interval, paired, standard_error
 
-ALL = "all"  # every row there is to learn from
+ALL = "all"  # every training row
 Shots = int | str
 METRIC = "accuracy"
-TIE = 0.01  # of accuracy: two methods closer than that on the validation rows may count as equals
+TIE = 0.01  # of accuracy: methods further apart on the validation rows never count as equal
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Records of methods x shots x seeds, each cell at most once, and what follows from them.
+    """Records of methods x shots x seeds, each cell at most once, and their statistics.
 
-    methods, shots   in the order in which they are shown;  reference: the method that the others are paired with
-    rows             a method at a number of shots;  paired: its difference to the reference on the same seeds
+    methods, shots   in the order of the tables
+    reference        the method that the others are paired with
     """
 
     records: Sequence[Record]
     methods: Sequence[str]
     shots: Sequence[Shots]
     reference: str
-    rows: list[dict[str, Any]] = field(init=False)
-    paired: list[dict[str, Any]] = field(init=False)
-    cells: dict[tuple[str, Shots], list[Record]] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cells", {})
+    @cached_property
+    def cells(self) -> dict[tuple[str, Shots], list[Record]]:
+        """The records by method and number of shots."""
+        cells: dict[tuple[str, Shots], list[Record]] = {}
         for record in self.records:
-            self.cells.setdefault((record.method, record.data["shots"]), []).append(record)
-        object.__setattr__(self, "rows", list(self._rows()))
-        object.__setattr__(self, "paired", list(self._paired()))
+            cells.setdefault((record.method, record.data["shots"]), []).append(record)
+        return cells
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per method and number of shots: mean accuracy with interval, parameters, seconds."""
+        return list(self._rows())
+
+    @cached_property
+    def paired(self) -> list[dict[str, Any]]:
+        """A row per method and number of shots: paired difference to the reference, with interval."""
+        return list(self._paired())
 
     @property
     def seeds(self) -> list[int]:
-        """Those of any record, in the records' order."""
+        """The seeds of all records, in the order of the records."""
         return list(dict.fromkeys(record.seed for record in self.records))
 
     @property
     def most(self) -> Shots:
-        """The most labels."""
+        """The largest number of shots."""
         return by_size(self.shots)[-1]
 
     @property
     def best(self) -> str | None:
-        """The method to keep, by the validation scores at the most labels; the test rows have no part in it.
+        """The best method by the validation scores at the most labels, without the test rows; None if none.
 
-        The one-standard-error rule (Breiman et al. 1984): of the methods that are no further behind the highest mean than the standard
-        error of that paired difference over seeds, and never further than one point, the cheapest: a baseline before a Transformer, then
-        fewer parameters. Few seeds have wide errors, which would give up a real lead: hence the point. None where no rows were held out.
+        The one-standard-error rule (Breiman et al. 1984): of the methods behind the highest mean by at most
+        the standard error of that paired difference, and at most one point, the cheapest: a baseline before
+        a Transformer, then fewer parameters. The limit of one point keeps a real lead when few seeds have a
+        large error.
         """
         scores = {method: self._validation(method) for method in self.methods}
         means = {method: sum(own.values()) / len(own) for method, own in scores.items() if own}
@@ -66,23 +76,28 @@ class Results:
             for method, mean in means.items()
             if means[top] - mean <= min(standard_error(paired(scores[top], scores[method])), TIE)
         ]
-        return min(tied, key=lambda method: (self.is_transformer(method), self._parameters(method), -means[method]))
+
+        def cost(method: str) -> tuple[bool, int, float]:
+            return self.is_transformer(method), self.of(method, self.most)[0].parameters, -means[method]
+
+        return min(tied, key=cost)
 
     def is_transformer(self, method: str) -> bool:
-        """Whether a method is a Transformer's; the others are baselines."""
+        """Whether a method is a Transformer and not a baseline."""
         return any("steps" in record.run for record in self.of(method, self.most))
 
     def validation(self, method: str) -> float | None:
-        """The mean validation score at the most labels; None where no rows were held out."""
+        """The mean validation score at the most labels; None if no rows were held out."""
         own = self._validation(method)
         return sum(own.values()) / len(own) if own else None
 
-    def _parameters(self, method: str) -> int:
-        return self.of(method, self.most)[0].parameters
-
     def _validation(self, method: str) -> dict[int, float]:
         name = f"validation_{METRIC}"
-        return {record.seed: record.metrics[name] for record in self.of(method, self.most) if name in record.metrics}
+        return {
+            record.seed: record.metrics[name]
+            for record in self.of(method, self.most)
+            if name in record.metrics
+        }
 
     def of(self, method: str, shots: Shots) -> list[Record]:
         """The records of a method at a number of shots, in the order of the seeds."""
@@ -96,7 +111,9 @@ class Results:
                         "method": method,
                         "shots": shots,
                         "metric": METRIC,
-                        **_bounds(interval([record.metrics[METRIC] for record in found], within=UNIT), "mean"),
+                        **_bounds(
+                            interval([record.metrics[METRIC] for record in found], within=UNIT), "mean"
+                        ),
                         "seeds": len(found),
                         "alone": _mean(found, f"{METRIC}_alone"),
                         "parameters": found[0].parameters,
@@ -122,11 +139,10 @@ class Results:
         return {record.seed: record.metrics[METRIC] for record in self.of(method, shots)}
 
     def sentences(self) -> list[str]:
-        """What can be said, in words: who is ahead, who behind, and who can't be told apart from the reference."""
-        return [self.sentence(shots) for shots in self.shots]
+        """Per number of shots, the methods ahead of the reference, behind it, or not told apart from it."""
+        return [self._sentence(shots) for shots in self.shots]
 
-    def sentence(self, shots: Shots) -> str:
-        """The same at one number of shots."""
+    def _sentence(self, shots: Shots) -> str:
         of_sign: dict[int, list[dict[str, Any]]] = {sign: [] for sign in (-1, 0, 1)}
         for row in self.paired:
             if row["shots"] == shots:
@@ -137,13 +153,14 @@ class Results:
             if of_sign[sign]
         ]
         if of_sign[0]:
-            names = _listed([str(row["method"]) for row in of_sign[0]])
-            parts.append(f"{names} can't be told apart from {self.reference} on {_these_seeds(len(self.seeds))}")
+            names, count = _listed([str(row["method"]) for row in of_sign[0]]), len(self.seeds)
+            over = f"{count} seed{'s' * (count > 1)}" + ", too few for an interval (3 or more)" * (count < 3)
+            parts.append(f"{names} can't be told apart from {self.reference} over {over}")
         return f"{where(shots)}: {'; '.join(parts) or 'nothing to compare'}."
 
 
 def where(shots: Shots) -> str:
-    """How many labels, as a sentence begins.
+    """The number of labels, at the start of a sentence.
 
     >>> where("all"), where(16)
     ('With all labels', 'At 16 labels per class')
@@ -162,12 +179,12 @@ def inside(shots: Shots) -> str:
 
 
 def by_size(shots: Sequence[Shots]) -> list[Shots]:
-    """From the fewest labels to the most."""
+    """Numbers of shots, increasing."""
     return sorted(shots, key=lambda count: float("inf") if count == ALL else float(count))
 
 
 def sign_of(row: dict[str, Any]) -> int:
-    """Of a row of `paired`: 1 or -1 where its interval leaves zero out, else 0."""
+    """1 or -1 if the interval of a row of `paired` excludes zero, else 0."""
     return Interval(row["difference"], row["ci_low"], row["ci_high"]).sign
 
 
@@ -181,7 +198,7 @@ def _bounds(found: Interval, name: str) -> dict[str, float | None]:
 
 
 def _points(row: dict[str, Any]) -> str:
-    """The method and how far it is away, without a sign.
+    """The method and the size of its difference.
 
     >>> _points({"method": "none", "difference": -0.1, "ci_low": -0.12, "ci_high": -0.08})
     'none by 10.0 points [8.0, 12.0]'
@@ -194,9 +211,3 @@ def _points(row: dict[str, Any]) -> str:
 
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _these_seeds(count: int) -> str:
-    if count >= 3:
-        return f"these {count} seeds"
-    return f"{count} seed{'s' if count > 1 else ''}: too few for an interval (3 or more)"

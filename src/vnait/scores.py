@@ -1,4 +1,4 @@
-"""Answers beside the truth: the scores of a record, and the counts that a report shows besides."""
+"""Scores of a classifier's answers, and the counts that a report shows with them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence, Sized
 from typing import Any, TypeVar
 
-LENGTHS = (8, 16, 32, 64, 128, 256, 512)  # the longest text of each group, in tokens; longer ones are the last group
-MOST_CLASSES = 50  # past which a record holds no confusion matrix
-
+LENGTHS = tuple(2**power for power in range(3, 10))  # longest text per group, in tokens; then all longer ones
+MOST_CLASSES = 50  # with a confusion matrix in the record
 
 Answer = TypeVar("Answer")
 
 
 def timed(answer: Callable[[], Answer], rows: Sized) -> tuple[Answer, float]:
-    """What `answer()` gives for these rows, and its milliseconds per row on the wall clock."""
+    """The result of `answer()` for these rows, and its milliseconds per row on the wall clock."""
     started = time.perf_counter()
     found = answer()
     return found, 1000 * (time.perf_counter() - started) / len(rows)
@@ -28,7 +27,8 @@ def scores(truth: Sequence[int], answer: Sequence[int]) -> dict[str, float]:
     >>> scores([0, 0, 1, 1], [0, 0, 1, 0])["accuracy"]
     0.75
     """
-    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef  # here: a report needs the groups alone
+    # Imported here, since a report, which needs only the groups, should open fast.
+    from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
     return {
         "accuracy": float(accuracy_score(truth, answer)),
@@ -37,29 +37,31 @@ def scores(truth: Sequence[int], answer: Sequence[int]) -> dict[str, float]:
     }
 
 
-def details(truth: Sequence[int], answer: Sequence[int], lengths: Sequence[int], classes: int) -> dict[str, Any]:
+def details(
+    truth: Sequence[int], answer: Sequence[int], lengths: Sequence[int], classes: int
+) -> dict[str, Any]:
     """`by_length` and `confusion` together."""
     return {**by_length(truth, answer, lengths), **confusion(truth, answer, classes)}
 
 
 def by_length(truth: Sequence[int], answer: Sequence[int], lengths: Sequence[int]) -> dict[str, list[int]]:
-    """Texts, and right answers, of up to 8 tokens, 9 to 16, ..., 257 to 512, and more.
+    """Numbers of texts and of right answers, for texts of up to 8 tokens, 9 to 16, ..., 257 to 512, and more.
 
     >>> by_length([0, 1, 1], [0, 1, 0], [3, 9, 900])
     {'length_rows': [1, 1, 0, 0, 0, 0, 0, 1], 'length_right': [1, 1, 0, 0, 0, 0, 0, 0]}
     """
     rows, right = [0] * (len(LENGTHS) + 1), [0] * (len(LENGTHS) + 1)
-    for true, given, length in zip(truth, answer, lengths, strict=True):
+    for true, answered, length in zip(truth, answer, lengths, strict=True):
         group = bisect_left(LENGTHS, length)
         rows[group] += 1
-        right[group] += true == given
+        right[group] += true == answered
     return {"length_rows": rows, "length_right": right}
 
 
 def confusion(truth: Sequence[int], answer: Sequence[int], classes: int) -> dict[str, list[list[int]]]:
-    """How often each class (row) was answered as each (column); a last row holds truths that training never saw (-1), if any.
+    """How often each class (row) was answered as each class (column); {} for more than 50 classes.
 
-    Nothing past 50 classes.
+    Labels that training never saw (-1) are a last row, if there are any.
 
     >>> confusion([0, 0, 1, -1], [0, 1, 1, 1], 2)
     {'confusion': [[1, 1], [0, 1], [0, 1]]}
@@ -68,4 +70,4 @@ def confusion(truth: Sequence[int], answer: Sequence[int], classes: int) -> dict
         return {}
     counts = Counter(zip(truth, answer, strict=True))
     rows = [*range(classes), *([-1] if -1 in truth else [])]
-    return {"confusion": [[counts[true, given] for given in range(classes)] for true in rows]}
+    return {"confusion": [[counts[true, answered] for answered in range(classes)] for true in rows]}

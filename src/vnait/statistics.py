@@ -1,4 +1,4 @@
-"""Intervals over a handful of seeds, and what they allow one to say."""
+"""Intervals over a few seeds."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy import stats
 
-FEWEST = 3  # seeds below which no interval is given
-UNIT = (0.0, 1.0)  # where an accuracy lies
+FEWEST = 3  # seeds for an interval
+UNIT = (0.0, 1.0)  # the range of an accuracy
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 class Interval(NamedTuple):
-    """A mean with its 95 % interval; the bounds are None where there are fewer than three values."""
+    """A mean with its 95 % interval; the bounds are None for fewer than three values."""
 
     mean: float
     low: float | None
@@ -23,17 +23,18 @@ class Interval(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """1 or -1 where the interval leaves zero out, else 0."""
+        """1 or -1 if the interval excludes zero, else 0."""
         if self.low is None or self.high is None:
             return 0
         return int(self.low > 0) - int(self.high < 0)
 
 
 def interval(values: Sequence[float], *, within: tuple[float, float] = (-np.inf, np.inf)) -> Interval:
-    """Mean and 95 % interval over seeds: mean -+ t s / sqrt(n), t the 97.5 % quantile of Student's distribution of n - 1 degrees.
+    """Mean and 95 % interval over seeds: mean -+ t s / sqrt(n), s with n - 1 in the denominator, t the 97.5 %
+    quantile of Student's distribution with n - 1 degrees of freedom.
 
-    s is the standard deviation with n - 1 below; no bound leaves `within`, where no mean can be. Exact for normal values. No bootstrap:
-    resamples of three values can't leave their range, which holds the mean of normal values three times in four.
+    Exact for normal values. The bounds are clipped to `within`, the range of the values. No bootstrap:
+    resamples of three values stay in their range, which covers the mean of normal values only 3 times in 4.
 
     >>> [round(value, 2) for value in interval([0.4, 0.5, 0.6])]
     [0.5, 0.25, 0.75]
@@ -47,7 +48,7 @@ def interval(values: Sequence[float], *, within: tuple[float, float] = (-np.inf,
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """s / sqrt(n), the standard error of the mean; 0 where there are fewer than two values.
+    """s / sqrt(n), the standard error of the mean; 0 for fewer than two values.
 
     >>> round(standard_error([0.4, 0.5, 0.6]), 4)
     0.0577
@@ -55,10 +56,10 @@ def standard_error(values: Sequence[float]) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
-def seeds_needed(differences: Sequence[float], most: int = 1000) -> int | None:
-    """The fewest seeds n at which t s / sqrt(n) < |mean|: the interval of the mean would leave zero out, if mean and s stayed as they are.
+def seeds_needed(differences: Sequence[float]) -> int | None:
+    """The smallest n with t s / sqrt(n) < |mean|, at which the interval would exclude zero.
 
-    A projection from few seeds, so an order of magnitude. None where that takes more than `most`, or nothing is known of the spread.
+    A projection from few seeds, so only an order of magnitude. None if n exceeds 1000, or mean or s is 0.
 
     >>> seeds_needed([0.01, 0.03, -0.01, 0.02])
     10
@@ -66,13 +67,13 @@ def seeds_needed(differences: Sequence[float], most: int = 1000) -> int | None:
     mean, spread = abs(float(np.mean(differences))), standard_error(differences) * np.sqrt(len(differences))
     if len(differences) < 2 or not mean or not spread:
         return None
-    counts = np.arange(2, most + 1)
+    counts = np.arange(2, 1001)
     enough = stats.t.ppf(0.975, counts - 1) * spread / np.sqrt(counts) < mean
     return int(counts[enough.argmax()]) if enough.any() else None
 
 
 def paired(own: Mapping[Key, float], other: Mapping[Key, float]) -> list[float]:
-    """`own` less `other` at every seed that both have, in `own`'s order: what is the same for both with a seed falls out.
+    """`own` minus `other` per seed that both have, in `own`'s order; effects of the seed on both cancel.
 
     >>> paired({0: 3.0, 1: 5.0, 2: 9.0}, {1: 4.0, 0: 1.0})
     [2.0, 1.0]

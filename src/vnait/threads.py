@@ -1,4 +1,4 @@
-"""How many threads a computation takes."""
+"""The number of threads of PyTorch and NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # c
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One, PyTorch's and NumPy's, and afterwards as many as before: results of small runs must not depend on how many run beside them."""
+    """One thread inside, as many as before outside: a result must not depend on the runs beside it."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

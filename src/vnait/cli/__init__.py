@@ -1,4 +1,6 @@
-"""The command line. Results go to standard output, everything else to standard error; 0 done, 1 a failed run, 2 wrong use, 130 stopped."""
+"""The command line. Results go to standard output, everything else to standard error; 0 done, 1 a failed run,
+2 wrong use, 130 stopped.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,14 @@ from typing import Any
 
 import typer
 
-from vnait.cli import classifying, methods, playing, studying, vectors  # noqa: F401  they put their commands into the app
+from vnait.cli import classify, methods, playground, report, vectors  # noqa: F401  they add their commands to the app
 from vnait.cli.shared import app
 from vnait.errors import InputError
+from vnait.plugins import answers
 
 __all__ = ["app", "main"]
+
+answers("commands", app)
 
 STOPPED = 130  # the exit code of what Ctrl-C ended
 
@@ -26,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what can't write a letter gets its code, not a traceback
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # what can't write a letter gets its code, not a traceback
     try:
         typed = shlex.join(["vnait", *(sys.argv[1:] if arguments is None else arguments)])
         code = app(args=arguments, standalone_mode=False, obj=typed)  # typer catches Ctrl-C itself
@@ -47,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code == STOPPED:
         sys.exit(
             _said(
-                "stopped; what compare, train or study has finished is kept, and the same command goes on from there.",
+                "stopped; what compare, train or study has finished is kept, and the same command goes on "
+                "from there.",
                 STOPPED,
             )
         )

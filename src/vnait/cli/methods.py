@@ -8,35 +8,43 @@ from typing import Annotated
 
 import typer
 
-from vnait import terminal
+from vnait.cli import terminal
 from vnait.cli.shared import AsJson, Quiet, app, bar, notes, print_json
+from vnait.plugins import load_file
 
 
 @app.command("draw")
 def draw_command(
-    methods: Annotated[list[str] | None, typer.Argument(help="Names from `vnait list`, a row each.")] = None,
+    methods: Annotated[
+        list[str] | None, typer.Argument(help="Names from `vnait list`; a row per name.")
+    ] = None,
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", help="A .png, .svg or .pdf file. Without: in runs/draw, by the names.")
+        Path | None,
+        typer.Option("--out", help="A .png, .svg or .pdf file. Without: in runs/draw, by the names."),
     ] = None,
     length: Annotated[
         int | None,
-        typer.Option("--length", min=1, max=1024, help="Tokens; half and a quarter are shown, too. Without: 64."),
+        typer.Option(
+            "--length", min=1, max=1024, help="Tokens; half and a quarter are drawn, too. Without: 64."
+        ),
     ] = None,
     dim: Annotated[
         int | None, typer.Option("--dim", min=1, max=4096, help="Width of the vectors. Without: 128.")
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option("--model", help="A model's folder: its method, as trained. Without: methods as they start."),
+        typer.Option(
+            "--model", help="A model's folder; draws its trained method. Without: untrained methods."
+        ),
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option("--text", help="With --model: a text to show it; again for more. Without: random words."),
+        typer.Option("--text", help="With --model: a text; repeat for more. Without: random words."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw what methods tell: coordinates, codes, similarity of positions and its decay, a row a method."""
+    """Draw methods, a row each: coordinates, codes, similarity of positions and its decay."""
     notes(quiet=True)
     from vnait import drawing
 
@@ -48,12 +56,12 @@ def draw_command(
         from vnait.predict import load_transformer
 
         fitted = load_transformer(model)
-    shown = drawing.asked(names, fitted=fitted, texts=text or [], length=length, dim=dim)
-    out = drawing.checked(out or Path("runs") / "draw" / f"{file}.png")
-    figure = drawing.figure(shown)
+    examples = drawing.from_options(names, fitted=fitted, texts=text or [], length=length, dim=dim)
+    out = drawing.check_path(out or Path("runs") / "draw" / f"{file}.png")
+    figure = drawing.figure(examples)
     drawing.save(figure, out)
     if as_json:
-        panels = zip(shown, drawing.titles(figure), strict=True)
+        panels = zip(examples, drawing.titles(figure), strict=True)
         found = [{"method": one.name, "note": one.note, "panels": titles} for one, titles in panels]
         print_json({"rows": found, "file": str(out)})
     else:
@@ -64,10 +72,10 @@ def draw_command(
 def list_command(
     *,
     dim: Annotated[int, typer.Option("--dim", min=1, help="Width of the model.")] = 768,
-    max_length: Annotated[int, typer.Option("--max-length", min=1, help="Longest text.")] = 512,
+    max_length: Annotated[int, typer.Option("--max-length", min=1, help="Longest text, in tokens.")] = 512,
     as_json: AsJson = False,
 ) -> None:
-    """List every method: formula, learned parameters, whether a decoder may use it, source."""
+    """List every method: formula, number of parameters, learned or not, causal or not, source."""
     from vnait.methods import catalogue
 
     rows = catalogue(dim=dim, max_length=max_length)
@@ -83,7 +91,7 @@ def params_command(
     dim: Annotated[int, typer.Option("--dim", min=1, help="Width of the model.")] = 768,
     as_json: AsJson = False,
 ) -> None:
-    """Count the parameters of tables and of Vnait at several sizes, on the real modules."""
+    """Count the parameters of tables and of Vnait at several sizes, from the modules themselves."""
     from vnait.methods import sizes
 
     rows = sizes(dim=dim)
@@ -97,23 +105,31 @@ def params_command(
 def conformance_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Methods, peers or their libraries; ours or peers for all of them. Without: both."),
+        typer.Argument(help="Methods, peers or their libraries; ours, peers: all of them. Without: both."),
     ] = None,
     *,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Try positional methods, ours and other libraries', on the laws that each must keep; exit 1 where one is broken."""
+    """Check positional methods, ours and those of other libraries, against the laws that each must keep; exit
+    1 if a law is broken.
+    """
     notes(quiet)
     from vnait import laws
 
-    tried = [subject for name in names or ("ours", "peers") for subject in laws.subjects(name)]
+    wanted = [method for name in names or ("ours", "peers") for method in _methods_of(name)]
+    tried = [subject for name in wanted for subject in laws.subjects(name)]
     unique = list({subject.name: subject for subject in tried}.values())
-    with bar(quiet, "trying") as move:
-        rows = laws.conformance(unique, watch=move)
+    with bar(quiet, "checking") as move:
+        rows = laws.conformance(unique, callback=move)
     if as_json:
         print_json({"rows": [asdict(row) for row in rows]})
     else:
         terminal.show_conformance(rows)
     if any(row.passed is False for row in rows):
         raise typer.Exit(1)
+
+
+def _methods_of(name: str) -> list[str]:
+    """The name itself, or the methods that a Python file adds."""
+    return load_file(name) if name.endswith(".py") else [name]

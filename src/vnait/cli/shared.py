@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,15 +15,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from vnait import plugins
+from vnait.run import Run
+
 if TYPE_CHECKING:
-    from vnait.bases import Base
-    from vnait.lexicon import Lexicon
-    from vnait.text import Table
-    from vnait.train import Run, Status
+    from vnait.data import Table
+    from vnait.train import Status
 
 app = typer.Typer(
     name="vnait",
-    help="Where is each token, and how should a Transformer be told? Compare positional methods on your own labelled text.",
+    help="Where is each token, and how should a Transformer be told? Compare positional methods on your own "
+    "labelled text.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,43 +34,64 @@ app = typer.Typer(
 aside = Console(stderr=True)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         print(f"vnait {version('vnait')}")
         raise typer.Exit
 
 
 @app.callback()
 def root(
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plugin", help="A Python file with METHODS to add; repeat it for more files."
+        ),
+    ] = None,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Where is each token, and how should a Transformer be told? Compare positional methods on your own labelled text."""
+    """Compare positional methods for Transformers on your own labelled text."""
+    for path in plugin or []:
+        plugins.load_file(path)
 
 
 Data = Annotated[
-    str, typer.Argument(help="A CSV, TSV, JSONL, Parquet or .xlsx file, hf:NAME, builtin:splice or builtin:polarity.")
+    str,
+    typer.Argument(
+        help="A CSV, TSV, JSONL, Parquet or .xlsx file, hf:NAME, builtin:splice or builtin:polarity."
+    ),
 ]
 Separator = Annotated[
-    str | None, typer.Option("--sep", help="What separates the fields: , ; | or tab. Without: found in the file.")
+    str | None,
+    typer.Option("--sep", help="What separates the fields: , ; | or tab. Without: found in the file."),
 ]
 Encoding = Annotated[
-    str | None, typer.Option("--encoding", help="Of the file, such as cp1252. Without: by its mark, else UTF-8.")
+    str | None,
+    typer.Option("--encoding", help="Of the file, such as cp1252. Without: by its mark, else UTF-8."),
 ]
 Text = Annotated[str, typer.Option("--text", help="The column of texts.")]
 Label = Annotated[str, typer.Option("--label", help="The column of labels.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar and no notes.")]
 VectorFile = Annotated[
-    str | None, typer.Option("--vectors", help="A file of semantic vectors. Without: Word2Vec on the texts themselves.")
+    str | None,
+    typer.Option("--vectors", help="A file of semantic vectors. Without: Word2Vec on the texts themselves."),
 ]
-Tokenization = Annotated[str, typer.Option("--tokens", help="words, characters (for DNA and the like) or jieba.")]
-Steps = Annotated[
-    int | None, typer.Option("--steps", help="Optimizer steps at most. Without: 150, or three times through the rows.")
+
+
+def setting(name: str) -> Any:
+    """The option of a field of `Run`: --batch-size for batch_size, with its description."""
+    return typer.Option(f"--{name.replace('_', '-')}", help=Run.help(name))
+
+
+Tokenization = Annotated[
+    str, typer.Option("--tokenization", "--tokens", help="words, characters (for DNA and the like) or jieba.")
 ]
-MaxLength = Annotated[int, typer.Option("--max-length", help="Longer texts are cut to so many tokens.")]
-LearningRate = Annotated[float, typer.Option("--learning-rate", help="Of AdamW.")]
+Steps = Annotated[int | None, setting("steps")]
+MaxLength = Annotated[int, setting("max_length")]
+LearningRate = Annotated[float, setting("learning_rate")]
 
 
 def notes(quiet: bool) -> None:
@@ -81,28 +104,13 @@ def notes(quiet: bool) -> None:
 
 
 def read_table(source: str, text: str, label: str | None, sep: str | None, encoding: str | None) -> Table:
-    """The table of a source; no label: its texts alone. Neither torch nor anything else that is slow is loaded for it."""
-    from vnait.text.tables import read
+    """The table of a source; no label: its texts alone.
+
+    Neither torch nor anything else that is slow is loaded for it.
+    """
+    from vnait.data.tables import read
 
     return read(source, text=text, label=label, sep=sep, encoding=encoding)
-
-
-def words_of(texts: Sequence[str], *, base: str | None, vectors: str | None, tokens: str, seed: int) -> Lexicon | Base:
-    """A pretrained base, or the semantic vectors of the texts: looked up in a file, or learned."""
-    from vnait import bases, lexicon
-
-    if base is not None:
-        return bases.Base.load(base)
-    if vectors is not None:
-        return lexicon.look_up(texts, vectors, tokenization=tokens)
-    return lexicon.learn(texts, tokenization=tokens, seed=seed)
-
-
-def run_of(*, steps: int | None, max_length: int, learning_rate: float) -> Run:
-    """The settings of a training, as a command has them."""
-    from vnait.train import Run
-
-    return Run(steps=steps, max_length=max_length, learning_rate=learning_rate)
 
 
 def listed(names: str) -> tuple[str, ...]:
@@ -129,7 +137,9 @@ EVERY = 10  # seconds between two lines of progress where there is no terminal
 
 @contextmanager
 def bar(quiet: bool, title: str) -> Iterator[Any]:
-    """Progress on standard error, called with (done, total, note): a bar on a terminal, else a line every ten seconds."""
+    """Progress on standard error, called with (done, total, note): a bar on a terminal, else a line every ten
+    seconds.
+    """
     if not quiet and not aside.is_terminal:
         yield _Lines(title)
         return

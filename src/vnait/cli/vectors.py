@@ -28,21 +28,23 @@ def vectors_train_command(
 ) -> None:
     """Train Word2Vec on a column of texts."""
     notes(quiet=False)
-    from vnait import text as texts
+    from vnait import data as texts
     from vnait import vectors
 
     table = read_table(data, text, None, None, None)
     sentences = texts.words(table.texts, tokens)
     learned = vectors.train(sentences, dim=dim, epochs=epochs, min_count=min_count, seed=seed)
     vectors.save(learned, out)
-    print_facts({"words": len(learned.words), "dim": learned.dim, "texts": len(table), "file": str(out)}, as_json)
+    print_facts(
+        {"words": len(learned.words), "dim": learned.dim, "texts": len(table), "file": str(out)}, as_json
+    )
 
 
 @vectors_app.command("info")
 def vectors_info_command(
     path: Annotated[str, typer.Argument(help="A vector file.")], *, as_json: AsJson = False
 ) -> None:
-    """Say what is in a vector file."""
+    """Show format, words and width of a vector file."""
     from vnait import vectors
 
     print_facts(vectors.info(path), as_json)

@@ -1,20 +1,23 @@
-"""Where each token is: coordinates, (B, T, C) real numbers, from a mask and, for some, from the semantic vectors.
+"""Coordinates: (B, T, C) real numbers, a position per token, from a mask and for some from the vectors.
 
-Every part is called `coordinates(vectors, mask)` with `vectors` (B, T, D) or None and `mask` (B, T), True = real token, and says
+Every part is called `coordinates(vectors, mask)` with `vectors` (B, T, D) or None and `mask` (B, T), True =
+real token, and has the flags
 
     causal        a token's coordinate never depends on what follows it
     per_sentence  two sentences with the same mask may get different coordinates
-    takes_places  it can be called `coordinates(vectors, mask, places)`, with known places (B, T, C): timestamps, rows and columns
+    takes_places  it can be called `coordinates(vectors, mask, places)`, with known places (B, T, C), such as
+                  timestamps, or rows and columns
 
 shared.py       shapes, padding, known places
-sources.py      where the gaps of a span come from: uniform, free, a warp, the words
+sources.py      sources of a span's gaps: uniform, free, a warp, the words
 spans.py        along a text: the index, the span, the running coordinate, the ends
 grids.py        several axes: grids, segments, phases, coordinates side by side
 spectrum.py     eigenvectors of a graph
-moving.py       what moves positions about in training
+moving.py       random changes of positions in training
 
-Whatever the part, padding gets the coordinate of the nearest real token, without gradient, and changes no real token's coordinate.
-Axis 0 is the main coordinate. Sums run in float32, in float64 where float32 can't keep neighbours apart, whatever the model's dtype.
+Padding gets the coordinate of the nearest real token, without gradient, and changes no real token's
+coordinate. Axis 0 is the main coordinate. Sums are in float32, or in float64 if float32 can't separate
+neighbours, whatever the model's dtype.
 """
 
 from vnait.coordinates.grids import Diagonal, Grid, Joined, Phase, Segments

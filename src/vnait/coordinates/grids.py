@@ -1,6 +1,6 @@
 """Coordinates of several axes: grids, segments, phases, and several coordinates side by side.
 
-All but `Diagonal` and `Joined` count the real tokens where no places are given; known places stand in for the count.
+All but `Diagonal` and `Joined` count the real tokens, or take known places.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ import operator
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from vnait.coordinates.shared import (
     At,
     Mask,
     Places,
     Vectors,
-    Wrapped,
+    Wrapper,
     check_mask,
     known,
     located,
@@ -31,12 +30,12 @@ from vnait.coordinates.spans import Index
 
 
 class Grid(nn.Module):
-    """The cell of an n-dimensional grid that is filled in reading order: (row, column) for two axes. Shape (B, T, len(shape)).
+    """The cell of a grid in reading order: (row, column) for two axes. Shape (B, T, len(shape)).
 
-    shape     the grid's sizes, each sentence having exactly as many tokens as there are cells; as in torch.reshape the first may
-              be -1, for any number of rows, where the last may be ragged
+    shape     the grid's sizes; a sentence has a token per cell. As in torch.reshape the first may be -1, for
+              any number of rows and an incomplete last one
 
-    Known places (B, T, len(shape)) are the coordinates themselves: of any sentence's length, fractional or in pixels.
+    Known places (B, T, len(shape)) are the coordinates themselves, at any length and in any unit.
 
     >>> Grid(shape=(2, 2))(None, torch.ones(1, 4, dtype=torch.bool))[0].tolist()
     [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
@@ -49,8 +48,14 @@ class Grid(nn.Module):
     def __init__(self, *, shape: Sequence[int]) -> None:
         super().__init__()
         self.shape = tuple(map(operator.index, shape))
-        if not self.shape or min(self.shape[1:], default=1) < 1 or (self.shape[0] < 1 and self.shape[0] != -1):
-            raise ValueError(f"shape={self.shape}; expected one or more positive sizes, of which the first may be -1.")
+        if (
+            not self.shape
+            or min(self.shape[1:], default=1) < 1
+            or (self.shape[0] < 1 and self.shape[0] != -1)
+        ):
+            raise ValueError(
+                f"shape={self.shape}; expected one or more positive sizes, of which the first may be -1."
+            )
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         check_mask(mask)
@@ -61,7 +66,7 @@ class Grid(nn.Module):
                 mask,
                 cells := math.prod(self.shape),
                 holder=f"the grid of shape {self.shape} has {cells} cells",
-                remedy=f"give `places` (B, T, {len(self.shape)}), or -1 as the first size for any number of rows.",
+                remedy=f"give `places` (B, T, {len(self.shape)}), or -1 as the first size for any rows.",
             )
         return unravel(nearest_real(rank(mask), mask), self.shape)
 
@@ -69,10 +74,10 @@ class Grid(nn.Module):
         return f"shape={self.shape}"
 
 
-class Diagonal(Wrapped):
-    """Axes 0 and 1 turned by 45 degrees: (r, c) becomes ((r + c) / sqrt 2, (c - r) / sqrt 2). Distances stay; so do further axes.
+class Diagonal(Wrapper):
+    """Axes 0 and 1 rotated by 45 degrees: ((r + c) / sqrt 2, (c - r) / sqrt 2). Further axes stay.
 
-    For the "45-degree rotated" 2-D encodings: a separable encoding of these axes is at its best along the diagonals.
+    For the "45-degree rotated" 2-D encodings: a separable encoding of these axes is best on the diagonals.
 
     >>> Diagonal(Grid(shape=(2, 2)))(None, torch.ones(1, 4, dtype=torch.bool))[0, :, 1]
     tensor([ 0.0000,  0.7071, -0.7071,  0.0000])
@@ -82,17 +87,19 @@ class Diagonal(Wrapped):
         at = located(self.coordinates, vectors, mask, places)
         if at.shape[-1] < 2:
             name = type(self.coordinates).__name__
-            raise ValueError(f"Diagonal turns axes 0 and 1, and {name} gave 1 axis; wrap coordinates of two, as Grid.")
+            raise ValueError(
+                f"Diagonal rotates axes 0 and 1, and {name} has 1 axis; wrap coordinates of two, as Grid."
+            )
         row, column = at[..., :1], at[..., 1:2]
         return torch.cat([(row + column) / math.sqrt(2), (column - row) / math.sqrt(2), at[..., 2:]], -1)
 
 
 class Segments(nn.Module):
-    """(segment, offset): number of the token's segment, and number of the token in it, both from 0. Shape (B, T, 2).
+    """(segment, offset): the token's segment, and its number in the segment, from 0. Shape (B, T, 2).
 
-    size      every segment's length, where no places are given; the last may be shorter
+    size      the segments' length without places; the last may be shorter
 
-    Segments of real data come as places, made by `Segments.from_lengths` or `Segments.from_separators`.
+    For segments of real data give places, such as those of `Segments.from_lengths`.
 
     >>> Segments(size=2)(None, torch.ones(1, 3, dtype=torch.bool))[0].tolist()
     [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
@@ -116,7 +123,7 @@ class Segments(nn.Module):
 
     @staticmethod
     def from_lengths(lengths: Int[Tensor, "B S"], mask: Mask) -> At:
-        """Places (B, T, 2) from the lengths of each sentence's segments in order; a length of 0 is no segment and counts for none.
+        """Places (B, T, 2) from the lengths of each sentence's segments in order; a length of 0 is skipped.
 
         >>> Segments.from_lengths(torch.tensor([[1, 0, 2]]), torch.ones(1, 3, dtype=torch.bool))[0].tolist()
         [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
@@ -130,32 +137,17 @@ class Segments(nn.Module):
         offset = number - (stop - lengths).gather(-1, entry)
         return torch.stack([segment, offset], -1).float()
 
-    @staticmethod
-    def from_separators(ends: Bool[Tensor, "B T"], mask: Mask) -> At:
-        """Places (B, T, 2) from where segments end: True at a segment's last token, as a full stop. Padding ends none.
-
-        >>> Segments.from_separators(torch.tensor([[False, True, False]]), torch.ones(1, 3, dtype=torch.bool))[0].tolist()
-        [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
-        """
-        check_mask(mask)
-        ends, number = ends & mask, rank(mask)
-        segment = ends.cumsum(-1) - ends.long()
-        after = torch.where(ends, number + 1, 0)
-        start = F.pad(after, (1, -1)).cummax(-1).values
-        return known(torch.stack([segment, number - start], -1).float(), mask)
-
     def extra_repr(self) -> str:
         return f"size={self.size}"
 
 
-class Phase(Wrapped):
-    """The phase of one or several periods: axis k is 2 pi (t mod P_k) / P_k, in [0, 2 pi). Shape (B, T, number of periods).
+class Phase(Wrapper):
+    """Phases: axis k is 2 pi (t mod P_k) / P_k, in [0, 2 pi). Shape (B, T, number of periods).
 
-    periods       P_k > 0, in the unit of t: tokens where they are counted, seconds for timestamps in seconds
+    periods       P_k > 0, in the unit of t: tokens if they are counted, seconds for timestamps in seconds
     coordinates   t is their axis 0; None for `Index()`, so that places are the times themselves
 
-    The remainder is taken in float64: seconds since 1970 keep their phase in a day, if they are given in float64 (float32 has steps
-    of two minutes there). d phase / dt = 2 pi / P.
+    Computed in float64. Give seconds since 1970 in float64, too: in float32 they have steps of two minutes.
 
     >>> Phase(periods=[4])(None, torch.ones(1, 5, dtype=torch.bool))[0, :, 0]
     tensor([0.0000, 1.5708, 3.1416, 4.7124, 0.0000])
@@ -170,19 +162,18 @@ class Phase(Wrapped):
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         time = located(self.coordinates, vectors, mask, places)[..., :1]
         period = torch.tensor(self.periods, dtype=torch.float64, device=time.device)
-        turn = 2 * math.pi
-        phase = (turn * (time.double().remainder(period) / period)).to(time.dtype)
-        # Just below a whole turn, rounding reaches it; subtracted, not replaced by 0, so that the gradient stays.
-        return phase - turn * (phase >= turn).to(phase.dtype)
+        phase = (math.tau * (time.double().remainder(period) / period)).to(time.dtype)
+        # Rounding may reach 2 pi; subtracted, not replaced by 0, for the gradient.
+        return phase - math.tau * (phase >= math.tau).to(phase.dtype)
 
     def extra_repr(self) -> str:
         return f"periods={self.periods}"
 
 
 class Joined(nn.Module):
-    """The axes of several coordinates side by side, in their order; at the finest of their precisions. Shape (B, T, sum of C).
+    """The axes of several coordinates side by side, in the widest of their dtypes. Shape (B, T, sum of C).
 
-    Known places go to every one of them.
+    All of them get the known places.
 
     >>> Joined(Index(), Segments(size=2))(None, torch.ones(1, 3, dtype=torch.bool))[0, 2].tolist()
     [2.0, 1.0, 0.0]
@@ -191,22 +182,22 @@ class Joined(nn.Module):
     def __init__(self, *coordinates: nn.Module) -> None:
         super().__init__()
         if not coordinates:
-            raise ValueError("Joined() joins nothing; give one or more coordinates.")
+            raise ValueError("Joined() has no coordinates; give one or more.")
         self.coordinates = nn.ModuleList(coordinates)
 
     @property
     def causal(self) -> bool:
-        """Where all are."""
+        """If all are."""
         return all(bool(part.causal) for part in self.coordinates)
 
     @property
     def per_sentence(self) -> bool:
-        """Where any is."""
+        """If any is."""
         return any(bool(part.per_sentence) for part in self.coordinates)
 
     @property
     def takes_places(self) -> bool:
-        """Where all do."""
+        """If all do."""
         return all(map(takes_places, self.coordinates))
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
@@ -214,7 +205,7 @@ class Joined(nn.Module):
 
 
 def unravel(number: Int[Tensor, "*N"], shape: Sequence[int]) -> Tensor:
-    """The cells (*N, len(shape)) of the given numbers in reading order; the first size is not read."""
+    """The cells (*N, len(shape)) of the numbers in reading order; the first size is not read."""
     axes = []
     for size in reversed(shape[1:]):
         axes.append(number % size)
@@ -223,7 +214,7 @@ def unravel(number: Int[Tensor, "*N"], shape: Sequence[int]) -> Tensor:
 
 
 def check_tokens(mask: Mask, count: int, *, holder: str, remedy: str) -> None:
-    """An error that names the first row without exactly `count` real tokens, if there is one."""
+    """Raise an error that names the first row without exactly `count` real tokens."""
     if torch.compiler.is_compiling():
         return
     tokens = mask.sum(-1)
@@ -235,7 +226,9 @@ def check_tokens(mask: Mask, count: int, *, holder: str, remedy: str) -> None:
 
 def _known(places: At, mask: Mask, *, axes: int, part: str) -> At:
     if places.shape[-1] != axes:
-        raise ValueError(f"{part} has {axes} axes, and the places have {places.shape[-1]}; give places (B, T, {axes}).")
+        raise ValueError(
+            f"{part} has {axes} axes, and the places have {places.shape[-1]}; give places (B, T, {axes})."
+        )
     return known(places, mask)
 
 
@@ -247,6 +240,6 @@ def _check_lengths(lengths: Int[Tensor, "B S"], mask: Mask) -> None:
     if len(wrong):
         row = int(wrong[0])
         raise ValueError(
-            f"row {row} of the batch: the lengths of its segments, {lengths[row].tolist()}, add up to {int(total[row])}, and it has "
-            f"{int(tokens[row])} real tokens; give lengths of 0 or more that add up to the number of real tokens."
+            f"row {row} of the batch has segments of {lengths[row].tolist()} tokens, {int(total[row])} in "
+            f"all, and {int(tokens[row])} real tokens; give lengths of 0 or more that add up to these."
         )

@@ -1,22 +1,34 @@
-"""Coordinates that move positions about in training, so that a model can't learn them by heart."""
+"""Coordinates that change at random in training, so that a model can't memorize positions."""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from torch import nn
 
-from vnait.coordinates.shared import At, Mask, Places, Vectors, Wrapped, check_mask, located, nearest_real, rank
+from vnait.coordinates.shared import (
+    At,
+    Mask,
+    Places,
+    Vectors,
+    Wrapper,
+    check_mask,
+    located,
+    nearest_real,
+    rank,
+)
+from vnait.errors import one_of
 
 
-class Jitter(Wrapped):
-    """In training, axis 0 becomes lambda (S_i + shift_b + local_i); in evaluation nothing changes. Any axes beside it stay.
+class Jitter(Wrapper):
+    """In training, axis 0 becomes lambda (S_i + shift_b + local_i); other axes and evaluation don't change.
 
-    shift     one number a sentence, uniform in (-shift, shift), in the coordinate's own unit (hundredths of the text, for a span)
-    local     one number a token, uniform in (-local, local); below half a gap it keeps the order
-    stretch   lambda, one a sentence, log-uniform in [1 / stretch, stretch]; 1 for none
-    share     of the sentences that this is done to, in (0, 1]; the others are as they are in evaluation
+    shift     a number per sentence, uniform in (-shift, shift), in the coordinate's unit
+    local     a number per token, uniform in (-local, local); below half a gap it keeps the order
+    stretch   lambda, a factor per sentence, log-uniform in [1 / stretch, stretch]; 1 for none
+    share     the share of sentences that change, in (0, 1]
 
     Source: CAPE (arXiv 2106.03143), equation 7; with the shift alone, this project.
 
@@ -37,8 +49,8 @@ class Jitter(Wrapped):
         super().__init__(coordinates)
         if shift < 0 or local < 0 or stretch < 1 or not 0 < share <= 1:
             raise ValueError(
-                f"shift={shift}, local={local}, stretch={stretch}, share={share}; expected shift, local >= 0, stretch >= 1 "
-                "and share in (0, 1]."
+                f"shift={shift}, local={local}, stretch={stretch}, share={share}; expected shift, local >= "
+                "0, stretch >= 1 and share in (0, 1]."
             )
         self.shift, self.local, self.stretch, self.share = shift, local, stretch, share
 
@@ -65,43 +77,38 @@ class Jitter(Wrapped):
 
 
 class Randomized(nn.Module):
-    """The positions of a text of n tokens are n random numbers of [0, limit), sorted; in evaluation, the means of such draws.
+    """n sorted random numbers of [0, limit); in evaluation, their means. Shape (B, T, 1).
 
-    draw   "subset": integers without repetition (arXiv 2305.16843). "floats": real numbers (arXiv 2602.14050)
+    draw   "subset": different integers (arXiv 2305.16843). "floats": real numbers (arXiv 2602.14050)
 
-    The k-th of n has the mean k (limit + 1) / (n + 1) - 1, floats k limit / (n + 1). The papers draw in evaluation, too; with the mean a
-    text has one answer, at places that training has seen. A place depends on how many tokens follow, so it is nothing for decoders.
-
-    In training a text longer than `limit` is an error for "subset". Shape (B, T, 1).
+    The k-th of n has the mean k (limit + 1) / (n + 1) - 1, floats k limit / (n + 1). The papers draw in
+    evaluation, too; with the mean a text has one answer, at places that training has seen. A place depends on
+    the number of tokens that follow, so this is not for decoders. In training a text longer than `limit` is
+    an error for "subset".
 
     >>> Randomized(limit=9).eval()(None, torch.ones(1, 4, dtype=torch.bool))[0, :, 0]
     tensor([1., 3., 5., 7.])
     """
 
     causal, per_sentence = False, True
-    takes_places = False  # it draws its own
 
-    def __init__(self, *, limit: int = 2048, draw: str = "subset") -> None:
+    def __init__(self, *, limit: int = 2048, draw: Literal["subset", "floats"] = "subset") -> None:
         super().__init__()
-        if draw not in ("subset", "floats"):
-            raise ValueError(f"draw={draw!r} is not known; take subset or floats.")
+        one_of("draw", draw, ("subset", "floats"))
         self.limit, self.draw = limit, draw
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
         check_mask(mask)
-        return nearest_real(self._drawn(mask) if self.training else self._mean(mask), mask)[..., None]
+        number, length = rank(mask), mask.sum(-1, keepdim=True)
+        if self.training:
+            places = torch.stack([self._drawn(int(count), mask) for count in length]).gather(-1, number)
+        else:
+            first = int(self.draw == "subset")
+            places = (number + 1).float() / (length + 1) * (self.limit + first) - first
+        return nearest_real(places, mask)[..., None]
 
-    def _drawn(self, mask: Mask) -> torch.Tensor:
-        drawn = torch.stack([self._sorted(int(count), mask) for count in mask.sum(-1)])
-        return drawn.gather(-1, rank(mask))
-
-    def _mean(self, mask: Mask) -> torch.Tensor:
-        first = int(self.draw == "subset")
-        share = (rank(mask) + 1).float() / (mask.sum(-1, keepdim=True) + 1)
-        return share * (self.limit + first) - first
-
-    def _sorted(self, count: int, mask: Mask) -> torch.Tensor:
-        """`count` sorted numbers, filled up to the width of the mask."""
+    def _drawn(self, count: int, mask: Mask) -> torch.Tensor:
+        """`count` sorted numbers, padded to the width of the mask."""
         if self.draw == "subset" and count > self.limit:
             raise ValueError(
                 f"a text of {count} tokens can't have distinct positions below limit={self.limit}; raise it."

@@ -1,4 +1,4 @@
-"""What coordinates share: the shapes they speak of, what padding gets, known places."""
+"""Types of coordinates, padding, known places."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def rank(mask: Mask) -> Tensor:
 
 
 def nearest_real(line: Tensor, mask: Mask) -> Tensor:
-    """The line with padding set to the nearest real token's value, cut from the gradient."""
+    """The line, with padding set to the nearest real token's value, without gradient."""
     length = mask.shape[-1]
     place = torch.arange(length, device=mask.device).expand_as(mask)
     number = mask.cumsum(-1)  # of real tokens so far
-    # Where the k-th real token stands; padding's own places land in 0, which no one reads. cummax would do, but has no ONNX.
-    stands = number.new_zeros(*mask.shape[:-1], length + 2).scatter(-1, number * mask, place)
-    before = torch.where(number > 0, stands.gather(-1, number), -length)
-    after = torch.where(number < number[..., -1:], stands.gather(-1, number + 1), 2 * length)
+    # The place of the k-th real token; padding goes to entry 0, which is never read. cummax has no ONNX.
+    places = number.new_zeros(*mask.shape[:-1], length + 2).scatter(-1, number * mask, place)
+    before = torch.where(number > 0, places.gather(-1, number), -length)
+    after = torch.where(number < number[..., -1:], places.gather(-1, number + 1), 2 * length)
     nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
     return torch.where(mask, line, line.detach().gather(-1, nearest))
 
 
 def check_mask(mask: Mask) -> None:
-    """An error that names the first row without a real token, if there is one."""
+    """Raise an error that names the first row without a real token."""
     if torch.compiler.is_compiling():
         return
     empty = (~mask.any(-1)).nonzero()
@@ -43,8 +43,8 @@ def check_mask(mask: Mask) -> None:
         )
 
 
-class Wrapped(nn.Module):
-    """What changes the coordinates it holds, and says of itself what they say."""
+class Wrapper(nn.Module):
+    """A change of other coordinates, with their flags."""
 
     def __init__(self, coordinates: nn.Module) -> None:
         super().__init__()
@@ -67,12 +67,12 @@ class Wrapped(nn.Module):
 
 
 def takes_places(coordinates: nn.Module) -> bool:
-    """Whether they can be called with known places."""
+    """Whether the coordinates can be called with known places."""
     return bool(getattr(coordinates, "takes_places", False))
 
 
 def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, places: Places) -> At:
-    """The coordinates, from known places where there are some; an error from those that can't use them."""
+    """The coordinates, from known places if given; an error if they can't use them."""
     if places is None:
         return coordinates(vectors, mask)
     if not takes_places(coordinates):
@@ -84,10 +84,12 @@ def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, places: Places
 
 
 def known(places: Num[Tensor, "B T P"], mask: Mask) -> At:
-    """Known places, in float32 at least, with padding set to the nearest real token's. Whole numbers are kept to the last one: float32
-    would count timestamps of seconds in steps of two minutes."""
+    """Known places in float32 at least, with padding set to the nearest real token's.
+
+    Integers are exact, in float64: float32 would round timestamps in seconds to two minutes.
+    """
     if not torch.compiler.is_compiling() and not bool(torch.isfinite(places[mask]).all()):
-        raise ValueError("the places of the tokens have NaN or infinity; give a finite number for each real token.")
-    whole = not places.is_floating_point() and places.device.type != "mps"  # which has no float64
-    lines = places.to(torch.float64 if whole else torch.promote_types(places.dtype, torch.float32)).unbind(-1)
+        raise ValueError("the places have NaN or infinity; give a finite number for each real token.")
+    exact = not places.is_floating_point() and places.device.type != "mps"  # which has no float64
+    lines = places.to(torch.float64 if exact else torch.promote_types(places.dtype, torch.float32)).unbind(-1)
     return torch.stack([nearest_real(line, mask) for line in lines], -1)

@@ -1,6 +1,7 @@
-"""Sources of z (B, T), the papers' unconstrained parameters: what a span learns its gaps from.
+"""Sources of z (B, T), the papers' unconstrained parameters of a span's gaps.
 
-Every part is called `source(vectors, mask)` and says `causal` and `per_sentence`, as coordinates do. All start at softplus(z) = 1.
+Every part is called `source(vectors, mask)` and has the flags `causal` and `per_sentence` of coordinates. All
+start at softplus(z) = 1.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Uniform(nn.Module):
 
 
 class Free(nn.Module):
-    """One learned z a position, the papers' z in R^n: a table of `max_length` scalars."""
+    """One learned z per position, the papers' z in R^n: a table of `max_length` scalars."""
 
     causal = True
     per_sentence = False
@@ -46,14 +47,14 @@ class Free(nn.Module):
         number = rank(mask)
         if not torch.compiler.is_compiling() and number.numel() and int(number.max()) >= len(self.z):
             raise ValueError(
-                f'a text of {int(number.max()) + 1} tokens is longer than max_length={len(self.z)} of the source "free"; '
-                'cut it, or take the source "warp", which has no longest length.'
+                f"a text of {int(number.max()) + 1} tokens is longer than max_length={len(self.z)} of the "
+                'source "free"; cut it, or take the source "warp", which has no longest length.'
             )
         return self.z[number]
 
 
 class Warp(nn.Module):
-    """A learned curve over the fraction of the text, (i - 1/2) / n: K knots on [0, 1], linear between them. Any length."""
+    """A learned curve over the fraction of the text, (i - 1/2) / n: K knots on [0, 1], linear between."""
 
     causal = False
     per_sentence = False
@@ -77,7 +78,7 @@ class Warp(nn.Module):
 
 
 class Content(nn.Module):
-    """z_i = MLP(e_{i-before} ... e_{i+after}): which tokens deserve more room. Any length; starts at uniform gaps."""
+    """z_i = MLP(e_{i-before} ... e_{i+after}): which tokens deserve more room; starts at uniform gaps."""
 
     per_sentence = True
 
@@ -89,22 +90,24 @@ class Content(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Where it looks back only."""
+        """True if it reads no token after i."""
         return self.after == 0
 
     def forward(self, vectors: Vectors, mask: Mask) -> Line:
         if vectors is None:
-            raise ValueError('the source "content" needs the semantic vectors: call coordinates(vectors, mask).')
+            raise ValueError('the source "content" needs vectors: call coordinates(vectors, mask).')
         # Never in half: a position is the sum of thousands of gaps.
         dtype = torch.promote_types(vectors.dtype, torch.float32)
-        look, tell = ((part.weight.to(dtype), cast(Tensor, part.bias).to(dtype)) for part in (self.look, self.tell))
+        look, tell = (
+            (part.weight.to(dtype), cast(Tensor, part.bias).to(dtype)) for part in (self.look, self.tell)
+        )
         with torch.autocast(vectors.device.type, enabled=False):
             seen = F.pad((vectors * mask[..., None]).to(dtype).transpose(1, 2), (self.before, self.after))
             return UNIT_Z + F.linear(F.gelu(F.conv1d(seen, *look)).transpose(1, 2), *tell)[..., 0]
 
 
 class ZeroLinear(nn.Linear):
-    """A linear map that starts at zero. A class of its own, so that whoever resets the weights leaf by leaf keeps the zero."""
+    """A linear map that starts at zero, also if all modules are reset one by one."""
 
     def reset_parameters(self) -> None:
         """Zero."""

@@ -13,11 +13,11 @@ from vnait.coordinates.sources import Content, Free, Uniform, Warp
 from vnait.errors import one_of
 
 SPAN = 100.0
-MIN_GAP = 0.01  # the floor under a gap, as a fraction of the uniform gap
+MIN_GAP = 0.01  # the smallest gap, as a fraction of the uniform gap
 
 
 class Index(nn.Module):
-    """Integer position, 0 ... n-1, counted over real tokens. Shape (B, T, 1). Or the known places as they are, of any number of axes.
+    """Integer position, 0 ... n-1, of real tokens, (B, T, 1); or known places unchanged, (B, T, any).
 
     >>> Index()(None, torch.tensor([[False, True, True]]))[0, :, 0]
     tensor([0., 0., 1.])
@@ -35,15 +35,16 @@ class Index(nn.Module):
 
 
 class Span(nn.Module):
-    """Vnait's coordinates: S_i = 100 R_i / R_n with R_i = g_1 + ... + g_i and g_k = softplus(z_k). Shape (B, T, 1).
+    """Vnait's coordinates: S_i = 100 R_i / R_n, R_i = g_1 + ... + g_i, g_k = softplus(z_k). Shape (B, T, 1).
 
-    source          where z comes from: "uniform", "free", "warp", "content", or a module (vectors, mask) -> z
-    normalization   "span": S_n = 100, in (0, 100]. "sum": S_1 + ... + S_n = 100. "none": R itself, with a uniform gap of 1
+    source          of z: "uniform", "free", "warp", "content", or a module (vectors, mask) -> z
+    normalization   "span": S_n = 100, in (0, 100]. "sum": S_1 + ... + S_n = 100. "none": R itself, with a
+                    uniform gap of 1
     bounds          "hard": as above. "soft": offset + scale * S, both learned, from 0 and 1 (not with "none")
-    min_gap         floor under a gap, a fraction of the uniform gap, in [0, 1); 0 is the papers' literal formula
+    min_gap         the smallest gap, a fraction of the uniform gap, in [0, 1); 0: the papers' literal formula
 
-    For every finite z, and min_gap > 0: strictly increasing, first above 0, last exactly 100 (span, hard), finite gradients.
-    Source: the Vnait papers, sections 3.2 and 3.3; `docs/faithfulness.md`.
+    For every finite z and min_gap > 0: strictly increasing, first above 0, last exactly 100 (span, hard),
+    finite gradients. Source: the Vnait papers, sections 3.2 and 3.3; `docs/faithfulness.md`.
 
     >>> Span(source="uniform")(None, torch.ones(1, 4, dtype=torch.bool))[0, :, 0]
     tensor([ 25.,  50.,  75., 100.])
@@ -66,7 +67,9 @@ class Span(nn.Module):
         one_of("normalization", normalization, ("span", "sum", "none"))
         one_of("bounds", bounds, ("hard", "soft"))
         if bounds == "soft" and normalization == "none":
-            raise ValueError('bounds="soft" needs a normalized coordinate: take normalization "span" or "sum".')
+            raise ValueError(
+                'bounds="soft" needs a normalized coordinate: take normalization "span" or "sum".'
+            )
         self.source = _source(source, dim=dim, max_length=max_length, knots=knots, before=before, after=after)
         self.normalization = normalization
         self.min_gap = _checked_min_gap(min_gap)
@@ -74,7 +77,7 @@ class Span(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Only without normalization, and with a source that looks back."""
+        """True without normalization and with a causal source."""
         return self.normalization == "none" and bool(self.source.causal)
 
     @property
@@ -86,7 +89,7 @@ class Span(nn.Module):
         return self.locate(self.gaps(vectors, mask), mask)
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Line:
-        """log softplus(z): the gaps before any floor or normalization, as logarithms, so that none underflows."""
+        """log softplus(z): the gaps before min_gap and normalization; as logarithms, none underflows."""
         check_mask(mask)
         z = self.source(vectors, mask)
         _check_finite(z, self.source)
@@ -95,9 +98,9 @@ class Span(nn.Module):
         return _log_softplus(z.to(torch.float64 if exact else _precision(vectors, mask, self.min_gap)))
 
     def since_start(self, log_gaps: Line, mask: Mask) -> Line:
-        """R_i - R_1 (B, T): the distance from the first token, in the source's own gaps."""
+        """R_i - R_1 (B, T): the distance from the first token."""
         running = _running(log_gaps, mask, self.min_gap)
-        # Padding is left out of the smallest and filled in last: where it ties with R_1 it would take a share of the gradient.
+        # The minimum leaves padding out: if equal to R_1, it would get a share of the gradient.
         return nearest_real(running - running.masked_fill(~mask, torch.inf).amin(-1, keepdim=True), mask)
 
     def locate(self, log_gaps: Line, mask: Mask) -> At:
@@ -117,10 +120,10 @@ class Span(nn.Module):
 
 
 class Running(Span):
-    """The running coordinate R_i = g_1 + ... + g_i, with a uniform gap of 1 and no normalization. Shape (B, T, 1).
+    """The running coordinate R_i = g_1 + ... + g_i, with a uniform gap of 1. Shape (B, T, 1).
 
-    Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content" (which then looks back only).
-    It has no upper bound: neighbours stay apart while R_n / min_gap is below 2^52. Source: this project.
+    Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content" (which here
+    looks back only). Neighbours stay distinct while R_n / min_gap is below 2^52. Source: this project.
 
     >>> Running()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
     tensor([1., 2., 3.])
@@ -147,10 +150,11 @@ class Running(Span):
 
 
 class Saturating(Running):
-    """S_i = 100 R_i / (R_i + tau), tau > 0 learned: a running coordinate inside (0, 100). Shape (B, T, 1). Causal where R is.
+    """S_i = 100 R_i / (R_i + tau), tau > 0 learned, in (0, 100). Shape (B, T, 1). Causal if R is.
 
-    tau starts at `middle`, the number of tokens at which S reaches 50. In training R is multiplied by lambda, one a sentence, log-uniform
-    in [1, stretch]: so S has been where texts that much longer will take it. Source: this project; `studies/LOG.md`.
+    tau starts at `middle`, the number of tokens at which S reaches 50. In training R is multiplied by a
+    factor per sentence, log-uniform in [1, stretch], so that training covers the S of longer texts.
+    Source: this project; `studies/findings/2026-11-21-decoder-reads-on.md`.
 
     >>> Saturating(middle=3)(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
     tensor([25., 40., 50.], grad_fn=<ToCopyBackward0>)
@@ -182,7 +186,7 @@ class Saturating(Running):
 
     @property
     def per_sentence(self) -> bool:
-        """In training every sentence may draw its own lambda."""
+        """In training every sentence may draw its own factor."""
         return (self.training and self.stretch > 1) or super().per_sentence
 
     def locate(self, log_gaps: Line, mask: Mask) -> At:
@@ -195,10 +199,11 @@ class Saturating(Running):
 
 
 class Ends(nn.Module):
-    """A span, or sorted random places, with the distances from either end in tokens beside it: (S_i, i - 1, n - i). Shape (B, T, 3).
+    """A span, or sorted random places, and the distances from both ends: (S_i, i - 1, n - i), (B, T, 3).
 
-    They are unbounded: encode them by `Anchors` and `Centre`. They are counted, not learned: an error in learned gaps adds up over n of
-    them, and moved the middle of 500 tokens by one (`studies/LOG.md`). Source: this project.
+    The distances are unbounded: encode them by `Anchors` and `Centre`. They are counted, not learned: learned
+    gaps add up their errors, and moved the middle of 500 tokens by one (`studies/findings/`). Source: this
+    project.
 
     >>> Ends(Span())(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 1:].int().tolist()
     [[0, 2], [1, 1], [2, 0]]
@@ -222,7 +227,7 @@ class Ends(nn.Module):
 
 
 class Start(nn.Module):
-    """A causal coordinate with the distance from the start beside it: (S_i, R_i - R_1). Shape (B, T, 2).
+    """A causal coordinate and the distance from the start: (S_i, R_i - R_1). Shape (B, T, 2).
 
     >>> Start(Running())(None, torch.ones(1, 3, dtype=torch.bool))[0].float().tolist()
     [[1.0, 0.0], [2.0, 1.0], [3.0, 2.0]]
@@ -262,7 +267,7 @@ def _source(
 
 
 def _precision(vectors: Vectors, mask: Mask, min_gap: float) -> torch.dtype:
-    """float32 while the smallest gap is 16 roundings or more, float64 past that (about 5,000 tokens at the default floor)."""
+    """float32 while the smallest gap is 16 roundings or more (some 5,000 tokens), else float64."""
     if vectors is not None and vectors.dtype == torch.float64:
         return torch.float64
     wide = (min_gap or MIN_GAP) / max(mask.shape[-1], 1) >= 16 * torch.finfo(torch.float32).eps
@@ -270,7 +275,7 @@ def _precision(vectors: Vectors, mask: Mask, min_gap: float) -> torch.dtype:
 
 
 def _log_softplus(z: Line) -> Line:
-    """log(softplus(z)), also where softplus(z) is 0 in floating point: there it is z - exp(z) / 2."""
+    """log(softplus(z)); z - exp(z) / 2 below -15, since softplus underflows."""
     low = z < -15
     return torch.where(
         low, z - z.clamp(max=0).exp() / 2, torch.logaddexp(z.masked_fill(low, 0), torch.zeros_like(z)).log()
@@ -278,7 +283,7 @@ def _log_softplus(z: Line) -> Line:
 
 
 def _fraction(log_gaps: Line, mask: Mask, min_gap: float) -> Line:
-    """R_i / R_n with a floor under the gaps: in (0, 1], exactly 1 at the last real token."""
+    """R_i / R_n with a smallest gap: in (0, 1], exactly 1 at the last real token."""
     share = log_gaps.masked_fill(~mask, -torch.inf).softmax(-1)
     uniform = mask.to(share.dtype) / mask.sum(-1, keepdim=True)
     with torch.autocast(mask.device.type, enabled=False):
@@ -287,13 +292,13 @@ def _fraction(log_gaps: Line, mask: Mask, min_gap: float) -> Line:
 
 
 def _running(log_gaps: Line, mask: Mask, min_gap: float) -> Line:
-    """R_i with a floor under the gaps; in float64, for it has no upper bound."""
+    """R_i with a smallest gap; in float64, since it has no upper bound."""
     gaps = (1 - min_gap) * log_gaps.double().exp() + min_gap
     return gaps.masked_fill(~mask, 0).cumsum(-1)
 
 
 class SoftBounds(nn.Module):
-    """offset + scale * S, from exactly S; scale stays positive, so order is kept."""
+    """offset + scale * S, at first exactly S; scale stays positive, so the order stays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -315,12 +320,12 @@ def _check_finite(z: Line, source: nn.Module) -> None:
         return
     try:
         finite = bool(torch.isfinite(z).all())
-    except RuntimeError:  # under torch.func.vmap no value can be looked at
+    except RuntimeError:  # torch.func.vmap has no values to check
         return
     if not finite:
         raise ValueError(
-            f"the coordinate source {type(source).__name__.lower()} gave NaN or infinity; "
-            "look at its parameters and at the vectors it reads (a diverged training, or vectors that are not finite)."
+            f"the coordinate source {type(source).__name__.lower()} gave NaN or infinity; check its "
+            "parameters (a diverged training?) and the vectors it reads."
         )
 
 

@@ -17,13 +17,13 @@ from vnait.coordinates.shared import At, Mask, Vectors, check_mask, nearest_real
 
 logger = logging.getLogger("vnait")
 
-EQUAL = 1e-10  # eigenvalues nearer than this fraction of the largest are one: a solver's errors are some 1e-15 of it
-TIED = 1e-6  # entries of a projector nearer than this fraction are equally large, and the first node's is taken
+EQUAL = 1e-10  # eigenvalues nearer than this fraction of the largest are equal; solvers are exact to 1e-15
+TIED = 1e-6  # entries of a projector nearer than this fraction are equal, and the first node's is taken
 
 
 @runtime_checkable
 class Graph(Protocol):
-    """What is read of a networkx graph. The library itself needs no networkx."""
+    """The part of a networkx graph that is read here, without importing networkx."""
 
     adj: Any
     edges: Any
@@ -33,21 +33,23 @@ class Graph(Protocol):
 
 
 class Spectrum(nn.Module):
-    """The first `size` non-constant eigenvectors of the Laplacian D - A, the smoothest first. Shape (B, T, size), float64.
+    """The first `size` non-constant eigenvectors of the Laplacian D - A, (B, T, size) in float64.
 
-    graph     None: the path of the sentence's own n tokens, u_k(i) = sqrt 2 cos(pi k (i + 1/2) / n), k = 1 ... size; 0 where k >= n
-              sizes: a grid filled in reading order, whose eigenvectors are products of those of its axes; among equal eigenvalues
-              in the reading order of their frequencies (k_0, k_1, ...), so for a square the one along the columns first
-              a networkx graph: its nodes in its own order are the tokens, "weight" counts, a missing weight is 1
+    graph     None: the path of the sentence's n tokens, u_k(i) = sqrt 2 cos(pi k (i + 1/2) / n), k = 1 ...
+              size; 0 if k >= n
+              sizes: a grid in reading order, whose eigenvectors are products of those of its axes; equal
+              eigenvalues in the reading order of their frequencies (k_0, k_1, ...)
+              a networkx graph: its nodes in its own order are the tokens; a missing "weight" is 1
 
-    The mean square over the nodes is 1. Near a path's ends u_1 is so flat that float32 can't tell neighbours apart past some
-    thousands of tokens, hence float64. A sentence must have as many tokens as a fixed graph has nodes.
+    The mean square over the nodes is 1. A sentence must have a token per node of a fixed graph, which has
+    `eigenvalues` (size,). float64, since float32 can't separate neighbours near the ends of a path of some
+    thousands of tokens.
 
-    `eigenvalues` (size,) are a fixed graph's. Eigenvectors are known up to a sign, and up to a rotation where eigenvalues are equal.
-    A graph's are made the same on every machine: each eigenspace's basis comes from its projector alone, by Cholesky steps that take
-    the largest entry of its diagonal, the first among equals; there the vector is positive. Of a graph in c parts only the constant
-    vector is left out, so the first c - 1 tell the parts apart. A `size` that keeps some vectors of an eigenspace and drops others
-    is logged: which are kept is then arbitrary.
+    Eigenvectors are defined up to a sign, and up to a rotation if eigenvalues are equal. Here a graph's are
+    the same on every machine: each eigenspace's basis depends on its projector only, by Cholesky steps at the
+    largest entry of its diagonal, the first among equals, where the vector is positive. If `size` cuts an
+    eigenspace, the choice is arbitrary, and a warning is logged. The first c - 1 vectors of a graph in c
+    parts distinguish the parts.
 
     Source: STUDIES of this project, B15; as node positions, arXiv 2003.00982, section 4.
 
@@ -63,7 +65,7 @@ class Spectrum(nn.Module):
         if size < 1:
             raise ValueError(f"size={size}; take at least 1 eigenvector.")
         self.size = size
-        # Plain tensors on the CPU, not buffers: buffers turn bfloat16 with the model, and stay empty where it is built on "meta".
+        # Plain tensors, not buffers: those become bfloat16 with the model, and stay empty on "meta".
         self.eigenvalues: Tensor | None = None
         self.nodes: Tensor | None = None
         if isinstance(graph, Graph):
@@ -77,7 +79,7 @@ class Spectrum(nn.Module):
         if self.nodes is None:
             return _of_path(number, mask.sum(-1), self.size)
         count = len(self.nodes)
-        remedy = "give sentences of one token a node, or leave `graph` out for the path of each sentence's own tokens."
+        remedy = "give a token per node, or leave `graph` out for the path of each sentence's own tokens."
         check_tokens(mask, count, holder=f"the graph has {count} nodes", remedy=remedy)
         return self.nodes.to(mask.device)[number]
 
@@ -92,7 +94,7 @@ def _of_path(number: Int[Tensor, "B T"], length: Int[Tensor, " B"], size: int) -
 
 
 def _of_grid(shape: Sequence[int], size: int) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (size,) and eigenvectors (N, size), in closed form: cells and frequencies both run over the grid."""
+    """Eigenvalues (size,) and eigenvectors (N, size), in closed form; a grid has a frequency per cell."""
     shape = tuple(map(operator.index, shape))
     if not shape or min(shape) < 1:
         raise ValueError(f"graph={shape}; a grid has one or more positive sizes.")
@@ -101,8 +103,8 @@ def _of_grid(shape: Sequence[int], size: int) -> tuple[Tensor, Tensor]:
     sizes = torch.tensor(shape, dtype=torch.float64, device="cpu")
     values, order = (4 * (math.pi * cells / (2 * sizes)).sin().square()).sum(-1).sort(stable=True)
     level = _levels(values)
-    _say_cut(values, level, size)
-    # Rounding orders equal eigenvalues at random; within a level their place in the grid decides.
+    _warn_if_cut(values, level, size)
+    # Rounding orders equal eigenvalues at random: within a level, order by the place in the grid.
     chosen = order[(level * count + order).argsort()][1 : size + 1]
     return values[1 : size + 1], _wave(cells[chosen], cells[:, None], sizes).prod(-1)
 
@@ -119,19 +121,19 @@ def _of_graph(graph: Graph, size: int) -> tuple[Tensor, Tensor]:
     _check_size(size, count := len(laplacian))
     values, vectors = torch.linalg.eigh(laplacian)
     level = _levels(values)
-    _say_cut(values, level, size)
+    _warn_if_cut(values, level, size)
     found: list[Tensor] = []
     for number in range(int(level[size]) + 1):
         space = vectors[:, level == number]
         projector = space @ space.T
-        if number == 0:  # the constant vector's own
+        if number == 0:  # without the constant vector
             projector = projector - 1 / count
         found += _canonical(projector, space.shape[1] - (number == 0))
     return values[1 : size + 1], math.sqrt(count) * torch.stack(found[:size], -1)
 
 
 def _canonical(projector: Float[Tensor, "N N"], rank: int) -> list[Tensor]:
-    """An orthonormal basis of the projector's space that hangs on nothing else: Cholesky steps, the largest diagonal entry first."""
+    """An orthonormal basis of the projector's space: Cholesky steps, the largest diagonal entry first."""
     basis = []
     for _ in range(rank):
         height = projector.diagonal()
@@ -143,12 +145,16 @@ def _canonical(projector: Float[Tensor, "N N"], rank: int) -> list[Tensor]:
 
 def _laplacian(graph: Graph) -> Float[Tensor, "N N"]:
     if graph.is_directed():
-        raise ValueError("the graph is directed, and its Laplacian not symmetric; give graph.to_undirected().")
+        raise ValueError(
+            "the graph is directed, and its Laplacian not symmetric; give graph.to_undirected()."
+        )
     place = {node: number for number, node in enumerate(graph.adj)}
     weights = torch.zeros(len(place), len(place), dtype=torch.float64, device="cpu")
     for one, other, weight in graph.edges(data="weight", default=1.0):
         if not 0 <= weight < math.inf:
-            raise ValueError(f"the edge {one!r} - {other!r} has the weight {weight}; expected 0 or more, and finite.")
+            raise ValueError(
+                f"the edge {one!r} - {other!r} has the weight {weight}; expected 0 or more, and finite."
+            )
         weights[place[one], place[other]] += weight
         weights[place[other], place[one]] += weight
     return weights.sum(-1).diag() - weights  # a loop from a node to itself cancels
@@ -163,19 +169,20 @@ def _check_size(size: int, count: int) -> None:
 
 
 def _levels(values: Float[Tensor, " N"]) -> Int[Tensor, " N"]:
-    """The number of the eigenspace of each of the ascending eigenvalues, from 0."""
+    """The eigenspace of each of the ascending eigenvalues, from 0."""
     rise = values.diff() > EQUAL * values[-1]
     return nn.functional.pad(rise.long().cumsum(-1), (1, 0))
 
 
-def _say_cut(values: Tensor, level: Tensor, size: int) -> None:
-    """A warning where the last eigenvalue taken equals the first one left out."""
+def _warn_if_cut(values: Tensor, level: Tensor, size: int) -> None:
+    """Warn if the last eigenvalue taken equals the first one left out."""
     if size + 1 == len(level) or level[size] != level[size + 1]:
         return
     same = (level == level[size]).nonzero().flatten()
     whole = [str(end) for end in (max(int(same[0]) - 1, 0), int(same[-1])) if end]
     logger.warning(
-        "eigenvalues %d and %d of the graph are equal (%.6g), so which of their eigenvectors size=%d keeps is arbitrary; take size=%s.",
+        "eigenvalues %d and %d of the graph are equal (%.6g), so which of their eigenvectors size=%d keeps "
+        "is arbitrary; take size=%s.",
         size,
         size + 1,
         values[size],

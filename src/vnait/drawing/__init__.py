@@ -1,12 +1,10 @@
-"""Methods side by side in one figure: what each tells, as panels that fit the slots of its injection.
+"""Methods side by side in one figure in grey: a row per method, with panels for the slots of its injection.
 
-    where    coordinates over the share of the text, at several lengths: a straight line is uniform
-    code     position by dimension: added vectors, cosines of turns
-    pairs    position by position: cosines of added vectors, the mean kernel of a turn, the bias of one head
-    decay    the same over the distance of key and query
-    more     the other axes of the coordinates, stretches, the factors of the scores
-
-A panel that a method has nothing for is left out. All is readable in grey.
+coordinates    over the share of the text, at several lengths; a straight line is uniform
+codes          position by channel: added vectors, cosines of rotary angles
+pairs          position by position: cosines of added vectors, the mean rotary kernel, the bias of one head
+decay          the same over the distance of key and query
+more           all axes of the coordinates, stretches, the factors of the scores
 """
 
 from __future__ import annotations
@@ -22,88 +20,93 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from vnait.drawing.examples import Example, from_options, random_words, trained, untrained
 from vnait.drawing.panels import KINDS, Panel, panels
-from vnait.drawing.shown import Shown, asked, named, random_words, trained
 from vnait.errors import InputError
 from vnait.files import whole_file
 from vnait.methods import METHODS
 
 __all__ = [
+    "Example",
     "Panel",
-    "Shown",
-    "asked",
-    "checked",
+    "check_path",
     "figure",
-    "named",
+    "from_options",
     "panels",
     "random_words",
     "save",
+    "small_labels",
     "titles",
     "trained",
+    "untrained",
 ]
 
-FORMATS = (".png", ".svg", ".pdf")
+ENDINGS = (".png", ".svg", ".pdf")
 
 
-def figure(methods: Sequence[Shown]) -> Figure:
-    """A row a method, a column a kind of panel; an `InputError` says what a method can't be shown."""
-    rows = [keyed(panels(shown)) for shown in methods]
-    columns = sorted({key for row in rows for key in row})
+def figure(examples: Sequence[Example]) -> Figure:
+    """A row per method, a column per kind of panel. InputError if a method refuses its texts."""
+    rows = [_by_column(panels(example)) for example in examples]
+    columns = sorted({column for row in rows for column in row})
     drawn = Figure(figsize=(max(3.1 * len(columns), 6), 3.1 * len(rows)), dpi=120, layout="constrained")
-    for part, shown, row in zip(drawn.subfigures(len(rows), 1, squeeze=False)[:, 0], methods, rows, strict=True):
-        title = part.suptitle(fill(_title(shown), 42 * max(len(columns), 2)), x=0.01, ha="left", fontsize=9)
+    parts = drawn.subfigures(len(rows), 1, squeeze=False)[:, 0]
+    for part, example, row in zip(parts, examples, rows, strict=True):
+        title = part.suptitle(fill(_title(example), 42 * max(len(columns), 2)), x=0.01, ha="left", fontsize=9)
         title.set_parse_math(False)
         grid = part.add_gridspec(1, len(columns))
-        for key, panel in row.items():
-            axes = part.add_subplot(grid[0, columns.index(key)])
+        for column, panel in row.items():
+            axes = part.add_subplot(grid[0, columns.index(column)])
             axes.set_title(panel.title, fontsize=8)
             panel.draw(axes)
-            _small(axes)
+            small_labels(axes, ticks=6)
     return drawn
 
 
 def titles(drawn: Figure) -> list[list[str]]:
-    """The panels of a figure's rows."""
+    """The titles of the panels in each row."""
     return [[axes.get_title() for axes in part.axes if axes.get_title()] for part in drawn.subfigs]
 
 
 def save(drawn: Figure, path: str | Path) -> None:
-    """Write a figure as .png, .svg or .pdf, whole or not at all; twice the same, but for the layout's rounding."""
-    path = checked(path)
+    """Write a grey figure as .png, .svg or .pdf, whole or not at all; without the date, so that it can be
+    reproduced.
+    """
+    path = check_path(path)
     with whole_file(path) as draft, matplotlib.rc_context({"svg.hashsalt": "vnait"}):
         if path.suffix == ".svg":
             drawn.savefig(draft, format="svg", metadata={"Date": None})
         elif path.suffix == ".pdf":
             drawn.savefig(draft, format="pdf", metadata={"CreationDate": None})
-        else:  # one byte a pixel, since all is grey
+        else:  # all is grey, so one byte per pixel is enough
             canvas = FigureCanvasAgg(drawn)
             canvas.draw()
             Image.fromarray(np.asarray(canvas.buffer_rgba())[..., 0]).save(draft, format="png", optimize=True)
 
 
-def checked(path: str | Path) -> Path:
-    """The path, or an error where its ending is not one that is written."""
+def check_path(path: str | Path, *, endings: Sequence[str] = ENDINGS, what: str = "a figure") -> Path:
+    """The path; InputError for any other ending."""
     path = Path(path)
-    if path.suffix not in FORMATS:
-        raise InputError(f"{path}: a figure is written as {', '.join(FORMATS)}; give a name that ends so.")
+    if path.suffix not in endings:
+        raise InputError(f"{path}: {what} is written as {', '.join(endings)}; give a name that ends so.")
     return path
 
 
-def keyed(row: Sequence[Panel]) -> dict[tuple[int, int], Panel]:
-    """The panels by their columns: the kind's place in `KINDS`, then the number among those of its kind."""
+def small_labels(axes: Axes, *, ticks: int) -> None:
+    """Axis labels at 7 points, tick labels at `ticks` points."""
+    axes.tick_params(labelsize=ticks)
+    axes.xaxis.label.set_fontsize(7)
+    axes.yaxis.label.set_fontsize(7)
+
+
+def _by_column(row: Sequence[Panel]) -> dict[tuple[int, int], Panel]:
+    """The panels by column: the index of the kind in `KINDS`, then the number within the kind."""
     found: dict[tuple[int, int], Panel] = {}
     for panel in row:
         kind = KINDS.index(panel.kind)
-        found[kind, sum(key[0] == kind for key in found)] = panel
+        found[kind, sum(column[0] == kind for column in found)] = panel
     return found
 
 
-def _title(shown: Shown) -> str:
-    name = f"{shown.name} ({shown.note})" if shown.note else shown.name
-    return f"{name}: {METHODS[shown.name].formula}" if shown.name in METHODS else name
-
-
-def _small(axes: Axes) -> None:
-    axes.tick_params(labelsize=6)
-    axes.xaxis.label.set_fontsize(7)
-    axes.yaxis.label.set_fontsize(7)
+def _title(example: Example) -> str:
+    name = f"{example.name} ({example.note})" if example.note else example.name
+    return f"{name}: {METHODS[example.name].formula}" if example.name in METHODS else name

@@ -1,9 +1,10 @@
-"""A comparison as one picture: the mean accuracy of each method with its interval, at each number of labels."""
+"""A comparison as one picture: mean accuracy of each method with its interval, at each number of labels."""
 
 from __future__ import annotations
 
 from itertools import cycle
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -11,38 +12,40 @@ from vnait.results import Results, Shots, by_size
 
 GREYS = ("0", "0.45", "0.65")
 MARKS = ("o", "s", "^", "D", "v", "X", "P")
-LONGEST = 30  # letters of a method's name beside its row
+LONGEST = 30  # letters of a name
 
 
 def figure(results: Results, most_frequent: float) -> Figure:
-    """A row per method, the best on top, where one number of labels was compared; else a line per method over the numbers of labels.
+    """A row per method, the best on top; with several numbers of labels, a line per method over them.
 
     most_frequent   the accuracy of always answering the most frequent class, a dashed line
     """
     several = len(results.shots) > 1
-    size = (7.0, 4.5) if several else (7.0, 1.2 + 0.32 * len(results.rows))
-    drawn = Figure(figsize=size, dpi=120, layout="constrained")
+    height = 4.5 if several else 1.2 + 0.32 * len(results.rows)
+    drawn = Figure(figsize=(7.0, height), dpi=120, layout="constrained")
     axes = drawn.add_subplot()
     (_lines if several else _dots)(axes, results)
     line = axes.axhline if several else axes.axvline
     line(100 * most_frequent, linestyle="--", color="0.6", linewidth=1, label="most frequent class")
     (axes.set_ylabel if several else axes.set_xlabel)("accuracy on the test rows, % [95 % interval]")
     axes.spines[["top", "right"]].set_visible(False)
-    if several:
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8)
-    else:
-        axes.legend(loc="lower right", frameon=False, fontsize=8)
+    place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if several else {"loc": "lower right"}
+    axes.legend(**place, frameon=False, fontsize=8)
     return drawn
 
 
 def _dots(axes: Axes, results: Results) -> None:
-    """Baselines are hollow."""
+    """A dot with its interval per method; baselines are hollow."""
     rows = sorted(results.rows, key=lambda row: row["mean"])
     for place, row in enumerate(rows):
         low, mean, high = _points(row)
         fill = "black" if results.is_transformer(row["method"]) else "white"
-        axes.errorbar(mean, place, xerr=[[mean - low], [high - mean]], fmt="o", color="black", mfc=fill, capsize=3)
-        axes.annotate(f"{mean:.1f}", (mean, place), (0, 5), textcoords="offset points", ha="center", fontsize=8)
+        axes.errorbar(
+            mean, place, xerr=[[mean - low], [high - mean]], fmt="o", color="black", mfc=fill, capsize=3
+        )
+        axes.annotate(
+            f"{mean:.1f}", (mean, place), (0, 5), textcoords="offset points", ha="center", fontsize=8
+        )
     axes.set_yticks(range(len(rows)), [_short(row["method"]) for row in rows], parse_math=False)
     axes.set_ylim(-0.6, len(rows) - 0.3)
 
@@ -51,22 +54,16 @@ def _lines(axes: Axes, results: Results) -> None:
     sizes: list[Shots] = by_size(results.shots)
     greys, marks = cycle(GREYS), cycle(MARKS)
     for number, method in enumerate(results.methods):
-        rows = {row["shots"]: _points(row) for row in results.rows if row["method"] == method}
-        at = [place for place, shots in enumerate(sizes) if shots in rows]
-        low, mean, high = zip(*(rows[sizes[place]] for place in at), strict=True)
-        side = 0.02 * (number - len(results.methods) / 2)  # so that no interval hides another
-        reach = [
-            [m - one for m, one in zip(mean, low, strict=True)],
-            [one - m for m, one in zip(mean, high, strict=True)],
-        ]
-        style = "-" if results.is_transformer(method) else ":"
+        rows = {row["shots"]: row for row in results.rows if row["method"] == method}
+        low, mean, high = np.array([_points(rows[shots]) for shots in sizes if shots in rows]).T
+        places = np.array([place for place, shots in enumerate(sizes) if shots in rows])
         axes.errorbar(
-            [place + side for place in at],
+            places + 0.02 * (number - len(results.methods) / 2),  # so that no interval hides another
             mean,
-            yerr=reach,
+            yerr=[mean - low, high - mean],
             color=next(greys),
             marker=next(marks),
-            linestyle=style,
+            linestyle="-" if results.is_transformer(method) else ":",
             capsize=2,
             label=_short(method),
         )
@@ -75,7 +72,7 @@ def _lines(axes: Axes, results: Results) -> None:
 
 
 def _points(row: dict[str, float | None]) -> tuple[float, float, float]:
-    """Low, mean and high in points; of a single seed all three are the mean."""
+    """Low end of the interval, mean and high end in %; all three are the mean if there is no interval."""
     mean = row["mean"]
     assert mean is not None
     low, high = (mean if row[end] is None else row[end] for end in ("ci_low", "ci_high"))

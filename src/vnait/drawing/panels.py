@@ -1,4 +1,4 @@
-"""The panels of a method, by the slots of its injection; a slot that is None has none. All is readable in grey."""
+"""The panels of a method: its coordinates, and one or more per slot of its injection that is not None."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vnait.drawing.shown import Shown
-from vnait.drawing.telling import decay, drawn_in_training, kernel, similarity, tell
+from vnait.drawing.examples import Example
+from vnait.drawing.measures import decay, drawn_in_training, evaluate, kernel, similarity
 from vnait.injection import Injection
 from vnait.method import Method
 
 STYLES = ("-", "--", ":", "-.")
-KINDS = ("where", "code", "pairs", "decay", "more")  # columns, from left to right
+KINDS = ("coordinates", "codes", "pairs", "decay", "more")  # columns, from left to right
 
-# The unit of the first axis, by the coordinates that measure it; wrappers are looked into.
+# The unit of the first axis, by the class of the coordinates or of a part of them.
 UNITS = {
     "Index": "index (tokens)",
     "Span": "S (hundredths of the text)",
     "Saturating": "S (0 to 100)",
-    "Running": "R (gaps; one is 1 at first)",
+    "Running": "R (sum of gaps, each 1 at first)",
     "Segments": "segment",
     "Grid": "row",
-    "Diagonal": "row and column, turned (cells)",
+    "Diagonal": "row and column, rotated (cells)",
     "Phase": "phase (radians)",
     "Spectrum": "entry of an eigenvector",
 }
@@ -37,51 +37,59 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: its kind, which decides the column, its title, and how it is put on axes."""
+    """One picture: its kind, which decides the column, its title, and a function that draws it on axes."""
 
     kind: str
     title: str
     draw: Callable[[Axes], None]
 
 
-def panels(shown: Shown) -> list[Panel]:
-    """What there is to see of a method."""
-    told = [tell(shown.method, vectors) for vectors in shown.texts]
-    first = told[0].injection
-    places = [one.at[0] for one in told]
-    several = places[0].shape[-1] > 1
-    some = [Panel("where", "where (axis 0)" if several else "where", lambda axes: _draw_where(axes, shown, places))]
-    some += [*_codes(first), *_pairs(first)]
+def panels(example: Example) -> list[Panel]:
+    """All panels of a method."""
+    found = [evaluate(example.method, vectors) for vectors in example.texts]
+    injection, at = found[0].injection, found[0].at[0]
+    several = at.shape[-1] > 1
+    lines = [one.at[0, :, 0] for one in found]
+
+    def draw_coordinates(axes: Axes) -> None:
+        for number, draw in enumerate(drawn_in_training(example.method, example.texts[0])):
+            label = None if number else "drawn in training"
+            axes.plot(_shares(len(draw)), draw[:, 0].numpy(), color="0.7", lw=0.8, label=label)
+        _draw_curves(axes, lines)
+        axes.set(ylabel=_unit(example.method))
+
+    title = "coordinates (axis 0)" if several else "coordinates"
+    panels = [Panel("coordinates", title, draw_coordinates), *_codes(injection), *_pairs(injection)]
     if several:
-        some.append(Panel("more", "where (each axis)", lambda axes: _draw_axes(axes, places[0])))
-    if first.scale is not None:
-        scales = [one.injection.scale[0] for one in told if one.injection.scale is not None]
-        some.append(Panel("more", "scale", lambda axes: _draw_scale(axes, scales)))
-    return some
+        panels.append(Panel("more", "coordinates (all axes)", lambda axes: _draw_axes(axes, at)))
+    scales = [one.injection.scale[0] for one in found if one.injection.scale is not None]
+    if scales:
+        panels.append(Panel("more", "scale", lambda axes: _draw_scale(axes, scales)))
+    return panels
 
 
 def _codes(injection: Injection) -> Iterator[Panel]:
-    """A heat map a slot that tells each token a row of numbers."""
+    """A heat map per slot with a row of numbers per token."""
+    channels, pairs = ("channel", "position"), ("pair of channels", "position")
     if injection.added is not None:
-        yield _map("code", "added vectors", injection.added[0], ("channel", "position"), "added to e")
-    if injection.turn is not None:
-        yield _map("code", "turns", injection.turn[0].cos(), ("pair of channels", "position"), "cos of the angle", 1)
+        yield _map("codes", "added vectors", injection.added[0], channels, "added to e")
+    if injection.rotary is not None:
+        yield _map("codes", "rotary angles", injection.rotary[0].cos(), pairs, "cos(angle)", reach=1)
     if injection.stretch is not None:
-        names = ("pair of channels", "position")
-        yield _map("more", "stretches", injection.stretch[0], names, "log of a query's factor")
+        yield _map("more", "stretches", injection.stretch[0], pairs, "log of the factor of a query")
 
 
 def _pairs(injection: Injection) -> Iterator[Panel]:
-    """A heat map of pairs and its decay a slot that can be compared between two tokens."""
-    names = ("key's position", "query's position")
+    """A heat map of pairs of tokens, and its decay, per slot that allows it."""
+    names = ("position of the key", "position of the query")
     if injection.added is not None:
-        of_added = similarity(injection)
-        yield _map("pairs", "similarity of positions", of_added, names, "cosine of added vectors", 1)
-        yield _decay("decay of similarity", [of_added], "cosine")
-    if injection.turn is not None:
-        of_turn = kernel(injection)
-        yield _map("pairs", "similarity of positions", of_turn, names, "mean kernel of the turn", 1)
-        yield _decay("decay of the kernel", [of_turn], "mean kernel")
+        cosines = similarity(injection)
+        yield _map("pairs", "similarity of positions", cosines, names, "cosine of added vectors", reach=1)
+        yield _decay("decay of similarity", [cosines], "cosine")
+    if injection.rotary is not None:
+        kernels = kernel(injection)
+        yield _map("pairs", "similarity of positions", kernels, names, "mean rotary kernel", reach=1)
+        yield _decay("decay of the kernel", [kernels], "mean kernel")
     if injection.bias is not None:
         heads = injection.bias[0]
         yield _map("pairs", f"bias, head 1 of {len(heads)}", heads[0], names, "added to the score")
@@ -89,13 +97,18 @@ def _pairs(injection: Injection) -> Iterator[Panel]:
 
 
 def _map(
-    kind: str, title: str, table: Float[Tensor, "R C"], names: tuple[str, str], unit: str, reach: float | None = None
+    kind: str,
+    title: str,
+    table: Float[Tensor, "R C"],
+    names: tuple[str, str],
+    unit: str,
+    reach: float | None = None,
 ) -> Panel:
-    """A heat map with a bar; grey is 0 and both ends are equally far where it has both signs or a `reach`."""
+    """A heat map with a colour bar. With both signs or a `reach` the scale is symmetric, and grey is 0."""
     numbers = table.double().numpy()
     far = max(float(np.abs(numbers).max()), reach or 0)
     both = reach is not None or (numbers.min() < 0 < numbers.max())
-    low, high = (-far, far) if both else (float(numbers.min()), float(numbers.max()))
+    low, high = (-far, far) if both else (numbers.min(), numbers.max())
 
     def draw(axes: Axes) -> None:
         image = axes.imshow(numbers, cmap="gray", aspect="auto", interpolation="nearest", vmin=low, vmax=high)
@@ -110,14 +123,14 @@ def _map(
 
 
 def _decay(title: str, tables: Sequence[Float[Tensor, "T T"]], unit: str) -> Panel:
-    """Means over distances, a line a head; the spread of the first one's pairs shaded."""
+    """Means over distances, a line per head; the range of the first head is shaded."""
 
     def draw(axes: Axes) -> None:
         for number, (table, style) in enumerate(zip(tables, STYLES, strict=False), 1):
-            away, (mean, least, most) = decay(table)
-            axes.plot(away, mean, style, color="black", lw=1, label=f"head {number}")
+            distances, (mean, low, high) = decay(table)
+            axes.plot(distances, mean, style, color="black", lw=1, label=f"head {number}")
             if number == 1:
-                axes.fill_between(away, least, most, color="0.8", lw=0)
+                axes.fill_between(distances, low, high, color="0.8", lw=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel="key - query (tokens)", ylabel=f"{unit}: mean, range shaded")
         if len(tables) > 1:
@@ -126,29 +139,21 @@ def _decay(title: str, tables: Sequence[Float[Tensor, "T T"]], unit: str) -> Pan
     return Panel("decay", title, draw)
 
 
-def _draw_where(axes: Axes, shown: Shown, places: Sequence[Float[Tensor, "T C"]]) -> None:
-    for number, at in enumerate(drawn_in_training(shown.method, shown.texts[0])):
-        label = None if number else "drawn in training"
-        axes.plot(_shares(len(at)), at[:, 0].numpy(), color="0.7", lw=0.8, label=label)
-    _draw_curves(axes, [at[:, 0] for at in places])
-    axes.set(ylabel=_unit(shown.method))
-
-
 def _draw_axes(axes: Axes, at: Float[Tensor, "T C"]) -> None:
-    shown = at[:, : len(STYLES)].T.numpy()
-    for number, (line, style) in enumerate(zip(shown, STYLES, strict=False)):
+    lines = at[:, : len(STYLES)].T.numpy()
+    for number, (line, style) in enumerate(zip(lines, STYLES, strict=False)):
         axes.plot(range(len(line)), line, style, color="black", lw=1, label=f"axis {number}")
-    axes.set(xlabel="position", ylabel=f"coordinate, {len(shown)} of {at.shape[1]} axes")
+    axes.set(xlabel="position", ylabel=f"coordinate, {len(lines)} of {at.shape[1]} axes")
     axes.legend(fontsize=6)
 
 
 def _draw_scale(axes: Axes, scales: Sequence[Float[Tensor, " T"]]) -> None:
     _draw_curves(axes, scales)
-    axes.set(ylabel="factor of a query's scores")
+    axes.set(ylabel="factor of the scores of a query")
 
 
 def _draw_curves(axes: Axes, lines: Sequence[Float[Tensor, " T"]]) -> None:
-    """A line a text, over the share of the text; texts are numbered where their lengths don't tell them apart."""
+    """A line per text, over the share of the text. Texts of equal length are numbered in the legend."""
     alike = len({len(line) for line in lines}) < len(lines)
     for number, (line, style) in enumerate(zip(lines, cycle(STYLES)), 1):
         label = f"text {number}, n = {len(line)}" if alike else f"n = {len(line)}"

@@ -1,38 +1,38 @@
-"""How "where" is told: encodings, from coordinates (B, T, C) to an `Injection`. They read axis 0 unless they say otherwise.
+"""Encodings, from coordinates (B, T, C) to an `Injection`. They read axis 0 unless stated otherwise.
 
-Beside the call, an encoding may say
+An encoding may have two flags:
 
-    causal      False where what it tells of a token depends on what follows it
-    relative    True where the same shift of all coordinates changes no score
+    causal      False if the injection of a token depends on what follows it (default True)
+    relative    True if the same shift of all coordinates changes no score (default False)
 
 spatial.py        the spatial vector, and the features that it reads                    added
 codes.py          sinusoid, bits, linear code, harmonics                                added
 tables.py         learned tables of a position or of a place in a grid                  added
-turn.py           angles that rotate queries and keys; their scaling rules and layouts  turn
+rotary.py         angles that rotate queries and keys; their scaling rules and layouts  rotary
 bias.py           formulas of distances                                                 bias
 bias_tables.py    learned tables of a distance, of a share of the prefix, of a pair     bias
-combined.py       an axis chosen, encodings added up or side by side; silence           any
+combined.py       one axis, sums, encodings side by side; no position                   any
 shared.py         precision, and reading coordinates and tables
 """
 
-from vnait.encodings.bias import Decay, Fire, Kerple, Slopes, alibi_slopes
-from vnait.encodings.bias_tables import Buckets, Contacts, Prefix, Relative
+from vnait.encodings.bias import AlibiBias, CableBias, Fire, Kerple, alibi_slopes
+from vnait.encodings.bias_tables import Contacts, Prefix, ShawBias, T5Bias
 from vnait.encodings.codes import Binary, Harmonics, Linear, Sinusoid
-from vnait.encodings.combined import Axis, Concatenated, Silent, Sum
+from vnait.encodings.combined import Axis, Concatenated, NoPosition, Sum
+from vnait.encodings.rotary import Axial, Rotary, Scaling, XPos, convert_layout
 from vnait.encodings.spatial import Anchors, Centre, Fourier, LearnedFourier, Scalar, Spatial
 from vnait.encodings.tables import GridTable, Table
-from vnait.encodings.turn import Axial, Rotary, Scaling, XPos, convert_layout
 
 __all__ = [
+    "AlibiBias",
     "Anchors",
     "Axial",
     "Axis",
     "Binary",
-    "Buckets",
+    "CableBias",
     "Centre",
     "Concatenated",
     "Contacts",
-    "Decay",
     "Fire",
     "Fourier",
     "GridTable",
@@ -40,16 +40,16 @@ __all__ = [
     "Kerple",
     "LearnedFourier",
     "Linear",
+    "NoPosition",
     "Prefix",
-    "Relative",
     "Rotary",
     "Scalar",
     "Scaling",
-    "Silent",
+    "ShawBias",
     "Sinusoid",
-    "Slopes",
     "Spatial",
     "Sum",
+    "T5Bias",
     "Table",
     "XPos",
     "alibi_slopes",

@@ -1,7 +1,7 @@
-"""Encodings that bias, (B, H, T, T), by learned tables: of a distance, of a share of the prefix, of a pair. Indexed [query, key].
+"""Biases, (B, H, T, T), by learned tables: of a distance, of a share of the prefix, of a pair of positions.
 
-Linear between a table's entries, so that gradients reach the coordinates. Distances and shares are taken at the coordinates'
-precision, the bias is at the parameters', and neither ever in half.
+Indexed [query, key]. Linear between a table's entries, so that gradients reach the coordinates. Distances and
+shares have the coordinates' precision, the bias has the parameters'; neither is ever half.
 """
 
 from __future__ import annotations
@@ -13,22 +13,36 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vnait.encodings.shared import At, checked_heads, distances, neighbours, outside, precision, whole
+from vnait.encodings.shared import At, checked_heads, distances, full, neighbours, outside, precision
 from vnait.injection import Injection
 
 Bias = Float[Tensor, "B H T T"]
 
 
-class Buckets(nn.Module):
-    """T5's learned table: one number a head for each bucket of distances, wider buckets further away; bias, (B, H, T, T).
+class _TableBias(nn.Module):
+    """A table of rows of a number per head, normal with root mean square `start`."""
 
-    An integer distance has T5's bucket. Between two integers the bias is linear, so that gradients reach the coordinates. Half of
-    the buckets hold one distance each, half grow up to `max_distance`; past it all is one bucket. `bidirectional` spends one half
-    on keys after the query (an even `num_buckets`); without it they share the bucket of distance 0, and the model has to hide them.
+    def __init__(self, rows: int, num_heads: int, start: float) -> None:
+        super().__init__()
+        self.start = start
+        self.weight = nn.Parameter(torch.empty(rows, checked_heads(num_heads)))
+        self.reset_parameters()
 
-    Normal rows of root mean square `start`; at 0, it says nothing at first. Source: T5, arXiv 1910.10683, section 2.1, and its code.
+    def reset_parameters(self) -> None:
+        """Normal, of root mean square `start`."""
+        nn.init.normal_(self.weight, std=self.start)
 
-    >>> Buckets(num_heads=4).bucket(torch.tensor([0, -1, -7, -90, -91, 1])).tolist()
+
+class T5Bias(_TableBias):
+    """T5's learned table: a number per head for each bucket of distances; bias, (B, H, T, T).
+
+    Integer distances have T5's buckets: half of them have one distance each, half grow up to `max_distance`,
+    and the last has all beyond. `bidirectional` reserves one half of an even `num_buckets` for keys after the
+    query; without it they share the bucket of distance 0, and the model has to hide them.
+
+    Rows start normal with root mean square `start`. Source: T5, arXiv 1910.10683, section 2.1, and its code.
+
+    >>> T5Bias(num_heads=4).bucket(torch.tensor([0, -1, -7, -90, -91, 1])).tolist()
     [0, 1, 7, 14, 15, 17]
     """
 
@@ -43,22 +57,16 @@ class Buckets(nn.Module):
         bidirectional: bool = True,
         start: float = 0.0,
     ) -> None:
-        super().__init__()
         directions = 2 if bidirectional else 1
         exact = num_buckets // directions // 2
         if num_buckets % directions or not 1 <= exact < max_distance:
             raise ValueError(
-                f"num_buckets={num_buckets}, max_distance={max_distance}, bidirectional={bidirectional}; expected 2 buckets a "
-                "direction or more, as many for either, and a max_distance above half of a direction's buckets."
+                f"num_buckets={num_buckets}, max_distance={max_distance}, bidirectional={bidirectional}; "
+                "expected 2 or more buckets per direction, the same number for both, and a max_distance "
+                "above half of a direction's buckets."
             )
+        super().__init__(num_buckets, num_heads, start)
         self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
-        self.start = start
-        self.weight = nn.Parameter(torch.empty(num_buckets, checked_heads(num_heads)))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Normal, of root mean square `start`."""
-        nn.init.normal_(self.weight, std=self.start)
 
     def forward(self, at: At) -> Injection:
         offsets = torch.arange(-self.max_distance, self.max_distance + 1, device=at.device)
@@ -69,33 +77,40 @@ class Buckets(nn.Module):
         return _bucket(offset, self.num_buckets, self.max_distance, bidirectional=self.bidirectional)
 
     def extra_repr(self) -> str:
-        return f"num_buckets={self.num_buckets}, max_distance={self.max_distance}, bidirectional={self.bidirectional}"
+        return (
+            f"num_buckets={self.num_buckets}, max_distance={self.max_distance}, "
+            f"bidirectional={self.bidirectional}"
+        )
 
 
-def of_buckets(weight: Float[Tensor, "buckets H"], at: At, max_distance: int, *, bidirectional: bool = True) -> Bias:
-    """`Buckets` with a table of someone else's."""
+def of_buckets(
+    weight: Float[Tensor, "buckets H"], at: At, max_distance: int, *, bidirectional: bool = True
+) -> Bias:
+    """The bias of `T5Bias` with another table."""
     offsets = torch.arange(-max_distance, max_distance + 1, device=at.device)
     return _of_offsets(weight[_bucket(offsets, len(weight), max_distance, bidirectional=bidirectional)], at)
 
 
-def _bucket(offset: Int[Tensor, "*any"], count: int, max_distance: int, *, bidirectional: bool) -> Int[Tensor, "*any"]:
+def _bucket(
+    offset: Int[Tensor, "*any"], count: int, max_distance: int, *, bidirectional: bool
+) -> Int[Tensor, "*any"]:
     size = count // 2 if bidirectional else count
     far = offset.abs() if bidirectional else (-offset).clamp(min=0)
     exact = size // 2
-    # In float32, as T5: an offset at a bucket's edge falls where it falls there.
+    # In float32, as T5: so an offset at a bucket's edge gets the same bucket.
     growth = torch.log(far.clamp(min=1).float() / exact) / math.log(max_distance / exact)
     grown = exact + (growth * (size - exact)).long().clamp(max=size - exact - 1)
     return torch.where(far < exact, far, grown) + (offset > 0).long() * (size if bidirectional else 0)
 
 
-class Relative(nn.Module):
-    """A learned table over the distances -max_distance ... max_distance, one number a head; bias, (B, H, T, T).
+class ShawBias(_TableBias):
+    """A learned table over the clipped distances -max_distance ... max_distance; bias, (B, H, T, T).
 
-    Further away it is clipped; it is linear between integers. Row `max_distance` + key - query is the pair's. From one less than the
-    longest text on, it is the full table. Normal rows of root mean square `start`; at 0, it says nothing at first.
-    Source: Shaw et al., arXiv 1803.02155, section 3.2, whose vectors are one number here, as in T5.
+    A number per head, linear between integers; a pair has row `max_distance` + key - query. Rows start normal
+    with root mean square `start`. Source: Shaw et al., arXiv 1803.02155, section 3.2, with numbers for their
+    vectors, as in T5.
 
-    >>> table = Relative(num_heads=1, max_distance=1).requires_grad_(False)
+    >>> table = ShawBias(num_heads=1, max_distance=1).requires_grad_(False)
     >>> table.weight[2] = 4.0  # one step ahead
     >>> table(torch.tensor([[[0.0], [0.5], [9.0]]])).bias[0, 0]
     tensor([[0., 2., 4.],
@@ -106,30 +121,24 @@ class Relative(nn.Module):
     relative = True
 
     def __init__(self, *, num_heads: int, max_distance: int, start: float = 0.0) -> None:
-        super().__init__()
         if max_distance < 1:
             raise ValueError(f"max_distance={max_distance}; a table of distances needs at least 1.")
-        self.start = start
-        self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, checked_heads(num_heads)))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Normal, of root mean square `start`."""
-        nn.init.normal_(self.weight, std=self.start)
+        super().__init__(2 * max_distance + 1, num_heads, start)
 
     def forward(self, at: At) -> Injection:
         return Injection(bias=_of_offsets(self.weight, at))
 
 
-class Prefix(nn.Module):
-    """f_h(u), u = S_j / S_i in [0, 1] for query i and key j: every prefix is a sentence of its own; bias, (B, H, T, T).
+class Prefix(_TableBias):
+    """f_h(u), u = S_j / S_i in [0, 1] for query i and key j: a key's share of the prefix; bias, (B, H, T, T).
 
-    f_h is a table of `knots` learned numbers a head, evenly spaced over [0, 1] and linear between. Made for causal coordinates that
-    grow from 0, such as `Running` ones: u is clipped to 1 for keys after the query, which the model has to hide, and to 0 for
-    negative keys. Where S_i <= 0 there is no prefix to measure by, and u is 1. Multiplying all coordinates changes nothing.
+    f_h is a table of `knots` learned numbers per head, evenly spaced over [0, 1] and linear between. For
+    causal coordinates that grow from 0, such as `Running`: u is clipped to 1 for keys after the query, which
+    the model has to hide, and to 0 for negative keys; it is 1 if S_i <= 0. Scaling all coordinates changes
+    nothing.
 
-    Normal rows of root mean square `start`; at 0, it says nothing at first. Source: this project, which makes
-    FIRE's ratio (arXiv 2310.04418) one of learned coordinates.
+    Rows start normal with root mean square `start`. Source: this project; FIRE's ratio (arXiv 2310.04418) of
+    learned coordinates.
 
     >>> prefix = Prefix(num_heads=1, knots=2).requires_grad_(False)
     >>> prefix.weight[1] = 8.0  # f(u) = 8 u
@@ -140,48 +149,48 @@ class Prefix(nn.Module):
     """
 
     def __init__(self, *, num_heads: int, knots: int = 16, start: float = 0.0) -> None:
-        super().__init__()
         if knots < 2:
             raise ValueError(f"knots={knots}; a table over [0, 1] needs at least 2, for its ends.")
-        self.start = start
-        self.weight = nn.Parameter(torch.empty(knots, checked_heads(num_heads)))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Normal, of root mean square `start`."""
-        nn.init.normal_(self.weight, std=self.start)
+        super().__init__(knots, num_heads, start)
 
     def forward(self, at: At) -> Injection:
-        place = whole(at[..., 0])
+        place = full(at[..., 0])
         query, key = place[:, :, None], place[:, None, :].clamp(min=0)
         some = query > 0
-        # The smaller one before the division: a late key over a tiny query would be infinite, and its gradient not a number.
+        # The minimum first: a late key over a tiny query is infinite, and its gradient NaN.
         share = torch.where(some, torch.minimum(key, query) / torch.where(some, query, 1), 1)
-        return Injection(bias=_between(self.weight, share.to(precision(self.weight.dtype)) * (len(self.weight) - 1)))
+        place = share.to(precision(self.weight.dtype)) * (len(self.weight) - 1)
+        return Injection(bias=_between(self.weight, place))
 
     def extra_repr(self) -> str:
         return f"knots={len(self.weight)}"
 
 
 class Contacts(nn.Module):
-    """A learned number for every pair of L positions and head, read at (S_i, S_j), bilinear between integers; bias, (B, H, T, T).
+    """A learned number per head for every pair of L positions, bilinear between integers; bias, (B, H, T, T).
 
-    contacts    (L, L), which pairs touch: 0 and 1, or probabilities; every head's table starts at `start` times it
+    contacts    (L, L), the pairs that touch: 0 and 1, or probabilities; each head starts at `start` times it
 
-    Coordinates in [0, L - 1]. The trap: a map from the structure that is to be predicted is leakage, and makes any score perfect;
-    take one that was known before, such as a noisy prior of the same chain. Source: the studies of this project, B9.
+    Coordinates in [0, L - 1]. A map of the structure that is to be predicted is leakage, and makes any score
+    perfect: take one that was known before, such as a noisy prior of the same chain. Source: the studies of
+    this project, B9.
 
-    >>> Contacts(num_heads=1, contacts=[[0, 1], [1, 0]], start=2.0)(torch.tensor([[[0.0], [1.0], [0.5]]])).bias[0, 0].detach()
+    >>> contacts = Contacts(num_heads=1, contacts=[[0, 1], [1, 0]], start=2.0).requires_grad_(False)
+    >>> contacts(torch.tensor([[[0.0], [1.0], [0.5]]])).bias[0, 0]
     tensor([[0., 2., 1.],
             [2., 0., 1.],
             [1., 1., 1.]])
     """
 
     def __init__(
-        self, *, num_heads: int, contacts: Float[Tensor, "L L"] | Sequence[Sequence[float]], start: float = 1.0
+        self,
+        *,
+        num_heads: int,
+        contacts: Float[Tensor, "L L"] | Sequence[Sequence[float]],
+        start: float = 1.0,
     ) -> None:
         super().__init__()
-        # No buffer: it would not be in a saved model, and would be lost where a model is built on the meta device.
+        # No buffer: a model that is built on the meta device would lose it.
         self.contacts, self.start = _checked_map(torch.as_tensor(contacts, device="cpu")), start
         self.weight = nn.Parameter(torch.empty(checked_heads(num_heads), *self.contacts.shape))
         self.reset_parameters()
@@ -195,11 +204,11 @@ class Contacts(nn.Module):
         place, size = at[..., 0], len(self.contacts)
         if (wrong := outside(place, size)) is not None:
             raise ValueError(
-                f"a coordinate of {wrong:g} is outside the map of L={size} positions (0 to {size - 1}); cut the chain, or "
-                "give a larger map."
+                f"a coordinate of {wrong:g} is outside the map of L={size} positions (0 to {size - 1}); cut "
+                "the chain, or give a larger map."
             )
         left, right, part = neighbours(place, size)
-        table = whole(self.weight)
+        table = full(self.weight)
         part = part.to(table.dtype)
         rows = torch.lerp(table[:, left], table[:, right], part[..., None])  # (H, B, T, L)
         pairs = (len(table), *place.shape, place.shape[1])
@@ -211,13 +220,13 @@ class Contacts(nn.Module):
 
 
 def _of_offsets(table: Float[Tensor, "R H"], at: At) -> Bias:
-    """A table over the offsets -R//2 ... R//2, key - query, read at each pair and clipped past its ends."""
+    """A table over the offsets key - query from -R//2 to R//2, read at each pair, clipped at its ends."""
     reach = len(table) // 2
     return _between(table, -distances(at[..., :1], table.dtype)[:, 0].clamp(-reach, reach), first=-reach)
 
 
 def _between(table: Float[Tensor, "R H"], place: Float[Tensor, "B T T"], first: int = 0) -> Bias:
-    """A table over first ... first + R - 1, linear between its rows; keys lie side by side in memory."""
+    """A table over first ... first + R - 1, linear between its rows; keys are adjacent in memory."""
     left = place.detach().floor().clamp(max=first + len(table) - 2)
     row, heads = left.long() - first, table.to(place.dtype).T
     return torch.lerp(heads[:, row], heads[:, row + 1], place - left).transpose(0, 1)
@@ -225,8 +234,10 @@ def _between(table: Float[Tensor, "R H"], place: Float[Tensor, "B T T"], first: 
 
 def _checked_map(contacts: Tensor) -> Float[Tensor, "L L"]:
     if contacts.ndim != 2 or contacts.shape[0] != contacts.shape[1] or not len(contacts):
-        raise ValueError(f"a contact map of shape {tuple(contacts.shape)}; give (L, L), one row and column a position.")
+        raise ValueError(
+            f"a contact map of shape {tuple(contacts.shape)}; give (L, L), a row and a column per position."
+        )
     contacts = contacts.detach().to(torch.float32, copy=True)
     if not contacts.isfinite().all():
-        raise ValueError("the contact map holds numbers that are not finite; give 0 where nothing is known.")
+        raise ValueError("the contact map has numbers that are not finite; give 0 for unknown pairs.")
     return contacts

@@ -1,4 +1,4 @@
-"""Encodings that add a code of the position: vectors (B, T, D) that join the semantic vectors in the input layer."""
+"""Encodings that add a code of the position, (B, T, D), to the semantic vectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sinusoid(nn.Module):
         self.dim, self.base = dim, base
 
     def forward(self, at: At) -> Injection:
-        # In float64: at base^(-2i/D) and positions past some thousands, float32 angles are off in the third digit.
+        # In float64: past some thousands of positions, float32 angles are wrong in the third digit.
         rate = self.base ** (-torch.arange(0, self.dim, 2, dtype=torch.float64, device=at.device) / self.dim)
         return Injection(added=_waves(at[..., :1].double() * rate)[..., : self.dim].to(_precision(at)))
 
@@ -35,10 +35,10 @@ class Sinusoid(nn.Module):
 
 
 class Binary(nn.Module):
-    """Bit k of an integer p, floor(p / 2^k) mod 2, for k = 0 ... D-1; linear between integers; added, (B, T, D). Any real p.
+    """Bit k of an integer p, floor(p / 2^k) mod 2, k = 0 ... D-1, linear between integers; added, (B, T, D).
 
-    Negative integers are told in two's complement, as Python's `p >> k & 1` has them: -1 is 1 in every bit. Exact for every integer
-    that float64 holds. Source: the studies of this project, A(f).
+    Any real p; exact for every integer that float64 holds. Negative ones in two's complement, as Python's
+    `p >> k & 1`: -1 is 1 in every bit. Source: the studies of this project, A(f).
 
     >>> Binary(dim=3)(torch.tensor([[[6.0], [6.5], [-1.0]]])).added
     tensor([[[0.0000, 1.0000, 1.0000],
@@ -57,7 +57,7 @@ class Binary(nn.Module):
         return Injection(added=bits.to(_precision(at)))
 
     def _bits(self, integer: Tensor) -> Tensor:
-        # No integer of float64 has another bit from 2^1000 on than at 2^1000, and float64 has no 2^1024.
+        # An integer of float64 has equal bits from 2^1000 on, and float64 has no 2^1024.
         power = torch.arange(self.dim, dtype=torch.float64, device=integer.device).clamp(max=1000)
         return (integer / 2**power).floor().remainder(2)
 
@@ -68,8 +68,8 @@ class Binary(nn.Module):
 class Linear(nn.Module):
     """s = W at + b over the first `axes` axes, W and b learned; added, (B, T, D). Any reals.
 
-    The linear code of one axis, and what reads a graph's spectrum. At the start b is 0 and s has a root mean square of `start` times
-    that of the coordinates: over a span to 100, or an index, give a small one. Source, for spectra: arXiv 2012.09699.
+    For a graph's spectrum, or one axis. At the start b is 0 and s has `start` times the root mean square of
+    the coordinates: give a small `start` for a span or an index. Source, for spectra: arXiv 2012.09699.
 
     >>> Linear(dim=6, axes=2)(torch.ones(1, 3, 2)).added.shape
     torch.Size([1, 3, 6])
@@ -88,18 +88,18 @@ class Linear(nn.Module):
 
     def forward(self, at: At) -> Injection:
         # In float64, which neither autocast nor TF32 rounds.
-        told = F.linear(first_axes(self, at, self.axes).double(), self.weight.double(), self.bias.double())
-        return Injection(added=told.to(precision(self.weight.dtype)))
+        added = F.linear(first_axes(self, at, self.axes).double(), self.weight.double(), self.bias.double())
+        return Injection(added=added.to(precision(self.weight.dtype)))
 
     def extra_repr(self) -> str:
         return f"axes={self.axes}, start={self.start:g}"
 
 
 class Harmonics(nn.Module):
-    """sin(k theta), cos(k theta) for k = 1, 2, ... of `axes` angles in radians; added, (B, T, D). Of period 2 pi in each of them.
+    """sin(k theta), cos(k theta) for k = 1, 2, ... of `axes` angles in radians; added, (B, T, D).
 
-    Every axis has D / axes channels in a row: sin theta, cos theta, sin 2 theta, cos 2 theta, ... Made for `Phase` coordinates.
-    Source: the studies of this project, B10.
+    Each axis has D / axes adjacent channels: sin theta, cos theta, sin 2 theta, cos 2 theta, ... For `Phase`
+    coordinates. Source: the studies of this project, B10.
 
     >>> Harmonics(dim=4)(torch.tensor([[[torch.pi / 6]]])).added
     tensor([[[0.5000, 0.8660, 0.8660, 0.5000]]])
@@ -109,8 +109,8 @@ class Harmonics(nn.Module):
         super().__init__()
         if dim < 1 or dim % (2 * _checked_axes(axes)):
             raise ValueError(
-                f"a width of {dim} has no equal number of sines and cosines for each of {axes} angles; "
-                "take a multiple of twice the angles."
+                f"a width of {dim} has no equal number of sines and cosines for each of {axes} angles; take "
+                "a multiple of twice the angles."
             )
         self.dim, self.axes = dim, axes
 

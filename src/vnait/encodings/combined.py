@@ -1,12 +1,12 @@
-"""Encodings made of encodings: told by another axis, added up, or side by side. And one that says nothing.
+"""Encodings made of encodings: of another axis, added up, or side by side. And no position.
 
-With them, a code of one axis has its 2-D forms, of D channels:
+With them, a code of one axis has 2-D forms, of D channels:
 
-    separable    Concatenated(Axis(Sinusoid(dim=D // 2), 0), Axis(Sinusoid(dim=D // 2), 1))    each axis its own half
-    additive     Sum(Axis(Sinusoid(dim=D), 0), Axis(Sinusoid(dim=D), 1))                       (x, y) and (y, x) get the same vector
-    rotated      the separable one, on coordinates turned by 45 degrees
+    separable    Concatenated(Axis(Sinusoid(dim=D // 2), 0), Axis(Sinusoid(dim=D // 2), 1))
+    additive     Sum(Axis(Sinusoid(dim=D), 0), Axis(Sinusoid(dim=D), 1)); the same for (x, y) and (y, x)
+    rotated      the separable form on coordinates rotated by 45 degrees
 
-They claim a law (`causal`, `relative`) where all their parts do. Source: this project.
+They are `causal` or `relative` if all their parts are. Source: this project.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from vnait.encodings.shared import At
 from vnait.injection import Injection
 
 
-class Silent(nn.Module):
-    """Says nothing: the Transformer sees words without their order.
+class NoPosition(nn.Module):
+    """An empty injection: the Transformer sees words without their order.
 
-    >>> Silent()(torch.zeros(1, 2, 1)) == Injection()
+    >>> NoPosition()(torch.zeros(1, 2, 1)) == Injection()
     True
     """
 
@@ -40,7 +40,7 @@ class _Combined(nn.Module):
     def __init__(self, *encodings: nn.Module) -> None:
         super().__init__()
         if not encodings:
-            raise ValueError(f"{type(self).__name__}() has no encodings; give at least one, or take Silent.")
+            raise ValueError(f"{type(self).__name__}() has no encodings; give some, or take NoPosition.")
         self.encodings = nn.ModuleList(encodings)
 
     @property
@@ -55,9 +55,9 @@ class _Combined(nn.Module):
 
 
 class Axis(_Combined):
-    """What an encoding says of another axis, or of several in the order given: at[..., axis] is all that it sees.
+    """An encoding of at[..., axis]: of another axis, or of several in this order.
 
-    >>> Axis(Silent(), 1).axis
+    >>> Axis(NoPosition(), 1).axis
     (1,)
     """
 
@@ -70,8 +70,8 @@ class Axis(_Combined):
     def forward(self, at: At) -> Injection:
         if max(self.axis) >= at.shape[-1]:
             raise ValueError(
-                f"Axis hands axis {max(self.axis)} to {type(self.encodings[0]).__name__}, given coordinates of "
-                f"{at.shape[-1]} (the first is axis 0); take coordinates that have it."
+                f"{type(self.encodings[0]).__name__} reads axis {max(self.axis)}, and the coordinates have "
+                f"{at.shape[-1]} (the first is axis 0); take coordinates with more."
             )
         return self.encodings[0](at[..., list(self.axis)])
 
@@ -80,9 +80,9 @@ class Axis(_Combined):
 
 
 class Sum(_Combined):
-    """All that the encodings say, added slot by slot.
+    """The injections of several encodings, added slot by slot.
 
-    >>> Sum(Silent(), Silent())(torch.zeros(1, 2, 1)) == Injection()
+    >>> Sum(NoPosition(), NoPosition())(torch.zeros(1, 2, 1)) == Injection()
     True
     """
 
@@ -91,7 +91,7 @@ class Sum(_Combined):
 
 
 class Concatenated(_Combined):
-    """The vectors of encodings that add, side by side: as wide as all of them together.
+    """The added vectors of several encodings side by side: as wide as all of them together.
 
     >>> from vnait.encodings.codes import Binary
     >>> Concatenated(Binary(dim=3), Binary(dim=2))(torch.ones(1, 1, 1)).added
@@ -101,10 +101,10 @@ class Concatenated(_Combined):
     def forward(self, at: At) -> Injection:
         parts = [encoding(at) for encoding in self.encodings]
         for encoding, part in zip(self.encodings, parts, strict=True):
-            told = [slot.name for slot in fields(part) if getattr(part, slot.name) is not None]
-            if told != ["added"]:
+            slots = [slot.name for slot in fields(part) if getattr(part, slot.name) is not None]
+            if slots != ["added"]:
                 raise ValueError(
-                    f"Concatenated sets added vectors side by side, and {type(encoding).__name__} tells "
-                    f"{', '.join(told) or 'nothing'}; put it beside them with Sum."
+                    f"Concatenated takes encodings that add vectors, and {type(encoding).__name__} fills "
+                    f"{', '.join(slots) or 'nothing'}; combine it with Sum."
                 )
         return Injection(added=torch.cat([part.added for part in parts], -1))

@@ -1,7 +1,8 @@
-"""What encodings share: the precision they compute at, and reading coordinates and tables.
+"""Precision, and reading coordinates and tables.
 
-Angles, distances and shares are computed at the coordinates' precision or above. What is told has the precision of the parameters,
-or, where nothing is learned, of the coordinates or of the model (torch's default), whichever is wider. Never half.
+Angles, distances and shares are computed at the coordinates' precision or above. An injection has the
+precision of the parameters, or, without parameters, the wider of the coordinates' and torch's default. Never
+half.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def precision(*dtypes: torch.dtype) -> torch.dtype:
     return reduce(torch.promote_types, dtypes, torch.float32)
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """In float32 at least."""
+def full(tensor: Tensor) -> Tensor:
+    """The tensor in float32 at least."""
     return tensor.to(precision(tensor.dtype))
 
 
@@ -29,7 +30,8 @@ def first_axes(part: nn.Module, at: At, axes: int) -> Float[Tensor, "B T A"]:
     """The first axes of the coordinates, or an error that names the part that reads them."""
     if at.shape[-1] < axes:
         raise ValueError(
-            f"{type(part).__name__} reads {axes} axes, given coordinates of {at.shape[-1]}; take coordinates that have them."
+            f"{type(part).__name__} reads {axes} axes, and the coordinates have {at.shape[-1]}; take "
+            "coordinates with more."
         )
     return at[..., :axes]
 
@@ -37,19 +39,19 @@ def first_axes(part: nn.Module, at: At, axes: int) -> Float[Tensor, "B T A"]:
 def neighbours(
     place: Float[Tensor, "*any"], size: int
 ) -> tuple[Int[Tensor, "*any"], Int[Tensor, "*any"], Float[Tensor, "*any"]]:
-    """The entries on either side of a place in a table of `size`, and the place's share of the way from one to the other."""
+    """The entries before and after a place in a table of `size`, and the place's fraction between them."""
     left = place.detach().floor().long().clamp(0, max(size - 2, 0))
-    return left, (left + 1).clamp(max=size - 1), whole(place) - left
+    return left, (left + 1).clamp(max=size - 1), full(place) - left
 
 
 def distances(places: At, dtype: torch.dtype) -> Float[Tensor, "B C T T"]:
-    """query - key on each axis, subtracted at the coordinates' precision and then told in `dtype`; neither in half."""
-    places = whole(places).transpose(1, 2).contiguous()  # so that keys lie side by side in the bias
+    """query - key on each axis, subtracted at the coordinates' precision, in `dtype`; neither in half."""
+    places = full(places).transpose(1, 2).contiguous()  # so that keys are adjacent in the bias's memory
     return (places[..., :, None] - places[..., None, :]).to(precision(dtype))
 
 
 def outside(place: Float[Tensor, "*any"], size: int) -> float | None:
-    """A place that is not in [0, size - 1], if there is one; a compiled model doesn't look."""
+    """A place that is not in [0, size - 1], or None; a compiled model doesn't check."""
     if torch.compiler.is_compiling():
         return None
     wrong = place.detach()[(place.detach() < 0) | (place.detach() > size - 1)]

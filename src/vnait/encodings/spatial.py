@@ -1,4 +1,4 @@
-"""The spatial vector, (B, T, D), which joins the semantic vectors in the input layer; and the features of coordinates that it reads."""
+"""The spatial vector, (B, T, D), and the features of coordinates that it reads."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from torch import Tensor, nn
 
 from vnait.coordinates import SPAN
 from vnait.encodings.shared import At, first_axes, precision
+from vnait.errors import one_of
 from vnait.injection import Injection
 
 
 class Spatial(nn.Module):
-    """Vnait's spatial vector s_i = MLP(features(S_i)) of L >= 2 layers; added, (B, T, D). Any real coordinate.
+    """Vnait's spatial vector s_i = MLP(features(S_i)) of L >= 2 layers; added, (B, T, D).
 
-    features    "scalar", "fourier", or modules (B, T, C) -> (B, T, size), whose outputs stand side by side
+    features    "scalar", "fourier", or modules (B, T, C) -> (B, T, size), concatenated
     hidden      widths of the hidden layers (the papers: 2D or 4D)
-    start       None: the papers' MLP. A number: a random linear map of the features joins the MLP, so that s starts at about that root
-                mean square (1 is the scale of the semantic vectors in `vnait.model`); an MLP alone starts far below it
+    start       None: the papers' MLP, which starts far below the scale of the semantic vectors. A number: a
+                random linear map is added, so that s starts at about this root mean square
 
     Source: the Vnait papers, section 3.4; `docs/faithfulness.md`.
 
@@ -42,10 +43,13 @@ class Spatial(nn.Module):
         super().__init__()
         if not hidden:
             raise ValueError("hidden=() leaves one linear layer; a spatial MLP needs at least two layers.")
-        parts = _features(features)
-        self.features = nn.ModuleList(parts)
-        widths = [sum(cast(int, part.size) for part in parts), *hidden]
-        act = _activation(activation)
+        if isinstance(features, str):
+            one_of("features", features, ("scalar", "fourier"))
+            features = [Scalar() if features == "scalar" else Fourier()]
+        self.features = nn.ModuleList(features)
+        widths = [sum(cast(int, part.size) for part in features), *hidden]
+        one_of("activation", activation, ("gelu", "relu"))
+        act = nn.GELU if activation == "gelu" else nn.ReLU
         layers = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), act())]
         self.mlp = nn.Sequential(*layers, nn.Linear(widths[-1], dim))
         self.direct = None if start is None else _Direct(widths[0], dim, start=start)
@@ -57,7 +61,7 @@ class Spatial(nn.Module):
 
 
 class _Direct(nn.Linear):
-    """The random linear map beside the MLP; its features' squares add up to about half their number."""
+    """A random linear map; the squares of the features add up to about half their number."""
 
     def __init__(self, size: int, dim: int, *, start: float) -> None:
         self.start = start
@@ -82,9 +86,9 @@ class Scalar(nn.Module):
 
 
 class Fourier(nn.Module):
-    """sin and cos of 2 pi S / period at `pairs` log-spaced periods from `longest` to `shortest`; 2 `pairs` features in [-1, 1].
+    """sin and cos of 2 pi S / period, 2 `pairs` features in [-1, 1].
 
-    A period of twice the span or more makes the lowest pair unambiguous.
+    Log-spaced periods from `longest` to `shortest`; twice the span or more makes the lowest pair unambiguous.
 
     >>> Fourier(pairs=2)(torch.tensor([[[0.0]]]))
     tensor([[[0., 0., 1., 1.]]])
@@ -94,7 +98,8 @@ class Fourier(nn.Module):
         super().__init__()
         if pairs < 2 or not longest > shortest > 0:
             raise ValueError(
-                f"pairs={pairs}, longest={longest}, shortest={shortest}; expected pairs >= 2, longest > shortest > 0."
+                f"pairs={pairs}, longest={longest}, shortest={shortest}; expected pairs >= 2 and "
+                "longest > shortest > 0."
             )
         self.pairs, self.longest, self.shortest = pairs, longest, shortest
 
@@ -114,11 +119,11 @@ class Fourier(nn.Module):
 
 
 class LearnedFourier(nn.Module):
-    """cos(W at), sin(W at) of the first `axes` axes, W learned; 2 `pairs` features in [-1, 1]. Any reals.
+    """cos(W at), sin(W at) of the first `axes` axes, W learned; 2 `pairs` features in [-1, 1].
 
-    W starts normal, of standard deviation 1 / `gamma` radians a unit: places within about gamma of each other look alike, as under a
-    Gaussian kernel of that width. The paper's factor 1 / sqrt(2 pairs) is left to the layer that reads the features.
-    Source: learnable Fourier features, arXiv 2106.02795, equation 2.
+    W starts normal with standard deviation 1 / `gamma`: places within about gamma of each other are similar,
+    as with a Gaussian kernel of that width. Without the paper's factor 1 / sqrt(2 pairs), which the next
+    layer learns. Source: learnable Fourier features, arXiv 2106.02795, equation 2.
 
     >>> LearnedFourier(pairs=2, axes=2)(torch.zeros(1, 1, 2)).detach()
     tensor([[[1., 1., 0., 0.]]])
@@ -127,13 +132,15 @@ class LearnedFourier(nn.Module):
     def __init__(self, *, pairs: int, axes: int = 1, gamma: float = 10.0) -> None:
         super().__init__()
         if pairs < 1 or axes < 1 or not gamma > 0:
-            raise ValueError(f"pairs={pairs}, axes={axes}, gamma={gamma}; expected pairs, axes >= 1 and gamma > 0.")
+            raise ValueError(
+                f"pairs={pairs}, axes={axes}, gamma={gamma}; expected pairs, axes >= 1 and gamma > 0."
+            )
         self.gamma = gamma
         self.weight = nn.Parameter(torch.empty(pairs, axes))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Normal, of standard deviation 1 / `gamma`."""
+        """Normal with standard deviation 1 / `gamma`."""
         nn.init.normal_(self.weight, std=1 / self.gamma)
 
     @property
@@ -151,14 +158,15 @@ class LearnedFourier(nn.Module):
 
 
 class Anchors(nn.Module):
-    """1 at the k-th token from an end, k = 0 ... count - 1, and 0 elsewhere: max(0, 1 - |a - k|) of the distances a from the ends.
+    """max(0, 1 - |a - k|) of the distances a from the ends, k = 0 ... count - 1: 1 at the k-th token.
 
-    count   tokens at either end that are told apart, one by one; features in [0, 1], `count` an end
-    ends    2: from start and end, axes 1 and 2 of `Ends`. 1: from the start alone, axis 1 of `Start`, for decoders
+    count   number of features per end, in [0, 1]
+    ends    2: start and end, axes 1 and 2 of `Ends`. 1: the start, axis 1 of `Start`, for decoders
 
-    Linear between whole distances, so that gradients reach learned ones. Without a longest length: far from the ends they say nothing.
-    `count` must be small beside the texts trained on: where they tell all places, nothing else is learned for longer texts. Features
-    that fade, exp(-a / tau), could not tell the fifth word from the sixth. Source: this project; `studies/LOG.md`.
+    Linear between integers, so that gradients reach learned distances; 0 far from the ends. `count` must be
+    small beside the length of the training texts: features of all places leave nothing to learn for longer
+    texts. Fading features, exp(-a / tau), could not distinguish the fifth word from the sixth. Source: this
+    project; `studies/findings/2026-11-21-anchors-one-by-one.md`.
 
     >>> Anchors(count=3)(torch.tensor([[[50.0, 0.0, 1.5]]]))
     tensor([[[1.0000, 0.0000, 0.0000, 0.0000, 0.5000, 0.5000]]])
@@ -167,9 +175,9 @@ class Anchors(nn.Module):
     def __init__(self, *, count: int = 8, ends: Literal[1, 2] = 2) -> None:
         super().__init__()
         if ends not in (1, 2):
-            raise ValueError(f"ends={ends}; a text has 2, and 1 is the start alone.")
+            raise ValueError(f"ends={ends}; take 2, or 1 for the start only.")
         if count < 1:
-            raise ValueError(f"count={count}; an end has at least 1 token to tell.")
+            raise ValueError(f"count={count}; take at least 1 token per end.")
         self.count, self.ends = count, ends
 
     @property
@@ -179,9 +187,11 @@ class Anchors(nn.Module):
 
     def forward(self, at: At) -> Float[Tensor, "B T F"]:
         if at.shape[-1] <= self.ends:
+            axes, wrapped = (
+                ("axes 1 and 2", "Ends(Span(...))") if self.ends == 2 else ("axis 1", "Start(Running(...))")
+            )
             raise ValueError(
-                f"Anchors read {'axes 1 and 2' if self.ends == 2 else 'axis 1'}, given coordinates of {at.shape[-1]}; wrap them: "
-                f"{'Ends(Span(...))' if self.ends == 2 else 'Start(Running(...))'}."
+                f"Anchors read {axes}, and the coordinates have {at.shape[-1]}; wrap them: {wrapped}."
             )
         places = torch.arange(self.count, dtype=at.dtype, device=at.device)
         return (1 - (at[..., 1 : 1 + self.ends, None] - places).abs()).clamp(min=0).flatten(-2)
@@ -191,10 +201,10 @@ class Anchors(nn.Module):
 
 
 class Centre(nn.Module):
-    """tanh(m / tau) and exp(-|m| / tau) of the signed distance m from the middle of the text, in tokens; 2 features a tau, in [-1, 1].
+    """tanh(m / tau) and exp(-|m| / tau), m = (a - b) / 2 tokens from the middle; 2 features per tau.
 
-    m = (a - b) / 2, of the distances a, b from either end (axes 1 and 2 of `Ends`): what the share of the text, S = 50, can't tell to
-    the token in a long text. Far from the middle they say only which half. Source: the studies of this project.
+    In [-1, 1], of the distances a, b from either end (axes 1 and 2 of `Ends`): exact to the token, as S = 50
+    is not in a long text. Far from the middle they give only the half. Source: the studies of this project.
 
     >>> Centre(taus=(1.0,))(torch.tensor([[[50.0, 2.0, 2.0]]]))
     tensor([[[0., 1.]]])
@@ -212,7 +222,8 @@ class Centre(nn.Module):
     def forward(self, at: At) -> Float[Tensor, "B T F"]:
         if at.shape[-1] < 3:
             raise ValueError(
-                f"Centre reads axes 1 and 2, given coordinates of {at.shape[-1]}; wrap them: Ends(Span(...))."
+                f"Centre reads axes 1 and 2, and the coordinates have {at.shape[-1]}; wrap them: "
+                "Ends(Span(...))."
             )
         taus = torch.tensor(self.taus, dtype=at.dtype, device=at.device)
         middle = (at[..., 1:2] - at[..., 2:3]) / 2
@@ -220,17 +231,3 @@ class Centre(nn.Module):
 
     def extra_repr(self) -> str:
         return f"taus={self.taus}"
-
-
-def _features(features: str | Sequence[nn.Module]) -> Sequence[nn.Module]:
-    if not isinstance(features, str):
-        return features
-    if features not in ("scalar", "fourier"):
-        raise ValueError(f"features={features!r} is not known; take scalar, fourier, or a list of feature modules.")
-    return [Scalar() if features == "scalar" else Fourier()]
-
-
-def _activation(name: str) -> type[nn.Module]:
-    if name not in ("gelu", "relu"):
-        raise ValueError(f"activation={name!r} is not known; take gelu or relu.")
-    return nn.GELU if name == "gelu" else nn.ReLU

@@ -1,4 +1,6 @@
-"""What a model sees of one text: each token's coordinate, gap and say in the bag of words, the method, and what attention makes of them."""
+"""What a model computes for one text: per token its coordinate, gap and bag-of-words contribution; the
+method; the attention of every head.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +10,22 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from vnait import text as texts
-from vnait.attention import head_kind, score_terms, shares
-from vnait.backbone import Block, Encoder
+from vnait import data as texts
+from vnait.data.conllu import Tree
 from vnait.errors import InputError
+from vnait.explanation.attention import head_kind, score_terms, shares
 from vnait.injection import Injection
 from vnait.inputs import cosine
-from vnait.method import Method, Told
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
-from vnait.predict import Fitted, logits_of
-from vnait.text.conllu import Tree
+from vnait.model.backbone import Block
+from vnait.predict import Fitted
 
 Arc = tuple[int, int, str]
 PLACES = {
     "added": "joins the semantic vectors in the input layer",
-    "turn": "rotates queries and keys",
+    "rotary": "rotates queries and keys",
     "stretch": "stretches queries and keys",
     "bias": "is added to the attention scores",
     "distance": "is added to the attention scores",
@@ -35,7 +35,9 @@ PLACES = {
 
 @dataclass(frozen=True)
 class Head:
-    """What kind of attention a head has: one of `attention.KINDS`, or "first token"; and the distance of a band, key - query."""
+    """The kind of an attention head: one of `attention.KINDS`, or "first token"; distance: key - query of a
+    band, else 0.
+    """
 
     kind: str
     distance: int = 0
@@ -46,18 +48,20 @@ class Head:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """tokens, their coordinates on the main axis and the gaps before them; the answer; the method, where it enters, its size.
+    """The tokens of a text with their coordinates and gaps, the answer, and how the method enters.
 
-    logit        the answer's logit less the mean over the labels, in two parts: what the Transformer says and what the bag of words says
-    says         each token's part of what the bag of words says; the rest of that is the bag's bias
-    similarity   rho = cos(e_i, s_i) of each token in [-1, 1]; None where no vector is added
-    heads        of each layer, its heads' kinds
-    shares       of each term of the first layer's scores, a number a head: its sum of squares around the rows' means, over that of all
-                 terms (`attention.score_terms`; position is the added vector s, content is all else that the first layer reads)
-    arcs         of a parsed sentence: the token that a head begins with, that of its dependent, and the relation
-    phrases      of a parsed sentence: the first and the last token below a word, and the word's relation; the sentence itself left out
-    attention    (layers, H, T, T), rows are queries; bias, turn and scale are in it
-    terms        what the shares are of: (H, T, T) each, and their sum are the first layer's scores
+    coordinates  on the main axis;  gaps: the distance of each token from the one before it
+    logit        of the answer, minus the mean over the labels, in two parts: Transformer and bag of words
+    says         what each token adds to the bag-of-words part; the rest of that part is the bag's bias
+    similarity   rho = cos(e_i, s_i) per token, in [-1, 1]; None if no vector is added
+    heads        the kind of each head, per layer
+    shares       per term of the first layer's scores and per head: its sum of squares around the rows' means,
+                 over that of all terms (`attention.score_terms`; position is the added vector s, content is
+                 everything else that the first layer reads)
+    arcs         of a parsed sentence: first token of the head, first token of the dependent, relation
+    phrases      of a parsed sentence: first and last token of a subtree, relation; without the whole sentence
+    attention    (layers, H, T, T), rows are queries; with bias, rotation and scale
+    terms        (H, T, T) each; their sum is the first layer's scores
     """
 
     tokens: list[str]
@@ -81,13 +85,13 @@ class Explanation:
     terms: dict[str, NDArray[np.float32]] = field(repr=False, compare=False)
 
     def facts(self) -> dict[str, Any]:
-        """All but what is of pairs of tokens, as JSON can hold it."""
+        """Everything except `attention` and `terms`, for JSON."""
         return {name: value for name, value in asdict(self).items() if name not in ("attention", "terms")}
 
 
 @torch.no_grad()
 def explain(fitted: Fitted, given: str | Tree) -> Explanation:
-    """Explain one text, or a parsed sentence with its tree; it is cut where the model cuts it."""
+    """Explain one text, or a parsed sentence with its tree. Long texts are cut as in prediction."""
     text = given if isinstance(given, str) else " ".join(given.words)
     if not text.strip():
         raise InputError("the text is empty; give some words to explain.")
@@ -95,62 +99,57 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         raise InputError("the text is not UTF-8; give it in UTF-8.")
     if not isinstance(fitted.model, VnaitForSequenceClassification):
         raise InputError(
-            "this model was fine-tuned from a pretrained base, which explain can't look into; ask vnait.audit."
+            "this model was fine-tuned from a pretrained base, which explain can't read; use vnait.audit."
         )
-    model = fitted.model.model.eval()
-    ids = texts.encode(fitted.tokenizer, [text], max_length=model.config.max_length)
-    vectors, mask = model.semantics(torch.tensor(ids), None, None)
-    told = model.method(vectors, mask)
-    line = told.at[0, :, 0].tolist()
-    probabilities = torch.softmax(logits_of(fitted.model, ids).double(), -1)[0]
+    classifier = fitted.model.eval()
+    model, name = classifier.model, classifier.config.method
+    ids = torch.tensor(texts.encode(fitted.tokenizer, [text], max_length=model.config.max_length))
+    vectors, mask = model.semantics(ids, None, None)
+    x, injection, at = model.method(vectors, mask)
+    output = classifier(ids, output_attentions=True)
+    attention = torch.cat(output.attentions)
+
+    logits = output.logits[0]
+    probabilities = torch.softmax(logits.double(), -1)
     best = int(probabilities.argmax())
-    logit, says = _parts(fitted.model, torch.tensor(ids), mask, best)
+    token_logits = classifier.bag.each(ids, mask)[0]
+    bag = token_logits.sum(0) + classifier.bag.bias
+    bag_part, rest, says = (part[..., best] - part.mean(-1) for part in (bag, logits - bag, token_logits))
+
+    position = torch.zeros_like(x) if injection.added is None else injection.added.to(x.dtype)
+    block = cast(Block, model.encoder.blocks[0])
+    terms = score_terms(block, (x - position)[0], position[0], injection)
+
+    line = at[0, :, 0].tolist()
     tokenization = fitted.tokenizer.init_kwargs["tokenization"]
     words = texts.words([text], tokenization)[0][: len(line)]
     arcs, phrases = ([], []) if isinstance(given, str) else _syntax(given, tokenization, len(words))
-    unknown = fitted.tokenizer.unk_token_id
-    name = model.config.method
-    added = told.injection.added
-    terms = _terms(model.encoder, told, added)
-    states = model.encoder.trace(told.x, told.injection, mask)
-    weights = torch.cat(model.encoder.weights(states, told.injection, mask))
     return Explanation(
         tokens=words or [fitted.tokenizer.unk_token],
-        known=[number != unknown for number in ids[0]],
+        known=(ids[0] != fitted.tokenizer.unk_token_id).tolist(),
         coordinates=line,
-        gaps=[now - before for before, now in zip([_origin(line), *line], line, strict=False)],
+        # The first gap starts at 0 for a span, at the first index for an index.
+        gaps=np.diff(line, prepend=min(0.0, line[0])).tolist(),
         label=fitted.classes[best],
         probability=float(probabilities[best]),
-        logit=logit,
-        says=says,
+        logit={"Transformer": float(rest), "bag of words": float(bag_part)},
+        says=says.tolist(),
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
-        enters=entering(told.injection, model.method),
+        enters=entry_points(injection),
         parameters=parameters(model.method),
-        similarity=None if added is None else cosine(vectors, added)[0].tolist(),
-        heads=[[_head(head) for head in layer] for layer in weights],
-        shares={term: found.tolist() for term, found in shares(terms).items()},
+        similarity=None if injection.added is None else cosine(vectors, injection.added)[0].tolist(),
+        heads=[[_head(weights) for weights in layer] for layer in attention],
+        shares={term: share.tolist() for term, share in shares(terms).items()},
         arcs=arcs,
         phrases=phrases,
-        attention=weights.numpy(),
+        attention=attention.numpy(),
         terms={term: scores.numpy() for term, scores in terms.items()},
     )
 
 
-def _parts(
-    model: VnaitForSequenceClassification, ids: Tensor, mask: Tensor, label: int
-) -> tuple[dict[str, float], list[float]]:
-    whole, each = model.eval()(ids, mask).logits[0], model.bag.each(ids, mask)[0]
-    words = each.sum(0) + model.bag.bias
-
-    def of(logits: Tensor) -> Tensor:
-        return logits[..., label] - logits.mean(-1)
-
-    return {"Transformer": float(of(whole - words)), "bag of words": float(of(words))}, of(each).tolist()
-
-
 def _syntax(tree: Tree, tokenization: str, count: int) -> tuple[list[Arc], list[Arc]]:
-    """Arcs and phrases on the first `count` tokens, of which a word may have several, or none."""
+    """Arcs and phrases over the first `count` tokens. A word of the tree may have several tokens, or none."""
     sizes = [len(tokens) for tokens in texts.words(tree.words, tokenization)]
     first = np.cumsum([0, *sizes]).tolist()
     arcs = [
@@ -166,27 +165,16 @@ def _syntax(tree: Tree, tokenization: str, count: int) -> tuple[list[Arc], list[
     return [arc for arc in arcs if max(arc[:2]) < count], [phrase for phrase in phrases if phrase[1] < count]
 
 
-def _terms(encoder: Encoder, told: Told, added: Tensor | None) -> dict[str, Tensor]:
-    place = torch.zeros_like(told.x) if added is None else added.to(told.x.dtype)
-    return score_terms(cast(Block, encoder.blocks[0]), (told.x - place)[0], place[0], told.injection)
-
-
-def _head(weights: Tensor) -> Head:
+def _head(weights: torch.Tensor) -> Head:
     kind, distance = head_kind(weights)
     return Head("first token" if kind == "long-range" and weights[:, 0].mean() >= 0.5 else kind, distance)
 
 
-def entering(injection: Injection, method: Method) -> list[str]:
-    """Where the active method enters, in words.
+def entry_points(injection: Injection) -> list[str]:
+    """Where a method enters the Transformer, in words.
 
-    >>> from vnait.coordinates import Index
-    >>> entering(Injection(scale=torch.ones(1, 1)), Method(coordinates=Index(), encoding=torch.nn.Identity()))
+    >>> entry_points(Injection(scale=torch.ones(1, 1)))
     ['multiplies the attention scores']
     """
     places = dict.fromkeys(words for slot, words in PLACES.items() if getattr(injection, slot) is not None)
-    return list(places) or ["tells nothing: the Transformer sees words without their order"]
-
-
-def _origin(line: list[float]) -> float:
-    """What the first gap is counted from: 0 for a span, the first index for an index."""
-    return min(0.0, line[0])
+    return list(places) or ["adds no position: the Transformer sees words without their order"]

@@ -1,11 +1,10 @@
-"""The conformance suite: laws that every positional method must keep, and implementations, ours and other libraries', tried on them.
+"""Conformance: laws that every positional method must keep, tried on methods of ours and of other libraries.
 
-subjects.py     what is tried: a method between semantic vectors and attention, and what it claims
+subjects.py     a method between semantic vectors and attention, and its claims
 formulas.py     the papers' formulas as plain loops
-register.py     what a law is, and how one is tried
-comparing.py    texts to try, and whether two were told the same
-precision.py, texts.py, positions.py, running.py    the laws, each a small function with a sentence
-peers.py        other libraries' parts, and what each claims; adapters.py   how they are called
+register.py     what a law is, and how it is tried
+comparing.py    texts to try, and the comparison of results
+precision.py, texts.py, positions.py, running.py    the laws, each a function with a sentence
 """
 
 from __future__ import annotations
@@ -16,21 +15,26 @@ from difflib import get_close_matches
 
 from torch import nn
 
-from vnait.errors import InputError
-from vnait.laws import peers, positions, precision, running, texts
-from vnait.laws.register import Law, judged
-from vnait.laws.subjects import Limit, Probe, Seen, Subject, given, named, ours
+from vnait.errors import InputError, meant
+from vnait.laws import positions, precision, running, texts
+from vnait.laws.register import Law, try_law
+from vnait.laws.subjects import Limit, Observation, Probe, Subject, subject_of_name, subject_of_part
 from vnait.methods import METHODS
+from vnait.plugins import answers
 from vnait.threads import one_thread
 
-__all__ = ["LAWS", "Law", "Limit", "Probe", "Row", "Seen", "Subject", "conformance", "subjects"]
+__all__ = ["LAWS", "Law", "Limit", "Observation", "Probe", "Row", "Subject", "conformance", "subjects"]
 
 LAWS = {law.name: law for family in (precision, texts, positions, running) for law in family.LAWS}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One implementation and one law. `detail` is the smallest failing input where it is broken, the reason where it was not asked."""
+    """The result of one law on one implementation.
+
+    passed    True, False, or None if the law does not apply
+    detail    the smallest failing input, or why the law does not apply
+    """
 
     implementation: str
     law: str
@@ -44,57 +48,63 @@ def conformance(
     laws: Iterable[str] | None = None,
     dim: int | None = None,
     num_heads: int | None = None,
-    watch: Callable[[int, int, str], None] | None = None,
+    callback: Callable[[int, int, str], None] | None = None,
 ) -> list[Row]:
-    """Try a positional method on the laws of conformance; a row for every law.
+    """Try positional methods on the laws of conformance, in seconds per method; one row per method and law.
 
-    subject     a name in METHODS or of a peer, "ours" or "peers", a Method, coordinates (told by a sinusoid), an encoding (told the
-                index), a Subject, or several Subjects
-    laws        some of them, by name; all without
-    dim         width of a given module, and its `num_heads`, where it doesn't say
-    watch       called with (done, total, name)
-
-    Takes seconds a method. `pandas.DataFrame(rows)` makes a table of them.
+    Args:
+        subject: a name in METHODS or of a peer, "ours", "peers", a Method, coordinates (with a sinusoid),
+            an encoding (of the index), or one or several Subjects
+        laws: names of laws; all by default
+        dim: width of a module that does not show it, and its `num_heads`
+        callback: called with (done, total, name)
 
     >>> rows = conformance("alibi", laws=["translation", "right padding"])
     >>> [(row.law, row.passed) for row in rows]
     [('translation', True), ('right padding', True)]
     """
-    some = _laws(laws)
+    chosen = _laws(laws)
     tried = subjects(subject, dim=dim, num_heads=num_heads)
     rows: list[Row] = []
     for number, one in enumerate(tried):
-        if watch is not None:
-            watch(number, len(tried), one.name)
-        with one_thread():  # the texts are small: several threads would mostly wait for each other
-            rows += [Row(one.name, law.name, *judged(law, one)) for law in some]
+        if callback is not None:
+            callback(number, len(tried), one.name)
+        with one_thread():  # texts are small: several threads would mostly wait for each other
+            rows += [Row(one.name, law.name, *try_law(law, one)) for law in chosen]
     return rows
 
 
 def subjects(
-    given_one: str | nn.Module | Subject | Iterable[Subject], *, dim: int | None = None, num_heads: int | None = None
+    subject: str | nn.Module | Subject | Iterable[Subject],
+    *,
+    dim: int | None = None,
+    num_heads: int | None = None,
 ) -> list[Subject]:
-    """What a name, a module or several subjects stand for."""
-    if isinstance(given_one, Subject):
-        return [given_one]
-    if isinstance(given_one, nn.Module):
-        return [given(given_one, dim=dim, num_heads=num_heads)]
-    if not isinstance(given_one, str):
-        return list(given_one)
-    if given_one in METHODS:
-        return [named(given_one)]
-    if given_one == "ours":
-        return ours()
-    return peers.found(given_one)
+    """The subjects for a name, a module, or one or several Subjects, as in `conformance`."""
+    if isinstance(subject, Subject):
+        return [subject]
+    if isinstance(subject, nn.Module):
+        return [subject_of_part(subject, dim=dim, num_heads=num_heads)]
+    if not isinstance(subject, str):
+        return list(subject)
+    if subject == "ours":
+        return [subject_of_name(name) for name in METHODS]
+    if subject in METHODS:
+        return [subject_of_name(subject)]
+    found = answers("subjects", subject)
+    if not found:
+        raise InputError(
+            f"{subject!r} is neither a method nor an implementation that a plugin "
+            f"adds.{meant(subject, METHODS)} Take ours, or one of {', '.join(METHODS)}."
+        )
+    return [peer for peers in found for peer in peers]
 
 
 def _laws(names: Iterable[str] | None) -> list[Law]:
-    if names is None:
-        return list(LAWS.values())
-    wanted = list(names)
-    for name in wanted:
+    names = LAWS if names is None else list(names)
+    for name in names:
         if name not in LAWS:
             near = get_close_matches(name, LAWS, 1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
             raise InputError(f"the law {name!r} is not known{hint} Take one of {', '.join(LAWS)}.")
-    return [LAWS[name] for name in wanted]
+    return [LAWS[name] for name in names]

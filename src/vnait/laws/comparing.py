@@ -1,72 +1,62 @@
-"""What the laws share: texts to try, and whether two of them were told the same."""
+"""Shared by the laws: texts to try, and the comparison of two observations."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 import torch
 from torch import Tensor
 
-from vnait.laws.subjects import Seen, Subject
+from vnait.laws.subjects import Observation, Subject
 
-EXACT = 1e-4  # of float32 through an attention
+EXACT = 1e-4  # float32 through an attention
 
 
 def text(subject: Subject, count: int, rows: int = 1) -> tuple[Tensor, Tensor]:
-    """`rows` texts of `count` words and their mask; the same every time, and a longer one begins with the shorter."""
+    """`rows` random texts of `count` tokens and their mask, the same on every call.
+
+    A longer text starts with the shorter one.
+    """
     generator = torch.Generator().manual_seed(0)
-    vectors = (
-        torch.stack([torch.randn(rows, subject.size.dim, generator=generator) for _ in range(count)], 1)
-        if count
-        else (torch.zeros(rows, 0, subject.size.dim))
-    )
+    tokens = [torch.randn(rows, subject.size.dim, generator=generator) for _ in range(count)]
+    vectors = torch.stack(tokens, 1) if tokens else torch.zeros(rows, 0, subject.size.dim)
     return vectors, torch.ones(rows, count, dtype=torch.bool)
 
 
-def different(one: Seen, other: Seen, tolerance: float = EXACT) -> str | None:
-    """Where two texts were told something else, in words. Scores count as the logarithms of weights: a number that is added to all
-    of a query's says nothing."""
-    for name, (a, b) in _parts(one, other):
+def difference(one: Observation, other: Observation, tolerance: float = EXACT) -> str | None:
+    """How two observations differ, in words; None if they agree.
+
+    Scores are compared as log weights: a number added to all scores of a query changes nothing.
+    """
+    for name, a, b in zip(Observation._fields, one, other, strict=True):
+        if a is None or b is None or name == "bias":
+            continue
+        if name == "scores":
+            name, a, b = "attention", a.log_softmax(-1), b.log_softmax(-1)
         if a.shape != b.shape:
             return f"{name} has the shape {tuple(b.shape)} instead of {tuple(a.shape)}"
         if a.dtype != b.dtype and tolerance == 0:
-            return f"{name} is {short(b.dtype)} instead of {short(a.dtype)}"
+            return f"{name} is {dtype_name(b.dtype)} instead of {dtype_name(a.dtype)}"
         a, b = a.double(), b.double()
-        gap = torch.where(a == b, 0.0, (a - b).abs())  # infinities that agree
-        worst = float(gap.nan_to_num(nan=math.inf, posinf=math.inf).max()) if gap.numel() else 0.0
+        error = torch.where(a == b, 0.0, (a - b).abs())  # equal infinities
+        worst = float(error.nan_to_num(nan=math.inf, posinf=math.inf).max()) if error.numel() else 0.0
         if worst > tolerance * (1 + float(a.masked_fill(~a.isfinite(), 0).abs().max())):
             return f"{name} off by {worst:.3g}"
     return None
 
 
-def of_row(seen: Seen, mask: Tensor, row: int) -> Seen:
-    """One text's real tokens, without its turned queries and keys: a text further on is turned further, and its scores are the same."""
-    keep = mask[row]
-    scores = None if seen.scores is None else seen.scores[row][:, keep][:, :, keep]
-    return Seen(x=seen.x[row, keep], out=seen.out[row, keep], scores=scores)
+def row_of(seen: Observation, mask: Tensor, row: int) -> Observation:
+    """The real tokens of one text, without queries and keys: a shifted text rotates them, not its scores."""
+    real = mask[row]
+    scores = None if seen.scores is None else seen.scores[row][:, real][:, :, real]
+    return Observation(x=seen.x[row, real], out=seen.out[row, real], scores=scores)
 
 
-def finite(seen: Seen) -> bool:
-    """No infinity and no NaN."""
+def is_finite(seen: Observation) -> bool:
+    """Whether there is neither an infinity nor a NaN."""
     return all(bool(part.isfinite().all()) for part in seen if part is not None)
 
 
-@contextmanager
-def suppressed() -> Iterator[None]:
-    """A call that may fail: another law says so."""
-    with suppress(Exception):
-        yield
-
-
-def short(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
     """bfloat16 for torch.bfloat16."""
     return str(dtype).removeprefix("torch.")
-
-
-def _parts(one: Seen, other: Seen) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
-    for name, a, b in zip(Seen._fields, one, other, strict=True):
-        if a is None or b is None or name == "bias":
-            continue
-        yield ("attention", (a.log_softmax(-1), b.log_softmax(-1))) if name == "scores" else (name, (a, b))

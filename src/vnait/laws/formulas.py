@@ -1,4 +1,4 @@
-"""The papers' formulas once more, as loops over Python's own floats: what the law `formula` compares with. No tensor operation."""
+"""The papers' formulas as loops over Python floats, without tensors, for the law `formula`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ Rows = list[list[float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a text of n tokens should be told: vectors to add (n, D), angles (n, K/2), powers (n, K/2), a bias (H, n, n).
+    """The injection of a text of n tokens: added (n, D), rotary (n, K/2), stretch (n, K/2), bias (H, n, n).
 
-    `layout` says which channels are a pair: (k, k + K/2) are "half", (2k, 2k + 1) "interleaved".
+    layout    which channels are a pair: "half" (k, k + K/2) or "interleaved" (2k, 2k + 1)
     """
 
     added: Rows | None = None
-    turn: Rows | None = None
+    rotary: Rows | None = None
     stretch: Rows | None = None
     bias: list[Rows] | None = None
     layout: Literal["half", "interleaved"] = "half"
 
 
-Formula = Callable[
-    [Any, Rows], Expected
-]  # of a probe, for what it learned, and of its coordinates, for what it counted
+Formula = Callable[[Any, Rows], Expected]  # of a probe, for its parameters, and its coordinates
 
 
 def sinusoid(place: float, dim: int, base: float = 10_000.0) -> list[float]:
@@ -39,33 +37,35 @@ def sinusoid(place: float, dim: int, base: float = 10_000.0) -> list[float]:
 
 
 def angles(place: float, width: int, base: float = 10_000.0) -> list[float]:
-    """RoPE's: p base^(-2k/K)."""
+    """RoPE: p base^(-2k/K)."""
     return [place * base ** (-2 * k / width) for k in range(width // 2)]
 
 
 def slopes(heads: int) -> list[float]:
-    """ALiBi's for a power of two: 2^(-8h/H), h = 1 ... H."""
+    """ALiBi for a power of two: 2^(-8h/H), h = 1 ... H."""
     return [2.0 ** (-8 * (head + 1) / heads) for head in range(heads)]
 
 
 def bucket(offset: int, buckets: int = 32, longest: int = 128) -> int:
-    """T5's, of key - query, in both directions."""
+    """T5's bucket of key - query, in both directions."""
     half = buckets // 2
-    first, far, exact = half if offset > 0 else 0, abs(offset), half // 2
-    if far < exact:
-        return first + far
-    grown = exact + int(math.log(far / exact) / math.log(longest / exact) * (half - exact))
-    return first + min(grown, half - 1)
+    first, distance, exact = half if offset > 0 else 0, abs(offset), half // 2
+    if distance < exact:
+        return first + distance
+    log = exact + int(math.log(distance / exact) / math.log(longest / exact) * (half - exact))
+    return first + min(log, half - 1)
 
 
-def _pairs(heads: int, count: int, number: Callable[[int, int, int], float]) -> Expected:
-    """A bias, from a function of head, query and key."""
-    some = range(count)
-    return Expected(bias=[[[number(head, query, key) for key in some] for query in some] for head in range(heads)])
+def _bias(probe: Any, at: Rows, number: Callable[[int, int, int], float]) -> Expected:
+    """A bias from a function of head, query and key."""
+    tokens, heads = range(len(at)), range(_heads(probe))
+    return Expected(
+        bias=[[[number(head, query, key) for key in tokens] for query in tokens] for head in heads]
+    )
 
 
-def _width(probe: Any) -> int:
-    return probe.attention.query.out_features // probe.attention.num_heads
+def _added(at: Rows, code: Callable[[int], list[float]]) -> Expected:
+    return Expected(added=[code(i) for i in range(len(at))])
 
 
 def _dim(probe: Any) -> int:
@@ -76,16 +76,16 @@ def _heads(probe: Any) -> int:
     return probe.attention.num_heads
 
 
+def _width(probe: Any) -> int:
+    return probe.attention.query.out_features // _heads(probe)
+
+
 def _softplus(z: float) -> float:
     return math.log1p(math.exp(z))
 
 
-def _sigmoid(z: float) -> float:
-    return 1 / (1 + math.exp(-z))
-
-
 def _sinusoidal(probe: Any, at: Rows) -> Expected:
-    return Expected(added=[sinusoid(i, _dim(probe)) for i in range(len(at))])
+    return _added(at, lambda i: sinusoid(i, _dim(probe)))
 
 
 def _randomized_sinusoidal(probe: Any, at: Rows) -> Expected:
@@ -93,11 +93,11 @@ def _randomized_sinusoidal(probe: Any, at: Rows) -> Expected:
 
 
 def _randomized_rope(probe: Any, at: Rows) -> Expected:
-    return Expected(turn=[angles(i, _width(probe)) for i in _means(probe, len(at))])
+    return Expected(rotary=[angles(i, _width(probe)) for i in _means(probe, len(at))])
 
 
 def _means(probe: Any, count: int) -> list[float]:
-    """Of sorted draws below the limit: each leaves as much room before it as behind it."""
+    """Means of sorted draws below the limit: evenly spaced."""
     limit = probe.method.coordinates.limit
     return [k * (limit + 1) / (count + 1) - 1 for k in range(1, count + 1)]
 
@@ -107,60 +107,58 @@ def _learned(probe: Any, at: Rows) -> Expected:
 
 
 def _rope(probe: Any, at: Rows, factor: float = 1.0) -> Expected:
-    return Expected(turn=[angles(i / factor, _width(probe)) for i in range(len(at))])
+    return Expected(rotary=[angles(i / factor, _width(probe)) for i in range(len(at))])
 
 
 def _lpi(probe: Any, at: Rows) -> Expected:
-    return Expected(turn=[angles(place, _width(probe)) for (place,) in at])
+    return Expected(rotary=[angles(place, _width(probe)) for (place,) in at])
 
 
 def _xpos(probe: Any, at: Rows) -> Expected:
     width = _width(probe)
     logs = [math.log((2 * k / width + 0.4) / 1.4) for k in range(width // 2)]
     stretch = [[i / 512 * log for log in logs] for i in range(len(at))]
-    return Expected(turn=_rope(probe, at).turn, stretch=stretch)
+    return Expected(rotary=_rope(probe, at).rotary, stretch=stretch)
 
 
 def _alibi(probe: Any, at: Rows) -> Expected:
     m = slopes(_heads(probe))
-    return _pairs(_heads(probe), len(at), lambda head, query, key: -m[head] * abs(query - key))
+    return _bias(probe, at, lambda head, query, key: -m[head] * abs(query - key))
 
 
 def _t5(probe: Any, at: Rows) -> Expected:
     table = probe.method.encoding.weight.tolist()
-    return _pairs(_heads(probe), len(at), lambda head, query, key: table[bucket(key - query)][head])
+    return _bias(probe, at, lambda head, query, key: table[bucket(key - query)][head])
 
 
 def _shaw(probe: Any, at: Rows) -> Expected:
     table = probe.method.encoding.weight.tolist()
-    return _pairs(_heads(probe), len(at), lambda head, query, key: table[16 + max(-16, min(16, key - query))][head])
+    return _bias(probe, at, lambda head, query, key: table[16 + max(-16, min(16, key - query))][head])
 
 
 def _kerple(probe: Any, at: Rows) -> Expected:
     encoding = probe.method.encoding
     r1, r2 = ([_softplus(raw) for raw in part.tolist()] for part in (encoding.raw_r1, encoding.raw_r2))
-    return _pairs(
-        _heads(probe), len(at), lambda head, query, key: -r1[head] * math.log(1 + r2[head] * abs(query - key))
-    )
+    return _bias(probe, at, lambda head, query, key: -r1[head] * math.log(1 + r2[head] * abs(query - key)))
 
 
 def _fire(probe: Any, at: Rows) -> Expected:
     encoding = probe.method.encoding
     c, limit = math.exp(float(encoding.log_c)), math.exp(float(encoding.log_threshold))
     inner, _, outer = encoding.mlp
-    weight, start = [row[0] for row in inner.weight.tolist()], inner.bias.tolist()
-    told, end = outer.weight.tolist(), outer.bias.tolist()
+    weight, inner_bias = [row[0] for row in inner.weight.tolist()], inner.bias.tolist()
+    outer_weight, outer_bias = outer.weight.tolist(), outer.bias.tolist()
 
     def number(head: int, query: int, key: int) -> float:
         ratio = math.log(c * abs(query - key) + 1) / math.log(c * max(limit, query) + 1)
-        hidden = [max(0.0, w * ratio + b) for w, b in zip(weight, start, strict=True)]
-        return sum(w * h for w, h in zip(told[head], hidden, strict=True)) + end[head]
+        hidden = [max(0.0, w * ratio + b) for w, b in zip(weight, inner_bias, strict=True)]
+        return sum(w * h for w, h in zip(outer_weight[head], hidden, strict=True)) + outer_bias[head]
 
-    return _pairs(_heads(probe), len(at), number)
+    return _bias(probe, at, number)
 
 
 def _cable(probe: Any, at: Rows) -> Expected:
-    return _pairs(_heads(probe), len(at), lambda head, query, key: -abs(at[query][head] - at[key][head]))
+    return _bias(probe, at, lambda head, query, key: -abs(at[query][head] - at[key][head]))
 
 
 def _prefix(probe: Any, at: Rows) -> Expected:
@@ -171,40 +169,45 @@ def _prefix(probe: Any, at: Rows) -> Expected:
         left = min(int(place), len(table) - 2)
         return table[left][head] + (place - left) * (table[left + 1][head] - table[left][head])
 
-    return _pairs(_heads(probe), len(at), number)
+    return _bias(probe, at, number)
 
 
 def _two_halves(one: Callable[[int], float], other: Callable[[int], float], base: float) -> Formula:
     def formula(probe: Any, at: Rows) -> Expected:
         half = _dim(probe) // 2
-        return Expected(added=[sinusoid(one(i), half, base) + sinusoid(other(i), half, base) for i in range(len(at))])
+        return _added(at, lambda i: sinusoid(one(i), half, base) + sinusoid(other(i), half, base))
 
     return formula
 
 
 def _grid_additive(probe: Any, at: Rows) -> Expected:
-    parts = [(sinusoid(i // 16, _dim(probe), 100.0), sinusoid(i % 16, _dim(probe), 100.0)) for i in range(len(at))]
-    return Expected(added=[[a + b for a, b in zip(row, column, strict=True)] for row, column in parts])
+    def code(i: int) -> list[float]:
+        row, column = (sinusoid(place, _dim(probe), 100.0) for place in divmod(i, 16))
+        return [a + b for a, b in zip(row, column, strict=True)]
+
+    return _added(at, code)
 
 
 def _grid_learned(probe: Any, at: Rows) -> Expected:
     table = probe.method.encoding.weight.tolist()
-    return Expected(added=[table[i // 16][i % 16] for i in range(len(at))])
+    return _added(at, lambda i: table[i // 16][i % 16])
 
 
 def _grid_rope(probe: Any, at: Rows) -> Expected:
     half = _width(probe) // 2
-    return Expected(turn=[angles(i // 16, half, 100.0) + angles(i % 16, half, 100.0) for i in range(len(at))])
+    return Expected(
+        rotary=[angles(i // 16, half, 100.0) + angles(i % 16, half, 100.0) for i in range(len(at))]
+    )
 
 
 def _phase(probe: Any, at: Rows) -> Expected:
-    each = _dim(probe) // 4
+    count = _dim(probe) // 4
 
-    def code(i: int, period: float) -> list[float]:
-        turns = [2 * math.pi * k * i / period for k in range(1, each + 1)]
-        return [wave(turn) for turn in turns for wave in (math.sin, math.cos)]
+    def waves(i: int, period: float) -> list[float]:
+        phases = [2 * math.pi * k * i / period for k in range(1, count + 1)]
+        return [wave(phase) for phase in phases for wave in (math.sin, math.cos)]
 
-    return Expected(added=[code(i, 8.0) + code(i, 64.0) for i in range(len(at))])
+    return _added(at, lambda i: waves(i, 8.0) + waves(i, 64.0))
 
 
 def _spectral(probe: Any, at: Rows) -> Expected:
@@ -213,15 +216,14 @@ def _spectral(probe: Any, at: Rows) -> Expected:
     def wave(i: int, k: int) -> float:
         return math.sqrt(2) * math.cos(math.pi * k * (i + 0.5) / len(at)) if k < len(at) else 0.0
 
-    return Expected(
-        added=[
-            [sum(w * wave(i, k) for k, w in enumerate(row, 1)) + b for row, b in zip(weight, bias, strict=True)]
-            for i in range(len(at))
-        ]
-    )
+    def code(i: int) -> list[float]:
+        channels = zip(weight, bias, strict=True)
+        return [sum(w * wave(i, k) for k, w in enumerate(row, 1)) + b for row, b in channels]
+
+    return _added(at, code)
 
 
-# By name in METHODS. The others have references of their own in tests/: learned features, transformers' scaling rules.
+# By name in METHODS. Other methods have references in tests/: learned features, transformers' scaling rules.
 FORMULAS: dict[str, Formula] = {
     "none": lambda probe, at: Expected(),
     "sinusoidal": _sinusoidal,

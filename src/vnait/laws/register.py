@@ -1,4 +1,4 @@
-"""What a law is, the list of them, and how one is tried on a subject."""
+"""A law, and how it is tried on a subject."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Check = Callable[[Subject], str | None]
 
 
 class DoesNotApply(Exception):
-    """A law that a subject makes no claim about, or can't be asked; the message says why."""
+    """The subject does not claim this law, or can't be tested on it; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """A name, a sentence, and the check: the smallest failing input in words, or None."""
+    """A name, a sentence, and a check that returns the smallest failing input in words, or None."""
 
     name: str
     sentence: str
@@ -27,35 +27,37 @@ class Law:
 
 
 def law(name: str) -> Callable[[Check], Law]:
-    """A check as a law of this name; its docstring is the sentence."""
+    """Decorator: make a check a law of this name, with its docstring as the sentence."""
     return lambda check: Law(name, " ".join((check.__doc__ or "").split()), check)
 
 
-def judged(one: Law, subject: Subject) -> tuple[bool | None, str]:
-    """Whether the subject keeps the law: True, False with the smallest failing input, None with the reason why it isn't asked."""
+def try_law(law: Law, subject: Subject) -> tuple[bool | None, str]:
+    """`passed` and `detail` of a `Row`: True, False with the smallest failing input, None with the reason."""
     torch.manual_seed(0)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            wrong = one.check(subject)
+            failure = law.check(subject)
     except DoesNotApply as reason:
         return None, str(reason)
     except ValueError as error:
         return None, f"refused: {error}"
     except Exception as error:
-        wrong = described(error)
+        failure = error_line(error)
     for limit in subject.limits:
-        if wrong is not None and one.name in limit.laws and limit.shows in wrong:
-            return None, f"{limit.reason} ({wrong})"
-    return wrong is None, wrong or ""
+        if failure is not None and law.name in limit.laws and limit.shows in failure:
+            return None, f"{limit.reason} ({failure})"
+    return failure is None, failure or ""
 
 
-def in_words(error: Exception) -> bool:
-    """A refusal that says why, and no crash further down."""
+def is_refusal(error: Exception) -> bool:
+    """Whether an error explains itself, unlike a crash further down."""
     return isinstance(error, ValueError | AssertionError | NotImplementedError) and len(str(error)) > 10
 
 
-def described(error: Exception) -> str:
-    """Its kind and the first line of what it says."""
-    said = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {said[0][:120]}" if said else f"{type(error).__name__} without a word"
+def error_line(error: Exception) -> str:
+    """Type and first line of an error, at most 120 characters."""
+    lines = str(error).strip().splitlines()
+    return (
+        f"{type(error).__name__}: {lines[0][:120]}" if lines else f"{type(error).__name__} without a message"
+    )

@@ -1,4 +1,4 @@
-"""Laws of running a method: the same again, saved and loaded, compiled, exported; and by its paper's formula."""
+"""Laws of execution: repeated, saved and loaded, compiled, exported; and the paper's formula."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ import copy
 import io
 import logging
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import torch
 from torch import Tensor
 
-from vnait.backbone import Attention
-from vnait.laws.comparing import different, suppressed, text
+from vnait.laws.comparing import difference, text
 from vnait.laws.formulas import Expected
-from vnait.laws.register import DoesNotApply, described, law
-from vnait.laws.subjects import Probe, Seen, Subject
+from vnait.laws.register import DoesNotApply, error_line, law
+from vnait.laws.subjects import Observation, Probe, Subject
+from vnait.model.backbone import Attention
 from vnait.randomness import apart
 
 
 @law("deterministic")
 def deterministic(subject: Subject) -> str | None:
-    """In evaluation the same text gets the same, whatever was drawn or called before."""
+    """In evaluation a text has the same result, whatever was drawn or called before."""
     for count, other in ((1, 2), (2, 1), (2, 3), (5, 12)):
         vectors, mask = text(subject, count)
         fresh = subject.probe()(vectors, mask)
         used = subject.probe()
-        with suppressed():
+        with suppress(Exception):  # a call that fails is for another law
             used(*text(subject, other))
         with apart():
             torch.manual_seed(count + other)
             again = used(vectors, mask)
-        if wrong := different(fresh, again, tolerance=0.0):
-            return f"{count} tokens, after a call of {other}: {wrong}"
+        if failure := difference(fresh, again, tolerance=0.0):
+            return f"{count} tokens, after a call of {other}: {failure}"
     return None
 
 
 @law("state dict")
 def state_dict(subject: Subject) -> str | None:
-    """Saved and loaded into a fresh one, it does the same."""
+    """Saved and loaded into a new object, it has the same result."""
     one, other = subject.probe(), subject.probe(seed=1)
     vectors, mask = text(subject, 5)
     seen = one(vectors, mask)
@@ -47,44 +47,44 @@ def state_dict(subject: Subject) -> str | None:
     torch.save(one.state_dict(), buffer)
     buffer.seek(0)
     other.load_state_dict(torch.load(buffer, weights_only=True))
-    wrong = different(seen, other(vectors, mask), tolerance=0.0)
-    return wrong and f"5 tokens: {wrong}"
+    failure = difference(seen, other(vectors, mask), tolerance=0.0)
+    return failure and f"5 tokens: {failure}"
 
 
 @law("compile")
 def compiles(subject: Subject) -> str | None:
-    """torch.compile takes it in one graph, and gives the same."""
+    """torch.compile makes one graph of it, with the same result."""
     vectors, mask = text(subject, 5)
     torch._dynamo.reset()
     compiled = torch.compile(subject.probe(), backend="aot_eager", fullgraph=True)
     try:
-        with _quiet():
+        with _logging_disabled():
             seen = compiled(vectors, mask)
     except Exception as error:
-        return f"5 tokens: {described(error)}"
-    wrong = different(subject.probe()(vectors, mask), seen)
-    return wrong and f"5 tokens: {wrong}"
+        return f"5 tokens: {error_line(error)}"
+    failure = difference(subject.probe()(vectors, mask), seen)
+    return failure and f"5 tokens: {failure}"
 
 
 @law("export")
 def exports(subject: Subject) -> str | None:
-    """torch.export takes it, and gives the same."""
+    """torch.export exports it, with the same result."""
     vectors, mask = text(subject, 5)
     try:
-        with _quiet():
+        with _logging_disabled():
             exported = torch.export.export(subject.probe(), (vectors, mask), strict=False)
-        seen = Seen(*exported.module()(vectors, mask))
+        seen = Observation(*exported.module()(vectors, mask))
     except Exception as error:
-        return f"5 tokens: {described(error)}"
-    wrong = different(subject.probe()(vectors, mask), seen)
-    return wrong and f"5 tokens: {wrong}"
+        return f"5 tokens: {error_line(error)}"
+    failure = difference(subject.probe()(vectors, mask), seen)
+    return failure and f"5 tokens: {failure}"
 
 
 @law("formula")
 def formula(subject: Subject) -> str | None:
-    """It does what its paper's formula, written as plain loops, says."""
+    """It equals its paper's formula, written as plain loops."""
     if subject.formula is None:
-        raise DoesNotApply("no plain formula is written for it here")
+        raise DoesNotApply("has no plain formula here")
     probe = subject.probe()
     for count in (2, 3, 20, 60):
         if count > subject.size.max_length:
@@ -92,14 +92,14 @@ def formula(subject: Subject) -> str | None:
         vectors, mask = text(subject, count)
         seen = probe(vectors, mask)
         expected = subject.formula(probe, _coordinates(probe, vectors, mask))
-        if wrong := _against(expected, probe, vectors, seen):
-            return f"{count} tokens: {wrong}"
+        if failure := _against_formula(expected, probe, vectors, seen):
+            return f"{count} tokens: {failure}"
     return None
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """PyTorch logs at length what it can't compile, before it raises it."""
+def _logging_disabled() -> Iterator[None]:
+    """PyTorch logs at length what it can't compile before it raises."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -115,8 +115,8 @@ def _coordinates(probe: Probe, vectors: Tensor, mask: Tensor) -> list[list[float
     return method.coordinates(vectors, mask)[0].double().tolist()
 
 
-def _against(expected: Expected, probe: Probe, vectors: Tensor, seen: Seen) -> str | None:
-    """Scores from words and the formula, by loops, against those seen."""
+def _against_formula(expected: Expected, probe: Probe, vectors: Tensor, seen: Observation) -> str | None:
+    """Compare observed scores with scores computed by loops."""
     x = vectors[0].double()
     if expected.added is not None:
         x = x + torch.tensor(expected.added, dtype=torch.float64)
@@ -124,38 +124,41 @@ def _against(expected: Expected, probe: Probe, vectors: Tensor, seen: Seen) -> s
     assert isinstance(attention, Attention)
     query, key = (attention.heads(linear(x[None]))[0].tolist() for linear in (attention.query, attention.key))
     scores = torch.tensor(_scores(expected, query, key), dtype=torch.float64)[None]
-    return different(Seen(x=x[None], out=x[None], scores=scores), Seen(x=seen.x, out=seen.x, scores=seen.scores))
+    computed = Observation(x=x[None], out=x[None], scores=scores)
+    return difference(computed, Observation(x=seen.x, out=seen.x, scores=seen.scores))
 
 
 def _scores(
     expected: Expected, query: list[list[list[float]]], key: list[list[list[float]]]
 ) -> list[list[list[float]]]:
-    """q . k / sqrt K + bias, head by head and pair by pair."""
-    told = []
+    """q . k / sqrt K + bias, per head and pair."""
+    scores = []
     for head, (queries, keys) in enumerate(zip(query, key, strict=True)):
-        queries = [_turned(q, i, expected, 1.0) for i, q in enumerate(queries)]
-        keys = [_turned(k, j, expected, -1.0) for j, k in enumerate(keys)]
+        queries = [_rotated(q, i, expected, 1.0) for i, q in enumerate(queries)]
+        keys = [_rotated(k, j, expected, -1.0) for j, k in enumerate(keys)]
         rows = [[_dot(q, k) / math.sqrt(len(q)) for k in keys] for q in queries]
         if expected.bias is not None:
-            rows = [[s + b for s, b in zip(*pair, strict=True)] for pair in zip(rows, expected.bias[head], strict=True)]
-        told.append(rows)
-    return told
+            pairs = zip(rows, expected.bias[head], strict=True)
+            rows = [[s + b for s, b in zip(row, bias, strict=True)] for row, bias in pairs]
+        scores.append(rows)
+    return scores
 
 
-def _turned(vector: list[float], place: int, expected: Expected, side: float) -> list[float]:
-    if expected.turn is None:
-        return vector
-    turned = list(vector)
+def _rotated(vector: Sequence[float], place: int, expected: Expected, side: float) -> list[float]:
+    """A query (side 1) or key (side -1), rotated by its angles and multiplied by exp(side * stretch)."""
+    rotated = list(vector)
+    if expected.rotary is None:
+        return rotated
     half = len(vector) // 2
-    for pair, angle in enumerate(expected.turn[place]):
+    for pair, angle in enumerate(expected.rotary[place]):
         one, other = (pair, pair + half) if expected.layout == "half" else (2 * pair, 2 * pair + 1)
         power = math.exp(side * expected.stretch[place][pair]) if expected.stretch is not None else 1.0
-        turned[one] = power * (vector[one] * math.cos(angle) - vector[other] * math.sin(angle))
-        turned[other] = power * (vector[one] * math.sin(angle) + vector[other] * math.cos(angle))
-    return turned
+        rotated[one] = power * (vector[one] * math.cos(angle) - vector[other] * math.sin(angle))
+        rotated[other] = power * (vector[one] * math.sin(angle) + vector[other] * math.cos(angle))
+    return rotated
 
 
-def _dot(one: Iterable[float], other: Iterable[float]) -> float:
+def _dot(one: Sequence[float], other: Sequence[float]) -> float:
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 

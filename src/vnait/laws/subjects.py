@@ -1,4 +1,4 @@
-"""What the laws are tried on: a positional method between semantic vectors and attention, ours or another library's."""
+"""What the laws are tried on: a positional method between semantic vectors and attention, with its claims."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from vnait.backbone import Attention
 from vnait.coordinates import Index
 from vnait.coordinates.shared import located, takes_places
-from vnait.encodings import Silent, Sinusoid
+from vnait.encodings import NoPosition, Sinusoid
 from vnait.injection import Injection
 from vnait.laws.formulas import FORMULAS, Formula
-from vnait.method import Method
+from vnait.method import Method, described
 from vnait.methods import METHODS, Size
+from vnait.model.backbone import Attention
 from vnait.randomness import apart
 
 SIZE = Size(dim=32, num_heads=2, max_length=64, mean_length=4.0)
 
 
-class Seen(NamedTuple):
-    """What a method does to a text; None where a subject doesn't show it.
+class Observation(NamedTuple):
+    """The effect of a method on a text; None for parts that a subject does not expose.
 
-    x       (B, T, D)      what enters the attention
-    out     (B, T, D)      what the attention hands back
-    query   (B, H, T, K)   turned, stretched and scaled; and so is `key`
-    scores  (B, H, T, T)   all attention scores, -inf for padded keys
-    bias    (B, H, T, T)   what is added to them
+    x       (B, T, D)      input of the attention
+    out     (B, T, D)      output of the attention
+    query   (B, H, T, K)   rotated, stretched and scaled; `key` likewise
+    scores  (B, H, T, T)   attention scores, -inf for padded keys
+    bias    (B, H, T, T)   added to the scores
     """
 
     x: Tensor
@@ -42,11 +42,11 @@ class Seen(NamedTuple):
 
 
 class Probe(nn.Module):
-    """A method at work. Called with vectors (B, T, D) and a mask (B, T), True = real token; gives what is `Seen`.
+    """Runs a method: vectors (B, T, D) and a mask (B, T), True = real token -> `Observation`.
 
-    places   (B, T, P)   known positions in place of counted ones, for subjects that take them
-    shift    (B, T, C)   is added to the coordinates, for subjects that take shifts
-    tokens   (W,)        look at these tokens alone
+    places   (B, T, P)   known positions instead of counted ones, for subjects that accept them
+    shift    (B, T, C)   added to the coordinates, for subjects that accept shifts
+    tokens   (W,)        observe these tokens only
     """
 
     def forward(
@@ -57,15 +57,15 @@ class Probe(nn.Module):
         *,
         shift: Tensor | None = None,
         tokens: Tensor | None = None,
-    ) -> Seen:
+    ) -> Observation:
         raise NotImplementedError
 
-    def silent(self, vectors: Tensor, mask: Tensor) -> Tensor | None:
-        """What is handed back with the method switched off; None where there is no model around the method."""
+    def without_method(self, vectors: Tensor, mask: Tensor) -> Tensor | None:
+        """The output with the method switched off; None without a model around the method."""
         return None
 
     def window(self, length: int) -> Tensor:
-        """The tokens of a long text to look at: its ends, and where half precision runs out of integers."""
+        """Tokens of a long text to observe: its ends, and where half precision runs out of integers."""
         ranges = range(264), range(2044, 2054), range(4092, 4102), range(length - 8, length)
         return torch.tensor(sorted({token for some in ranges for token in some if token < length}))
 
@@ -73,10 +73,10 @@ class Probe(nn.Module):
 class Through(Probe):
     """A `Method` of this package through the backbone's own `Attention`."""
 
-    def __init__(self, method: Method, *, dim: int, num_heads: int) -> None:
+    def __init__(self, method: Method, size: Size) -> None:
         super().__init__()
         self.method = method
-        self.attention = Attention(dim=dim, num_heads=num_heads)
+        self.attention = Attention(dim=size.dim, num_heads=size.num_heads)
 
     def forward(
         self,
@@ -86,27 +86,29 @@ class Through(Probe):
         *,
         shift: Tensor | None = None,
         tokens: Tensor | None = None,
-    ) -> Seen:
+    ) -> Observation:
         method = self.method
         if shift is not None or tokens is not None:
             at = located(method.coordinates, vectors, mask, places)
             at = at if shift is None else at + shift
             if tokens is not None:
                 at, vectors, mask = at[:, tokens], vectors[:, tokens], mask[:, tokens]
-            method, places = _at(method, at), None
+            method, places = copy.copy(method), None
+            method._modules = {**method._modules, "coordinates": _Constant(at)}
         x, injection, _ = method(vectors, mask, places)
+        out = self.attention(x, injection, mask)
         if torch.compiler.is_compiling():  # what a model computes, and no more
-            return Seen(x, self.attention(x, injection, mask))
+            return Observation(x, out)
         query, key = self.attention.queries_and_keys(x, injection)
         scores = self.attention.scores(x, injection, mask)
-        return Seen(x, self.attention(x, injection, mask), query, key, scores, injection.bias)
+        return Observation(x, out, query, key, scores, injection.bias)
 
-    def silent(self, vectors: Tensor, mask: Tensor) -> Tensor:
+    def without_method(self, vectors: Tensor, mask: Tensor) -> Tensor:
         return self.attention(vectors, Injection(), mask)
 
 
-class _Given(nn.Module):
-    """Coordinates that were computed before."""
+class _Constant(nn.Module):
+    """Coordinates computed before."""
 
     causal = True
     per_sentence = True
@@ -119,38 +121,28 @@ class _Given(nn.Module):
         return self.at
 
 
-def _at(method: Method, at: Tensor) -> Method:
-    """The method with its coordinates replaced by known ones."""
-    other = copy.copy(method)
-    other._modules = {**method._modules, "coordinates": _Given(at)}
-    return other
-
-
 @dataclass(frozen=True)
 class Limit:
-    """Why a subject can't hold some laws. It excuses a failure alone whose words hold `shows`, and is shown with it."""
+    """Excuse for failures of some laws whose message contains `shows`; the reason is shown with it."""
 
     laws: tuple[str, ...]
     shows: str
     reason: str
 
 
-Places = Literal["none", "whole", "real"]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """An implementation, and what it claims.
+    """An implementation, and its claims.
 
-    make         a fresh probe at a size; for `sized` ones at this size alone
-    causal       no token is told anything about what follows it
-    relative     scores hang on differences of positions alone
-    places       known positions that it takes: none, whole numbers or real ones; of so many `axes`
-    shifts       takes shifts of its coordinates
-    tells        False for a control that says nothing of position
-    long         can look at some tokens of 8,192
-    formula      what it should do, in plain loops
-    limits       what it can't hold
+    make         builds a fresh probe of a size; `sized` ones have this size only
+    causal       no token depends on later ones
+    relative     scores depend on differences of positions only
+    places       known positions that it accepts: none, whole or real numbers, on so many `axes`
+    shifts       accepts shifts of its coordinates
+    positional   False for a control without position
+    long         can observe some tokens of 8,192
+    formula      its formula in plain loops
+    limits       failures that are excused
     """
 
     name: str
@@ -159,16 +151,16 @@ class Subject:
     sized: bool = False
     causal: bool = False
     relative: bool = False
-    places: Places = "none"
+    places: Literal["none", "whole", "real"] = "none"
     axes: int = 1
     shifts: bool = False
-    tells: bool = True
+    positional: bool = True
     long: bool = True
     formula: Formula | None = None
     limits: tuple[Limit, ...] = ()
 
     def probe(self, size: Size | None = None, *, seed: int = 0) -> Probe:
-        """A fresh one in evaluation, every learned number off its start; the same for the same seed."""
+        """A fresh probe in evaluation mode, all parameters moved off their start, determined by the seed."""
         with apart():
             torch.manual_seed(seed)
             probe = self.make(size or self.size).eval()
@@ -182,104 +174,95 @@ class Subject:
 HALF = ("bfloat16", "float16")
 LIMITS = {
     "xpos": Limit(
-        ("float16",), "off by inf", "its powers leave float16 past 8 scale_base = 4,096 positions, as it says"
+        ("float16",), "off by inf", "its powers exceed float16 past 8 scale_base = 4,096 positions"
     ),
-    "spectral": Limit(HALF, "told as", "near a text's ends the smoothest waves change by less than the rounding"),
+    "spectral": Limit(
+        HALF, "same as", "near a text's ends the smoothest waves change by less than the rounding"
+    ),
     "vnait-causal": Limit(
-        HALF, "told as", "S = 100 R/(R + tau) saturates: late neighbours differ by less than the rounding"
+        HALF, "same as", "S = 100 R/(R + tau) saturates: late neighbours differ by less than the rounding"
     ),
     "vnait-paper": Limit(
-        HALF, "told as", "the papers' one number S tells 8,192 positions apart by less than the rounding"
+        HALF, "same as", "the papers' single number S separates 8,192 positions by less than the rounding"
     ),
 }
 
 
-def named(name: str) -> Subject:
-    """A method of the catalogue."""
-
+def subject_of_name(name: str) -> Subject:
+    """A method in METHODS."""
     make = METHODS[name].make
-    limits = tuple(filter(None, [LIMITS.get(name)]))
+    limits = (LIMITS[name],) if name in LIMITS else ()
     subject = Subject(
-        name=name, make=lambda size: _through(make(size), size), formula=FORMULAS.get(name), limits=limits
+        name=name,
+        make=lambda size: Through(make(size), size),
+        formula=FORMULAS.get(name),
+        limits=limits,
     )
-    return _claimed(subject, make(SIZE))
+    return _with_claims(subject, make(SIZE))
 
 
-def given(part: nn.Module, *, dim: int | None = None, num_heads: int | None = None) -> Subject:
-    """A method of one's own, or a part of one: coordinates are told by a sinusoid, an encoding is told the index."""
+def subject_of_part(part: nn.Module, *, dim: int | None = None, num_heads: int | None = None) -> Subject:
+    """A `Method`, or a part of one: coordinates with a sinusoid, or an encoding of the index."""
     if isinstance(part, Probe):
-        raise ValueError("given a probe; put it into a vnait.laws.Subject, which says what it claims.")
-    method = part if isinstance(part, Method) else _completed(part, dim or SIZE.dim)
-    own_dim, own_heads = _read_off(method)
-    size = Size(
-        dim=dim or own_dim or SIZE.dim,
-        num_heads=num_heads or own_heads or SIZE.num_heads,
-        max_length=SIZE.max_length,
-        mean_length=SIZE.mean_length,
-    )
-
-    name = type(part).__name__
+        raise ValueError("a probe makes no claims; put it into a vnait.laws.Subject.")
     if isinstance(part, Method):
-        name = f"{type(part.coordinates).__name__} x {type(part.encoding).__name__}"
-    subject = Subject(name=name, make=lambda size: _through(copy.deepcopy(method), size), size=size, sized=True)
-    return _claimed(subject, method)
+        method, name = part, described(part)
+    else:
+        name = type(part).__name__
+        if hasattr(part, "per_sentence"):
+            method = Method(coordinates=part, encoding=Sinusoid(dim=dim or SIZE.dim))
+        else:
+            method = Method(coordinates=Index(), encoding=part)
+    own_dim, own_heads = _size_of(method)
+    size = replace(SIZE, dim=dim or own_dim or SIZE.dim, num_heads=num_heads or own_heads or SIZE.num_heads)
+    subject = Subject(
+        name=name, make=lambda size: Through(copy.deepcopy(method), size), size=size, sized=True
+    )
+    return _with_claims(subject, method)
 
 
-def _through(method: Method, size: Size) -> Probe:
-    return Through(method, dim=size.dim, num_heads=size.num_heads)
-
-
-def ours() -> list[Subject]:
-    """The whole catalogue."""
-    return [named(name) for name in METHODS]
-
-
-def _completed(part: nn.Module, dim: int) -> Method:
-    if hasattr(part, "per_sentence"):
-        return Method(coordinates=part, encoding=Sinusoid(dim=dim))
-    return Method(coordinates=Index(), encoding=part)
-
-
-def _claimed(subject: Subject, method: Method) -> Subject:
-    """The subject with what its parts claim."""
-    axes, tells = _place_axes(method), not isinstance(method.encoding, Silent)
+def _with_claims(subject: Subject, method: Method) -> Subject:
+    axes, positional = _place_axes(method), not isinstance(method.encoding, NoPosition)
     return replace(
         subject,
         causal=method.causal,
-        relative=method.relative and tells,
+        relative=method.relative and positional,
         places="real" if axes else "none",
         axes=axes or 1,
         shifts=True,
-        tells=tells,
+        positional=positional,
     )
 
 
 def _place_axes(method: Method) -> int:
-    """How many numbers a place has; 0 where the coordinates take none."""
+    """How many numbers a place has, found by trying; 0 if the coordinates accept no places."""
     if not takes_places(method.coordinates):
         return 0
     mask = torch.ones(1, 1, dtype=torch.bool)
     for axes in (1, 2, 3, 4):
         try:
             method.encoding(located(method.coordinates, None, mask, torch.zeros(1, 1, axes)))
-        except Exception:  # another number of axes, or coordinates that want words
+        except Exception:  # another number of axes, or coordinates that need vectors
             continue
         return axes
     return 0
 
 
-def _read_off(method: Method) -> tuple[int | None, int | None]:
-    """The width and the heads that a method was made for, where its parts say so."""
+def _size_of(method: Method) -> tuple[int | None, int | None]:
+    """`dim` and `num_heads` of a method, as far as its parts have them."""
     dim, heads, width = None, None, None
     for part in method.modules():
-        dim = dim or _whole(part, "dim")
-        heads = heads or _whole(part, "num_heads")
-        width = width or _whole(part, "width")
-    told = _told(method)
-    if told is not None:
-        dim = told.added.shape[-1] if told.added is not None else dim
-        heads = told.bias.shape[1] if told.bias is not None else heads
-        width = 2 * told.turn.shape[-1] if told.turn is not None else None
+        dim = dim or _integer(part, "dim")
+        heads = heads or _integer(part, "num_heads")
+        width = width or _integer(part, "width")
+    try:
+        injection = method.encoding(method.coordinates(None, torch.ones(1, 1, dtype=torch.bool)))
+    except Exception:  # it needs vectors, or more tokens
+        pass
+    else:
+        dim = injection.added.shape[-1] if injection.added is not None else dim
+        heads = injection.bias.shape[1] if injection.bias is not None else heads
+        width = 2 * injection.rotary.shape[-1] if injection.rotary is not None else None
     if dim is None and width is not None:
         dim = width * (heads or 2)
     if dim is not None and heads is None:
@@ -287,14 +270,6 @@ def _read_off(method: Method) -> tuple[int | None, int | None]:
     return dim, heads
 
 
-def _whole(part: nn.Module, name: str) -> int | None:
+def _integer(part: nn.Module, name: str) -> int | None:
     value = getattr(part, name, None)
     return value if isinstance(value, int) else None
-
-
-def _told(method: Method) -> Injection | None:
-    mask = torch.ones(1, 1, dtype=torch.bool)
-    try:
-        return method.encoding(method.coordinates(None, mask))
-    except Exception:  # one that wants words, or more tokens
-        return None

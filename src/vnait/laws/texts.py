@@ -1,4 +1,4 @@
-"""Laws of texts: padding, batches, widths, and lengths from none to past the longest."""
+"""Laws of texts: padding, batches, widths, and lengths from zero to past the longest."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import torch
 
-from vnait.laws.comparing import different, finite, of_row, text
-from vnait.laws.register import DoesNotApply, described, in_words, law
+from vnait.laws.comparing import difference, is_finite, row_of, text
+from vnait.laws.register import DoesNotApply, error_line, is_refusal, law
 from vnait.laws.subjects import Subject
 
 
@@ -27,41 +27,40 @@ def right_padding(subject: Subject) -> str | None:
 
 @law("batch")
 def batch(subject: Subject) -> str | None:
-    """A text gets the same alone and in a batch."""
+    """A text has the same result alone and in a batch."""
     probe = subject.probe()
     for count in (1, 2, 5):
         vectors, mask = text(subject, count, rows=3)
         together = probe(vectors, mask)
         for row in range(3):
             alone = probe(vectors[row : row + 1], mask[row : row + 1])
-            if wrong := different(of_row(alone, mask, 0), of_row(together, mask, row)):
-                return f"row {row} of 3 texts of {count} tokens: {wrong}"
+            if failure := difference(row_of(alone, mask, 0), row_of(together, mask, row)):
+                return f"row {row} of 3 texts of {count} tokens: {failure}"
     return None
 
 
 @law("odd width")
 def odd_width(subject: Subject) -> str | None:
-    """An odd width works, or is refused in words."""
+    """An odd width works, or is refused with a reason."""
     if subject.sized:
-        raise DoesNotApply("made for one width")
+        raise DoesNotApply("built for one width")
     size = replace(subject.size, dim=9, num_heads=3)
     try:
         probe = subject.probe(size)
-        vectors, mask = torch.randn(1, 4, 9), torch.ones(1, 4, dtype=torch.bool)
-        seen = probe(vectors, mask)
+        seen = probe(torch.randn(1, 4, 9), torch.ones(1, 4, dtype=torch.bool))
     except Exception as error:
-        return None if in_words(error) else f"width 9, 3 heads: {described(error)}"
-    return None if finite(seen) else "width 9, 3 heads: not finite"
+        return None if is_refusal(error) else f"width 9, 3 heads: {error_line(error)}"
+    return None if is_finite(seen) else "width 9, 3 heads: not finite"
 
 
 @law("no token")
 def no_token(subject: Subject) -> str | None:
-    """A text without tokens gives nothing, or is refused in words."""
+    """A text without tokens has an empty result, or is refused with a reason."""
     vectors, mask = text(subject, 0)
     try:
         seen = subject.probe()(vectors, mask)
     except Exception as error:
-        return None if in_words(error) else f"0 tokens: {described(error)}"
+        return None if is_refusal(error) else f"0 tokens: {error_line(error)}"
     return None if seen.x.shape[1] == 0 else f"0 tokens: {seen.x.shape[1]} came back"
 
 
@@ -69,7 +68,7 @@ def no_token(subject: Subject) -> str | None:
 def one_token(subject: Subject) -> str | None:
     """A text of one token works."""
     seen = subject.probe()(*text(subject, 1))
-    return None if finite(seen) else "1 token: not finite"
+    return None if is_finite(seen) else "1 token: not finite"
 
 
 @law("past the longest")
@@ -80,31 +79,31 @@ def past_the_longest(subject: Subject) -> str | None:
         try:
             seen = subject.probe()(*text(subject, count))
         except Exception as error:
-            if in_words(error) and _names(longest, str(error)):
+            if is_refusal(error) and _names(longest, str(error)):
                 return None
-            return f"{count} tokens, longest {longest}: {described(error)}"
-        if not finite(seen):
+            return f"{count} tokens, longest {longest}: {error_line(error)}"
+        if not is_finite(seen):
             return f"{count} tokens, longest {longest}: not finite"
     return None
 
 
 def _padding(subject: Subject, *, left: bool) -> str | None:
-    """A padded text beside a longer one, against the same text alone. Padding holds words, which nothing may read."""
+    """Compare a padded text in a batch with the same text alone. Padding has random vectors, never zeros."""
     probe = subject.probe()
     for count, room in ((1, 1), (2, 1), (3, 2), (5, 4)):
         vectors, mask = text(subject, count + room, rows=2)
         start = room if left else 0
         mask[1] = False
         mask[1, start : start + count] = True
-        together = of_row(probe(vectors, mask), mask, 1)
+        together = row_of(probe(vectors, mask), mask, 1)
         alone = probe(vectors[1:, mask[1]], mask[1:, mask[1]])
-        if wrong := different(of_row(alone, mask[1:, mask[1]], 0), together):
-            return f"{count} token{'s' * (count > 1)} and {room} of padding: {wrong}"
+        if failure := difference(row_of(alone, mask[1:, mask[1]], 0), together):
+            return f"{count} token{'s' * (count > 1)} and {room} of padding: {failure}"
     return None
 
 
 def _names(limit: int, message: str) -> bool:
-    """The limit as a number, or as the sizes of a grid that has so many cells."""
+    """Whether the message has the limit as a number, or as the sides of a grid with that many cells."""
     numbers = [int(number) for number in re.findall(r"\d+", message)]
     return limit in numbers or any(a * b == limit for a, b in pairwise(numbers))
 

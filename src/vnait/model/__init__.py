@@ -1,4 +1,4 @@
-"""The models: semantic vectors, a positional method and a standard encoder, as transformers' `PreTrainedModel`s."""
+"""transformers' models of semantic vectors, a positional method and a standard encoder."""
 
 from transformers import (
     AutoConfig,
@@ -9,10 +9,15 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from vnait.model.causal import VnaitForCausalLM, looking_back
+from vnait.model.causal import VnaitForCausalLM, causal_mask
 from vnait.model.configuration import FORMAT, VnaitConfig
 from vnait.model.encoder import Encoded, SemanticVectors, VnaitModel, VnaitPreTrainedModel, seed_weights
-from vnait.model.heads import VnaitForMaskedLM, VnaitForSequenceClassification, VnaitForTokenClassification, mean_of
+from vnait.model.heads import (
+    VnaitForMaskedLM,
+    VnaitForSequenceClassification,
+    VnaitForTokenClassification,
+    mean_of,
+)
 from vnait.model.loading import load_classifier
 
 __all__ = [
@@ -26,8 +31,8 @@ __all__ = [
     "VnaitForTokenClassification",
     "VnaitModel",
     "VnaitPreTrainedModel",
+    "causal_mask",
     "load_classifier",
-    "looking_back",
     "mean_of",
     "seed_weights",
 ]

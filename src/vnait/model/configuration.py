@@ -15,14 +15,14 @@ class VnaitConfig(PreTrainedConfig):
     """Settings of a model. Names as in `BertConfig` where it has one.
 
     method          a name in `vnait.METHODS`
-    vector_size     width of the semantic vectors (0: `hidden_size`); a learned projection joins the two where they differ
+    vector_size     width of the semantic vectors (0: `hidden_size`); if they differ, a projection is learned
     intermediate_size   hidden width of the feedforward layers (0: twice `hidden_size`)
     tune_vectors    whether the semantic vectors are trained
     max_length      longest text in tokens, for methods with a table
     mean_length     mean training length in tokens (n0 of the log-length scale)
     shape           sizes of the grid, in reading order, for grid-*; -1 first for any number of rows
     periods         in tokens, for phase
-    unk_token_id    the id of unknown words, which a text's mean leaves out
+    unk_token_id    the id of unknown words, left out of a text's mean
     smoothness      gamma1 of the coordinates' regularizer;  boundary: gamma2
 
     >>> VnaitConfig(method="sinusoidal", hidden_size=32).vector_size
@@ -56,7 +56,7 @@ class VnaitConfig(PreTrainedConfig):
         if self.vnait_format != FORMAT:
             raise InputError(
                 f"this model is of format {self.vnait_format}, and this vnait reads format {FORMAT}; "
-                "load it with the vnait it was saved by, or train it again."
+                "load it with the vnait that saved it, or train it again."
             )
         self.vector_size = self.vector_size or self.hidden_size
         self.intermediate_size = self.intermediate_size or 2 * self.hidden_size

@@ -1,4 +1,4 @@
-"""The encoder without a head: semantic vectors, a positional method and standard blocks; and how its weights start."""
+"""The encoder without a head: semantic vectors, a positional method and standard blocks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 
-from vnait.backbone import Encoder
 from vnait.errors import InputError
 from vnait.method import Method
 from vnait.methods import build
+from vnait.model.backbone import Encoder
 from vnait.model.configuration import VnaitConfig
 from vnait.randomness import apart
 
@@ -35,8 +35,10 @@ class VnaitPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, **settings: Any) -> Any:
-        """As in transformers, which makes every loaded weight trainable and leaves what no file holds as it finds the memory; frozen
-        vectors stay frozen, and a method's constants are made again."""
+        """As in transformers, but frozen vectors stay frozen and a method's constants are computed again.
+
+        transformers makes every loaded weight trainable, and leaves memory that no file fills uninitialized.
+        """
         loaded = super().from_pretrained(*args, **settings)
         model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
@@ -49,11 +51,31 @@ class VnaitPreTrainedModel(PreTrainedModel):
         _reset(module)
 
 
+class TiedDecoder(VnaitPreTrainedModel):
+    """A language model whose output table is the table of semantic vectors."""
+
+    _tied_weights_keys = {"decoder.weight": "model.vectors.weight"}  # noqa: RUF012  transformers reads it off the class
+    decoder: nn.Module
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The tied table."""
+        return self.decoder
+
+    def set_output_embeddings(self, value: nn.Module) -> None:
+        """Replace the table."""
+        self.decoder = value
+
+    def decode(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """The logits of every word."""
+        # Rows of the table have a root mean square of 1: without the root, logits start sqrt(D) too large.
+        return self.decoder(states / self.config.vector_size**0.5)
+
+
 class VnaitModel(VnaitPreTrainedModel):
     """The encoder: ids (B, T) -> e -> the positional method -> blocks -> (B, T, D).
 
-    Without `attention_mask`, every id that is not the padding id is a real token. `places` (B, T, P) are known places of the tokens,
-    as timestamps or rows and columns, for methods that take them; without them tokens are counted.
+    Without `attention_mask`, every id but the padding id is a real token. `places` (B, T, P) are known places
+    of the tokens, such as timestamps or rows and columns, for methods that take them; others count tokens.
 
     >>> VnaitModel(VnaitConfig(vocab_size=10))(torch.tensor([[3, 4, 5]])).last_hidden_state.shape
     torch.Size([1, 3, 96])
@@ -66,7 +88,9 @@ class VnaitModel(VnaitPreTrainedModel):
         )
         self.vectors.requires_grad_(config.tune_vectors)
         same = config.vector_size == config.hidden_size
-        self.project = nn.Identity() if same else nn.Linear(config.vector_size, config.hidden_size, bias=False)
+        self.project = (
+            nn.Identity() if same else nn.Linear(config.vector_size, config.hidden_size, bias=False)
+        )
         self.method = _method(config)
         self.encoder = Encoder(
             dim=config.hidden_size,
@@ -82,7 +106,7 @@ class VnaitModel(VnaitPreTrainedModel):
         return self.vectors
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Put another table in its place."""
+        """Replace the table."""
         self.vectors = value
 
     @can_return_tuple
@@ -95,7 +119,7 @@ class VnaitModel(VnaitPreTrainedModel):
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
     ) -> BaseModelOutput:
-        """`last_hidden_state` (B, T, D); on request all states, and the attention weights with bias and scale in them."""
+        """`last_hidden_state` (B, T, D); on request all states, and the attention weights."""
         return self.encode(
             input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
         ).output
@@ -109,7 +133,7 @@ class VnaitModel(VnaitPreTrainedModel):
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
     ) -> Encoded:
-        """`forward`, with what a head needs besides."""
+        """`forward`, and what a head needs."""
         vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds)
         x, injection, _ = self.method(vectors, mask, places)
         states = self.encoder.trace(x, injection, mask)
@@ -131,8 +155,9 @@ class VnaitModel(VnaitPreTrainedModel):
         if attention_mask is not None:
             if attention_mask.shape != embeds.shape[:2]:
                 raise InputError(
-                    f"the model was given an attention_mask of shape {tuple(attention_mask.shape)} for {embeds.shape[0]} texts of "
-                    f"{embeds.shape[1]} tokens; give (texts, tokens), 1 at real tokens and 0 at padding."
+                    f"the attention_mask has the shape {tuple(attention_mask.shape)}, for "
+                    f"{embeds.shape[0]} texts of {embeds.shape[1]} tokens; give (texts, tokens), 1 at real "
+                    "tokens and 0 at padding."
                 )
             mask = attention_mask.bool()
         elif input_ids is not None and self.config.pad_token_id is not None:
@@ -142,13 +167,15 @@ class VnaitModel(VnaitPreTrainedModel):
         return self.project(embeds), mask
 
     def penalty(self, encoded: Encoded) -> Float[Tensor, ""]:
-        """The regularizer of the coordinates, as `Method.penalty` counts it."""
+        """The regularizer of the coordinates, `Method.penalty`."""
         settings = self.config
-        return self.method.penalty(encoded.vectors, encoded.mask, smooth=settings.smoothness, bound=settings.boundary)
+        return self.method.penalty(
+            encoded.vectors, encoded.mask, smooth=settings.smoothness, bound=settings.boundary
+        )
 
 
 class Encoded(NamedTuple):
-    """A batch after the encoder: its output, the semantic vectors it came from, and its real tokens."""
+    """A batch after the encoder: its output, its semantic vectors and the mask of real tokens."""
 
     output: BaseModelOutput
     vectors: Float[Tensor, "B T D"]
@@ -156,7 +183,10 @@ class Encoded(NamedTuple):
 
 
 class SemanticVectors(nn.Embedding):
-    """e_i = table[w_i]. A new table is normal with root mean square 1, the scale that loaded vectors are brought to."""
+    """e_i = table[w_i].
+
+    A new table is normal with root mean square 1, the scale that loaded vectors are brought to.
+    """
 
     def reset_parameters(self) -> None:
         """Normal rows; zero at padding."""
@@ -167,9 +197,10 @@ class SemanticVectors(nn.Embedding):
 
 
 def seed_weights(model: nn.Module, seed: int) -> None:
-    """Start every module from (seed, its name) alone, so that two methods' shared parts start equal whatever else they hold."""
+    """Start every module from (seed, its name) only, so that the parts that two methods share start equal."""
     with apart():
-        for name, module in reversed(list(model.named_modules())):  # of tied weights, the first owner has the last word
+        # Reversed: the first owner of tied weights sets them last.
+        for name, module in reversed(list(model.named_modules())):
             torch.manual_seed(zlib.crc32(f"{seed}/{name}".encode()))
             _reset(module)
 
@@ -187,7 +218,7 @@ def _method(config: VnaitConfig) -> Method:
 
 
 def _take_constants(loaded: nn.Module, new: nn.Module) -> None:
-    """What `new` has and no file holds: buffers that aren't saved, tensors that are plain attributes, and which weights stay frozen."""
+    """Copy what no file has: unsaved buffers, tensors that are plain attributes, which weights are frozen."""
     for own, other in zip(loaded.modules(), new.modules(), strict=True):
         for name in other._non_persistent_buffers_set:
             if (buffer := getattr(other, name)) is not None:

@@ -1,4 +1,4 @@
-"""A saved classifier, or a sentence that says what is wrong with its folder."""
+"""Loading a saved classifier."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from vnait.model.heads import VnaitForSequenceClassification
 
 
 def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
-    """The classifier saved in a folder, or an `InputError` that says what is wrong with the folder."""
+    """The classifier saved in a folder, or an `InputError` with the folder's fault."""
     folder = Path(folder)
     settings = _settings(folder)
-    if settings.get("model_type") != "vnait" or settings.get("architectures") != ["VnaitForSequenceClassification"]:
-        raise InputError(f"{folder} holds no vnait classifier (its config.json says {settings.get('architectures')}).")
+    if settings.get("model_type") != "vnait" or settings.get("architectures") != [
+        "VnaitForSequenceClassification"
+    ]:
+        raise InputError(
+            f"{folder} holds no vnait classifier (its config.json says {settings.get('architectures')})."
+        )
     if settings.get("method", "vnait") not in METHODS:
         raise InputError(
-            f"{folder} was trained with the method {settings['method']!r}, which is not known here; register it in vnait.METHODS as it "
-            "was then, and load the folder again."
+            f"{folder} was trained with the method {settings['method']!r}, which is not known here; register "
+            "it in vnait.METHODS as it was then, and load the folder again."
         )
     try:
         model, info = VnaitForSequenceClassification.from_pretrained(
@@ -34,7 +38,9 @@ def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
         ) from error
     if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
         keys = sorted([*info["missing_keys"], *info["unexpected_keys"]])[:3]
-        raise InputError(f"{folder} is damaged: its weights don't fit its config.json (for one, {', '.join(keys)}).")
+        raise InputError(
+            f"{folder} is damaged: its weights don't fit its config.json (for one, {', '.join(keys)})."
+        )
     return model.eval()
 
 
@@ -42,7 +48,7 @@ def _settings(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
         raise InputError(
-            f"{folder} is no saved model: it has no config.json. Give the folder that `vnait train --out` made."
+            f"{folder} is no saved model: it has no config.json. Give a folder that `vnait train --out` made."
         )
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))

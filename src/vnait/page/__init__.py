@@ -1,4 +1,4 @@
-"""Sections as one HTML file that needs nothing else and asks nobody: scripts, style and pictures are inside."""
+"""Sections as one HTML file without requests: it includes scripts, style and pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vnait.page.sections import Section
 
 
 def html(title: str, sections: Sequence[Section]) -> str:
-    """The page. Its policy lets a browser run the scripts that we wrote, told by their hashes, and load nothing."""
+    """The page. Its content security policy allows our scripts, by their hashes, and no request."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     scripts = [_part("page.js")]
@@ -24,17 +24,15 @@ def html(title: str, sections: Sequence[Section]) -> str:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["base64"] = lambda data: b64encode(data).decode()
-    policy = (
-        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; script-src"
-    )
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return environment.get_template("page.html").render(
         title=title,
         sections=sections,
         style=_part("page.css"),
         scripts=scripts,
-        policy=" ".join(
-            [policy, *(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts)]
-        ),
+        policy="default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
+        f"form-action 'none'; script-src {allowed}",
     )
 
 

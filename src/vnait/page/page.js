@@ -1,6 +1,6 @@
 "use strict";
 
-// Figures: drawn when they can be seen, so that a folded one has a width.
+// Figures are drawn when they become visible: before that, a folded figure has no width.
 
 const draw = (plot) => {
   if (plot.matches(".js-plotly-plot")) return;
@@ -14,7 +14,7 @@ const seen = new IntersectionObserver(
 );
 document.querySelectorAll(".plot").forEach((plot) => seen.observe(plot));
 
-// Paper: everything that is not folded, as wide as the sheet.
+// Print everything that is not folded, at the width of the sheet.
 
 addEventListener("beforeprint", () => {
   document.querySelectorAll(".plot").forEach((plot) => plot.closest("details:not([open])") || draw(plot));
@@ -22,35 +22,35 @@ addEventListener("beforeprint", () => {
 });
 addEventListener("afterprint", () => drawn().forEach((plot) => Plotly.relayout(plot, { autosize: true, width: null })));
 
-// Tables: a click on a heading sorts, numbers as numbers, empty cells last.
+// A click on a heading sorts the table, numbers by value, empty cells last.
 
-const worth = (text) => (text === "" ? NaN : Number(text.replaceAll(",", "")));
+const value = (text) => (text === "" ? NaN : Number(text.replaceAll(",", "")));
 const compare = (one, other) => {
-  const [left, right] = [worth(one), worth(other)];
+  const [left, right] = [value(one), value(other)];
   if (!Number.isNaN(left) && !Number.isNaN(right)) return left - right;
   if (Number.isNaN(left) !== Number.isNaN(right)) return Number.isNaN(left) ? 1 : -1;
   return one.localeCompare(other);
 };
 const sort = (heading) => {
   const table = heading.closest("table");
-  const turned = heading.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+  const direction = heading.getAttribute("aria-sort") === "ascending" ? -1 : 1;
   const at = heading.cellIndex;
   const rows = [...table.tBodies[0].rows].map((row) => ({ row, text: row.cells[at].textContent }));
   rows.sort((one, other) => {
     if (one.text === "" || other.text === "") return (one.text === "") - (other.text === "");
-    return turned * compare(one.text, other.text);
+    return direction * compare(one.text, other.text);
   });
   table.tBodies[0].append(...rows.map((entry) => entry.row));
   table.querySelectorAll("[aria-sort]").forEach((other) => other.setAttribute("aria-sort", "none"));
-  heading.setAttribute("aria-sort", turned > 0 ? "ascending" : "descending");
+  heading.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
 };
 document.querySelectorAll("thead button").forEach((button) => {
   button.addEventListener("click", () => sort(button.parentElement));
 });
 
-// Copies: a table as lines of cells with tabs between them, as a spreadsheet takes it; a command as it is.
+// Tables are copied with tabs between cells, for spreadsheets; commands as they are.
 
-const said = document.getElementById("said");
+const message = document.getElementById("status");
 const text = (source) => {
   const table = source.querySelector("table");
   if (!table) return source.textContent;
@@ -61,16 +61,16 @@ document.querySelectorAll(".copy").forEach((button) => {
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text(button.previousElementSibling));
-      said.textContent = "Copied.";
+      message.textContent = "Copied.";
     } catch {
       getSelection().selectAllChildren(button.previousElementSibling);
-      said.textContent = "Selected: copy it with Ctrl+C.";
+      message.textContent = "Selected: copy it with Ctrl+C.";
     }
-    setTimeout(() => (said.textContent = ""), 3000);
+    setTimeout(() => (message.textContent = ""), 3000);
   });
 });
 
-// Light and dark: the system's choice, until the button is pressed.
+// Light or dark: the choice of the system, until the button is pressed.
 
 document.getElementById("theme").addEventListener("click", () => {
   const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";

@@ -1,4 +1,4 @@
-"""What a page says, before it is a page: sections of sentences, figures and a table each."""
+"""The content of a page: sections with sentences, figures and a table each."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ Cell = str | float | None
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, and how a number below it is written; None is an empty cell, and text stands as it is.
+    """A heading, and the format of the numbers below it. None is an empty cell; text is not formatted.
 
-    >>> Column("parameters", "{:,}").shown(1180), Column("accuracy").shown(None)
+    >>> Column("parameters", "{:,}").format(1180), Column("accuracy").format(None)
     ('1,180', '')
     """
 
     title: str
     form: str = "{}"
 
-    def shown(self, cell: Cell) -> str:
-        """A cell as it is read."""
+    def format(self, cell: Cell) -> str:
+        """The text of a cell."""
         return "" if cell is None else cell if isinstance(cell, str) else self.form.format(cell)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows below columns; the first cell of a row names it. folded: closed until it is asked for."""
+    """Rows below columns; the first cell of a row names it. folded: closed until a click."""
 
     caption: str
     columns: Sequence[Column]
@@ -36,18 +36,21 @@ class Table:
 
     @property
     def kinds(self) -> list[str]:
-        """Of each column: "number", which stands to the right, "words", which need room to break, or "name"."""
-        return [self._kind(column, [row[at] for row in self.rows]) for at, column in enumerate(self.columns)]
-
-    def _kind(self, column: Column, cells: Sequence[Cell]) -> str:
-        if column.form != "{}" or any(isinstance(cell, int | float) for cell in cells):
-            return "number"
-        return "words" if any(isinstance(cell, str) and len(cell) > 24 for cell in cells) else "name"
+        """Per column: "number" (aligned right), "words" (wrapped) or "name" (not wrapped)."""
+        kinds = []
+        for at, column in enumerate(self.columns):
+            cells = [row[at] for row in self.rows]
+            if column.form != "{}" or any(isinstance(cell, int | float) for cell in cells):
+                kinds.append("number")
+            else:
+                long = any(isinstance(cell, str) and len(cell) > 24 for cell in cells)
+                kinds.append("words" if long else "name")
+        return kinds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A plotly figure as plain data. label: what it shows, for those who don't see it;  folded: closed until it is asked for."""
+    """A plotly figure as plain data. label: caption and text alternative; folded: closed until a click."""
 
     label: str
     data: Sequence[Mapping[str, Any]]
@@ -57,7 +60,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """A picture that is there already: bytes of a PNG, and what it shows."""
+    """The bytes of a PNG. label: its text alternative."""
 
     label: str
     png: bytes
@@ -65,7 +68,7 @@ class Image:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A heading and what stands below it. code: something to copy, such as a command."""
+    """A heading and its content. code: a command to copy."""
 
     heading: str
     sentences: Sequence[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""A page on this machine: type a text and see what models make of it, compare methods on a file, read a report.
+"""A local web page that explains a text as you type, compares methods on a file, and shows reports.
 
-`shelf` holds the models that can be asked, `comparing` runs `vnait compare` in a process of its own, `page` puts both on a page, and
-`serve` shows it. Needs gradio: pip install 'vnait[playground]'.
+`shelf` has the models, `process` runs `vnait compare`, `page` is the page. Needs gradio: pip install
+'vnait[playground]'.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ def serve(
     port: int = PORT,
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Show the page until Ctrl-C. `folders` are saved models, or comparisons, whose winner and report are then on the page.
+    """Serve the page until Ctrl-C, which raises KeyboardInterrupt after running comparisons are stopped.
 
-    It listens on this machine alone, unless `host` says otherwise, and asks no other machine for anything. `ready` gets its address.
-    Comparisons that still run are stopped; the KeyboardInterrupt is the caller's.
+    folders   saved models, or comparisons, whose winner and report are added to the page
+    host      by default only this machine can connect; the page makes no requests to others
+    ready     called with the address
     """
     if find_spec("gradio") is None:
         raise InputError("the playground needs gradio: pip install 'vnait[playground]'.")
@@ -56,7 +57,8 @@ def serve(
         prevent_thread_lock=True,
     )
     ready(address)
-    if current_thread() is main_thread():  # a killed page, or a closed terminal, stops its comparisons as Ctrl-C does
+    if current_thread() is main_thread():
+        # A kill, or a closed terminal, stops the comparisons as Ctrl-C does.
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), signal.default_int_handler)

@@ -1,11 +1,11 @@
-"""The playground's page: look at a text through two models, compare methods on a file, read a report."""
+"""The page of the playground: explain a text with two models, compare methods on a file, read a report."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,34 +16,34 @@ import gradio as gr
 from vnait import report
 from vnait.comparison import DEFAULT_METHODS
 from vnait.errors import InputError
-from vnait.explanation import output
+from vnait.explanation import export
 from vnait.methods import METHODS
 from vnait.page.sections import Column, Table
-from vnait.playground.comparing import Running
+from vnait.playground.process import ComparisonProcess
 from vnait.playground.shelf import UNTRAINED, Shelf
 
 TEXT = "It is not that the film is bad, it is that nothing in it ever moves."
 PAIR = (UNTRAINED.format("vnait"), UNTRAINED.format("alibi"))
-NARROW = 6.0  # inches of a picture, so that two fit beside each other
-EVERY = 0.5  # seconds between two looks at a comparison that runs
+NARROW = 6.0  # inches of a picture, so that two fit side by side
+EVERY = 0.5  # seconds between updates on a running comparison
 CSS = """
-.seen { overflow-x: auto; }
-.seen img { max-width: none; min-width: 36em; width: 100%; background: white; }
+.explanation { overflow-x: auto; }
+.explanation img { max-width: none; min-width: 36em; width: 100%; background: white; }
 .problem { border-left: 4px solid #b00020; padding: 0.5em 1em; }
 iframe { width: 100%; height: 80vh; border: 1px solid #888; background: white; }
 """
 
 
 def theme() -> Any:
-    """Gradio's own, with the machine's fonts: others would be fetched."""
+    """The default theme, with local fonts: gradio would fetch others."""
     return gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 
 
 def blocks(shelf: Shelf) -> gr.Blocks:
-    """The page on what the shelf holds."""
+    """The whole page."""
     with gr.Blocks(title="vnait playground", analytics_enabled=False) as page:
         gr.Markdown(
-            "# vnait playground\nWhere is each token, and how is a Transformer told? Nothing leaves this machine."
+            "# vnait playground\nHow do models use the position of each word? Nothing leaves this machine."
         )
         with gr.Tab("Look"):
             choices = _look(page, shelf)
@@ -62,55 +62,58 @@ def _look(page: gr.Blocks, shelf: Shelf) -> list[gr.Dropdown]:
         for name in [*saved[:1], *PAIR][:2]:
             with gr.Column(min_width=360):
                 choice = gr.Dropdown(names, value=name, label="Model or method")
-                shown = gr.HTML(elem_classes="seen")
                 gr.on(
                     [page.load, text.change, choice.change],
-                    lambda chosen, given: seen(shelf, chosen, given),
+                    lambda model, words: explanation(shelf, model, words),
                     [choice, text],
-                    [shown],
+                    [gr.HTML(elem_classes="explanation")],
                     api_visibility="private",
-                    trigger_mode="always_last",  # what was typed while a picture was drawn is drawn next
-                    concurrency_id="pictures",  # one at a time: matplotlib's settings are the process's
+                    trigger_mode="always_last",  # text typed while a picture is drawn is drawn next
+                    concurrency_id="pictures",  # one at a time: matplotlib's settings are global
                     show_progress="hidden",
                 )
                 choices.append(choice)
-    page.load(lambda: named(shelf), [], choices, api_visibility="private")  # what was added since the page was built
+    # Models may have been added since the page was built.
+    page.load(lambda: model_lists(shelf), [], choices, api_visibility="private")
     return choices
 
 
-def named(shelf: Shelf) -> list[gr.Dropdown]:
-    """Both lists of models, as the shelf is now."""
+def model_lists(shelf: Shelf) -> list[gr.Dropdown]:
+    """Both lists of models, updated from the shelf."""
     return [gr.Dropdown(choices=list(shelf.models)) for _ in range(2)]
 
 
-def seen(shelf: Shelf, chosen: str, given: str) -> str:
-    """The picture and the table of a text's tokens; a sentence where there is none."""
+def explanation(shelf: Shelf, model: str, text: str) -> str:
+    """The picture and the table of the tokens, as HTML; or the reason why there is none."""
     try:
-        found = shelf.explain(chosen, given)
+        found = shelf.explain(model, text)
     except InputError as error:
-        return _problem(error)
-    if isinstance(found, dict):
-        return _terms(found)
-    data = b64encode(output.png(found, narrow=NARROW)).decode()
-    label = escape(f"What {found.method} sees: {output.LABEL}", quote=True)
-    said = _said(
-        f"{found.label}, with a probability of {found.probability:.3f}; {found.method} has {found.parameters:,} parameters."
+        return _alert(error)
+    if isinstance(found, dict):  # a baseline
+        answer = f"{found['label']}, with a probability of {found['probability']:.3f}"
+        words = f"{answer}; {found['method']} has no positions to draw."
+        rows = [("bias", found["bias"]), *found["terms"].items()]
+        columns = (Column("term"), Column("adds", "{:+.2f}"))
+        return _paragraphs(words) + _table(Table(caption="Terms", columns=columns, rows=rows))
+    image = b64encode(export.png(found, narrow=NARROW)).decode()
+    label = escape(f"{found.method}: {export.LABEL}", quote=True)
+    words = _paragraphs(
+        f"{found.label}, with a probability of {found.probability:.3f}; {found.method} has "
+        f"{found.parameters:,} parameters."
     )
-    return f'{said}<img src="data:image/png;base64,{data}" alt="{label}">{_table(output.tokens(found))}'
-
-
-def _terms(facts: Mapping[str, Any]) -> str:
-    """A baseline has no coordinates and no attention to draw: its terms and what they add to the label's logit."""
-    words = f"{facts['label']}, with a probability of {facts['probability']:.3f}; {facts['method']} has no positions to draw."
-    rows = [("bias", facts["bias"]), *facts["terms"].items()]
-    return _said(words) + _table(Table(caption="Terms", columns=(Column("term"), Column("adds", "{:+.2f}")), rows=rows))
+    return (
+        f'{words}<img src="data:image/png;base64,{image}" alt="{label}">{_table(export.token_table(found))}'
+    )
 
 
 def _table(table: Table) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-    rows = [[column.shown(cell) for column, cell in zip(table.columns, cells, strict=True)] for cells in table.rows]
+    rows = [
+        [column.format(cell) for column, cell in zip(table.columns, cells, strict=True)]
+        for cells in table.rows
+    ]
     head = row([column.title for column in table.columns], "th")
     return f"<table><thead>{head}</thead><tbody>{''.join(row(cells, 'td') for cells in rows)}</tbody></table>"
 
@@ -119,52 +122,64 @@ def _compare(shelf: Shelf, choices: list[gr.Dropdown]) -> None:
     with gr.Row():
         with gr.Column(min_width=300):
             file = gr.File(label="Labelled texts", file_types=[".csv", ".tsv", ".jsonl", ".parquet"])
-            text = gr.Textbox(label="Column of texts", info="text, if nothing is given")
-            label = gr.Textbox(label="Column of labels", info="label, if nothing is given")
+            text = gr.Textbox(label="Column of texts", info="empty: text")
+            label = gr.Textbox(label="Column of labels", info="empty: label")
         with gr.Column(min_width=300):
-            methods = gr.Dropdown(list(METHODS), value=list(DEFAULT_METHODS), multiselect=True, label="Methods")
-            shots = gr.Textbox("all", label="Labels per class", info="numbers with commas between them, or all")
+            defaults = list(DEFAULT_METHODS)
+            methods = gr.Dropdown(list(METHODS), value=defaults, multiselect=True, label="Methods")
+            shots = gr.Textbox("all", label="Labels per class", info="numbers, separated by commas, or all")
             seeds = gr.Slider(1, 10, value=2, step=1, label="Seeds")
     with gr.Row():
-        start, stop = gr.Button("Compare", variant="primary"), gr.Button("Stop", variant="stop", interactive=False)
+        start = gr.Button("Compare", variant="primary")
+        stop = gr.Button("Stop", variant="stop", interactive=False)
     status, result, running = gr.HTML(), gr.HTML(), gr.State()
 
     def run(data: str | None, *settings: Any) -> Iterator[dict[Any, Any]]:
         if data is None:
-            yield {status: _problem("there is no file; put one into the field above.")}
+            yield {status: _alert("there is no file; upload one in the field above.")}
             return
         *others, texts, labels = settings
-        started = Running.start(data, *others, text=texts or "text", label=labels or "label")
+        started = ComparisonProcess.start(data, *others, text=texts or "text", label=labels or "label")
         shelf.running.append(started)
         try:
-            while started.going:
-                words = f"{started.done} of {started.total} trainings or fewer are finished."
-                yield {status: _said(words, *started.notes), running: started, stop: gr.Button(interactive=True)}
+            while started.running:
+                words = f"{started.done} of at most {started.total} trainings are finished."
+                yield {
+                    status: _paragraphs(words, *started.notes),
+                    running: started,
+                    stop: gr.Button(interactive=True),
+                }
                 time.sleep(EVERY)
-        finally:  # where the page was closed, too
+        finally:  # also if the page was closed
             started.stop()
             shelf.running.remove(started)
         ended = {running: None, stop: gr.Button(interactive=False)}
         if started.stopped:
-            yield {
-                status: _said("Stopped; what was finished is kept, and the same comparison goes on from there."),
-                **ended,
-            }
-            return
-        if started.process.returncode:
-            yield {status: _problem(*started.notes[-1:] or ["the comparison failed without a word."]), **ended}
-            return
-        shelf.add_comparison(started.out)
-        shown = dict(zip(choices, named(shelf), strict=True))
-        words = f"Finished; all is in {started.out}, and the winner can be asked under Look."
-        yield {status: _said(words, *started.notes), result: reported(started.out), **shown, **ended}
+            words = "Stopped; finished trainings are kept, and the same comparison resumes from them."
+            yield {status: _paragraphs(words), **ended}
+        elif started.process.returncode:
+            reason = started.notes[-1:] or ["the comparison failed without a message."]
+            yield {status: _alert(*reason), **ended}
+        else:
+            shelf.add_comparison(started.out)
+            lists = dict(zip(choices, model_lists(shelf), strict=True))
+            words = f"Finished; all results are in {started.out}, and the best model is listed under Look."
+            frame = report_frame(started.out)
+            yield {status: _paragraphs(words, *started.notes), result: frame, **lists, **ended}
 
-    settings = [file, methods, shots, seeds, text, label]
     start.click(
-        run, settings, [status, result, running, stop, *choices], show_progress="hidden", api_visibility="private"
+        run,
+        [file, methods, shots, seeds, text, label],
+        [status, result, running, stop, *choices],
+        show_progress="hidden",
+        api_visibility="private",
     )
     stop.click(
-        lambda started: started and started.stop(), [running], [], show_progress="hidden", api_visibility="private"
+        lambda started: started and started.stop(),
+        [running],
+        [],
+        show_progress="hidden",
+        api_visibility="private",
     )
 
 
@@ -172,41 +187,43 @@ def _read(page: gr.Blocks, shelf: Shelf) -> None:
     gr.Markdown("A `report.html` that vnait wrote, or the `records.jsonl` of a comparison or of studies.")
     file = gr.File(label="Report", file_types=[".html", ".jsonl"])
     frame = gr.HTML()
-    page.load(lambda: "".join(map(reported, shelf.comparisons[-1:])), [], [frame], api_visibility="private")
-    file.change(loaded, [file], [frame], api_visibility="private")
+    page.load(
+        lambda: "".join(map(report_frame, shelf.comparisons[-1:])), [], [frame], api_visibility="private"
+    )
+    file.change(uploaded_report, [file], [frame], api_visibility="private")
 
 
-def loaded(path: str | None) -> str:
-    """An uploaded report in a frame: as it is, or made from records."""
+def uploaded_report(path: str | None) -> str:
+    """An uploaded report in a frame, made from records if it is not a page yet."""
     if path is None:
         return ""
     if Path(path).suffix == ".html":
-        return framed(Path(path))
+        return _frame(Path(path))
     with TemporaryDirectory() as folder:
         shutil.copy(path, Path(folder) / "records.jsonl")
-        return reported(Path(folder))
+        return report_frame(Path(folder))
 
 
-def reported(folder: Path) -> str:
+def report_frame(folder: Path) -> str:
     """The report of a folder of records in a frame."""
     try:
-        return framed(report.write(folder))
+        return _frame(report.write(folder))
     except InputError as error:
-        return _problem(error)
+        return _alert(error)
 
 
-def framed(path: Path) -> str:
-    """A page in a frame that can run its scripts and reach nothing else, not even the playground."""
+def _frame(path: Path) -> str:
+    """A page in a frame that may run scripts and has access to nothing else, not even the playground."""
     try:
         inner = escape(path.read_text(encoding="utf-8"), quote=True)
     except (OSError, UnicodeDecodeError) as error:
-        return _problem(f"{path.name} can't be read: {error}.")
+        return _alert(f"{path.name} can't be read: {error}.")
     return f'<iframe sandbox="allow-scripts" title="Report" srcdoc="{inner}"></iframe>'
 
 
-def _problem(*sentences: object) -> str:
-    return f'<div role="alert" class="problem">{_said(*sentences)}</div>'
+def _alert(*sentences: object) -> str:
+    return f'<div role="alert" class="problem">{_paragraphs(*sentences)}</div>'
 
 
-def _said(*sentences: object) -> str:
+def _paragraphs(*sentences: object) -> str:
     return "".join(f"<p>{escape(str(sentence))}</p>" for sentence in sentences)

@@ -1,4 +1,4 @@
-"""What can be asked about a text: saved models, and every method as it starts."""
+"""The models of the playground: saved ones, and every method before training."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from vnait import lexicon, text
+from vnait import data
+from vnait.data import vocabulary
+from vnait.data.vocabulary import Vocabulary
 from vnait.errors import InputError
 from vnait.explanation import Explanation, explain
-from vnait.lexicon import Lexicon
 from vnait.linear import LinearClassifier
 from vnait.methods import METHODS
-from vnait.playground.comparing import Running
+from vnait.playground.process import ComparisonProcess
 from vnait.predict import Fitted, load
-from vnait.train import Run
+from vnait.run import Run
 
-LONGEST = 600  # characters of a text: of a longer one the maps of attention can't be read
+LONGEST = 600  # characters of a text; attention maps of longer ones are too small to read
 UNTRAINED = "{} (before training)"
 
 
 @dataclass
 class Shelf:
-    """Models by name, those of methods made when they are first asked for; the folders of comparisons, which hold reports; and what runs.
+    """Models by name, folders of comparisons (for their reports), and running comparisons.
 
-    Methods start from a fixed seed, with Word2Vec vectors of the built-in sentences.
+    An untrained method is made at its first use, from a fixed seed, with Word2Vec vectors of the built-in
+    sentences.
     """
 
     models: dict[str, Callable[[], Fitted | LinearClassifier]] = field(default_factory=dict)
     comparisons: list[Path] = field(default_factory=list)
-    running: list[Running] = field(default_factory=list)
+    running: list[ComparisonProcess] = field(default_factory=list)
 
     @classmethod
     def of(cls, folders: Sequence[str | Path]) -> Shelf:
-        """Every method, and what these folders hold; a folder that holds neither a model nor a comparison is an `InputError`."""
+        """Every method, and the models and comparisons in these folders; InputError for any other folder."""
         shelf = cls()
         for folder in map(Path, folders):
             if (folder / "records.jsonl").is_file():
@@ -46,29 +48,31 @@ class Shelf:
         return shelf
 
     def add_model(self, folder: Path) -> None:
-        """Put a saved model first, by its folder's name; loaded at once, so that a damaged one is said at once."""
+        """Put a saved model first, under its folder's name; loaded now, so that a damaged one fails now."""
         fitted = load(folder)
         self.models = {str(folder): lambda: fitted} | self.models
 
     def add_comparison(self, folder: Path) -> None:
-        """Put a comparison's winner first, and its report."""
+        """Add the report of a comparison, and put its winner first."""
         if folder not in self.comparisons:
             self.comparisons.append(folder)
         if (folder / "model").is_dir():
             self.add_model(folder / "model")
 
-    def explain(self, name: str, given: str) -> Explanation | dict[str, Any]:
-        """What a model makes of a text of at most `LONGEST` characters; of a baseline, the facts of `LinearClassifier.explain`."""
-        if len(given) > LONGEST:
-            raise InputError(f"the text has {len(given):,} characters; give {LONGEST} at most, or use vnait explain.")
+    def explain(self, name: str, text: str) -> Explanation | dict[str, Any]:
+        """Explain a text of at most `LONGEST` characters; for a baseline, as `LinearClassifier.explain`."""
+        if len(text) > LONGEST:
+            raise InputError(
+                f"the text has {len(text):,} characters; give {LONGEST} at most, or use vnait explain."
+            )
         if name not in self.models:
             raise InputError(f"there is no model {name!r} here; choose one of the list.")
         model = self.models[name]()
-        return model.explain(given) if isinstance(model, LinearClassifier) else explain(model, given)
+        return model.explain(text) if isinstance(model, LinearClassifier) else explain(model, text)
 
 
 def untrained(method: str) -> Fitted:
-    """A classifier of the built-in sentences, as it starts."""
+    """An untrained classifier of the built-in sentences."""
     words, lengths = _words()
     try:
         model = words.new_model(Run(method=method), ["neg", "pos"], lengths)
@@ -78,7 +82,7 @@ def untrained(method: str) -> Fitted:
 
 
 @cache
-def _words() -> tuple[Lexicon, list[int]]:
-    texts = text.read("builtin:polarity").texts
-    words = lexicon.learn(texts)
-    return words, [len(ids) for ids in text.encode(words.tokenizer, texts, max_length=512)]
+def _words() -> tuple[Vocabulary, list[int]]:
+    texts = data.read("builtin:polarity").texts
+    words = vocabulary.learn(texts)
+    return words, [len(ids) for ids in data.encode(words.tokenizer, texts, max_length=512)]

@@ -1,9 +1,9 @@
-"""Semantic vectors: one table of words, trained here or read from the files people have.
+"""Semantic vectors: one table of words, trained here or read from a file.
 
     train, load -> Vectors -> align, save        info and convert work from file to file
 
-Read, by their content rather than their name: word2vec binary and text, GloVe text, each also as gzip; fastText `.bin`;
-gensim's own KeyedVectors. The three streamed ones never hold more than the rows that were asked for.
+Formats, recognized by content: word2vec binary and text, GloVe text, each also as gzip, all read in a stream
+that stores only the rows wanted; fastText `.bin`; gensim's KeyedVectors.
 """
 
 from vnait.vectors.reading import info, load

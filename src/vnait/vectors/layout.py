@@ -1,4 +1,4 @@
-"""Which vector file this is, told from its first bytes."""
+"""The format of a vector file, found from its first bytes."""
 
 import gzip
 import io
@@ -19,16 +19,17 @@ FASTTEXT_MAGIC = struct.pack("<i", 793712314)
 ByteFile = io.BufferedReader | gzip.GzipFile
 
 _HEAD = 1 << 18  # enough for the first line of a text table 50,000 wide
-_LOOK = 1 << 16  # where bytes that no text has are looked for
+_LOOK = 1 << 16  # bytes searched for control characters, which no text has
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r"))
 _HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,15})\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the vectors lie in a file: its format, whether gzip wraps it, and what its first line promises.
+    """The format of a vector file, whether it is gzipped, and the sizes in its header.
 
-    `count` is None and `skip` (bytes before the first row) 0 where no header says them; `dim` is 0 where only gensim knows it.
+    Without a header, `count` is None and `skip` (bytes before the first row) 0. If gensim reads the file,
+    `dim` is 0.
     """
 
     path: Path
@@ -41,7 +42,7 @@ class Layout:
 
 @contextmanager
 def opened(path: Path) -> Iterator[ByteFile]:
-    """`path` open for reading, unpacked where its content is gzip; an InputError says what the system objects to."""
+    """`path` open for reading, unpacked if its content is gzip; an InputError if that fails."""
     try:
         with path.open("rb") as file:
             if is_packed(file):
@@ -50,19 +51,19 @@ def opened(path: Path) -> Iterator[ByteFile]:
             else:
                 yield file
     except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}; check the path to the vectors.") from error
+        raise InputError(f"there is no file {path}; check the path of the vectors.") from error
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path} can't be read: {reason}; check the path, or get the file again.") from error
 
 
 def is_packed(file: io.BufferedReader) -> bool:
-    """Whether gzip's two magic bytes come next in `file`; nothing is consumed."""
+    """Whether the next two bytes are gzip's magic number; nothing is consumed."""
     return file.peek(2)[:2] == b"\x1f\x8b"
 
 
 def sniff(path: Path) -> Layout:
-    """The layout of the vector file `path`, from its content; an InputError if it is empty or none of the five formats.
+    """The layout of the vector file `path`; an InputError if it is empty or has none of the five formats.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -79,20 +80,20 @@ def sniff(path: Path) -> Layout:
         if layout := look(path, packed, head):
             return layout
     raise InputError(
-        f"{path} has no format known here: its first line is neither 'words width' nor a word and its numbers; "
+        f"{path} has no known format: its first line is neither 'words width' nor a word and its numbers; "
         "give word2vec (binary or text), GloVe, fastText .bin or gensim .kv."
     )
 
 
 def are_numbers(values: list[bytes]) -> bool:
-    """Whether each of `values` can be read as a number; none can be where there are none."""
+    """Whether there are `values` and each of them is a number."""
     with suppress(ValueError):
         return bool([float(value) for value in values])
     return False
 
 
 def _head(file: ByteFile) -> bytes:
-    # read1 gives what there is before a cut gzip file raises; read would lose it.
+    # read1 returns the bytes before the cut of a damaged gzip file; read would raise and lose them.
     head = b""
     with suppress(EOFError):
         while len(head) < _HEAD and (more := file.read1(_HEAD - len(head))):
@@ -101,13 +102,15 @@ def _head(file: ByteFile) -> bytes:
 
 
 def _fasttext(path: Path, packed: bool, head: bytes) -> Layout | None:
-    # Files older than fastText's magic number start with the twelve settings; loss and model are small codes.
+    # Files older than fastText's magic number start with the 12 settings; loss and model are small codes.
     settings = struct.unpack_from("<12i", head) if len(head) >= 48 else (0,) * 12
     old = settings[6] in (1, 2, 3, 4) and settings[7] in (1, 2, 3) and 0 < settings[0] < 1 << 16
     if not (head.startswith(FASTTEXT_MAGIC) or old):
         return None
     if packed:
-        raise InputError(f"{path} is a fastText model inside gzip; unpack it first (gunzip), then give the .bin file.")
+        raise InputError(
+            f"{path} is a fastText model inside gzip; unpack it first (gunzip), then give the .bin file."
+        )
     return Layout(path=path, format=FASTTEXT, packed=False)
 
 
@@ -116,8 +119,8 @@ def _native(path: Path, packed: bool, head: bytes) -> Layout | None:
         return None
     if packed or path.suffix not in (".kv", ".model"):
         raise InputError(
-            f"{path} is a Python pickle, which can run any code when it is read; "
-            "if it is gensim's and you trust it, give it unpacked and with the ending .kv or .model."
+            f"{path} is a Python pickle, which can run any code when it is read; if it is gensim's and you "
+            "trust it, unpack it and rename it to .kv or .model."
         )
     return Layout(path=path, format=NATIVE, packed=False)
 
@@ -135,11 +138,7 @@ def _is_text(rest: bytes, dim: int) -> bool:
     values = rest.partition(b"\n")[0].rstrip().split(b" ")[1:]
     if len(values) == dim and are_numbers(values):
         return True
-    # A first row that is text but wrong still deserves the error that names its line.
-    return _is_clean(rest[:_LOOK])
-
-
-def _is_clean(look: bytes) -> bool:
+    look = rest[:_LOOK]  # a faulty first row of text is still text, and its error names the line
     if look.translate(None, delete=_CONTROLS) != look:
         return False
     try:

@@ -1,10 +1,9 @@
-"""The two kinds of file that gensim itself reads: its own KeyedVectors, and fastText."""
+"""The two formats that gensim reads for us: its own KeyedVectors, and fastText."""
 
 import logging
 import struct
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from vnait.vectors.streams import records
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No log lines from gensim: its warnings (too few jobs, no n-grams) are about its inside, not about the reader's data."""
+    """No log lines from gensim: its warnings (too few jobs, no n-grams) are not about the user's data."""
     logger = logging.getLogger("gensim")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -30,7 +29,7 @@ def quiet() -> Iterator[None]:
 
 
 def keyed(layout: Layout) -> Any:
-    """gensim's KeyedVectors in the file, mapped rather than read where they lie in a file of their own."""
+    """The KeyedVectors of the file; a table in a file of its own is mapped, not read."""
     from gensim.models import KeyedVectors
 
     try:
@@ -38,17 +37,17 @@ def keyed(layout: Layout) -> Any:
             model = KeyedVectors.load(str(layout.path), mmap="r")
     except Exception as error:  # a damaged pickle raises anything at all
         raise InputError(
-            f"{layout.path} can't be read as gensim's own file ({error}); "
-            "save it again with a current gensim, and keep its .npy files beside it."
+            f"{layout.path} can't be read as gensim's own file ({error}); save it again with a current "
+            "gensim, and keep its .npy files beside it."
         ) from error
     vectors = getattr(model, "wv", model)
     if not isinstance(vectors, KeyedVectors):
-        raise InputError(f"{layout.path} holds a {type(model).__name__}; give gensim KeyedVectors or Word2Vec.")
+        raise InputError(f"{layout.path} is a {type(model).__name__}; give gensim KeyedVectors or Word2Vec.")
     return vectors
 
 
 def fasttext(layout: Layout) -> Any:
-    """gensim's KeyedVectors with subwords from a fastText model, checked first: gensim never returns from a cut vocabulary."""
+    """KeyedVectors with subwords from a fastText model, checked first: gensim hangs on a cut vocabulary."""
     scan(layout.path)
     from gensim.models.fasttext import load_facebook_vectors
 
@@ -60,39 +59,28 @@ def fasttext(layout: Layout) -> Any:
 
 
 def pick(vectors: Any, wanted: Collection[str] | None) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
-    """The words and rows that are `wanted` (all known ones where None) of gensim's `vectors`.
+    """The `wanted` words (None: all) of gensim's `vectors` and their rows, in the table's order.
 
-    In the table's order; subwords know every word, so with them in the order asked.
+    A model with subwords has a vector for every word, so its rows are in the order of `wanted`.
     """
     if wanted is None:
         return list(vectors.index_to_key), np.array(vectors.vectors, dtype=np.float32)
     if getattr(vectors, "bucket", 0):
-        return _compose(vectors, list(dict.fromkeys(wanted)))
+        words = list(dict.fromkeys(wanted))
+        with quiet():
+            rows = [vectors.get_vector(word) for word in words]
+        return words, np.array(rows, dtype=np.float32).reshape(len(words), vectors.vector_size)
     index = sorted(vectors.key_to_index[word] for word in set(wanted) if word in vectors.key_to_index)
     return [vectors.index_to_key[row] for row in index], np.asarray(vectors.vectors[index], dtype=np.float32)
 
 
-def _compose(vectors: Any, words: list[str]) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
-    table = np.empty((len(words), vectors.vector_size), dtype=np.float32)
-    with quiet():
-        for row, word in enumerate(words):
-            table[row] = vectors.get_vector(word)
-    return words, table
+def scan(path: Path) -> tuple[int, int, list[str]]:
+    """The number of words, the width and the first five words of a fastText model.
 
+    InputError unless the model is whole, unsupervised and not quantized.
 
-@dataclass(frozen=True)
-class Scan:
-    """What a fastText model says of itself: D, the number of its words, and the first of them."""
-
-    dim: int
-    count: int
-    first: list[str]
-
-
-def scan(path: Path) -> Scan:
-    """Walk past the words of a fastText model; an InputError unless it is whole, unsupervised and not quantised.
-
-    Layout (args.cc and dictionary.cc of fastText): [magic, version,] 12 settings, a double; sizes; words; the matrix.
+    Layout (args.cc and dictionary.cc of fastText): [magic, version,] 12 settings, a double; sizes; words;
+    matrix.
     """
     with path.open("rb") as file:
         new = file.read(4) == FASTTEXT_MAGIC
@@ -103,7 +91,7 @@ def scan(path: Path) -> Scan:
             raise _damaged(path, "the file ends early") from error
 
 
-def _scan(path: Path, file: BufferedReader, new: bool) -> Scan:
+def _scan(path: Path, file: BufferedReader, new: bool) -> tuple[int, int, list[str]]:
     dim = _unpack(file, "<12id")[0]
     count, _, labels, _ = _unpack(file, "<3iq")
     pruned = max(0, _unpack(file, "<q")[0]) if new else 0
@@ -117,15 +105,17 @@ def _scan(path: Path, file: BufferedReader, new: bool) -> Scan:
             first.append(word.decode("utf-8", "backslashreplace"))
     file.seek(start + used + 8 * pruned)
     _check_matrix(path, file, new, dim)
-    return Scan(dim, count, first)
+    return count, dim, first
 
 
 def _check_matrix(path: Path, file: BufferedReader, new: bool, dim: int) -> None:
     if new and _unpack(file, "<?")[0]:
-        raise InputError(f"{path} is a quantised fastText model (.ftz), which gensim can't read; give the full .bin.")
+        raise InputError(
+            f"{path} is a quantised fastText model (.ftz), which gensim can't read; give the full .bin."
+        )
     rows, width = _unpack(file, "<2q")
     if width != dim:
-        raise _damaged(path, f"its matrix is {width} wide where its settings say {dim}")
+        raise _damaged(path, f"its matrix has width {width}, and its settings {dim}")
     if file.tell() + 4 * rows * width > path.stat().st_size:
         raise _damaged(path, f"its matrix of {rows:,} rows is cut")
 

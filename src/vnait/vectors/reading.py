@@ -1,4 +1,4 @@
-"""Vectors from a file, and what a file holds."""
+"""Vectors from a file, and a summary of a file."""
 
 from collections.abc import Collection
 from itertools import islice
@@ -15,12 +15,13 @@ _SHOWN = 5
 
 
 def load(path: str | Path, words: Collection[str] | None = None) -> Vectors:
-    """The vectors of `words` (of all words where None) in the file `path`.
+    """The vectors of `words` (None: of all words) in the file `path`.
 
-    The format is told from the content: word2vec binary or text, GloVe text, each also as gzip, read in one pass that holds only
-    the rows it keeps; fastText `.bin`, where subwords give every word a row; gensim's KeyedVectors or Word2Vec, which are Python
-    pickles: reading one runs what its author put there, so they need the ending .kv or .model. Words are looked up exactly, the
-    first of equal words wins, rows keep the file's order. An InputError names the file, and the line or the word at fault.
+    The content decides the format: word2vec binary or text, GloVe text, each also as gzip, read in one pass
+    that stores only the rows wanted; fastText `.bin`, where subwords give every word a row; gensim's
+    KeyedVectors or Word2Vec. The last two are Python pickles, which run their author's code when read, so
+    they need the ending .kv or .model. Words are matched exactly, the first of equal words counts, rows are
+    in the file's order. An InputError names the file, and the line or word at fault.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -39,9 +40,9 @@ def load(path: str | Path, words: Collection[str] | None = None) -> Vectors:
 
 
 def info(path: str | Path) -> dict[str, Any]:
-    """What the file `path` holds: its format, words (how many), dim, bytes (on disk) and first (the first five words).
+    """The format of the file `path`, words (how many), dim, bytes (on disk) and first (the first five words).
 
-    Streamed to its end, so a damaged file is found; the numbers themselves are not looked at. Raises as `load` does.
+    The whole file is read, so damage is found; the numbers themselves are not checked. Raises as `load` does.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -66,13 +67,8 @@ def _count_keyed(layout: Layout) -> tuple[int, int, list[str]]:
     return len(vectors.index_to_key), int(vectors.vector_size), list(vectors.index_to_key[:_SHOWN])
 
 
-def _count_fasttext(layout: Layout) -> tuple[int, int, list[str]]:
-    found = scan(layout.path)
-    return found.count, found.dim, found.first[:_SHOWN]
-
-
 _READERS = {
     NATIVE: lambda layout, words: pick(keyed(layout), words),
     FASTTEXT: lambda layout, words: pick(fasttext(layout), words),
 }
-_COUNTERS = {NATIVE: _count_keyed, FASTTEXT: _count_fasttext}
+_COUNTERS = {NATIVE: _count_keyed, FASTTEXT: lambda layout: scan(layout.path)}

@@ -1,4 +1,4 @@
-"""Word2vec and GloVe files, read row by row: no more of a file is held than a chunk and the rows to keep."""
+"""Word2vec and GloVe files, read row by row: only a chunk and the rows wanted are in memory."""
 
 import zlib
 from collections.abc import Collection, Generator, Iterable, Iterator
@@ -9,7 +9,7 @@ from jaxtyping import Float32
 from vnait.errors import InputError
 from vnait.vectors.layout import BINARY, ByteFile, Layout, are_numbers, opened
 
-Row = tuple[bytes, bytes]  # a word and its values, neither decoded: most rows are only passed by
+Row = tuple[bytes, bytes]  # a word and its values, not decoded, since most rows are skipped
 
 _CHUNK = 1 << 18  # stays in the processor's cache: chunks of 4 MB take twice as long
 _LONGEST_WORD = 1 << 16
@@ -17,9 +17,9 @@ _DEFLATE = 1032  # gzip never packs tighter than 1032 to 1
 
 
 def collect(layout: Layout, wanted: Collection[str] | None) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
-    """The words and rows of the file that are `wanted` (all where None), in the file's order; the first of equal words wins.
+    """The `wanted` words (None: all) and their rows, in the file's order; the first of equal words counts.
 
-    The whole file is read even if the last wanted row comes early, so damage is found wherever it is.
+    The whole file is read even if the last wanted row comes early, so damage is found anywhere.
     """
     stream = _all(rows(layout)) if wanted is None else _wanted(rows(layout), wanted)
     table = np.empty((_most(layout, wanted), layout.dim), dtype=np.float32)
@@ -27,12 +27,13 @@ def collect(layout: Layout, wanted: Collection[str] | None) -> tuple[list[str], 
     for number, word, payload in stream:
         table[len(words)] = _values(layout, number, payload)
         words.append(word)
-    table.resize((len(words), layout.dim), refcheck=False)  # in place: a slice would hold on to the unused rows
+    # In place: a slice would keep the unused rows in memory.
+    table.resize((len(words), layout.dim), refcheck=False)
     return words, table
 
 
 def rows(layout: Layout) -> Iterator[Row]:
-    """Every row of the file; an InputError says how far a damaged one can be read."""
+    """Every row of the file; the InputError of a damaged one counts the rows that can be read."""
     done = 0
     with opened(layout.path) as file:
         file.seek(layout.skip)
@@ -41,16 +42,16 @@ def rows(layout: Layout) -> Iterator[Row]:
                 yield row
                 done += 1
         except (EOFError, zlib.error) as error:
-            promised = "vectors" if layout.count is None else f"of the {layout.count:,} vectors its first line promises"
+            of = "" if layout.count is None else f"of the {layout.count:,} "
             raise InputError(
-                f"{layout.path} is cut or damaged: {done:,} {promised} can be read ({error}); get the file again."
+                f"{layout.path} is cut or damaged: {done:,} {of}vectors can be read ({error}); get it again."
             ) from error
 
 
 def records(file: ByteFile, mark: bytes, width: int, count: int) -> Generator[Row, None, bytes]:
-    """The next `count` records of a name, the byte `mark`, and `width` bytes; returns what was read beyond them.
+    """The next `count` records of a name, the byte `mark` and `width` bytes; returns the bytes read beyond.
 
-    EOFError says why there are fewer. Newlines before a name don't belong to it: some writers end each record with one.
+    EOFError if there are fewer. Newlines before a name are dropped: some writers end each record with one.
     """
     held, done = b"", 0
     while done < count:
@@ -74,7 +75,7 @@ def _binary(file: ByteFile, layout: Layout) -> Iterator[Row]:
     assert layout.count is not None, "a binary file has a header"
     rest = yield from records(file, b" ", 4 * layout.dim, layout.count)
     if (rest + file.read1(_CHUNK)).strip(b"\n"):
-        raise _lies(layout)
+        raise _longer(layout)
 
 
 def _text(file: ByteFile, layout: Layout) -> Iterator[Row]:
@@ -84,7 +85,7 @@ def _text(file: ByteFile, layout: Layout) -> Iterator[Row]:
         if not line:
             break
         if number - first == layout.count:
-            raise _lies(layout)
+            raise _longer(layout)
         spaces = line.count(b" ")
         if spaces < layout.dim and layout.count and not raw.endswith(b"\n"):
             raise EOFError(f"line {number} is cut")
@@ -92,7 +93,9 @@ def _text(file: ByteFile, layout: Layout) -> Iterator[Row]:
         yield word, values
         number += 1
     if any(line.strip() for line in file):
-        raise InputError(f"{layout.path}: line {number} is empty; every line is a word and its {layout.dim} numbers.")
+        raise InputError(
+            f"{layout.path}: line {number} is empty; expected a word and its {layout.dim} numbers."
+        )
     if layout.count and number - first < layout.count:
         raise EOFError("the file ends there")
 
@@ -103,8 +106,8 @@ def _spaced(line: bytes, layout: Layout, number: int) -> tuple[bytes, bytes, byt
     split = len(parts) - layout.dim
     if split < 1 or are_numbers(parts[1:split]):
         raise InputError(
-            f"{layout.path}: line {number} has {len(parts) - 1} numbers where {layout.dim} are expected; "
-            "mend that line or get the file again."
+            f"{layout.path}: line {number} has {len(parts) - 1} numbers; expected {layout.dim}. Repair the "
+            "line or get the file again."
         )
     return b" ".join(parts[:split]), b" ", b" ".join(parts[split:])
 
@@ -114,7 +117,7 @@ def _all(stream: Iterable[Row]) -> Iterator[tuple[int, str, bytes]]:
     for number, (word, payload) in enumerate(stream):
         if word not in seen:
             seen.add(word)
-            # word2vec.c cuts long words anywhere, so some are no UTF-8; the escape keeps them distinct and printable.
+            # word2vec.c cuts long words anywhere, so some are no UTF-8; escapes keep them distinct.
             yield number, word.decode("utf-8", "backslashreplace"), payload
 
 
@@ -130,17 +133,17 @@ def _values(layout: Layout, number: int, payload: bytes) -> Float32[np.ndarray, 
         return np.frombuffer(payload, dtype="<f4")
     parts = payload.split(b" ")
     try:
-        with np.errstate(over="ignore"):  # 1e99 becomes infinity, which Vectors refuses by the word's name
+        with np.errstate(over="ignore"):  # 1e99 becomes infinity, which Vectors refuses, naming the word
             return np.array([float(part) for part in parts]).astype(np.float32)
     except ValueError as error:
         bad = next(part for part in parts if not are_numbers([part])).decode("utf-8", "backslashreplace")
         raise InputError(
-            f"{layout.path}: line {number + _first_line(layout)} has {bad!r} where a number is expected; mend that line."
+            f"{layout.path}: line {number + _first_line(layout)} has {bad!r}, not a number; repair it."
         ) from error
 
 
 def _most(layout: Layout, wanted: Collection[str] | None) -> int:
-    # What the header promises is believed only as far as the file's size allows, for it sizes the table.
+    # The count of a faulty header could exceed the memory, so the size of the file limits the table.
     size = layout.path.stat().st_size * (_DEFLATE if layout.packed else 1)
     possible = size // max(1, (4 if layout.format == BINARY else 2) * layout.dim)
     if wanted is not None:
@@ -152,8 +155,8 @@ def _first_line(layout: Layout) -> int:
     return 1 if layout.count is None else 2
 
 
-def _lies(layout: Layout) -> InputError:
+def _longer(layout: Layout) -> InputError:
     return InputError(
-        f"{layout.path} goes on after the {layout.count:,} vectors of width {layout.dim} that its first line promises; "
-        "correct that line or get the file again."
+        f"{layout.path} goes on after the {layout.count:,} vectors of width {layout.dim} in its header; "
+        "correct its first line or get the file again."
     )

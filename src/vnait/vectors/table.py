@@ -1,5 +1,6 @@
-"""A table of word vectors, and the same table in a vocabulary's order."""
+"""A table of word vectors, and its rows in the order of a vocabulary."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,9 +12,9 @@ from vnait.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Word vectors e(w): `table[i]` (V, D) is the vector of `words[i]`; `source` says where they come from.
+    """Word vectors: row i of `table` (V, D) is the vector of `words[i]`; `source` is their origin.
 
-    Words are distinct and every number is finite; an InputError that names the source and the word says otherwise.
+    InputError unless words are distinct and all numbers finite.
 
     >>> Vectors(["yes", "no"], np.eye(2, dtype=np.float32), "by hand").dim
     2
@@ -26,39 +27,33 @@ class Vectors:
     def __post_init__(self) -> None:
         if self.table.ndim != 2 or self.table.dtype != np.float32 or len(self.table) != len(self.words):
             raise InputError(
-                f"{self.source}: {len(self.words)} words came with a {self.table.dtype} table of shape "
-                f"{self.table.shape}; give one float32 row a word."
+                f"{self.source}: {len(self.words)} words with a {self.table.dtype} table of shape "
+                f"{self.table.shape}; give one float32 row per word."
             )
         if not self.table.size:
-            raise InputError(f"{self.source} holds no vectors; give a source with at least one word.")
-        self._check_distinct()
-        self._check_finite()
+            raise InputError(f"{self.source} has no vectors; give a source with at least one word.")
+        if len(set(self.words)) < len(self.words):
+            twice = Counter(self.words).most_common(1)[0][0]
+            raise InputError(f"{self.source}: the word {twice!r} occurs twice; give one row per word.")
+        # The extremes show any NaN or infinity, and unlike isfinite(table) they take no memory.
+        if not (np.isfinite(self.table.min()) and np.isfinite(self.table.max())):
+            bad = next(
+                word for word, row in zip(self.words, self.table, strict=True) if not np.isfinite(row).all()
+            )
+            raise InputError(
+                f"{self.source}: the vector of {bad!r} has NaN or infinity; train or get the vectors again."
+            )
 
     @property
     def dim(self) -> int:
-        """D, the width of one vector."""
+        """D, the width of the vectors."""
         return int(self.table.shape[1])
-
-    def _check_distinct(self) -> None:
-        if len(set(self.words)) < len(self.words):
-            seen: set[str] = set()
-            twice = next(word for word in self.words if word in seen or seen.add(word))  # type: ignore[func-returns-value]
-            raise InputError(f"{self.source}: the word {twice!r} occurs twice; keep one row a word.")
-
-    def _check_finite(self) -> None:
-        # The extremes carry any NaN or infinity, and unlike isfinite(table) they cost no memory.
-        if not (np.isfinite(self.table.min()) and np.isfinite(self.table.max())):
-            bad = next(word for word, row in zip(self.words, self.table, strict=True) if not np.isfinite(row).all())
-            raise InputError(
-                f"{self.source}: the vector of {bad!r} holds NaN or infinity, and every number must be finite; "
-                "train or download the vectors again."
-            )
 
 
 def align(vectors: Vectors, vocabulary: Sequence[str]) -> tuple[Float32[np.ndarray, "N D"], int]:
-    """The rows of `vocabulary` in its order, (N, D), and how many of its words `vectors` lacks.
+    """The rows (N, D) of the words of `vocabulary`, in its order, and how many of them `vectors` lacks.
 
-    A missing word gets the mean of all vectors. An InputError if not one word is known, for then the two don't belong together.
+    A missing word gets the mean of all vectors. InputError if all are missing: the two don't belong together.
 
     >>> table, missing = align(Vectors(["a", "b"], np.eye(2, dtype=np.float32), "by hand"), ["b", "?"])
     >>> table.tolist(), missing
@@ -75,10 +70,10 @@ def align(vectors: Vectors, vocabulary: Sequence[str]) -> tuple[Float32[np.ndarr
     return table, int((~known).sum())
 
 
-def none_known(source: object, asked: Sequence[str]) -> InputError:
-    """The error for a vocabulary and vectors that have no word in common."""
-    examples = f", such as {', '.join(map(repr, asked[:3]))}" if asked else ""
+def none_known(source: object, wanted: Sequence[str]) -> InputError:
+    """The error for a vocabulary and vectors without a common word."""
+    examples = f", such as {', '.join(map(repr, wanted[:3]))}" if wanted else ""
     return InputError(
-        f"{source} knows none of the {len(asked):,} words asked for{examples}; "
-        "give vectors of the same language, casing and segmentation."
+        f"{source} has none of the {len(wanted):,} words needed{examples}; give vectors of the same "
+        "language, casing and segmentation."
     )

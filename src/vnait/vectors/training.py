@@ -1,4 +1,4 @@
-"""Word2Vec, trained on the reader's own sentences."""
+"""Word2Vec, trained on the user's own sentences."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,39 +7,41 @@ from vnait.errors import InputError
 from vnait.vectors.native import quiet
 from vnait.vectors.table import Vectors
 
-# gensim's compiled loop reads no further than this into a sentence, and says nothing.
+# gensim silently ignores the words of a sentence after this many.
 _LONGEST = 10_000
-LEARNED = "Word2Vec of"  # how the source of such vectors begins
+LEARNED = "Word2Vec of"  # the first words of the source of such vectors
 
 
 def train(
     sentences: Sequence[Sequence[str]],
     *,
     dim: int = 96,
-    window: int = 5,
     min_count: int = 2,
     epochs: int = 20,
     seed: int = 0,
 ) -> Vectors:
-    """Skip-gram Word2Vec vectors of `sentences` (lists of words): maximise log p(neighbour | word) with negative sampling.
+    """Skip-gram Word2Vec of `sentences` (lists of words): log p(neighbour | word), negative sampling.
 
-    `window` is the neighbours' reach in words; words seen fewer than `min_count` times get no row; the most frequent come first.
-    One worker: the same sentences and settings give the same table, bit for bit, in any process.
-    Source: Mikolov et al. 2013 (arXiv 1310.4546), as in gensim. An InputError says if nothing is left to train on.
+    Neighbours are up to 5 words away. Words that occur fewer than `min_count` times get no row; the most
+    frequent come first. One worker, so that the same sentences and settings give the same table, bit for bit.
+    Source: Mikolov et al. 2013 (arXiv:1310.4546), as in gensim. InputError if no word is left.
 
     >>> vectors = train([["good", "film"], ["bad", "film"], ["good", "cast"]], dim=4, epochs=1)
     >>> vectors.words, vectors.table.shape
     (['film', 'good'], (2, 4))
     """
-    _check_settings(dim=dim, window=window, min_count=min_count, epochs=epochs, seed=seed)
+    _check_settings(dim=dim, min_count=min_count, epochs=epochs, seed=seed)
     _check_sentences(sentences, min_count)
     from gensim.models import Word2Vec
 
+    pieces = [
+        words[start : start + _LONGEST] for words in sentences for start in range(0, len(words), _LONGEST)
+    ]
     with quiet():
         model = Word2Vec(
-            _pieces(sentences),
+            pieces,
             vector_size=dim,
-            window=window,
+            window=5,
             min_count=min_count,
             epochs=epochs,
             seed=seed,
@@ -48,10 +50,6 @@ def train(
         )
     source = f"{LEARNED} {len(sentences):,} sentences (seed {seed})"
     return Vectors(list(model.wv.index_to_key), model.wv.vectors, source)
-
-
-def _pieces(sentences: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    return [words[start : start + _LONGEST] for words in sentences for start in range(0, len(words), _LONGEST)]
 
 
 def _check_settings(**settings: int) -> None:
@@ -71,6 +69,6 @@ def _check_sentences(sentences: Sequence[Sequence[str]], min_count: int) -> None
     most = max(seen.values(), default=0)
     if most < min_count:
         raise InputError(
-            f"no word occurs {min_count} times (min_count) in the {len(sentences):,} sentences, the most frequent one "
-            f"{most} times; give more text or lower min_count."
+            f"no word occurs {min_count} times (min_count) in the {len(sentences):,} sentences, the most "
+            f"frequent one {most} times; give more text or lower min_count."
         )

@@ -1,4 +1,4 @@
-"""Vectors to a file, which appears whole or not at all."""
+"""Vectors to a file, written whole or not at all."""
 
 import gzip
 import sys
@@ -13,10 +13,11 @@ from vnait.vectors.table import Vectors
 
 
 def save(vectors: Vectors, path: str | Path) -> None:
-    """Write `vectors` to `path`, in the format of its ending; what was there stays until the new file is whole.
+    """Write `vectors` to `path` in the format of its ending; an old file stays until the new one is whole.
 
-    .bin word2vec binary; .txt and .vec word2vec text, nine digits a number, enough to give every float32 back; either also with
-    .gz; .kv gensim's KeyedVectors in one file. An InputError for another ending, or for a word that the format can't hold.
+    .bin word2vec binary; .txt and .vec word2vec text, nine digits per number, which restore every float32;
+    both also with .gz; .kv gensim's KeyedVectors in one file. InputError for another ending, or for a word
+    that the format can't store.
 
     >>> import numpy as np, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -37,11 +38,13 @@ def save(vectors: Vectors, path: str | Path) -> None:
         with whole_file(target) as draft, _created(draft, packed) as file:
             _WRITERS[kind](vectors, file)
     else:
-        raise InputError(f"{target} has no ending known here; end it with .bin, .txt or .vec (each also .gz), or .kv.")
+        raise InputError(
+            f"{target} has no known ending; end it with .bin, .txt or .vec (each also .gz), or .kv."
+        )
 
 
 def convert(source: str | Path, target: str | Path) -> dict[str, Any]:
-    """Write all vectors of the file `source` to `target` in the format of its ending, and return the `info` of that.
+    """Write all vectors of the file `source` to `target` in the format of its ending; the `info` of `target`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -71,12 +74,12 @@ def _write_keyed(vectors: Vectors, draft: Path) -> None:
 
     keyed = KeyedVectors(vector_size=vectors.dim)
     keyed.add_vectors(vectors.words, vectors.table)
-    # gensim would put a large table into a second file, which could not appear together with the first.
+    # gensim would put a large table into a second file, and two files can't be replaced at once.
     keyed.save(str(draft), sep_limit=sys.maxsize)
 
 
 def _created(draft: Path, packed: bool) -> BinaryIO:
-    # Level 1: numbers hardly pack tighter, only slower. No time inside, so the same vectors give the same bytes.
+    # Level 1: higher levels are slower and hardly smaller. No time stamp: equal vectors give equal bytes.
     return gzip.GzipFile(draft, "wb", compresslevel=1, mtime=0) if packed else draft.open("wb")  # type: ignore[return-value]
 
 
@@ -84,10 +87,12 @@ def _check_words(vectors: Vectors, target: Path) -> None:
     for word in vectors.words:
         if not word or any(mark in word for mark in " \t\n\r\v\f"):
             raise InputError(
-                f"{target}: the word {word!r} is empty or has white space, which only .kv can hold; save as .kv."
+                f"{target}: the word {word!r} is empty or has white space; save as .kv, which allows that."
             )
         if any("\ud800" <= mark <= "\udfff" for mark in word):
-            raise InputError(f"{target}: the word {word!r} is no valid Unicode (a lone surrogate); leave it out.")
+            raise InputError(
+                f"{target}: the word {word!r} is not valid Unicode (a lone surrogate); leave it out."
+            )
 
 
 _WRITERS: dict[str, Callable[[Vectors, BinaryIO], None]] = {

@@ -1,0 +1,402 @@
+"""Commands on labelled text: compare, train, predict, explain."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vnait.cli import terminal
+from vnait.cli.shared import (
+    AsJson,
+    Data,
+    Encoding,
+    Label,
+    LearningRate,
+    MaxLength,
+    Quiet,
+    Separator,
+    Steps,
+    Text,
+    Tokenization,
+    VectorFile,
+    app,
+    bar,
+    listed,
+    moved,
+    notes,
+    print_json,
+    read_table,
+    setting,
+)
+from vnait.errors import InputError
+from vnait.run import Run
+
+if TYPE_CHECKING:
+    from vnait.data.conllu import Tree
+    from vnait.linear import LinearClassifier
+    from vnait.record import Record
+
+DEFAULT_DATA = "builtin:polarity"
+
+
+@app.command("compare")
+def compare_command(
+    context: typer.Context,
+    data: Data = DEFAULT_DATA,
+    *,
+    text: Text = "text",
+    label: Label = "label",
+    test: Annotated[
+        str | None, typer.Option("--test", help="A file of test rows. Without: 30 % held out by each seed.")
+    ] = None,
+    sep: Separator = None,
+    encoding: Encoding = None,
+    methods: Annotated[
+        str,
+        typer.Option(
+            "--methods",
+            help="Names from `vnait list`, with commas. Without: none, sinusoidal, learned, vnait-uniform, "
+            "vnait.",
+        ),
+    ] = "",
+    shots: Annotated[
+        str, typer.Option("--shots", help="Rows per class to learn from, with commas, or all.")
+    ] = "all",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 5,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where all of it goes. Without: runs/ and the name of DATA."),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--reference", help="The method that others are paired with. Without: vnait, or the first."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one per core.")
+    ] = None,
+    backend: Annotated[str, typer.Option("--backend", help="local or ray.")] = "local",
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            help="A pretrained encoder, a folder or hub name: also frozen, fine-tuned, and with any "
+            "base:METHOD. Without: none.",
+        ),
+    ] = None,
+    vectors: VectorFile = None,
+    tokenization: Tokenization = "words",
+    steps: Steps = Run.steps,
+    max_length: MaxLength = Run.max_length,
+    learning_rate: LearningRate = Run.learning_rate,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare positional methods and two baselines on labelled text; keep the best model, and write a report
+    of it all.
+    """
+    notes(quiet)
+    counts = _shots(shots)
+    table = read_table(data, text, label, sep, encoding)
+    tests = None if test is None else read_table(test, text, label, sep, encoding)
+    folder = out or Path("runs") / _short(data)
+    from vnait.comparison import DEFAULT_METHODS, compare
+
+    run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate)
+    with bar(quiet, "comparing") as move:
+        found = compare(
+            table,
+            methods=listed(methods) or DEFAULT_METHODS,
+            shots=counts,
+            seeds=seeds,
+            test=tests,
+            out=folder,
+            vectors=vectors,
+            tokenization=tokenization,
+            base=base,
+            run=run,
+            reference=reference,
+            jobs=jobs,
+            backend=backend,
+            callback=lambda done, total, record: move(done, total, _cell_note(record)),
+            command=context.obj,
+        )
+    report, picture = found.report(), found.picture()
+    if as_json:
+        print_json(
+            {
+                "rows": found.rows,
+                "paired": found.paired,
+                "best": found.best,
+                "advice": found.advice(),
+                "records": str(found.path),
+                "model": str(folder / "model"),
+                "report": str(report),
+                "picture": str(picture),
+            }
+        )
+        return
+    terminal.show_comparison(found, table)
+    print(
+        f"\nmodel: {folder / 'model'} ({found.best})\nrecords: {found.path}\nreport: {report}\npicture: "
+        f"{picture}"
+    )
+
+
+def _shots(given: str) -> tuple[int | str, ...]:
+    parts = [part.strip() for part in given.split(",") if part.strip()]
+    wrong = next((part for part in parts if part != "all" and not part.isdecimal()), None)
+    if wrong is not None:
+        raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows per class nor all.")
+    return tuple(part if part == "all" else int(part) for part in parts)
+
+
+def _short(source: str) -> str:
+    """A folder's name for a source: reviews for data/reviews.csv, org-name for hf:org/name."""
+    kind, colon, name = source.partition(":")
+    if colon and kind in ("hf", "builtin"):
+        return name.replace(":", "-").replace("/", "-").strip("-")
+    return Path(source).name.lstrip(".").split(".")[0]
+
+
+def _cell_note(record: Record | None) -> str:
+    return "" if record is None else f"{record.method} {record.metrics['accuracy']:.3f}"
+
+
+@app.command("train")
+def train_command(
+    data: Data,
+    *,
+    out: Annotated[Path, typer.Option("--out", help="The model's folder.")],
+    method: Annotated[str, setting("method")] = Run.method,
+    base: Annotated[str | None, setting("base")] = Run.base,
+    text: Text = "text",
+    label: Label = "label",
+    test: Annotated[
+        str | None, typer.Option("--test", help="A file of test rows. Without: no test scores.")
+    ] = None,
+    sep: Separator = None,
+    encoding: Encoding = None,
+    seed: Annotated[int, setting("seed")] = Run.seed,
+    vectors: VectorFile = None,
+    tune_vectors: Annotated[bool, setting("tune_vectors")] = Run.tune_vectors,
+    tokenization: Tokenization = "words",
+    steps: Steps = Run.steps,
+    max_length: MaxLength = Run.max_length,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(
+            "--learning-rate", help="Of AdamW. Without: 3e-3, and 1e-4 with --base."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train one classifier, or fine-tune a pretrained one.
+
+    A training that was killed goes on where it was.
+    """
+    notes(quiet)
+    table = read_table(data, text, label, sep, encoding)
+    tests = None if test is None else read_table(test, text, label, sep, encoding)
+    from vnait import card as cards
+    from vnait.data import summary
+    from vnait.data.vocabulary import vocabulary_of
+    from vnait.predict import check_replaceable
+    from vnait.pretrained.finetune import RATE, Base
+    from vnait.train import fit, forget
+
+    if not out.name:
+        raise InputError(f"--out {out} is the folder you are in; choose a new name.")
+    check_replaceable(out)
+    if learning_rate is None:
+        learning_rate = Run.learning_rate if base is None else RATE
+    if base is not None and (vectors is not None or tune_vectors or tokenization != "words"):
+        raise InputError(
+            "--base brings its own vectors and tokens; leave --vectors, --tune-vectors, --tokenization out."
+        )
+    run = Run(
+        method=method,
+        base=base,
+        seed=seed,
+        steps=steps,
+        max_length=max_length,
+        learning_rate=learning_rate,
+        tune_vectors=tune_vectors,
+    )
+    words = (
+        vocabulary_of(table.texts, vectors=vectors, tokenization=tokenization, seed=seed)
+        if base is None
+        else Base.load(base)
+    )
+    checkpoints = out.with_name(out.name + ".checkpoints")
+    with bar(quiet, f"training {method}") as move:
+        fitted = fit(
+            run,
+            table,
+            words,
+            test=tests,
+            checkpoints=checkpoints,
+            callback=lambda status: moved(move, status),
+        )
+    assert fitted.record is not None
+    fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
+    forget(checkpoints, fitted)
+    if as_json:
+        print_json({"model": str(out), "record": asdict(fitted.record)})
+        return
+    terminal.show_scores(fitted.record)
+    print(f"model: {out}")
+
+
+@app.command("predict")
+def predict_command(
+    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    data: Annotated[
+        str, typer.Argument(help="A file with a column of texts, or - for lines of standard input.")
+    ],
+    *,
+    text: Text = "text",
+    sep: Separator = None,
+    encoding: Encoding = None,
+    out: Annotated[Path | None, typer.Option("--out", help="A CSV file. Without: standard output.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add a label and the probability of each class to every text, in the order given."""
+    notes(quiet)
+    given = _lines(sys.stdin.buffer) if data == "-" else read_table(data, text, None, sep, encoding).texts
+    from vnait.data import encode, report_unknown
+    from vnait.files import whole_file
+    from vnait.predict import Fitted, load
+
+    fitted = load(model)
+    if isinstance(fitted, Fitted):
+        report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=sys.maxsize))
+    probabilities = fitted.probabilities(given)
+    column = (
+        "text" if text == "label" or text.startswith("probability_") else text
+    )  # the answers need these names
+    rows = [
+        {column: words, "label": fitted.classes[int(row.argmax())]}
+        | {
+            f"probability_{name}": round(float(value), 6)
+            for name, value in zip(fitted.classes, row, strict=True)
+        }
+        for words, row in zip(given, probabilities, strict=True)
+    ]
+    if as_json:
+        print_json({"rows": rows})
+    elif out is None:
+        _write_csv(sys.stdout, rows)
+    else:
+        with whole_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+            _write_csv(file, rows)
+        print(f"{len(rows)} rows: {out}")
+
+
+def _lines(file: Any) -> list[str]:
+    """The lines of a binary file; a text stream would take broken bytes for half characters in some
+    locales.
+    """
+    lines: list[str] = []
+    for number, line in enumerate(file, 1):
+        try:
+            lines.append(line.decode().rstrip("\r\n"))
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"standard input is not UTF-8: line {number} holds the byte 0x{line[error.start]:02x}; "
+                "convert it first."
+            ) from error
+    if not any(line.strip() for line in lines):
+        raise InputError("standard input has no text; give one text a line.")
+    return lines
+
+
+def _write_csv(file: Any, rows: list[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+@app.command("explain")
+def explain_command(
+    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    text: Annotated[str | None, typer.Argument(help="One text.")] = None,
+    *,
+    conllu: Annotated[
+        Path | None,
+        typer.Option(
+            "--conllu", help="A CoNLL-U file, whose phrases and arcs are shown, too. Without: the text."
+        ),
+    ] = None,
+    sentence: Annotated[int, typer.Option("--sentence", min=1, help="Which sentence of that file.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="A .png, .svg, .pdf or .html file. Without: only printed."),
+    ] = None,
+    bertviz: Annotated[
+        Path | None,
+        typer.Option(
+            "--bertviz",
+            help="An .html file for bertviz's view of the heads, which needs the net. Without: none.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show each token's coordinate, gap, rho and say in the bag of words, what kinds of heads read them, and
+    the method.
+    """
+    notes(quiet=False)
+    from vnait.data.conllu import tree
+    from vnait.explanation import explain, export
+    from vnait.files import whole_file
+    from vnait.linear import LinearClassifier
+    from vnait.predict import load
+
+    if out is not None:
+        export.check_path(out)
+    if (text is None) == (conllu is None):
+        raise InputError("give one text, or a sentence of a file with --conllu.")
+    given = tree(conllu, sentence) if conllu is not None else text
+    assert given is not None
+    fitted = load(model)
+    if isinstance(fitted, LinearClassifier):
+        _explain_baseline(fitted, given, out or bertviz, as_json)
+        return
+    explanation = explain(fitted, given)
+    if bertviz is not None:
+        view = export.head_view(explanation)
+        with whole_file(bertviz) as draft:
+            draft.write_text(view, encoding="utf-8")
+    if out is not None:
+        export.save(explanation, out)
+    if as_json:
+        files = {"file": out, "bertviz": bertviz}
+        print_json(
+            explanation.facts() | {name: str(path) for name, path in files.items() if path is not None}
+        )
+    else:
+        terminal.show_explanation(explanation)
+        for path in filter(None, (out, bertviz)):
+            print(f"file        {path}")
+
+
+def _explain_baseline(fitted: LinearClassifier, given: str | Tree, file: Path | None, as_json: bool) -> None:
+    if not isinstance(given, str) or file is not None:
+        raise InputError(
+            f"the model is the baseline {fitted.name}, which has no coordinates and no attention to draw; "
+            "leave --out, --bertviz and "
+            "--conllu out, and its terms are listed."
+        )
+    facts = fitted.explain(given)
+    if as_json:
+        print_json(facts)
+    else:
+        terminal.show_terms(facts)

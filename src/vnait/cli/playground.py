@@ -1,0 +1,38 @@
+"""The command `vnait playground`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vnait.cli.shared import app, notes
+
+
+@app.command("playground")
+def playground_command(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="Saved models, or folders of comparisons.")
+    ] = None,
+    *,
+    host: Annotated[
+        str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for every machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 7860,
+) -> None:
+    """Serve a page for the browser: explanations of a text as you type, comparisons, reports."""
+    notes(quiet=False)
+    from vnait.playground import serve
+
+    with suppress(KeyboardInterrupt):
+        serve(
+            folders or [],
+            host=host,
+            port=port,
+            ready=lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True),
+        )
+    # Open pages would keep the server alive, and Python's own exit may hang on a thread that draws a picture.
+    os._exit(0)

@@ -1,0 +1,216 @@
+"""Results as text on standard output, for 80 columns, without colour."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from textwrap import fill, indent
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as Grid
+
+if TYPE_CHECKING:
+    from vnait.comparison import Comparison
+    from vnait.data import Table
+    from vnait.explanation import Explanation
+    from vnait.laws import Row
+    from vnait.record import Record
+
+BAR = 24  # cells of the longest bar
+HEADING = 11  # cells per line of a heading, if its name can be broken
+
+
+def show_comparison(comparison: Comparison, data: Table) -> None:
+    """A table per number of shots, then the conclusions and the advice."""
+    classes = len(set(data.labels or []))
+    most_frequent = 100 * comparison.plan.most_frequent()
+    print(f"{data.name}: {len(data)} rows, {classes} classes, {len(comparison.plan.seeds)} seeds")
+    print(f"accuracy of always answering the most frequent class: {most_frequent:.1f} %")
+    for shots in comparison.plan.shots:
+        print()
+        print_wrapped(_comparison_grid(comparison, shots))
+    print()
+    for sentence in comparison.sentences():
+        print_wrapped(sentence)
+    print_wrapped(
+        f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: in points, paired by "
+        "seed; none is corrected for several comparisons. alone: without the linear part that each "
+        "Transformer has beside it; seconds: of training; ms: per text."
+    )
+    print()
+    for sentence in comparison.advice():
+        print_wrapped(sentence)
+
+
+def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
+    where = "all labels" if shots == "all" else f"{shots} labels per class"
+    grid = new_grid(where, "accuracy, %", f"minus {comparison.reference}", "alone", "seconds", "ms", left=1)
+    paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
+    rows = [row for row in comparison.rows if row["shots"] == shots]
+    for row in sorted(rows, key=lambda row: -row["mean"]):
+        other = paired.get(row["method"])
+        grid.add_row(
+            row["method"],
+            _with_bounds(row["mean"], row["ci_low"], row["ci_high"], "{:.1f}"),
+            ""
+            if other is None
+            else _with_bounds(other["difference"], other["ci_low"], other["ci_high"], "{:+.1f}"),
+            "" if row["alone"] is None else f"{100 * row['alone']:.1f}",
+            f"{row['seconds']:.1f}",
+            "" if row["ms_per_text"] is None else f"{row['ms_per_text']:.2f}",
+        )
+    return grid
+
+
+def _with_bounds(mean: float, low: float | None, high: float | None, form: str) -> str:
+    """In %, with the interval if there is one."""
+    middle = form.format(100 * mean)
+    if low is None or high is None:
+        return middle
+    return f"{middle} [{form.format(100 * low)}, {form.format(100 * high)}]"
+
+
+def show_scores(record: Record) -> None:
+    """The scores of one training."""
+    for name, value in sorted(record.metrics.items()):
+        if not isinstance(value, list):
+            print(f"{name:22} {value:.3f}")
+    if "unknown_share" in record.data:
+        print(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
+    print(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")
+
+
+def show_explanation(explanation: Explanation) -> None:
+    """A row per token, with its gap as a bar; then the method, the heads and the first layer's scores."""
+    from vnait.explanation.display import printable
+    from vnait.explanation.export import logit_parts
+
+    print(f"{explanation.label}  (probability {explanation.probability:.3f})")
+    print(fill(logit_parts(explanation), Console().width), end="\n\n")
+    tokens = [printable(token) for token in explanation.tokens]
+    width = max(cell_len(token) for token in [*tokens, "token"])
+    rho = explanation.similarity
+    head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho") + "   adds"
+    print(head)
+    unknown = "" if all(explanation.known) else "  (unknown word)"
+    longest = max(min(BAR, Console().width - len(head) - 2 - len(unknown)), 1)
+    unit = max([gap for gap in explanation.gaps if gap > 0], default=1.0)
+    for number, token in enumerate(tokens):
+        gap = explanation.gaps[number]
+        cells = f"  {explanation.coordinates[number]:10.2f}  {gap:6.2f}"
+        cells += "" if rho is None else f"  {rho[number]:5.2f}"
+        cells += f"  {explanation.says[number]:+5.2f}"
+        bar = "#" * round(longest * max(gap, 0.0) / unit) + ("" if explanation.known[number] else unknown)
+        print(f"{token}{' ' * (width - cell_len(token))}{cells}  {bar}".rstrip())
+    print()
+    _fact("method", f"{explanation.method}: {explanation.formula}")
+    for words in explanation.enters:
+        _fact("enters", words)
+    _fact("parameters", f"{explanation.parameters:,}")
+    for number, (first, last, relation) in enumerate(explanation.phrases):
+        inside = sum(explanation.gaps[first + 1 : last + 1]) / (last - first)
+        words = f"{relation}, {tokens[first]} ... {tokens[last]}: gap before it {explanation.gaps[first]:.2f}"
+        _fact("" if number else "phrases", f"{words}, mean gap inside {inside:.2f}")
+    for layer, kinds in enumerate(explanation.heads, 1):
+        _fact("heads" if layer == 1 else "", f"layer {layer}: {', '.join(map(str, kinds))}")
+    means = {term: 100 * sum(found) / len(found) for term, found in explanation.shares.items() if any(found)}
+    parts = ", ".join(f"{term} {mean:.0f}" for term, mean in sorted(means.items(), key=lambda item: -item[1]))
+    _fact("scores", f"of layer 1, shares in %, mean over heads: {parts or 'none, all keys score alike'}")
+
+
+def show_terms(facts: dict[str, Any]) -> None:
+    """The answer of a baseline, and what each term adds to its logit, the largest first."""
+    print(f"{facts['label']}  (probability {facts['probability']:.3f}, by {facts['method']})\n")
+    grid = new_grid("term", "adds to the logit", left=1)
+    for term, added in facts["terms"].items():
+        grid.add_row(term, f"{added:+.2f}")
+    grid.add_row("(bias)", f"{facts['bias']:+.2f}")
+    print_wrapped(grid)
+
+
+def _fact(name: str, words: str) -> None:
+    print(fill(f"{name:12}{words}", Console().width, subsequent_indent=" " * 12))
+
+
+def show_catalogue(rows: Sequence[dict[str, Any]], *, dim: int, max_length: int) -> None:
+    """The methods. Formula and source have their own lines, so that nothing is cut at 80 columns."""
+    print(f"{'method':14} {'parameters':>10}  learned  causal   (width {dim}, longest text {max_length})")
+    for row in rows:
+        learned, causal = ("yes" if row[name] else "no" for name in ("learned", "causal"))
+        print(f"\n{row['name']:14} {row['parameters']:>10,}  {learned:7}  {causal}")
+        for line in (row["formula"], row["source"]):
+            print(indent(fill(line, Console().width - 4), "    "))
+
+
+def show_sizes(rows: Sequence[dict[str, Any]], *, dim: int) -> None:
+    """Parameter counts, compared to a table of 512 rows."""
+    grid = new_grid(f"width {dim}", "parameters", "beside 512 rows", left=1)
+    for row in rows:
+        ratio = row["against_table_512"]
+        more = f"{ratio:.1f} times more" if ratio > 1 else f"{1 / ratio:.1f} times fewer"
+        grid.add_row(row["name"], f"{row['parameters']:,}", "the same" if ratio == 1 else more)
+    print_wrapped(grid)
+
+
+def show_conformance(rows: Sequence[Row]) -> None:
+    """Laws by implementations, in blocks that fit the width; then each broken law with its smallest failing
+    input, and the reasons for laws that do not apply.
+    """
+    laws = list(dict.fromkeys(row.law for row in rows))
+    marks = {(row.implementation, row.law): {True: "yes", False: "NO", None: "-"}[row.passed] for row in rows}
+    for names in blocks_of(list(dict.fromkeys(row.implementation for row in rows)), max(map(len, laws))):
+        grid = new_grid("law", *("\n".join(folded(name)) for name in names), left=1)
+        for law in laws:
+            grid.add_row(law, *(marks[name, law] for name in names))
+        print_wrapped(grid)
+        print()
+    broken = [row for row in rows if row.passed is False]
+    for row in broken:
+        print(f"{row.implementation}: {row.law}: {row.detail}")
+    skipped = [row for row in rows if row.passed is None]
+    for reason in dict.fromkeys(row.detail for row in skipped):
+        some = [row for row in skipped if row.detail == reason]
+        names = list(dict.fromkeys(row.implementation for row in some))
+        listed = ", ".join(names) if len(names) <= 3 else f"{len(names)} implementations"
+        print(f"-  {', '.join(dict.fromkeys(row.law for row in some))}: {reason} ({listed})")
+    kept = len(rows) - len(broken) - len(skipped)
+    print(f"\n{kept} kept, {len(broken)} broken, {len(skipped)} not applicable (-)")
+
+
+def blocks_of(names: Sequence[str], first: int) -> list[list[str]]:
+    """Names of columns, in blocks that fit the terminal beside a first column of this width."""
+    blocks: list[list[str]] = [[]]
+    room = Console().width - first - 2
+    for name in names:
+        width = max(map(len, folded(name))) + 2
+        if blocks[-1] and width > room:
+            blocks.append([])
+            room = Console().width - first - 2
+        blocks[-1].append(name)
+        room -= width
+    return blocks
+
+
+def folded(name: str) -> list[str]:
+    """The lines of a long name, broken after hyphens and colons."""
+    lines = [""]
+    for part in re.findall(r"[^-:]+[-:]?", name):
+        if lines[-1] and len(lines[-1]) + len(part) > HEADING:
+            lines.append("")
+        lines[-1] += part
+    return lines
+
+
+def new_grid(*titles: str, left: int) -> Grid:
+    """An empty table; the first `left` columns are aligned left, the others right, the first never wraps."""
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for number, title in enumerate(titles):
+        grid.add_column(title, justify="left" if number < left else "right", no_wrap=number == 0)
+    return grid
+
+
+def print_wrapped(what: Any) -> None:
+    """Print a text or a table, wrapped at the width of the terminal, without markup."""
+    Console(highlight=False, soft_wrap=False, markup=False).print(what)

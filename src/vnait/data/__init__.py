@@ -1,0 +1,29 @@
+"""Labelled text in, token ids and batches out.
+
+In the order data flows: `read` a file into a `Table`; choose rows (`split`, `shots`, `repeated`); `encode`
+texts as ids with a `tokenizer`; put rows into `batches` and `collate` each into tensors.
+"""
+
+from vnait.data.batches import batches, collate
+from vnait.data.splits import repeated, shots, split
+from vnait.data.summary import QUANTILES, summary
+from vnait.data.tables import Table, read
+from vnait.data.tokens import TOKENIZATIONS, encode, report_unknown, tokenizer, unknown_share, words
+
+__all__ = [
+    "QUANTILES",
+    "TOKENIZATIONS",
+    "Table",
+    "batches",
+    "collate",
+    "encode",
+    "read",
+    "repeated",
+    "report_unknown",
+    "shots",
+    "split",
+    "summary",
+    "tokenizer",
+    "unknown_share",
+    "words",
+]

@@ -1,0 +1,78 @@
+"""Sentences with dependency trees, from a CoNLL-U file (https://universaldependencies.org/format.html)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from vnait.errors import InputError
+
+COLUMNS = 10
+FORM, TAG, HEAD, RELATION = 1, 3, 6, 7
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Words, their universal tags, the index of each word's head (-1 for the root) and their relations."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The first and the last word of each word's subtree (its phrase).
+
+        >>> words, tags = ("the", "old", "film", "ends"), ("DET", "ADJ", "NOUN", "VERB")
+        >>> Tree(words, tags, heads=(2, 2, 3, -1), relations=("det", "amod", "nsubj", "root")).spans
+        [(0, 0), (1, 1), (0, 2), (0, 3)]
+        """
+        first, last = list(range(len(self.words))), list(range(len(self.words)))
+        for word in range(len(self.words)):
+            above, seen = self.heads[word], 0
+            while above >= 0 and seen < len(self.words):  # up to the root; a faulty tree may have a cycle
+                first[above], last[above] = min(first[above], word), max(last[above], word)
+                above, seen = self.heads[above], seen + 1
+        return list(zip(first, last, strict=True))
+
+
+def trees(path: str | Path) -> Iterator[Tree]:
+    """Every sentence of a file, without contractions (1-2) and empty nodes (1.1)."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")  # newlines of other systems are read as \n
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}; give a CoNLL-U file.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8: {error.reason} at byte {error.start}; convert it to UTF-8 first."
+        ) from error
+    number = 0
+    for block in text.split("\n\n"):
+        rows = [line.split("\t") for line in block.splitlines() if line.partition("\t")[0].isdigit()]
+        if rows:
+            number += 1
+            yield _tree(rows, f"{path}, sentence {number}")
+    if not number:
+        raise InputError(f"{path} has no sentence; CoNLL-U has one word per line, in {COLUMNS} columns.")
+
+
+def tree(path: str | Path, number: int = 1) -> Tree:
+    """Sentence `number` of a file, from 1."""
+    found = list(trees(path))
+    if not 1 <= number <= len(found):
+        raise InputError(f"{path} has {len(found)} sentences; there is no number {number}.")
+    return found[number - 1]
+
+
+def _tree(rows: list[list[str]], place: str) -> Tree:
+    for row in rows:
+        if len(row) != COLUMNS:
+            raise InputError(f"{place}: word {row[0]} has {len(row)} columns; expected {COLUMNS}, with tabs.")
+        if not row[HEAD].isdigit() or int(row[HEAD]) > len(rows):
+            raise InputError(f"{place}: word {row[0]} has the head {row[HEAD]!r}; expected 0 to {len(rows)}.")
+    forms, tags, heads, relations = zip(
+        *((row[FORM], row[TAG], int(row[HEAD]) - 1, row[RELATION]) for row in rows), strict=True
+    )
+    return Tree(forms, tags, heads, relations)

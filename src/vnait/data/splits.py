@@ -1,0 +1,112 @@
+"""Rows for training, for testing and for few shots, and texts that occur more than once."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from vnait.data.batches import generator
+from vnait.errors import InputError
+
+
+def split(labels: Sequence[str], *, holdout: float, seed: int) -> tuple[list[int], list[int]]:
+    """Training rows and held-out rows, stratified by class, both in increasing order.
+
+    A class of n rows gives holdout * n of them, rounded, and at least one row to each side. InputError if
+    there is only one class, or a class has only one row.
+
+    >>> train, held = split(["a"] * 4 + ["b"] * 2, holdout=0.25, seed=0)
+    >>> len(train), len(held)
+    (4, 2)
+    """
+    if not 0 < holdout < 1:
+        raise InputError(f"holdout is {holdout}; expected a share between 0 and 1, such as 0.2.")
+    classes = _shuffled(labels, seed)
+    if len(classes) < 2:
+        raise InputError(f"every row has the label {next(iter(classes))!r}; expected at least two classes.")
+    single = [name for name, rows in classes.items() if len(rows) < 2]
+    if single:
+        raise InputError(
+            f"{_counts(single, classes)}; a class needs 2 rows to be split. Add rows or remove the class."
+        )
+    # scikit-learn's stratified split may leave a small class out of the held-out side.
+    sizes = {name: min(max(round(holdout * len(rows)), 1), len(rows) - 1) for name, rows in classes.items()}
+    train = sorted(row for name, rows in classes.items() for row in rows[sizes[name] :])
+    held = sorted(row for name, rows in classes.items() for row in rows[: sizes[name]])
+    return train, held
+
+
+def shots(labels: Sequence[str], *, count: int, seed: int) -> list[int]:
+    """`count` random rows of every class, increasing; with one seed, fewer shots are a subset of more.
+
+    >>> labels = ["a", "b"] * 10
+    >>> few, more = shots(labels, count=2, seed=0), shots(labels, count=5, seed=0)
+    >>> len(few), len(more), set(few) <= set(more)
+    (4, 10, True)
+    """
+    if count < 1:
+        raise InputError(f"count is {count}; expected at least 1 row of every class.")
+    classes = _shuffled(labels, seed)
+    short = [name for name, rows in classes.items() if len(rows) < count]
+    if short:
+        largest = min(map(len, classes.values()))
+        raise InputError(
+            f"{count} shots are more than there are: {_counts(short, classes)}. Use {largest} or fewer."
+        )
+    return sorted(row for rows in classes.values() for row in rows[:count])
+
+
+def repeated(train_texts: Iterable[str], test_texts: Iterable[str]) -> int:
+    """How many test texts are also training texts, ignoring case, punctuation and spacing.
+
+    >>> repeated(["Well done!", "other"], ["well  done", "new"])
+    1
+    """
+    known = {_normalized(text) for text in train_texts}
+    return sum(_normalized(text) in known for text in test_texts)
+
+
+def duplicates(texts: Iterable[str]) -> int:
+    """How many texts repeat an earlier one, ignoring case, punctuation and spacing.
+
+    >>> duplicates(["Well done!", "well  done", "new", "Well done!"])
+    2
+    """
+    found = [_normalized(text) for text in texts]
+    return len(found) - len(set(found))
+
+
+def _shuffled(labels: Sequence[str], seed: int) -> dict[str, list[int]]:
+    """The rows of every class in random order; classes by name, so the order of the rows has no influence."""
+    if not len(labels):
+        raise InputError("there are no labels; expected one per row.")
+    classes: dict[str, list[int]] = {name: [] for name in sorted(set(labels))}
+    for row, label in enumerate(labels):
+        classes[label].append(row)
+    random = generator(seed=seed)
+    return {name: random.permutation(rows).tolist() for name, rows in classes.items()}
+
+
+def _counts(names: Sequence[str], classes: dict[str, list[int]]) -> str:
+    sizes = {name: len(classes[name]) for name in names[:3]}
+    shown = ", ".join(f"class {name!r} has {size} row{'s' * (size != 1)}" for name, size in sizes.items())
+    return shown + f" and {len(names) - 3} more have too few" * (len(names) > 3)
+
+
+def _normalized(text: str) -> str:
+    folded = unicodedata.normalize("NFC", text.casefold())
+    # A text of punctuation only stays as it is; else "!!!" and "???" would be equal.
+    return folded.translate(_punctuation()) or folded.strip()
+
+
+@cache
+def _punctuation() -> dict[int, None]:
+    """Punctuation, white space and invisible controls. Symbols are kept: C++ is not C."""
+    categories = ("P", "Z", "Cc", "Cf")
+    return {
+        code: None
+        for code in range(sys.maxunicode + 1)
+        if unicodedata.category(chr(code)).startswith(categories)
+    }

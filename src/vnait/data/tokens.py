@@ -1,0 +1,172 @@
+"""Text to tokens to ids, by a fast tokenizer that is saved with the model and works without this package."""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from vnait.data.tables import HALF
+from vnait.errors import InputError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+log = logging.getLogger("vnait")
+
+SPECIAL = ("[PAD]", "[UNK]", "[MASK]")
+MANY_UNKNOWN = 0.2
+
+# Zero-width space and byte-order mark separate words too, though Unicode doesn't count them as white space.
+_GAPS = r"[\s\u200b\ufeff]+"
+_SYMBOL = r"[\p{P}\p{S}]\p{M}*"
+# Scripts written without spaces. The two long-vowel marks belong to no script of their own in Unicode.
+_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\u30fc\uff70\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*"
+# Single-character tokens, by tokenization; what remains between these and the gaps is one token.
+_ALONE = {"words": f"{_UNSPACED}|{_SYMBOL}", "characters": r".\p{M}*", "jieba": _SYMBOL}
+TOKENIZATIONS = tuple(_ALONE)
+
+# jieba gets only stretches with a Chinese character: it cuts any other script but Latin into single letters.
+# The adjacent letters belong to them, since its dictionary has words such as T恤.
+_CHINESE = re.compile(r"[a-zA-Z0-9+#&._%-]*[\u4e00-\u9fd5][\u4e00-\u9fd5a-zA-Z0-9+#&._%-]*")
+
+
+def tokenizer(vocabulary: Sequence[str], *, tokenization: str = "words") -> PreTrainedTokenizerFast:
+    """A word-level fast tokenizer: lower-cased NFC text to ids, [PAD] 0, [UNK] 1, [MASK] 2, then the words.
+
+    vocabulary    distinct words, in the order of their ids
+    tokenization  "words": split at white space; punctuation, symbols, and the characters of scripts written
+                  without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) are tokens of their own, each
+                  with its combining marks
+                  "characters": every character, as for DNA; white space is dropped
+                  "jieba": Chinese words, found by jieba (an extra) before the tokenizer sees them
+
+    The tokenization is saved with the tokenizer, and `encode` reads it there. "[PAD]" and the like in a text
+    are ordinary text. InputError if the tokenization is not known or a word repeats.
+
+    >>> made = tokenizer(["paris", "!", "我", "爱"])
+    >>> made.convert_ids_to_tokens(range(5)), encode(made, ["Paris爱谁"], max_length=9)
+    (['[PAD]', '[UNK]', '[MASK]', 'paris', '!'], [[3, 6, 1]])
+    """
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    # A repeated word would shift every id after it against the rows of its vector table.
+    counts = Counter([*SPECIAL, *vocabulary])
+    if repeated := [word for word, count in counts.items() if count > 1]:
+        shown = ", ".join(map(repr, repeated[:3]))
+        raise InputError(f"the vocabulary repeats {shown}; words must differ, also from {SPECIAL}.")
+    ids = {word: index for index, word in enumerate(counts)}
+    backend = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
+    backend.normalizer, backend.pre_tokenizer = _steps(tokenization)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        mask_token="[MASK]",
+        split_special_tokens=True,
+        clean_up_tokenization_spaces=False,
+        model_input_names=["input_ids", "attention_mask"],
+        padding_side="right",
+        tokenization=tokenization,
+    )
+
+
+def words(texts: Iterable[str], tokenization: str) -> list[list[str]]:
+    """The tokens of each text as strings, before any vocabulary; Word2Vec and TF-IDF count these.
+
+    The tokenizer's own normalizer and pre-tokenizer make them, so `encode` looks up the same tokens.
+
+    >>> words(["Don't! 我爱", "CAG"], "words"), words(["CAG"], "characters")
+    ([['don', "'", 't', '!', '我', '爱'], ['cag']], [['c', 'a', 'g']])
+    """
+    normalizer, pre_tokenizer = _steps(tokenization)
+    return [
+        [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))]
+        for text in _segmented(texts, tokenization)
+    ]
+
+
+def encode(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str], *, max_length: int) -> list[list[int]]:
+    """The ids of each text, at least one and at most `max_length`; the number of texts cut is logged.
+
+    A text without a token becomes [UNK], so that every row has a token to attend to.
+
+    >>> encode(tokenizer(["one", "two", "three"]), ["three two one", " "], max_length=2)
+    [[5, 4], [1]]
+    """
+    if max_length < 1:
+        raise InputError(f"max_length is {max_length}; expected at least 1 token.")
+    segmented = list(_segmented(texts, tokenizer.init_kwargs.get("tokenization")))
+    if not segmented:  # transformers fails on an empty list
+        return []
+    whole: list[list[int]] = tokenizer(segmented, add_special_tokens=False, verbose=False)["input_ids"]
+    cut = sum(len(ids) > max_length for ids in whole)
+    if cut:
+        longest = max(map(len, whole))
+        log.warning(
+            "%d of %d texts were cut to %d tokens; the longest has %d.", cut, len(whole), max_length, longest
+        )
+    return [ids[:max_length] or [tokenizer.unk_token_id] for ids in whole]
+
+
+def unknown_share(tokenizer: PreTrainedTokenizerFast, ids: Iterable[Sequence[int]]) -> float:
+    """The share of tokens that are [UNK], in [0, 1]; 0 if there are no tokens.
+
+    >>> made = tokenizer(["one", "two"])
+    >>> unknown_share(made, encode(made, ["one three", "two four"], max_length=9))
+    0.5
+    """
+    counts = Counter(chain.from_iterable(ids))
+    return counts[tokenizer.unk_token_id] / max(counts.total(), 1)
+
+
+def report_unknown(tokenizer: PreTrainedTokenizerFast, ids: Iterable[Sequence[int]]) -> float:
+    """`unknown_share`, with a warning in the log above 20 %."""
+    share = unknown_share(tokenizer, ids)
+    if share > MANY_UNKNOWN:
+        log.warning(
+            "%.0f %% of the tokens are unknown words; use vectors or training texts closer to this data.",
+            100 * share,
+        )
+    return share
+
+
+def _steps(tokenization: str) -> tuple[Any, Any]:
+    """The normalizer and the pre-tokenizer, which alone define a token."""
+    from tokenizers import Regex, normalizers, pre_tokenizers
+
+    if tokenization not in _ALONE:
+        raise InputError(f"tokenization is {tokenization!r}; expected one of {', '.join(TOKENIZATIONS)}.")
+    gaps = pre_tokenizers.Split(Regex(_GAPS), "removed")
+    alone = pre_tokenizers.Split(Regex(_ALONE[tokenization]), "isolated")
+    normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    return normalizer, pre_tokenizers.Sequence([gaps, alone])
+
+
+def _segmented(texts: Iterable[str], tokenization: str | None) -> Iterable[str]:
+    texts = list(texts)
+    if halved := next((text for text in texts if HALF.search(text)), None):
+        raise InputError(
+            f"the text {halved[:40]!r} has half a character (a lone surrogate); write it again from the "
+            "original text."
+        )
+    if tokenization != "jieba":
+        return texts
+    jieba = _jieba()
+    return [_CHINESE.sub(lambda found: f" {' '.join(jieba.lcut(found[0]))} ", text) for text in texts]
+
+
+def _jieba() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its source has escapes that newer Pythons warn about
+            import jieba
+    except ImportError as error:
+        raise InputError("tokenization 'jieba' needs jieba; run: pip install vnait[chinese]") from error
+    jieba.setLogLevel(logging.WARNING)
+    return jieba

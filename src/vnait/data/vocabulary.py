@@ -1,0 +1,129 @@
+"""The words of a data set and their semantic vectors, shared by all methods of a comparison."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from vnait import vectors as word_vectors
+from vnait.data import tokens
+from vnait.errors import InputError
+from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
+from vnait.run import WHOLE, Run
+from vnait.vectors import Vectors
+
+DIM = 96  # width of vectors trained here, divisible into 4 heads of even width
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """A tokenizer, a table (V, D) of vectors in the order of its ids, and how frequent words are.
+
+    table       e_w = (v_w - sum_u p_u v_u) / r: the vector v_w of each word minus their mean, scaled
+                to a root mean square of 1
+    frequency   p (V,), the share of each id among the words of the texts
+
+    The mean is subtracted because the common part of all vectors hides their differences (Mu and Viswanath
+    2018, arXiv:1702.01417), most of all if Word2Vec had few texts. With one scale for all sources of vectors,
+    every positional method works on semantic vectors of the same size.
+    """
+
+    tokenizer: Any
+    table: NDArray[np.float32]
+    source: str
+    frequency: NDArray[np.float32]
+
+    @property
+    def dim(self) -> int:
+        """The width of the vectors."""
+        return int(self.table.shape[1])
+
+    def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
+        """The ids of each text, at least one and at most `max_length`."""
+        return tokens.encode(self.tokenizer, texts, max_length=max_length)
+
+    def new_model(
+        self, run: Run, classes: Sequence[str], lengths: Sequence[int]
+    ) -> VnaitForSequenceClassification:
+        """An untrained classifier with these vectors; weights that two methods share start equal."""
+        even = (heads for heads in (4, 6, 5, 3, 2) if self.dim % (2 * heads) == 0)
+        heads = next(even, 1)
+        config = VnaitConfig(
+            method=run.method,
+            vocab_size=len(self.table),
+            hidden_size=self.dim,
+            num_hidden_layers=run.num_layers,
+            num_attention_heads=run.num_heads or heads,
+            dropout=run.dropout,
+            max_length=run.max_length,
+            mean_length=float(np.mean(lengths)),
+            tune_vectors=run.tune_vectors,
+            smoothness=run.smoothness,
+            boundary=run.boundary,
+            pad_token_id=self.tokenizer.pad_token_id,
+            unk_token_id=self.tokenizer.unk_token_id,
+            id2label=dict(enumerate(classes)),
+            label2id={name: index for index, name in enumerate(classes)},
+        )
+        model = VnaitForSequenceClassification(config)
+        seed_weights(model, run.seed)
+        with torch.no_grad():
+            model.get_input_embeddings().weight.copy_(torch.from_numpy(self.table))
+        return model
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the SHA-256 of words, tokenization, vectors and frequencies."""
+        words = [
+            self.tokenizer.init_kwargs["tokenization"],
+            self.tokenizer.convert_ids_to_tokens(range(len(self.table))),
+        ]
+        tables = self.table.tobytes() + self.frequency.tobytes()
+        return hashlib.sha256(json.dumps(words).encode() + tables).hexdigest()[:16]
+
+
+def vocabulary_of(
+    texts: Sequence[str], *, vectors: str | None = None, tokenization: str = "words", seed: int = 0
+) -> Vocabulary:
+    """The words of the texts, with vectors from the file `vectors`; None: learned from the texts."""
+    if vectors is None:
+        return learn(texts, tokenization=tokenization, seed=seed)
+    return look_up(texts, vectors, tokenization=tokenization)
+
+
+def learn(texts: Sequence[str], *, tokenization: str = "words", seed: int = 0, dim: int = DIM) -> Vocabulary:
+    """Word2Vec on the texts themselves; words that occur once are unknown."""
+    sentences = tokens.words(texts, tokenization)
+    return _vocabulary(word_vectors.train(sentences, dim=dim, seed=seed), texts, tokenization)
+
+
+def look_up(texts: Sequence[str], path: str, *, tokenization: str = "words") -> Vocabulary:
+    """The words of the texts, with vectors from a file."""
+    wanted = {word for sentence in tokens.words(texts, tokenization) for word in sentence}
+    found = _vocabulary(word_vectors.load(path, wanted), texts, tokenization)
+    tokens.report_unknown(found.tokenizer, found.encode(texts, max_length=WHOLE))
+    return found
+
+
+def _vocabulary(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Vocabulary:
+    tokenizer = tokens.tokenizer(vectors.words, tokenization=tokenization)
+    names = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    table, _ = word_vectors.align(vectors, names)
+    if not vectors.table.any():
+        raise InputError(f"{vectors.source}: every vector of these words is zero; take other vectors.")
+    ids = tokens.encode(tokenizer, texts, max_length=WHOLE)
+    counts = np.bincount(np.fromiter(chain.from_iterable(ids), dtype=np.int64), minlength=len(names))
+    frequency = (counts / counts.sum()).astype(np.float32)
+    table = table - frequency @ table
+    rms = np.sqrt(np.mean(np.square(np.delete(table, tokenizer.all_special_ids, axis=0))))
+    table = table / (rms or 1.0)
+    table[tokenizer.pad_token_id] = 0
+    return Vocabulary(tokenizer, table.astype(np.float32), vectors.source, frequency)

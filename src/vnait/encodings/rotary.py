@@ -1,0 +1,320 @@
+"""Rotary encodings: an angle (B, T, K/2) in radians per pair of channels of queries and keys. And layouts.
+
+Angles are computed in float64 and reduced to (-pi, pi], so that float32 has them to 2e-7 at any position
+(without, to 4e-3 at 100,000). They are never in half precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vnait.encodings.shared import At, first_axes, precision
+from vnait.injection import Injection
+
+Layout = Literal["half", "interleaved"]
+
+# Rule: required and optional numbers besides factor and original_length, under transformers' names.
+_RULES: dict[str, tuple[set[str], set[str]]] = {
+    "linear": (set(), set()),
+    "dynamic": (set(), set()),
+    "yarn": (set(), {"attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"}),
+    "llama3": ({"low_freq_factor", "high_freq_factor"}, set()),
+    "longrope": ({"short_factor", "long_factor"}, {"attention_factor"}),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaling:
+    """Rotation at longer texts than trained on, with transformers' frequencies and attention factor.
+
+    rule                "linear" (position interpolation), "dynamic" (NTK), "yarn", "llama3" or "longrope"
+    factor              how many times longer, at least 1
+    original_length     the training length; every rule but "linear" needs it
+    more                the rule's other numbers, under the names of a configuration's `rope_parameters`
+
+    "dynamic" and "longrope" depend on the length, as the sentence's largest coordinate + 1, without gradient,
+    and never on the batch's: past `original_length` an earlier token's angles change as the sentence grows.
+
+    Source: `ROPE_INIT_FUNCTIONS` of transformers (in float32); arXiv 2306.15595, 2309.00071, 2402.13753.
+
+    >>> Scaling(rule="yarn", factor=8.0, original_length=8192).rule
+    'yarn'
+    """
+
+    rule: Literal["linear", "dynamic", "yarn", "llama3", "longrope"]
+    factor: float
+    original_length: int | None = None
+    more: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.rule not in _RULES:
+            raise ValueError(f"the scaling rule {self.rule!r} is not known; take {', '.join(_RULES)}.")
+        if not (math.isfinite(self.factor) and self.factor >= 1):
+            raise ValueError(
+                f"a scaling factor of {self.factor} is not a stretch; give a number of at least 1."
+            )
+        self._check_length()
+        self._check_more()
+
+    def rates(
+        self, size: int, base: float, length: Float[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "... size_half"], float]:
+        """Radians per position, (size/2,) or (B, size/2), in the dtype of `length`; factor of cos and sin."""
+        if self.rule == "dynamic":
+            return self._computed(size, base, length[:, None])  # broadcasts: a row of rates per sentence
+        rates, factor = self._computed(size, base, None)
+        rates = rates.to(length)
+        if self.rule == "longrope":
+            assert self.original_length is not None
+            long, _ = self._computed(size, base, self.original_length + 1)
+            rates = torch.where(length[:, None] > self.original_length, long.to(length), rates)
+        return rates, factor
+
+    def _computed(self, size: int, base: float, length: Tensor | int | None) -> tuple[Tensor, float]:
+        from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+        numbers = {
+            "factor": self.factor,
+            "original_max_position_embeddings": self.original_length,
+            **self.more,
+        }
+        config = _Config({"rope_type": self.rule, "rope_theta": base, **numbers}, size, self.original_length)
+        # On the CPU if the length is a number: float32 powers differ in the last digit between devices.
+        device = length.device if isinstance(length, Tensor) else torch.device("cpu")
+        return ROPE_INIT_FUNCTIONS[self.rule](config, device, seq_len=length)
+
+    def _check_length(self) -> None:
+        if self.rule == "linear":
+            if self.original_length is not None:
+                raise ValueError("linear scaling has no original_length; leave it out.")
+        elif self.original_length is None or self.original_length < 2:
+            raise ValueError(
+                f"{self.rule} scaling needs the training length, 2 or more: "
+                f"original_length={self.original_length}."
+            )
+
+    def _check_more(self) -> None:
+        required, optional = _RULES[self.rule]
+        if not required <= set(self.more) <= required | optional:
+            raise ValueError(
+                f"{self.rule} scaling has {_listed(set(self.more))} in `more`; it needs {_listed(required)} "
+                f"and may have {_listed(optional)}."
+            )
+        if self.rule == "llama3" and not 0 < self.more["low_freq_factor"] < self.more["high_freq_factor"]:
+            raise ValueError(
+                f"llama3 scaling has low_freq_factor={self.more['low_freq_factor']} and "
+                f"high_freq_factor={self.more['high_freq_factor']}; the low one must be positive and below "
+                "the high one."
+            )
+
+
+class _Config:
+    """The settings that transformers' functions read; a plain class, for torch.compile."""
+
+    def __init__(self, rope_parameters: dict[str, Any], width: int, length: int | None) -> None:
+        self.rope_parameters = rope_parameters
+        self.head_dim = self.hidden_size = width
+        self.num_attention_heads = 1
+        self.max_position_embeddings = length
+
+    def standardize_rope_params(self) -> None:
+        """transformers calls it; nothing to do."""
+
+
+class Rotary(nn.Module):
+    """RoPE: angle_k = p * base^(-2k/K), with any real p; rotary, (B, T, K/2).
+
+    width       K, the width of a head, even
+    scaling     for longer texts than trained on
+
+    The attention factor m of yarn and longrope multiplies cos and sin in transformers, so it enters as
+    `scale` = m^2, (B, T). Source: arXiv 2104.09864, section 3.2.2.
+
+    >>> Rotary(width=4)(torch.tensor([[[1.0], [2.0]]])).rotary
+    tensor([[[1.0000, 0.0100],
+             [2.0000, 0.0200]]])
+    """
+
+    def __init__(self, *, width: int, base: float = 10_000.0, scaling: Scaling | None = None) -> None:
+        super().__init__()
+        self.width, self.base, self.scaling = _checked_width(width), _checked_base(base), scaling
+        if scaling is not None:
+            _check_fit(scaling, width)
+
+    @property
+    def causal(self) -> bool:
+        """False if the rates depend on the length: then its first tokens' angles change in a longer text."""
+        return self.scaling is None or self.scaling.rule not in ("dynamic", "longrope")
+
+    @property
+    def relative(self) -> bool:
+        """As `causal`: the length is the last token's place."""
+        return self.causal
+
+    def forward(self, at: At) -> Injection:
+        if self.scaling is None:
+            return Injection(rotary=_angles(at[..., :1], _geometric(self.width // 2, self.base, at.device)))
+        # The pad: a sentence without tokens has a length, too.
+        length = F.pad(at[..., 0].detach().double(), (0, 1)).amax(-1) + 1
+        rates, factor = self.scaling.rates(self.width, self.base, length)
+        rotary = _angles(at[..., :1], rates if rates.ndim == 1 else rates[:, None])
+        return Injection(
+            rotary=rotary, scale=None if factor == 1 else rotary.new_full(at.shape[:2], factor**2)
+        )
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, base={self.base:g}, scaling={self.scaling}"
+
+
+class Axial(nn.Module):
+    """RoPE of a grid: each of the first C = `axes` axes rotates P = K/(2C) pairs; rotary, (B, T, K/2).
+
+    angle_(cP + k) = p_c * base^(-k/P), with any real p_c: axis 0 has the first P pairs. Source: arXiv
+    2403.13298, section 3.2 (axial frequency).
+
+    >>> Axial(width=8)(torch.tensor([[[1.0, 2.0]]])).rotary
+    tensor([[[1.0000, 0.1000, 2.0000, 0.2000]]])
+    """
+
+    relative = True
+
+    def __init__(self, *, width: int, axes: int = 2, base: float = 100.0) -> None:
+        super().__init__()
+        if axes < 1 or width < 1 or width % (2 * axes):
+            raise ValueError(
+                f"a head width of {width} has no equal number of pairs for each of {axes} axes; "
+                "take a multiple of twice the axes."
+            )
+        self.width, self.axes, self.base = width, axes, _checked_base(base)
+
+    def forward(self, at: At) -> Injection:
+        rates = _geometric(self.width // (2 * self.axes), self.base, at.device)
+        return Injection(rotary=_angles(first_axes(self, at, self.axes)[..., None], rates).flatten(-2))
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, axes={self.axes}, base={self.base:g}"
+
+
+class XPos(nn.Module):
+    """RoPE with decay: stretch_k = p / scale_base * log zeta_k, zeta_k = (2k/K + 0.4) / 1.4, with any real p.
+
+    rotary and stretch, (B, T, K/2). A pair of channels multiplies a score by zeta_k^((p_i - p_j) /
+    scale_base), besides RoPE's cosine: it decays for keys before the query, and grows exponentially for keys
+    after it, which the model has to hide.
+
+    The powers are of p itself, so that a prefix keeps its own: the paper's code measures from the middle of
+    the batch. In float32 they are exact to 1e-5 up to |p| = 47 scale_base (24,000 at 512), and past it there
+    is an error; in float16 they overflow past 8 scale_base. Source: arXiv 2212.10554, algorithm 1.
+
+    >>> XPos(width=4, scale_base=2)(torch.tensor([[[1.0], [2.0]]])).stretch
+    tensor([[[-0.6264, -0.2209],
+             [-1.2528, -0.4418]]])
+    """
+
+    relative = True
+
+    def __init__(self, *, width: int, base: float = 10_000.0, scale_base: float = 512.0) -> None:
+        super().__init__()
+        if not scale_base > 0:
+            raise ValueError(
+                f"scale_base={scale_base}; give a positive number of positions, such as the training length."
+            )
+        self.width, self.base, self.scale_base = _checked_width(width), _checked_base(base), scale_base
+
+    def forward(self, at: At) -> Injection:
+        place, pairs = at[..., :1], self.width // 2
+        rotary = _angles(place, _geometric(pairs, self.base, at.device))
+        zeta = (torch.arange(pairs, dtype=torch.float64, device=at.device) / pairs + 0.4) / 1.4
+        stretch = (place.double() * zeta.log() / self.scale_base).to(rotary.dtype)
+        self._check_reach(place, rotary.dtype)
+        return Injection(rotary=rotary, stretch=stretch)
+
+    def _check_reach(self, place: Float[Tensor, "B T one"], dtype: torch.dtype) -> None:
+        if torch.compiler.is_compiling():
+            return
+        # Two thirds of the exponents, so that small queries times small powers keep their digits.
+        reach = 2 / 3 * math.log(torch.finfo(dtype).max) / -math.log(0.4 / 1.4) * self.scale_base
+        far = place.detach()[place.detach().abs() > reach]
+        if len(far):
+            raise ValueError(
+                f"a coordinate of {float(far[0]):g} is too far for xPos with scale_base={self.scale_base:g} "
+                f"({reach:,.0f} either way); take a greater scale_base."
+            )
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, base={self.base:g}, scale_base={self.scale_base:g}"
+
+
+def convert_layout(
+    weight: Float[Tensor, "HK ..."], *, num_heads: int, source: Layout, target: Layout
+) -> Float[Tensor, "HK ..."]:
+    """The rows of a query or key projection (HK, D), or of its bias (HK,), in another layout of pairs.
+
+    "half"          pairs (k, k + K/2): transformers' Llama, GPT-NeoX, this package's backbone
+    "interleaved"   pairs (2k, 2k + 1): the RoPE paper, Meta's Llama, GPT-J
+
+    Converted queries and keys, rotated in the target layout, give the same scores as before.
+
+    >>> convert_layout(torch.tensor([0.0, 1.0, 2.0, 3.0]), num_heads=1, source="half", target="interleaved")
+    tensor([0., 2., 1., 3.])
+    """
+    for name, layout in {"source": source, "target": target}.items():
+        if layout not in ("half", "interleaved"):
+            raise ValueError(f"{name}={layout!r} is not a known layout; take half or interleaved.")
+    if num_heads < 1 or len(weight) % (2 * num_heads):
+        raise ValueError(
+            f"{len(weight)} rows can't be shared among {num_heads} heads of even width; for keys of grouped "
+            "heads, num_heads is the number of key heads."
+        )
+    if source == target:
+        return weight
+    inner = (2, -1) if source == "half" else (-1, 2)
+    return weight.unflatten(0, (num_heads, *inner)).transpose(1, 2).flatten(0, 2)
+
+
+def _angles(places: Tensor, rates: Tensor) -> Tensor:
+    """places * rates in (-pi, pi], in the wider of the places' and torch's default dtype, never in half."""
+    angle = places.double() * rates
+    angle = angle - (angle.detach() / math.tau).round() * math.tau
+    return angle.to(precision(places.dtype, torch.get_default_dtype()))
+
+
+def _geometric(pairs: int, base: float, device: torch.device) -> Float[Tensor, " pairs"]:
+    """base^(-k/pairs): from 1 radian per position down to nearly 1/base."""
+    return base ** (-torch.arange(pairs, dtype=torch.float64, device=device) / pairs)
+
+
+def _checked_base(base: float) -> float:
+    if not (math.isfinite(base) and base > 1):
+        raise ValueError(f"base={base} gives no falling frequencies; give a number above 1.")
+    return base
+
+
+def _checked_width(width: int) -> int:
+    if width < 2 or width % 2:
+        raise ValueError(
+            f"a head width of {width} can't be rotated in pairs; take an even width of at least 2."
+        )
+    return width
+
+
+def _check_fit(scaling: Scaling, width: int) -> None:
+    if scaling.rule == "dynamic" and width < 4:
+        raise ValueError("dynamic scaling needs at least 2 pairs of channels; take a greater width.")
+    for name in ("short_factor", "long_factor"):
+        if name in scaling.more and len(scaling.more[name]) != width // 2:
+            raise ValueError(
+                f"{name} has {len(scaling.more[name])} numbers; give one for each of the {width // 2} pairs."
+            )
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"

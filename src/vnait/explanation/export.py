@@ -1,0 +1,121 @@
+"""An explanation as a file: a figure, or a page with the figure and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+
+import torch
+
+from vnait import drawing, page
+from vnait.errors import InputError
+from vnait.explanation import Explanation
+from vnait.explanation.display import printable
+from vnait.explanation.figure import figure
+from vnait.files import whole_file
+from vnait.page.sections import Column, Image, Section, Table
+
+LABEL = "Tokens on the coordinate line, gaps, rho and attention"
+
+
+def check_path(path: str | Path) -> Path:
+    """The path; InputError for an ending that `save` can't write."""
+    return drawing.check_path(path, endings=(*drawing.ENDINGS, ".html"), what="an explanation")
+
+
+def save(explanation: Explanation, path: str | Path) -> None:
+    """Write a .png, .svg, .pdf or .html file, whole or not at all. The page opens without a network."""
+    path = check_path(path)
+    if path.suffix != ".html":
+        drawing.save(figure(explanation), path)
+        return
+    text = page.html(f"One text, explained by {explanation.method}", _sections(explanation))
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def head_view(explanation: Explanation) -> str:
+    """The head view of bertviz (Vig 2019, arXiv:1906.05714): HTML that loads d3 and jQuery from the net."""
+    if find_spec("bertviz") is None:
+        raise InputError("bertviz is not installed: pip install 'vnait[bertviz]'.")
+    from bertviz import head_view as view
+
+    layers = [torch.from_numpy(layer)[None] for layer in explanation.attention]
+    html: str = view(layers, [printable(token) for token in explanation.tokens], html_action="return").data
+    return html
+
+
+def png(explanation: Explanation, *, narrow: float | None = None) -> bytes:
+    """The `figure` as a PNG."""
+    with BytesIO() as file:
+        figure(explanation, narrow=narrow).savefig(file, format="png")
+        return file.getvalue()
+
+
+def logit_parts(explanation: Explanation) -> str:
+    """The logit of the answer and its two parts, in a sentence.
+
+    >>> from types import SimpleNamespace
+    >>> logit_parts(SimpleNamespace(logit={"Transformer": 0.25, "bag of words": 1.0}))
+    "Logit +1.25 over the labels' mean: Transformer +0.25, bag of words +1.00"
+    """
+    parts = ", ".join(f"{name} {part:+.2f}" for name, part in explanation.logit.items())
+    return f"Logit {sum(explanation.logit.values()):+.2f} over the labels' mean: {parts}"
+
+
+def token_table(explanation: Explanation) -> Table:
+    """A row per token. rho is empty if no vector is added."""
+    rho: Sequence[float | None] = explanation.similarity or [None] * len(explanation.tokens)
+    known = ["yes" if known else "no" for known in explanation.known]
+    values = (explanation.tokens, explanation.coordinates, explanation.gaps, rho, explanation.says, known)
+    columns = [
+        Column("token"),
+        Column("coordinate", "{:.2f}"),
+        Column("gap before", "{:.2f}"),
+        Column("rho", "{:.3f}"),
+        Column("adds", "{:+.2f}"),
+        Column("known"),
+    ]
+    return Table(caption="Tokens", columns=columns, rows=list(zip(*values, strict=True)))
+
+
+def _sections(explanation: Explanation) -> list[Section]:
+    kinds = [
+        [f"layer {layer}, head {head}", str(kind)]
+        for layer, row in enumerate(explanation.heads, 1)
+        for head, kind in enumerate(row, 1)
+    ]
+    heads = [Column(f"head {head}", "{:.1f}") for head in range(1, len(explanation.heads[0]) + 1)]
+    terms = Table(
+        caption="Shares of the first layer's scores (%)",
+        columns=[Column("term"), *heads],
+        rows=[[term, *(100 * share for share in shares)] for term, shares in explanation.shares.items()],
+    )
+    answer = [
+        f"{explanation.label}, with a probability of {explanation.probability:.3f}.",
+        f"{logit_parts(explanation)}. The table shows what each token adds to the bag of words; the rest of "
+        "that part is a constant.",
+        f"{explanation.method}: {explanation.formula}",
+        *(f"It {words}." for words in explanation.enters),
+    ]
+    return [
+        Section(heading="Answer", sentences=answer),
+        Section(
+            heading="Tokens",
+            image=Image(label=LABEL, png=png(explanation)),
+            table=token_table(explanation),
+        ),
+        Section(
+            heading="Heads",
+            table=Table(caption="Kinds of heads", columns=[Column("head"), Column("kind")], rows=kinds),
+        ),
+        Section(
+            heading="Scores",
+            sentences=[
+                "Position is the added vector; content is everything else that the first layer reads."
+            ],
+            table=terms,
+        ),
+    ]

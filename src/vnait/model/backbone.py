@@ -1,0 +1,220 @@
+"""A standard Transformer encoder. It reads an `Injection` and knows no method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, cast
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.attention.flex_attention import flex_attention
+
+from vnait.injection import DistanceBias, Injection
+
+if TYPE_CHECKING:
+    from transformers.cache_utils import Cache
+
+X = Float[Tensor, "B T D"]
+FLEX_WIDTH = 16  # the narrowest head that FlexAttention's kernel takes
+# True = visible: to all queries, or to each query of a decoder. None: the bias has -inf instead.
+AttentionMask = Bool[Tensor, "B T"] | Bool[Tensor, "B TQ TK"] | None
+Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None  # new keys and values -> all so far
+
+
+class Encoder(nn.Module):
+    """Pre-norm Transformer encoder blocks and a last norm: (B, T, D) -> (B, T, D).
+
+    >>> encoder = Encoder(dim=8, num_heads=2, intermediate=16, num_layers=1, dropout=0.0)
+    >>> encoder(torch.ones(1, 3, 8), Injection(), torch.ones(1, 3, dtype=torch.bool)).shape
+    torch.Size([1, 3, 8])
+    """
+
+    def __init__(
+        self, *, dim: int, num_heads: int, intermediate: int, num_layers: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(
+            Block(dim=dim, num_heads=num_heads, intermediate=intermediate, dropout=dropout)
+            for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, x: X, injection: Injection, attention_mask: AttentionMask) -> X:
+        return self.trace(x, injection, attention_mask)[-1]
+
+    def trace(
+        self, x: X, injection: Injection, attention_mask: AttentionMask, cache: Cache | None = None
+    ) -> list[X]:
+        """The input and the output of every block, the last one normed.
+
+        With a cache of keys and values, x has the new tokens only.
+        """
+        fused = self._fuses(x, injection) and (attention_mask is None or attention_mask.ndim == 2)
+        injection, attention_mask = _masked_bias(
+            injection if fused else injection.dense(), attention_mask, x.dtype
+        )
+        states = [self.dropout(x)]
+        for layer, block in enumerate(self.blocks):
+            extend = None if cache is None else partial(cache.update, layer_idx=layer)
+            states.append(block(states[-1], injection, attention_mask, extend))
+        return [*states[:-1], self.norm(states[-1])]
+
+    def weights(
+        self, states: Sequence[X], injection: Injection, attention_mask: AttentionMask
+    ) -> list[Float[Tensor, "B H T T"]]:
+        """The attention weights of every block on the states of `trace`, with bias, rotation and scale."""
+        injection, attention_mask = _masked_bias(injection.dense(), attention_mask, states[0].dtype)
+        return [
+            cast(Block, block).weights(state, injection, attention_mask)
+            for block, state in zip(self.blocks, states, strict=False)
+        ]
+
+    def _fuses(self, x: X, injection: Injection) -> bool:
+        """Whether FlexAttention can compute the bias of distances: on CUDA, with heads wide enough."""
+        attention = cast(Block, self.blocks[0]).attention
+        wide = x.shape[-1] // attention.num_heads >= FLEX_WIDTH
+        return injection.distance is not None and injection.bias is None and x.is_cuda and wide
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + feedforward(norm(x))."""
+
+    def __init__(self, *, dim: int, num_heads: int, intermediate: int, dropout: float) -> None:
+        super().__init__()
+        self.norm_attention = nn.LayerNorm(dim)
+        self.attention = Attention(dim=dim, num_heads=num_heads)
+        self.norm_feedforward = nn.LayerNorm(dim)
+        self.feedforward = nn.Sequential(
+            nn.Linear(dim, intermediate), nn.GELU(), nn.Linear(intermediate, dim)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: X, injection: Injection, attention_mask: AttentionMask, extend: Extend = None) -> X:
+        x = x + self.dropout(self.attention(self.norm_attention(x), injection, attention_mask, extend))
+        return x + self.dropout(self.feedforward(self.norm_feedforward(x)))
+
+    def weights(self, x: X, injection: Injection, attention_mask: AttentionMask) -> Float[Tensor, "B H T T"]:
+        """The attention weights on this block's input."""
+        return self.attention.weights(self.norm_attention(x), injection, attention_mask)
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention: softmax(scale * rotate(q) . rotate(k) / sqrt(K) + bias) v over real tokens.
+
+    A bias of distances that is still a formula goes to FlexAttention, everything else to
+    scaled_dot_product_attention. With a stretch, rotate(q) grows by exp(stretch) and rotate(k) by
+    exp(-stretch), pair by pair. No dropout of the weights: it made no difference to accuracy on training rows
+    of splice and SUBJ, and PyTorch's fused kernels for the CPU have none.
+    """
+
+    def __init__(self, *, dim: int, num_heads: int) -> None:
+        super().__init__()
+        if dim % num_heads:
+            raise ValueError(
+                f"a width of {dim} can't be shared among {num_heads} heads; take a number that divides it."
+            )
+        self.num_heads = num_heads
+        self.query, self.key, self.value, self.out = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, x: X, injection: Injection, attention_mask: AttentionMask, extend: Extend = None) -> X:
+        query, key = self.queries_and_keys(x, injection)
+        value = self.heads(self.value(x))
+        if extend is not None:
+            key, value = extend(key, value)
+        if injection.distance is not None:
+            mixed = _fused(query, key, value, injection.distance, attention_mask)
+        else:
+            injection, attention_mask = _masked_bias(injection, attention_mask, query.dtype)
+            mask = None if attention_mask is None else _by_head(attention_mask)
+            if injection.bias is not None:
+                mask = injection.bias.to(query.dtype)
+            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+    def weights(self, x: X, injection: Injection, attention_mask: AttentionMask) -> Float[Tensor, "B H T T"]:
+        """The weights that `forward` averages the values with."""
+        return self.scores(x, injection, attention_mask).softmax(-1)
+
+    def scores(self, x: X, injection: Injection, attention_mask: AttentionMask) -> Float[Tensor, "B H T T"]:
+        """The attention scores (query, key) with the whole injection; -inf at padding."""
+        query, key = self.queries_and_keys(x, injection)
+        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        injection = injection.dense()
+        if injection.bias is not None:
+            scores = scores + injection.bias.to(scores.dtype)
+        if attention_mask is None:
+            return scores
+        return scores.masked_fill(~_by_head(attention_mask), -torch.inf)
+
+    def queries_and_keys(self, x: X, injection: Injection) -> tuple[Tensor, Tensor]:
+        """q and k (B, H, T, K), rotated, stretched and scaled."""
+        query, key = self.heads(self.query(x)), self.heads(self.key(x))
+        if injection.rotary is not None:
+            stretch = injection.stretch
+            query = rotate(query, injection.rotary, stretch)
+            key = rotate(key, injection.rotary, None if stretch is None else -stretch)
+        if injection.scale is not None:
+            query = query * injection.scale.to(query.dtype)[:, None, :, None]
+        return query, key
+
+    def heads(self, x: X) -> Float[Tensor, "B H T K"]:
+        """(B, T, D) -> (B, H, T, K)."""
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+def rotate(
+    x: Float[Tensor, "B H T K"],
+    rotary: Float[Tensor, "B T K_half"],
+    stretch: Float[Tensor, "B T K_half"] | None = None,
+) -> Float[Tensor, "B H T K"]:
+    """x with the pair (x_k, x_{k+K/2}) rotated by the angle rotary_k and multiplied by exp(stretch_k).
+
+    Pairs as in the "half" layout, of Llama and GPT-NeoX. Angles and powers at the injection's precision.
+
+    >>> rotate(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([[[torch.pi]]])).round()
+    tensor([[[[-1., -0.]]]])
+    """
+    one, other = x.chunk(2, -1)
+    cos, sin = rotary.cos(), rotary.sin()
+    if stretch is not None:
+        cos, sin = cos * stretch.exp(), sin * stretch.exp()
+    cos, sin = (part.to(x.dtype)[:, None] for part in (cos, sin))
+    return torch.cat([one * cos - other * sin, other * cos + one * sin], -1)
+
+
+def _fused(
+    query: Tensor, key: Tensor, value: Tensor, bias: DistanceBias, attention_mask: AttentionMask
+) -> Float[Tensor, "B H T K"]:
+    """FlexAttention: the kernel computes the bias pair by pair, and no (T, T) is stored."""
+
+    def score(score: Tensor, row: Tensor, head: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        score = score + bias.pair(row, head, one, other)
+        return score if attention_mask is None else torch.where(attention_mask[row, other], score, -torch.inf)
+
+    attend = cast(Callable[..., Tensor], _compiled() if query.is_cuda else flex_attention)
+    return attend(query, key, value, score_mod=score)
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Callable[..., Tensor]:
+    """Uncompiled, FlexAttention stores the scores. `dynamic`: another length compiles nothing again."""
+    return torch.compile(flex_attention, dynamic=True)
+
+
+def _masked_bias(
+    injection: Injection, attention_mask: AttentionMask, dtype: torch.dtype
+) -> tuple[Injection, AttentionMask]:
+    """A bias in the layers' dtype, with -inf at hidden keys; without a bias, the arguments unchanged."""
+    if injection.bias is None or attention_mask is None:
+        return injection, attention_mask
+    bias = injection.bias.to(dtype).masked_fill(~_by_head(attention_mask), -torch.inf)
+    return replace(injection, bias=bias), None
+
+
+def _by_head(attention_mask: Tensor) -> Bool[Tensor, "B 1 #TQ TK"]:
+    return attention_mask[:, None, None] if attention_mask.ndim == 2 else attention_mask[:, None]

@@ -1,0 +1,64 @@
+"""What other packages and files add to the library: methods, commands, implementations to test, reports of
+their records.
+
+An installed package adds a method by the entry point group `vnait.methods`, a name and its `Recipe`
+(`vnait.methods` loads them). It adds more by the group `vnait.plugins`, a module that may define
+
+    commands(app)             adds commands to the command line, a typer application
+    subjects(name)            implementations for the conformance suite that have this name; an empty list
+                              where none has
+    report(folder, records)   the title and sections of a report on records that it wrote, or None
+
+A file with a dict METHODS, as in `vnait --plugin FILE.py`, adds methods without a package.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from vnait.errors import InputError, first_line
+
+
+@lru_cache(maxsize=1)
+def plugins() -> tuple[ModuleType, ...]:
+    """The modules of the installed plugins, by name."""
+    return tuple(
+        entry.load() for entry in sorted(entry_points(group="vnait.plugins"), key=lambda entry: entry.name)
+    )
+
+
+def answers(question: str, *arguments: Any) -> list[Any]:
+    """What the plugins that define the function `question` return for these arguments."""
+    return [getattr(plugin, question)(*arguments) for plugin in plugins() if hasattr(plugin, question)]
+
+
+def load_file(path: str | Path) -> list[str]:
+    """Run a Python file and add the `Recipe`s of its METHODS to `vnait.METHODS`; their names."""
+    import cloudpickle
+
+    from vnait.methods import METHODS, Recipe
+
+    path = Path(path)
+    name = f"plugin_{path.stem}"
+    spec = spec_from_file_location(name, path) if path.is_file() else None
+    if spec is None or spec.loader is None:
+        raise InputError(
+            f"{path} is no Python file; give one that defines METHODS, a dict of names and recipes."
+        )
+    module = sys.modules[name] = module_from_spec(spec)  # torch.compile looks functions up there
+    cloudpickle.register_pickle_by_value(module)  # worker processes could not import it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{path} failed: {type(error).__name__}: {first_line(error)}.") from error
+    added = getattr(module, "METHODS", None)
+    if not isinstance(added, dict) or not added or not all(isinstance(one, Recipe) for one in added.values()):
+        raise InputError(f"{path} defines no METHODS; give it a dict of names and vnait.methods.Recipe.")
+    METHODS.update(added)
+    return list(added)

@@ -1,0 +1,20 @@
+"""Other positional methods in pretrained models: `attach`, `detach`, `audit`, and adapters."""
+
+from vnait.pretrained.adapters import load_adapter, save_adapter, save_base
+from vnait.pretrained.attaching import Attachment, attach, detach
+from vnait.pretrained.auditing import Audit, Source, audit
+from vnait.pretrained.locate import FAMILIES, Family
+
+__all__ = [
+    "FAMILIES",
+    "Attachment",
+    "Audit",
+    "Family",
+    "Source",
+    "attach",
+    "audit",
+    "detach",
+    "load_adapter",
+    "save_adapter",
+    "save_base",
+]

@@ -1,0 +1,323 @@
+"""`attach` puts another positional method into a pretrained model; `detach` takes it out again."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from vnait.errors import InputError
+from vnait.injection import Injection
+from vnait.method import Method, described
+from vnait.methods import build
+from vnait.pretrained.checks import (
+    WarmStart,
+    check_exact,
+    check_free,
+    check_no_other_position,
+    check_sides,
+    check_site,
+    check_supported,
+    check_takes_effect,
+    needs_rotary_attention,
+)
+from vnait.pretrained.config_mark import check_unmarked, mark, unmark
+from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
+from vnait.pretrained.hooks import Attached, pre_forward
+from vnait.pretrained.layers import ROTARY, pre_attention, restore_class, use_alibi_at_places
+from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe_ids
+from vnait.pretrained.replacements import DifferentiableRotary, SilencedTable
+from vnait.pretrained.warm_start import Rows, Waves, first_row
+from vnait.randomness import apart
+
+logger = logging.getLogger("vnait")
+OPTIONS = {"max_length", "mean_length", "periods", "shape"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """The result of `attach`; for an encoder-decoder, tuples start with the encoder.
+
+    method      name or description of the method, per side
+    owner       path of the module it is attached to, "" for the model itself, per side
+    replaced    paths of the model's own position modules that it replaces
+    warm_start  "exact", "fit" or None
+    difference  largest absolute change of the last hidden states of two random texts of up to 128 tokens
+    relative    root mean square of that change over the root mean square of the states; both numbers are
+                the larger one of the two sides
+    """
+
+    method: tuple[str, ...]
+    owner: tuple[str, ...]
+    replaced: tuple[str, ...]
+    warm_start: WarmStart | None
+    difference: float
+    relative: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttachArguments:
+    """The arguments of `attach` as `save_adapter` writes them; a `Method` object has the name None."""
+
+    method: str | None
+    decoder: str | None
+    described: tuple[str, ...]
+    cross: Cross | None
+    warm_start: WarmStart | None
+    options: dict[str, Any]
+
+
+class _Side(NamedTuple):
+    site: Site
+    name: str  # of the method
+    attached: Attached
+
+
+def attach(
+    model: nn.Module,
+    method: str | Method = "vnait",
+    *,
+    decoder: str | Method | None = None,
+    cross: Cross | None = None,
+    warm_start: WarmStart | None = "exact",
+    **options: Any,
+) -> Attachment:
+    """Replace a pretrained model's positions: x = e + old(p) + gate * (method(e) - e).
+
+    Args:
+        method: a name in `vnait.METHODS`, or a `Method`; causal models accept causal methods only
+        decoder: the method of an encoder-decoder's decoder; None: `method` if that is the name of a causal
+            one, else "vnait-causal"
+        cross: position in an encoder-decoder's cross-attention, starting from zero: "source" positions of
+            its keys, "target" positions of its queries, "relative" their distance in tokens
+        warm_start: "exact" leaves the outputs as they are. The model's own table, rotation or distance bias
+            stays, read at the method's running place p, which starts at the token index; the gate starts at
+            0. Table, places, gate and method are trained; whether the model's own weights are is up to you.
+            "fit" replaces the table by the fewest cosine waves that reproduce it to 1% of its root mean
+            square. None starts from the method alone, x = method(e), at random: a model to train, not to use.
+        options: mean_length, shape, periods, max_length, as for `vnait.build`
+
+    Raises:
+        InputError: the model can't carry the method; the message names the reason.
+
+    A method built by name drops its log-length scale: a pretrained model keeps the scale of its scores.
+    Texts may exceed the model's table: an encoder compresses p to end at the last row (position
+    interpolation, arXiv 2306.15595); a decoder repeats the last row.
+
+    The method counts the tokens of `attention_mask`; padding may be on either side. Results with and without
+    a cache of keys and values agree. `detach` restores the model bit for bit. Attach before peft's
+    `get_peft_model`. Describe model types whose positions are not found in `vnait.pretrained.FAMILIES`.
+
+    >>> from transformers import BertConfig, BertModel
+    >>> sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    >>> bert = BertModel(BertConfig(vocab_size=20, **sizes)).eval()
+    >>> attach(bert, "vnait").difference < 1e-5
+    True
+    """
+    if warm_start not in ("exact", "fit", None):
+        raise InputError(f"warm_start={warm_start!r} is not known; take 'exact', 'fit' or None.")
+    name = type(model).__name__
+    check_free(model)
+    sites = find_sites(model)
+    check_unmarked(*(site.owner.config for site in sites))
+    check_sides(sites, method, decoder, cross, name)
+    methods = [method]
+    if len(sites) == 2:
+        methods.append(_decoder_default(method, sites[0]) if decoder is None else decoder)
+    sides = [
+        _side(site, own, options, warm_start, cross if site.causal else None, name)
+        for site, own in zip(sites, methods, strict=True)
+    ]
+    arguments = AttachArguments(
+        method=method if isinstance(method, str) else None,
+        decoder=methods[1] if len(methods) == 2 and isinstance(methods[1], str) else None,
+        described=tuple(described(side.attached.method) for side in sides),
+        cross=cross,
+        warm_start=warm_start,
+        options=options,
+    )
+    try:
+        if isinstance(model, PreTrainedModel):
+            mark(model.config)
+        changes = [_insert(side, arguments, name) for side in sides]
+    except BaseException:
+        _remove(model, [site.owner for site in sites])
+        raise
+    return Attachment(
+        method=tuple(side.name for side in sides),
+        owner=tuple(site.path for site in sites),
+        replaced=tuple(path for site in sites for path in site.replaced),
+        warm_start=warm_start,
+        difference=max(difference for difference, _ in changes),
+        relative=max(relative for _, relative in changes),
+    )
+
+
+def detach(model: nn.Module) -> None:
+    """Remove the attached method: state dict and outputs are restored bit for bit.
+
+    Changes of the model's own weights by training meanwhile remain.
+    """
+    _remove(model, list(attached_owners(model).values()))
+
+
+def attached_owners(model: nn.Module) -> dict[str, PreTrainedModel]:
+    """Path -> module with an attached method, the encoder first; `InputError` if there is none."""
+    owners = {
+        path: part
+        for path, part in model.named_modules()
+        if isinstance(getattr(part, "vnait", None), Attached)
+    }
+    if not owners:
+        raise InputError(
+            f"{type(model).__name__} has no method attached; call vnait.attach(model, ...) first."
+        )
+    return dict(sorted(owners.items(), key=lambda item: item[1].vnait.causal))
+
+
+def _decoder_default(method: str | Method, site: Site) -> str:
+    with apart():  # the method built here is thrown away and must not advance the caller's random state
+        if isinstance(method, str) and build(method, dim=site.dim, num_heads=site.heads, max_length=8).causal:
+            return method
+    return "vnait-causal"
+
+
+def _side(
+    site: Site,
+    method: str | Method,
+    options: dict[str, Any],
+    warm_start: WarmStart | None,
+    cross: Cross | None,
+    model: str,
+) -> _Side:
+    """Build the module for one side and check that the side supports it; the model is still unchanged."""
+    check_site(site, model)
+    table = site.tables[0].module if site.tables else None
+    first = 0 if table is None else first_row(site.owner, table)  # type: ignore[arg-type]
+    if first < 0:
+        raise InputError(
+            f"{model} does not read its position table {site.tables[0].path} row by row; take one of "
+            f"{SUPPORTED}."
+        )
+    rows = None if table is None else table.weight.detach()[first:]  # type: ignore[operator]
+    name = method if isinstance(method, str) else described(method)
+    built = _built(method, site, options, 512 if rows is None else len(rows))
+    injection = check_supported(built, name, site, warm_start, model)
+    rotates = needs_rotary_attention(site, injection)
+    attached = Attached(
+        method=built,
+        old=None if rows is None or warm_start is None else (Rows if warm_start == "exact" else Waves)(rows),
+        warm=warm_start is not None and injection.rotary is None,
+        own_attention=site.owner.config._attn_implementation if rotates else None,
+        own_places=_own_places(site, injection, warm_start),
+        owner=site.owner,
+        first_row=first,
+        causal=site.causal,
+        has_bias=injection.bias is not None,
+        crossing=None if cross is None else CROSS_ATTENTION[cross](dim=site.dim, heads=site.heads),
+        hooks_attention=bool(site.attentions),
+        alibi=site.alibi,
+    )
+    return _Side(site, name, attached.to(torch.promote_types(site.owner.dtype, torch.float32)))
+
+
+def _built(method: str | Method, site: Site, options: dict[str, Any], length: int) -> Method:
+    if isinstance(method, Method):
+        if options:
+            raise InputError(
+                f"options {', '.join(options)} don't apply to a Method, which is built already; remove them."
+            )
+        return method
+    if unknown := sorted(set(options) - OPTIONS):
+        raise InputError(f"attach has no option {', '.join(unknown)}; take {', '.join(sorted(OPTIONS))}.")
+    built = build(method, dim=site.dim, num_heads=site.heads, **{"max_length": length, **options})
+    if built.scale is not None:
+        logger.info(
+            "%s is attached without its scale: a pretrained model keeps the scale of its scores.", method
+        )
+        built.scale = None
+    return built
+
+
+def _own_places(site: Site, injection: Injection, warm_start: WarmStart | None) -> str | None:
+    """Which places the model's own rotation or distance bias reads (`Attached.own_places`)."""
+    if injection.rotary is not None and site.rotaries:
+        return "coordinates"
+    if not (site.rotaries or site.relatives or site.alibi):
+        return None
+    return "zero" if warm_start is None else "running"
+
+
+def _insert(side: _Side, arguments: AttachArguments, model: str) -> tuple[float, float]:
+    """Put one side's modules and hooks in place, check them, and return `difference` and `relative`."""
+    site, name, attached = side
+    owner = site.owner
+    before = _probe_states(site)
+    for table in site.tables:
+        table.replace(SilencedTable(table.module))  # type: ignore[arg-type]
+    for rotary in site.rotaries:
+        rotary.replace(DifferentiableRotary(rotary.module))
+    for attention in site.attentions:
+        attention.module.register_forward_pre_hook(pre_attention, with_kwargs=True)
+    if site.alibi:
+        use_alibi_at_places(owner)
+    mark(owner.config)
+    if attached.rotates:
+        owner.set_attn_implementation(ROTARY)
+    attached.arguments = arguments
+    owner.vnait = attached.to(owner.get_input_embeddings().weight.device).train(owner.training)
+    owner.register_forward_pre_hook(pre_forward, with_kwargs=True)
+    check_no_other_position(site, model)
+    check_takes_effect(owner, name, model)
+    change = (_probe_states(site) - before).float()
+    difference = float(change.abs().max())
+    relative = float(change.square().mean().sqrt() / before.float().square().mean().sqrt().clamp(min=1e-30))
+    check_exact(relative, before.dtype, arguments.warm_start, model)
+    logger.info(
+        "%s is attached to %s in place of %s, warm start %s: states differ by at most %.2g (relative %.2g).",
+        name,
+        site.path or model,
+        ", ".join(site.replaced),
+        arguments.warm_start,
+        difference,
+        relative,
+    )
+    return difference, relative
+
+
+def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
+    """Undo `_insert` and the marks, however far it came."""
+    if isinstance(model, PreTrainedModel):
+        unmark(model.config)
+    for owner in owners:
+        restore_class(owner)
+        unmark(owner.config)
+        for path, module in list(owner.named_modules()):
+            hooks = module._forward_pre_hooks.items()
+            for key in [key for key, hook in hooks if hook in (pre_forward, pre_attention)]:
+                del module._forward_pre_hooks[key]
+                module._forward_pre_hooks_with_kwargs.pop(key, None)
+            if isinstance(module, SilencedTable | DifferentiableRotary):
+                parent, _, key = path.rpartition(".")
+                setattr(owner.get_submodule(parent), key, module.original())
+        if hasattr(owner, "vnait"):
+            if owner.vnait.own_attention is not None:
+                owner.set_attn_implementation(owner.vnait.own_attention)
+            del owner.vnait
+
+
+def _probe_states(site: Site) -> Float[Tensor, "N D"]:
+    """Hidden states of the real tokens of two random texts, one of them padded to double its length.
+
+    The texts fit into the model's own table.
+    """
+    limits = [len(table.module.weight) // 2 + 1 for table in site.tables if len(table.module.weight) < 256]  # type: ignore[arg-type]
+    ids = probe_ids(site.owner, 2, min([128, *limits]))
+    mask = torch.ones_like(ids)
+    mask[1, ids.shape[1] // 2 + 1 :] = 0
+    return last_states(site.owner, ids, attention_mask=mask)[mask.bool()]

@@ -1,0 +1,118 @@
+"""`audit`: name every source of position in a model, and measure whether another one is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from vnait.method import described
+from vnait.pretrained.hooks import Attached
+from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe_ids
+from vnait.pretrained.replacements import DifferentiableRotary, SilencedTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A source of position: its path, its kind, and whether it still acts on its own."""
+
+    path: str
+    kind: str
+    speaks: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """The sources of position in a model, and what is left without them.
+
+    leftover    largest change of the last token's state when the tokens before it are permuted, over the
+                largest state, with every coordinate of an attached method at zero. 0 up to rounding if there
+                is no other source. For a causal model, of its first layer only: deeper ones know the order
+                from what each token could see
+    """
+
+    sources: tuple[Source, ...]
+    leftover: float
+
+
+def audit(model: nn.Module) -> Audit:
+    """Name every source of position in a model and measure what is left without them: `Audit`.
+
+    >>> from transformers import GPT2Config, GPT2Model
+    >>> model = GPT2Model(GPT2Config(vocab_size=20, n_embd=8, n_layer=1, n_head=2, n_positions=16))
+    >>> [(source.path, source.kind) for source in audit(model).sources]
+    [('wpe', 'position table')]
+    """
+    sites = find_sites(model)
+    return Audit(
+        sources=tuple(source for site in sites for source in _sources(site)),
+        leftover=max(leftover_of(site.owner) for site in sites),
+    )
+
+
+def _sources(site: Site) -> Iterator[Source]:
+    owner, prefix = site.owner, f"{site.path}." if site.path else ""
+    attached = _attached(owner)
+    for table in site.tables:
+        yield Source(path=prefix + table.path, kind="position table", speaks=True)
+    for path, part in owner.named_modules():
+        if isinstance(part, SilencedTable):
+            yield Source(path=prefix + path, kind="position table, silenced", speaks=False)
+    by = "" if attached is None else f" by the method's places ({attached.own_places})"
+    for rotary in site.rotaries:
+        wrapped = isinstance(rotary.parent, DifferentiableRotary)
+        path = rotary.path.removesuffix(".rotary") if wrapped else rotary.path
+        yield Source(path=prefix + path, kind="rotation" + (by if wrapped else ""), speaks=not wrapped)
+    distances = [f"{part.path}.relative_attention_bias" for part in site.relatives]
+    for path in [*distances, *(["build_alibi_tensor"] if site.alibi else [])]:
+        yield Source(path=prefix + path, kind="bias of distances" + by, speaks=attached is None)
+    for path in site.inside:
+        yield Source(path=prefix + path, kind="inside the layers", speaks=True)
+    if attached is not None:
+        yield Source(
+            path=prefix + "vnait", kind=f"attached method: {described(attached.method)}", speaks=True
+        )
+        if attached.crossing is not None:
+            kind = f"cross-attention: {type(attached.crossing).__name__.lower()}"
+            yield Source(path=prefix + "vnait.crossing", kind=kind, speaks=True)
+
+
+def _attached(owner: PreTrainedModel) -> Attached | None:
+    attached = getattr(owner, "vnait", None)
+    return attached if isinstance(attached, Attached) else None
+
+
+def leftover_of(owner: PreTrainedModel) -> float:
+    """`Audit.leftover` of one side."""
+    ids = probe_ids(owner, 1, 6)
+    permuted = ids[:, [3, 0, 4, 2, 1, 5]]
+    causal, attached = is_causal(owner), _attached(owner)
+    if attached is not None:
+        attached.disabled = True
+    try:
+        with _first_layer_only(owner) if causal else nullcontext():
+            one, other = last_states(owner, ids)[0, -1], last_states(owner, permuted)[0, -1]
+    finally:
+        if attached is not None:
+            attached.disabled = False
+    return float((one - other).abs().max() / one.abs().max().clamp(min=1e-30))
+
+
+@contextmanager
+def _first_layer_only(owner: PreTrainedModel) -> Iterator[None]:
+    lists = {path: part for path, part in owner.named_modules() if isinstance(part, nn.ModuleList)}
+    stacks = []
+    for path, stack in lists.items():
+        if not any(path.startswith(f"{outer}.") for outer in lists):  # a layer may be a list itself
+            parent, _, key = path.rpartition(".")
+            stacks.append((owner.get_submodule(parent), key, stack))
+    for parent, key, stack in stacks:
+        setattr(parent, key, stack[:1])
+    try:
+        yield
+    finally:
+        for parent, key, stack in stacks:
+            setattr(parent, key, stack)

@@ -1,0 +1,219 @@
+"""Checks before and after `attach` acts: each raises an `InputError` that names what the model can't do."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Literal
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from vnait.encodings import Rotary
+from vnait.errors import InputError
+from vnait.injection import Injection
+from vnait.method import Method
+from vnait.pretrained.auditing import leftover_of
+from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
+from vnait.pretrained.hooks import Attached
+from vnait.pretrained.locate import SUPPORTED, Site, evaluating, last_states, probe_ids
+
+WarmStart = Literal["exact", "fit"]
+LEFTOVER = 1e-4  # rounding, over the largest state: what permuting tokens may change without any position
+
+
+def check_free(model: nn.Module) -> None:
+    """Neither an attached method nor peft's layers are in the model."""
+    parts = list(model.modules())
+    if any(isinstance(part, Attached) for part in parts):
+        raise InputError(
+            f"{type(model).__name__} has a method attached already; a model has exactly one: call "
+            "vnait.detach(model) first."
+        )
+    if any(type(part).__module__.split(".")[0] == "peft" for part in parts):
+        raise InputError(
+            f"{type(model).__name__} has peft's layers already, and peft would not save what is attached "
+            'now; attach first, then call get_peft_model with modules_to_save=["vnait"].'
+        )
+
+
+def check_sides(
+    sites: tuple[Site, ...],
+    method: str | Method,
+    decoder: str | Method | None,
+    cross: Cross | None,
+    model: str,
+) -> None:
+    """`decoder` and `cross` are for encoder-decoders."""
+    if cross is not None and cross not in CROSS_ATTENTION:
+        raise InputError(f"cross={cross!r} is not known; take {', '.join(CROSS_ATTENTION)} or None.")
+    if len(sites) == 1 and (decoder is not None or cross is not None):
+        name = "decoder" if decoder is not None else "cross"
+        raise InputError(f"{name}= is for an encoder-decoder, and {model} has one side; leave it out.")
+    if isinstance(method, Method) and method is decoder:
+        raise InputError(
+            f"both sides of {model} got the same Method and would share its weights; give "
+            "decoder=copy.deepcopy(method)."
+        )
+    if cross is not None and not sites[-1].attentions:
+        raise InputError(
+            f"{model}'s cross-attention was not found (modules that take key_value_states); give "
+            "cross=None, or take T5 or BART."
+        )
+
+
+def check_site(site: Site, model: str) -> None:
+    """Exactly one source of position, of a kind that can be replaced."""
+    if site.inside:
+        raise InputError(
+            f"{model} also encodes position inside its layers ({', '.join(site.inside[:3])}), which can't be "
+            f"replaced; take one of {SUPPORTED}."
+        )
+    kinds = len(site.tables) + len(site.rotaries) + bool(site.relatives) + site.alibi
+    if kinds != 1 or not all(_can_wrap(part.module) for part in site.rotaries):
+        raise InputError(
+            f"{model} can't be attached to: one position table, one rotation by position_ids or one bias of "
+            f"distances was expected, found {', '.join(site.sources) or 'nothing'}; take one of {SUPPORTED}."
+        )
+
+
+def _can_wrap(rotary: nn.Module) -> bool:
+    """Whether it takes `position_ids`, and has no key in the state dict that a wrapper would rename."""
+    return "position_ids" in inspect.signature(rotary.forward).parameters and not rotary.state_dict()
+
+
+def check_supported(
+    method: Method, name: str, site: Site, warm_start: WarmStart | None, model: str
+) -> Injection:
+    """Return the method's injection for this model; raise if the model can't carry one of its slots."""
+    if site.causal and not method.causal:
+        raise InputError(
+            f"{name} lets tokens depend on later ones, and {model} reads from left to right; take a causal "
+            "method, such as vnait-causal."
+        )
+    injection = _injection(method, site, name, model)
+    if injection.rotary is not None:
+        _check_rotary(method, injection, name, site, model)
+    elif injection.scale is not None:
+        raise InputError(f"{name} has a scale, which {model} can't apply; build the Method with scale=None.")
+    slot = None
+    if injection.bias is not None:
+        slot = "bias"
+    elif needs_rotary_attention(site, injection):
+        slot = "rotation"
+    if slot and not site.owner._supports_sdpa:
+        raise _not_accepted(name, slot, model)
+    if warm_start is None:
+        return injection
+    if slot:
+        raise InputError(
+            f"{name} has a {slot}, which replaces {model}'s positions and can't start from them; give "
+            "warm_start=None."
+        )
+    if warm_start == "fit" and not site.tables:
+        kind = "a rotation" if site.rotaries else "a bias of distances"
+        raise InputError(f"{model} has {kind} and no table to fit; give warm_start='exact'.")
+    if not site.tables and injection.added is None and injection.rotary is None:
+        raise InputError(
+            f"{name} adds no position to {model}; give warm_start=None for a model without positions."
+        )
+    return injection
+
+
+def _not_accepted(name: str, slot: str, model: str) -> InputError:
+    return InputError(
+        f"{name} has a {slot}, and the attention of {model} does not accept one; take a method that adds "
+        "vectors."
+    )
+
+
+def _injection(method: Method, site: Site, name: str, model: str) -> Injection:
+    """The injection for a text of three tokens of this model's width."""
+    weight = next(method.parameters(), torch.zeros(()))
+    vectors = torch.zeros(1, 3, site.dim, device=weight.device, dtype=weight.dtype)
+    mask = torch.ones(1, 3, dtype=torch.bool, device=weight.device)
+    with evaluating(method):
+        try:
+            injection: Injection = method(vectors, mask).injection.dense()
+        except (RuntimeError, IndexError) as error:
+            raise InputError(
+                f"{name} does not fit {model}: build it for dim={site.dim} and num_heads={site.heads}."
+            ) from error
+    if injection.bias is not None and injection.bias.shape[1] not in (1, site.heads):
+        raise InputError(
+            f"{name} has a bias for {injection.bias.shape[1]} heads, and {model} has {site.heads}."
+        )
+    return injection
+
+
+def _check_rotary(method: Method, injection: Injection, name: str, site: Site, model: str) -> None:
+    if needs_rotary_attention(site, injection):
+        _check_head_width(injection, name, site, model)
+    else:
+        plain = isinstance(method.encoding, Rotary) and method.encoding.scaling is None
+        if not plain or injection.added is not None or injection.bias is not None:
+            raise InputError(
+                f"{name} rotates in its own way, and {model} keeps its own base and scaling; take rope "
+                "or lpi, whose coordinates it can rotate by."
+            )
+    for slot in ("scale", "stretch"):
+        if getattr(injection, slot) is not None:
+            raise InputError(f"{name} has a {slot}, which {model} can't apply; build the Method without it.")
+
+
+def _check_head_width(injection: Injection, name: str, site: Site, model: str) -> None:
+    """If words are narrower than layers (ELECTRA), a method for the words has too narrow heads."""
+    assert injection.rotary is not None
+    config, width = site.owner.config, 2 * injection.rotary.shape[-1]
+    own = getattr(config, "d_kv", None) or getattr(config, "head_dim", None)
+    own = own or config.hidden_size // site.heads
+    if width != own:
+        raise InputError(
+            f"{name} rotates heads of width {width}, and those of {model} have width {own}; give a "
+            f"Method with Rotary(width={own})."
+        )
+
+
+def needs_rotary_attention(site: Site, injection: Injection) -> bool:
+    """Whether the method has angles, and the model no rotation that could use the coordinates instead."""
+    return injection.rotary is not None and not site.rotaries
+
+
+def check_no_other_position(site: Site, model: str) -> None:
+    """With all known sources off, permuting the tokens changes nothing."""
+    left = leftover_of(site.owner)
+    if left > max(LEFTOVER, 4 * torch.finfo(site.owner.dtype).eps):  # half precision rounds by more
+        raise InputError(
+            f"{model} encodes position in a way that was not found: without {', '.join(site.sources)} "
+            f"another order of the tokens still changes its states by {left:.2g} of their size; take one of "
+            f"{SUPPORTED}."
+        )
+
+
+def check_takes_effect(owner: PreTrainedModel, name: str, model: str) -> None:
+    """The attention uses the method's bias or angles; some ignore them without an error."""
+    attached: Attached = owner.vnait
+    if not (attached.has_bias or attached.rotates):
+        return
+    ids = probe_ids(owner, 1, 4)
+    enabled = last_states(owner, ids)
+    attached.disabled = True
+    try:
+        disabled = last_states(owner, ids)
+    finally:
+        attached.disabled = False
+    with torch.no_grad():
+        output = attached(owner.get_input_embeddings()(ids), torch.ones_like(ids).bool())
+    slots = [slot for slot in (output.bias, output.rotary) if slot is not None]
+    if torch.equal(enabled, disabled) and any(bool(slot.abs().max() > 0) for slot in slots):
+        raise _not_accepted(name, "rotation" if attached.rotates else "bias", model)
+
+
+def check_exact(relative: float, dtype: torch.dtype, warm_start: WarmStart | None, model: str) -> None:
+    """An exact start changes the states by rounding only."""
+    if warm_start == "exact" and relative > torch.finfo(dtype).eps ** 0.5:
+        raise InputError(
+            f"{model} differs by {relative:.2g} of its states after an exact start: it draws numbers in "
+            "evaluation, or encodes position in a way that was not found; give warm_start='fit' or None if "
+            "that is acceptable."
+        )

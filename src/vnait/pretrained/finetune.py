@@ -1,0 +1,187 @@
+"""Fine-tune a pretrained encoder from a folder or the hub, with its own positions or an attached method."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from vnait.errors import InputError, first_line
+from vnait.methods import build
+from vnait.pretrained import attach, load_adapter, save_adapter, save_base
+from vnait.run import OWN, Run
+
+PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
+RATE = 1e-4  # learning rate
+FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
+BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A pretrained model's name or folder, and its tokenizer."""
+
+    source: str
+    tokenizer: Any
+
+    @classmethod
+    def load(cls, source: str) -> Base:
+        """Load the tokenizer; a folder needs no network. `InputError` if the source can't be used."""
+        folder = Path(source).expanduser()
+        if folder.is_dir():
+            source = str(folder)
+        elif source.startswith((".", "/", "~")):
+            raise InputError(
+                f"{source} is not a folder; give one that from_pretrained reads, or a name on the hub."
+            )
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source)
+        except Exception as error:
+            raise InputError(
+                f"{source} is not a pretrained model with a tokenizer: {first_line(error)}."
+            ) from error
+        if tokenizer.pad_token_id is None:
+            raise InputError(
+                f"the tokenizer of {source} has no padding token, which batches need; set its pad_token."
+            )
+        return cls(source, tokenizer)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits: a hash of the folder's files, or of the name on the hub."""
+        folder = Path(self.source)
+        files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+        digest = hashlib.sha256(self.source.encode() if not files else b"")
+        for path in files:
+            with path.open("rb") as file:
+                digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()[:16]
+
+    def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
+        """Ids per text with the base's special tokens, cut to `max_length`; at least one unknown word."""
+        special = self.tokenizer.num_special_tokens_to_add()
+        if max_length <= special:
+            raise InputError(
+                f"max_length is {max_length}, of which the base's special tokens take {special}; increase it."
+            )
+        if not texts:  # transformers fails on an empty list
+            return []
+        ids: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=max_length)[
+            "input_ids"
+        ]
+        unknown = self.tokenizer.unk_token_id
+        return [row or [self.tokenizer.pad_token_id if unknown is None else unknown] for row in ids]
+
+    def new_model(self, run: Run, classes: Sequence[str], lengths: Sequence[int]) -> PreTrainedModel:
+        """A classifier on the base with the run's method attached; its head is random, by the run's seed."""
+        torch.manual_seed(run.seed)
+        names = dict(enumerate(classes))
+        shown = transformers_logging.get_verbosity()
+        transformers_logging.set_verbosity_error()  # it would warn that the head is new
+        try:
+            with no_bars():
+                model = AutoModelForSequenceClassification.from_pretrained(
+                    self.source, id2label=names, label2id={name: index for index, name in names.items()}
+                )
+        except Exception as error:
+            raise InputError(
+                f"{self.source} can't be loaded as a classifier: {first_line(error)}."
+            ) from error
+        finally:
+            transformers_logging.set_verbosity(shown)
+        model.config.pad_token_id = self.tokenizer.pad_token_id
+        if run.method != OWN:
+            mean = sum(lengths) / len(lengths)
+            warm = _only_adds_vectors(run.method)
+            attach(model, run.method, warm_start="exact" if warm else None, mean_length=mean)
+        elif run.max_length > (limit := _longest(model, run.max_length)):
+            raise InputError(
+                f"max_length is {run.max_length}, and {self.source} reads {limit} tokens with its own "
+                "positions; lower it, or take a method without that limit, such as vnait."
+            )
+        return model
+
+
+@torch.no_grad()
+def _longest(model: PreTrainedModel, length: int) -> int:
+    """How many tokens the model reads with its own positions, up to `length`.
+
+    Found by running it: RoBERTa's table of 514 rows is for 512 tokens.
+    """
+    longest = min(length, getattr(model.config, "max_position_embeddings", length))
+    word = 0 if model.config.pad_token_id else 1  # not padding, which RoBERTa does not count
+    while longest:
+        try:
+            model.eval()(torch.full((1, longest), word))
+            break
+        except (IndexError, RuntimeError):
+            longest -= 1
+    return longest
+
+
+def groups(model: nn.Module, run: Run) -> list[dict[str, Any]]:
+    """Parameter groups for an optimizer: matrices decay, attached weights learn `FASTER`."""
+    kinds: dict[tuple[bool, bool], list[Tensor]] = {}
+    for name, weight in model.named_parameters():
+        if weight.requires_grad:
+            kinds.setdefault((".vnait." in name, weight.ndim >= 2), []).append(weight)
+    return [
+        {
+            "params": params,
+            "lr": run.learning_rate * (FASTER if attached else 1),
+            "weight_decay": run.weight_decay if wide else 0.0,
+        }
+        for (attached, wide), params in kinds.items()
+    ]
+
+
+def save(model: PreTrainedModel, tokenizer: Any, folder: Path, notes: dict[str, Any]) -> None:
+    """Write base/ (a transformers model with its tokenizer), adapter/ (what was attached) and tuned.json."""
+    save_base(model, folder / BASE)
+    tokenizer.save_pretrained(folder / BASE)
+    if notes["method"] != OWN:
+        save_adapter(model, folder / ADAPTER)
+    (folder / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
+    """Read what `save` wrote: classifier, tokenizer, notes."""
+    try:
+        notes: dict[str, Any] = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+        base = Base.load(str(folder / BASE))
+        model = AutoModelForSequenceClassification.from_pretrained(folder / BASE, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{folder} is damaged: {first_line(error)}. Save the model again, or train it again."
+        ) from error
+    if notes["method"] != OWN:
+        load_adapter(model, folder / ADAPTER)
+    return model.eval(), base.tokenizer, notes
+
+
+@contextmanager
+def no_bars() -> Iterator[None]:
+    """Hide transformers' progress bars beside ours."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
+def _only_adds_vectors(method: str) -> bool:
+    """Whether it has neither bias nor angles, and so can start from the base's own positions."""
+    built = build(method, dim=8, num_heads=2, max_length=8)
+    injection = built(torch.zeros(1, 3, 8), torch.ones(1, 3, dtype=torch.bool)).injection.dense()
+    return injection.added is not None and injection.bias is None and injection.rotary is None

@@ -1,0 +1,268 @@
+"""The attached module, and the hook that runs it before the model's forward."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
+from transformers.cache_utils import Cache
+
+from vnait.coordinates.shared import rank
+from vnait.errors import InputError
+from vnait.method import Method
+from vnait.model.cache import with_past
+from vnait.pretrained.cross_attention import Relative, Source, Target
+from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY, AttentionInputs
+from vnait.pretrained.warm_start import Rows, Waves, interpolated, running_places
+
+Vectors = Float[Tensor, "B T D"]
+Mask = Bool[Tensor, "B T"]
+
+
+class AttachedOutput(NamedTuple):
+    """Model input x, places for the model's own rotation or distance bias, the method's bias and angles."""
+
+    x: Vectors
+    places: Float[Tensor, "B T"]
+    bias: Float[Tensor, "B H T T"] | None
+    rotary: Float[Tensor, "B T K_half"] | None
+
+
+class Attached(nn.Module):
+    """x = e + old(p) + gate * (method(e) - e), with gate = 0 at first; in a cold start x = method(e).
+
+    Computed in float32 at least, whatever the model's precision.
+
+    Args:
+        old: the model's own position table, read at real places p (`running_places`); None if it has none,
+            or in a cold start
+        warm: whether there is a gate (D,)
+        own_places: where the model's own rotation or distance bias is read: "coordinates" of the method,
+            "running" places p, "zero"; None if it has neither
+        first_row: row of the table that the first token reads
+        own_attention: name of the model's attention if it was replaced by rotary attention
+        crossing: position in a decoder's cross-attention
+        hooks_attention: whether attention modules have the hook `pre_attention`
+        alibi: whether the model builds ALiBi from its attention mask
+    """
+
+    def __init__(
+        self,
+        *,
+        method: Method,
+        old: Rows | Waves | None,
+        warm: bool,
+        own_places: str | None,
+        owner: PreTrainedModel,
+        first_row: int,
+        causal: bool,
+        has_bias: bool,
+        own_attention: str | None,
+        crossing: Source | Target | Relative | None,
+        hooks_attention: bool,
+        alibi: bool,
+    ) -> None:
+        super().__init__()
+        self.method, self.old, self.crossing = method, old, crossing
+        embeddings = owner.get_input_embeddings()
+        with torch.no_grad():  # through `forward`: some models scale their vectors there
+            table = embeddings(torch.arange(len(embeddings.weight), device=embeddings.weight.device)).float()
+        # Methods are made for vectors of root mean square 1. Scaling by a power of two rounds nothing.
+        self.scale = 2.0 ** round(float(table.square().mean().clamp(min=1e-12).sqrt().log2()))
+        self.gate = nn.Parameter(torch.zeros(table.shape[1], device=table.device)) if warm else None
+        self.own_places, self.first_row, self.causal = own_places, first_row, causal
+        self.has_bias, self.own_attention = has_bias, own_attention
+        self.hooks_attention, self.alibi = hooks_attention, alibi
+        self.arguments: object = None  # of `attach`, for `save_adapter`
+        self.disabled = False  # for `audit`: all places at zero, no method
+        self.argument_names = tuple(inspect.signature(owner.forward).parameters)
+        self.has_token_types = any(name.endswith("token_type_ids") for name, _ in owner.named_buffers())
+
+    def forward(self, vectors: Vectors, mask: Mask) -> AttachedOutput:
+        zero = torch.zeros(mask.shape, device=mask.device)
+        if self.disabled:
+            return AttachedOutput(vectors, zero, None, None)
+        e = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+        output = self.method(e / self.scale, mask)
+        x = output.x * self.scale
+        if self.gate is not None:
+            x = e + self.gate * (x - e)
+        places = zero
+        if self.old is not None or self.own_places == "running":
+            places = running_places(self.method.coordinates, e / self.scale, mask)
+        if self.old is not None:
+            # A decoder does not know how long the text will become, so it stays at the last row.
+            row = places if self.causal else interpolated(places, mask, self.old.max_length - 1)
+            x = x + self.old.read(row).to(x.dtype)
+        if self.own_places == "coordinates":
+            places = output.at[..., 0]
+        rotary = output.injection.rotary if self.rotates else None
+        return AttachedOutput(x.to(vectors.dtype), places, output.injection.dense().bias, rotary)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Follow the model to other devices and precisions, but never below float32: places are sums."""
+
+        def at_least_float32(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            precise = torch.promote_types(moved.dtype, torch.float32) == moved.dtype
+            return moved if precise else tensor.to(moved.device)
+
+        return super()._apply(at_least_float32, recurse)
+
+    @property
+    def rotates(self) -> bool:
+        """Whether queries and keys are rotated by the method's angles."""
+        return self.own_attention is not None
+
+    def extra_repr(self) -> str:
+        return f"scale={self.scale:g}, own_places={self.own_places!r}"
+
+
+def pre_forward(
+    owner: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[()], dict[str, Any]] | None:
+    """Hook before the owner's forward: replace ids by vectors with position, and pass on bias and angles."""
+    attached: Attached = owner.vnait
+    inputs = {**dict(zip(attached.argument_names, args, strict=False)), **kwargs}
+    ids, vectors = inputs.get("input_ids"), inputs.get("inputs_embeds")
+    if (ids is None) == (vectors is None):
+        return None  # the model raises its own error
+    vectors = owner.get_input_embeddings()(ids) if vectors is None else vectors
+    if vectors.ndim != 3:
+        raise InputError(
+            f"inputs_embeds has the shape {tuple(vectors.shape)}; an attached model takes (sentences, "
+            "tokens, width)."
+        )
+    _check_settings(owner, attached)
+    cache = _cache(owner, attached, inputs)
+    past = 0 if cache is None else int(cache.get_seq_length())
+    length = past + vectors.shape[1]
+    mask = _full_mask(inputs.get("attention_mask"), vectors.shape[0], length, vectors.device)
+    _check_position_ids(inputs.get("position_ids"), mask, attached.first_row)
+    layers = owner.config.num_hidden_layers
+    text = vectors if cache is None else with_past(cache, vectors, mask[:, past:], layers=layers)[0]
+    x, places, bias, rotary = attached(text, mask)
+    bias = None if bias is None else bias[:, :, past:].to(vectors.dtype)
+    inputs |= {"input_ids": None, "inputs_embeds": x[:, past:]}
+    if "position_ids" in attached.argument_names:
+        index = torch.arange(past, length, device=vectors.device).expand(vectors.shape[0], -1)
+        inputs["position_ids"] = index if attached.own_places is None else places[:, past:]
+    if attached.own_places is not None and inputs.get("attention_mask") is None:
+        # Without a mask, transformers takes position_ids other than 0, 1, 2 ... for packed texts.
+        inputs["attention_mask"] = mask.long()
+    if attached.has_token_types and inputs.get("token_type_ids") is None:
+        inputs["token_type_ids"] = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)
+    if attached.alibi:
+        inputs["attention_mask"] = (places + 1) * mask
+    if rotary is not None:
+        inputs[ROTARY] = rotary
+    if attached.hooks_attention:
+        shared = AttentionInputs(places, bias)
+        inputs[ATTENTION_INPUTS] = _with_cross_attention(attached, inputs, shared, text, mask, past)
+    elif bias is not None:
+        inputs["position_bias"] = bias
+    return (), inputs
+
+
+def _with_cross_attention(
+    attached: Attached, inputs: dict[str, Any], shared: AttentionInputs, text: Vectors, mask: Mask, past: int
+) -> AttentionInputs:
+    """Add the position of cross-attention; a source's goes into the encoder's states in `inputs`."""
+    part, states = attached.crossing, inputs.get("encoder_hidden_states")
+    if part is None or states is None or attached.disabled:
+        return shared
+    source = inputs.get("encoder_attention_mask")
+    source = torch.ones(states.shape[:2], device=states.device) if source is None else source
+    if isinstance(part, Source):
+        inputs["encoder_hidden_states"] = part(states, source.bool())
+        return shared
+    if isinstance(part, Target):
+        return shared._replace(queries=part(text / attached.scale, mask)[:, past:])
+    return shared._replace(cross_bias=part(mask, source.bool())[:, :, past:].to(text.dtype))
+
+
+def _cache(owner: PreTrainedModel, attached: Attached, inputs: dict[str, Any]) -> Cache | None:
+    """The cache of keys and values that this run fills; created here if the model would create one.
+
+    It has to exist before the forward, because it also stores the semantic vectors.
+    """
+    if not attached.causal or "past_key_values" not in attached.argument_names:
+        return None
+    cache = inputs.get("past_key_values")
+    if cache is None:
+        use_cache = inputs.get("use_cache")
+        if not (owner.config.use_cache if use_cache is None else use_cache) or _checkpoints(owner):
+            return None
+        cache = DynamicCache(config=owner.config)
+        if owner.config.is_encoder_decoder:
+            cache = EncoderDecoderCache(cache, DynamicCache(config=owner.config))
+        inputs["past_key_values"] = cache
+    cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+    if not isinstance(cache, Cache) or not hasattr(cache, "layers"):
+        raise InputError(
+            f"an attached model takes a DynamicCache as its cache, not a {type(cache).__name__}."
+        )
+    return cache
+
+
+def _full_mask(mask: Any, rows: int, length: int, device: torch.device) -> Mask:
+    """The mask of past and new tokens, True = real token."""
+    if mask is None:
+        return torch.ones(rows, length, dtype=torch.bool, device=device)
+    if not isinstance(mask, Tensor) or mask.ndim != 2:
+        shape = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+        raise InputError(
+            f"an attached model can't count tokens in an attention_mask of {shape}; give (sentences, "
+            "tokens), 1 at real tokens (for generate: a cache that grows, cache_implementation='dynamic')."
+        )
+    if mask.shape[1] != length:
+        raise InputError(
+            f"attention_mask has {mask.shape[1]} tokens, and the text has {length}; give one number per "
+            "token, those in the cache first."
+        )
+    return mask.bool().expand(rows, length)
+
+
+def _check_position_ids(position_ids: Int[Tensor, "B T"] | None, mask: Mask, first_row: int) -> None:
+    """Accept the token index, as `generate` passes it, and nothing else: the method counts the tokens."""
+    if position_ids is None or torch.compiler.is_compiling():
+        return
+    new = slice(mask.shape[1] - position_ids.shape[-1], None)
+    offset = (position_ids - rank(mask)[:, new])[mask[:, new]]
+    if not ((offset == 0).all() or (offset == first_row).all()):
+        raise InputError(
+            "position_ids differ from the index of the tokens; the attached method counts the tokens of "
+            "attention_mask itself, so leave position_ids out, and give packed texts one by one."
+        )
+
+
+def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
+    """Settings that may change after `attach` and would make results wrong without an error."""
+    kind = owner.config._attn_implementation
+    if attached.rotates and kind != ROTARY:
+        raise InputError(
+            f"{kind} attention ignores the rotation of the method; call "
+            f'model.set_attn_implementation("{ROTARY}").'
+        )
+    if attached.has_bias and kind not in ("sdpa", ROTARY):
+        raise InputError(
+            f'{kind} attention ignores the bias of the method; call model.set_attn_implementation("sdpa").'
+        )
+    if attached.own_places is None or not _checkpoints(owner):
+        return
+    functions = (getattr(part, "_gradient_checkpointing_func", None) for part in owner.modules())
+    if any(getattr(function, "keywords", {}).get("use_reentrant") for function in functions):
+        raise InputError(
+            "reentrant gradient checkpointing loses the gradient of learned places inside the layers; call "
+            'model.gradient_checkpointing_enable({"use_reentrant": False}).'
+        )
+
+
+def _checkpoints(owner: PreTrainedModel) -> bool:
+    """Whether the model trains with gradient checkpointing."""
+    return owner.training and any(getattr(part, "gradient_checkpointing", False) for part in owner.modules())

@@ -1,0 +1,267 @@
+"""Find where position enters a pretrained model, by its structure and by running it, not by its class."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from vnait.errors import InputError
+
+SUPPORTED = (
+    "BERT, RoBERTa, DistilBERT, ELECTRA, ModernBERT, GPT-2, BLOOM, Llama, Qwen3, Mistral, T5, BART and "
+    "similar models, or describe where its positions are in vnait.pretrained.FAMILIES"
+)
+_TABLE = re.compile(r"(^|_)(wpe|pos|pos_emb\w*|position(s|al)?)(_|$)")
+_RELATIVE = re.compile(r"relative|distance|rel_")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submodule:
+    """A module inside the owner, its parent, its name there (`key`), and its path."""
+
+    path: str
+    parent: nn.Module
+    key: str
+    module: nn.Module
+
+    def replace(self, module: nn.Module) -> None:
+        """Put another module in its place."""
+        setattr(self.parent, self.key, module)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """Where the positions of a model type are, if structure does not show it: paths inside its owner.
+
+    tables     position tables that are read row by row
+    rotaries   modules that compute cos and sin from `position_ids`
+    relatives  attention modules with a learned distance bias, as T5's
+
+    >>> FAMILIES["my-model"] = Family(tables=("embed.whereabouts",))
+    >>> del FAMILIES["my-model"]
+    """
+
+    tables: tuple[str, ...] = ()
+    rotaries: tuple[str, ...] = ()
+    relatives: tuple[str, ...] = ()
+
+
+FAMILIES: dict[str, Family] = {}  # by `config.model_type`, for types that structure does not show
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One side of a model as `attach` sees it.
+
+    owner       innermost model that takes `input_ids` and `inputs_embeds`, at `path`
+    tables      absolute position tables
+    rotaries    modules that compute cos and sin
+    relatives   attention modules with a learned distance bias
+    alibi       whether it builds ALiBi's bias by `build_alibi_tensor`
+    inside      paths of sources of position that can't be replaced
+    attentions  attention modules that accept another text (cross-attention)
+    causal      whether a token depends on earlier ones only
+    """
+
+    owner: PreTrainedModel
+    path: str
+    tables: tuple[Submodule, ...]
+    rotaries: tuple[Submodule, ...]
+    relatives: tuple[Submodule, ...]
+    alibi: bool
+    inside: tuple[str, ...]
+    attentions: tuple[Submodule, ...]
+    causal: bool
+
+    @property
+    def dim(self) -> int:
+        """Width of the semantic vectors."""
+        return int(self.owner.get_input_embeddings().weight.shape[1])
+
+    @property
+    def heads(self) -> int:
+        """Number of query heads."""
+        config = self.owner.config
+        own = getattr(config, "decoder_attention_heads", None) if self.causal else None
+        heads: int = own or getattr(config, "num_attention_heads", None) or 1
+        return heads
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Paths inside the owner of its sources of position that can be replaced."""
+        paths = [part.path for part in (*self.tables, *self.rotaries, *self.relatives)]
+        return (*paths, *(["build_alibi_tensor"] if self.alibi else []))
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """The same, inside the whole model."""
+        return tuple(f"{self.path}.{path}".removeprefix(".") for path in self.sources)
+
+
+def owners_of(model: nn.Module) -> dict[str, PreTrainedModel]:
+    """Path -> innermost model that takes `input_ids` and `inputs_embeds`: one, or encoder and decoder."""
+    candidates = {path: part for path, part in model.named_modules() if _reads_ids_or_vectors(part)}
+    inner = {
+        path: part
+        for path, part in candidates.items()
+        if not any(other is not part and other in set(part.modules()) for other in candidates.values())
+    }
+    if not 1 <= len(inner) <= 2:
+        found = f"has {len(inner)} of them ({', '.join(inner)})" if inner else "has none"
+        raise InputError(
+            f"{type(model).__name__} can't be attached to: a part that takes input_ids and inputs_embeds "
+            f"was expected, or an encoder and a decoder, and it {found}; take one of {SUPPORTED}."
+        )
+    return inner
+
+
+def find_sites(model: nn.Module) -> tuple[Site, ...]:
+    """The sides of a model, the encoder first; `InputError` if it is of another kind."""
+    sites = sorted(
+        (_site(path, owner) for path, owner in owners_of(model).items()), key=lambda site: site.causal
+    )
+    if len(sites) == 2 and [site.causal for site in sites] != [False, True]:
+        kind = "decoders" if sites[0].causal else "encoders"
+        raise InputError(
+            f"{type(model).__name__} can't be attached to: it has two {kind}; take one of {SUPPORTED}."
+        )
+    return tuple(sites)
+
+
+def _site(path: str, owner: PreTrainedModel) -> Site:
+    parts = list(_submodules(owner))
+    family = FAMILIES.get(owner.config.model_type)
+    if family is None:
+        tables = [part for part in parts if _is_table(part, owner)]
+        rotaries = [part for part in parts if _is_rotary(part.module)]
+        relatives = [part for part in parts if _is_relative(part.module)]
+    else:
+        by_path = {part.path: part for part in parts}
+        names = (family.tables, family.rotaries, family.relatives)
+        if missing := [name for some in names for name in some if name not in by_path]:
+            raise InputError(
+                f"{type(owner).__name__} has no {missing[0]}, which "
+                f"vnait.pretrained.FAMILIES[{owner.config.model_type!r}] names; "
+                "give paths inside the part that takes input_ids."
+            )
+        tables, rotaries, relatives = ([by_path[name] for name in some] for some in names)
+    replaceable = {part.module.relative_attention_bias for part in relatives}
+    return Site(
+        owner=owner,
+        path=path,
+        tables=tuple(tables),
+        rotaries=tuple(rotaries),
+        relatives=tuple(relatives),
+        alibi=hasattr(owner, "build_alibi_tensor"),
+        inside=tuple(part.path for part in parts if part.module not in replaceable and _is_inside(part)),
+        attentions=tuple(part for part in parts if _accepts(part.module, "key_value_states")),
+        causal=is_causal(owner),
+    )
+
+
+def _submodules(owner: nn.Module) -> Iterator[Submodule]:
+    """Every module of the model itself, without what is attached."""
+    for path, module in owner.named_modules():
+        if path and path.split(".")[0] != "vnait":
+            parent, _, key = path.rpartition(".")
+            yield Submodule(path=path, parent=owner.get_submodule(parent), key=key, module=module)
+
+
+def _reads_ids_or_vectors(part: nn.Module) -> bool:
+    if not isinstance(part, PreTrainedModel):
+        return False
+    try:
+        table = part.get_input_embeddings()
+    except NotImplementedError:  # models of hashed words or characters
+        return False
+    return isinstance(table, nn.Embedding) and _accepts(part, "input_ids", "inputs_embeds")
+
+
+def _accepts(part: nn.Module, *names: str) -> bool:
+    return set(names) <= set(inspect.signature(part.forward).parameters)
+
+
+def _is_table(part: Submodule, owner: PreTrainedModel) -> bool:
+    words = owner.get_input_embeddings()
+    if not isinstance(part.module, nn.Embedding) or part.module is words:
+        return False
+    named = _TABLE.search(part.key) is not None and _RELATIVE.search(part.path) is None
+    return named and part.module.weight.shape[1] == words.weight.shape[1]
+
+
+def _is_rotary(module: nn.Module) -> bool:
+    return any(name.endswith("inv_freq") for name, _ in module.named_buffers(recurse=False))
+
+
+def _is_relative(module: nn.Module) -> bool:
+    """T5's attention with a table of its own; other layers get their bias from it."""
+    return (
+        isinstance(getattr(module, "relative_attention_bias", None), nn.Embedding)
+        and hasattr(module, "_relative_position_bucket")
+        and _accepts(module, "position_bias", "key_value_states")
+    )
+
+
+def _is_inside(part: Submodule) -> bool:
+    """Whether it is a source of position inside the layers: a convolution, or a table of distances."""
+    if isinstance(part.module, nn.Conv1d):
+        return part.module.kernel_size[0] > 1
+    return isinstance(part.module, nn.Embedding) and _RELATIVE.search(part.path) is not None
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; afterwards the training mode of every part is restored."""
+    training = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, was in training.items():
+            part.training = was
+
+
+def probe_ids(owner: PreTrainedModel, *shape: int) -> Int[Tensor, "B T"]:
+    """Random ids without padding, the same on every call."""
+    table = owner.get_input_embeddings().weight
+    ids = torch.randint(len(table) - 1, shape, generator=torch.Generator().manual_seed(0))
+    pad = getattr(owner.config, "pad_token_id", None)
+    return (ids if pad is None else ids + (ids >= pad)).to(table.device)
+
+
+def last_states(owner: PreTrainedModel, ids: Int[Tensor, "B T"], **inputs: Any) -> Float[Tensor, "B T D"]:
+    """The last hidden states, in the model's own precision under autocast too: they are compared exactly."""
+    inputs = {"attention_mask": torch.ones_like(ids), **inputs}
+    with evaluating(owner), torch.autocast(ids.device.type, enabled=False):
+        try:
+            states: Tensor = owner(input_ids=ids, **inputs)[0]
+        except InputError:
+            raise
+        except Exception as error:  # any model may raise anything
+            raise InputError(
+                f"{type(owner).__name__} can't be attached to: it could not read a random text "
+                f"({type(error).__name__}: {error}); take one of {SUPPORTED}."
+            ) from error
+        return states
+
+
+def is_causal(owner: PreTrainedModel) -> bool:
+    """Whether another last token leaves the first token's state unchanged."""
+    ids, others = probe_ids(owner, 1, 4), probe_ids(owner, 1, 16)
+    changed = ids.clone()
+    changed[0, -1] = others[others != ids[0, -1]][0]
+    one, other = last_states(owner, ids)[:, 0], last_states(owner, changed)[:, 0]
+    # Experts process tokens in groups, and the size of a group shows in the last digit.
+    nearly = (one - other).abs().max() <= 4 * torch.finfo(one.dtype).eps * one.abs().max()
+    declared = any(getattr(part, "is_causal", False) for part in owner.modules())
+    return bool(torch.equal(one, other) or (nearly and declared))

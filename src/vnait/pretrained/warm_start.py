@@ -1,0 +1,127 @@
+"""A model's own position table, taken over: as it was, or as the fewest waves that reproduce it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vnait.coordinates import Ends, Jitter, Running, Span, Start
+from vnait.coordinates.shared import Mask, rank
+from vnait.coordinates.sources import UNIT_Z
+from vnait.encodings import Table
+from vnait.pretrained.locate import evaluating, probe_ids
+
+TOLERANCE = 0.01  # error of the waves, over the table's root mean square
+At = Float[Tensor, "B T"]
+
+
+class Rows(Table):
+    """The table, trained further: linear between its rows at real places, its last row at places past it."""
+
+    def __init__(self, rows: Float[Tensor, "N D"]) -> None:
+        super().__init__(dim=rows.shape[1], max_length=len(rows))
+        with torch.no_grad():
+            self.weight.copy_(rows)
+
+    def read(self, place: At) -> Float[Tensor, "B T D"]:
+        """Position vectors at these places."""
+        added = self(place.clamp(0, self.max_length - 1)[..., None]).added
+        assert added is not None
+        return added
+
+
+class Waves(nn.Module):
+    """sum_k w_k cos(pi k (p + 1/2) / N): the K slowest waves of a table of N rows (its discrete cosine
+    transform), trained further.
+
+    K is the smallest number that leaves at most 1% of the table's root mean square: few for a smooth table,
+    all for noise. Places past the table read its last one.
+
+    >>> len(Waves(torch.ones(64, 2)).weight)
+    1
+    """
+
+    def __init__(self, rows: Float[Tensor, "N D"]) -> None:
+        super().__init__()
+        self.max_length = len(rows)
+        place = torch.arange(self.max_length, dtype=torch.float64, device=rows.device)
+        waves = _waves(place, self.max_length, self.max_length)
+        weight = waves.T @ rows.double() * 2 / self.max_length
+        weight[0] /= 2
+        energy = weight.square().sum(1).flip(0).cumsum(0).flip(0)  # of wave k and all faster ones
+        count = max(int((energy > TOLERANCE**2 * energy[0]).sum()), 1)
+        self.weight = nn.Parameter(weight[:count].to(torch.promote_types(rows.dtype, torch.float32)))
+
+    def read(self, place: At) -> Float[Tensor, "B T D"]:
+        """Position vectors at these places."""
+        waves = _waves(place.double().clamp(0, self.max_length - 1), self.max_length, len(self.weight))
+        return waves.to(self.weight.dtype) @ self.weight
+
+    def extra_repr(self) -> str:
+        return f"{len(self.weight)} waves for {self.max_length} rows"
+
+
+def _waves(place: Float[Tensor, "*any"], length: int, count: int) -> Float[Tensor, "*any K"]:
+    wave = torch.arange(count, dtype=torch.float64, device=place.device)
+    return (math.pi / length * (place[..., None] + 0.5) * wave).cos()
+
+
+class _Read(Exception):
+    """Stops a model once it has read its position table."""
+
+
+def first_row(owner: nn.Module, table: nn.Embedding) -> int:
+    """The row that the first token of a text reads, found by running the model: 0, or one past padding's.
+
+    -1 if the model does not read consecutive rows.
+    """
+    found: list[Tensor] = []
+
+    def stop(module: nn.Module, args: object, output: Tensor) -> None:
+        found.append(output.reshape(-1, table.weight.shape[1]))
+        raise _Read
+
+    handle = table.register_forward_hook(stop)
+    try:
+        with evaluating(owner):
+            owner(input_ids=probe_ids(owner, 1, min(4, len(table.weight) // 2 + 1)))
+    except _Read:
+        (rows,) = found
+        for first in range(len(table.weight) - len(rows) + 1):
+            if torch.equal(table.weight[first : first + len(rows)].to(rows), rows):
+                return first
+    finally:
+        handle.remove()
+    return -1
+
+
+def interpolated(place: At, mask: Mask, last: int) -> At:
+    """Compress the places of longer texts to end at `last` (position interpolation, arXiv 2306.15595)."""
+    longest = place.masked_fill(~mask, 0).amax(-1, keepdim=True)
+    return place * (last / longest.clamp(min=last))
+
+
+def running_places(coordinates: nn.Module, vectors: Tensor, mask: Mask) -> At:
+    """p = R_i - R_1: where the old positions are read, in the method's own gaps; at first the token index.
+
+    A method without gaps between tokens (a share of the text, a grid) stays at the index.
+    """
+    while isinstance(coordinates, Jitter):  # noise in training is for the method only
+        coordinates = coordinates.coordinates
+    if isinstance(coordinates, Ends):
+        coordinates = coordinates.span
+    elif isinstance(coordinates, Start):
+        coordinates = coordinates.running
+    elif type(coordinates) is not Running:
+        return rank(mask).float()
+    if not isinstance(coordinates, Span):  # `Ends` of random places
+        return rank(mask).float()
+    # Sources start from gaps of 1, but for the rounding of their parameter, which 512 gaps would add up.
+    unit = (1 - coordinates.min_gap) * math.log1p(math.exp(_ROUNDED_Z)) + coordinates.min_gap
+    return coordinates.since_start(coordinates.gaps(vectors, mask), mask).float() / unit
+
+
+_ROUNDED_Z = float(torch.tensor(UNIT_Z, dtype=torch.float32))

@@ -1,0 +1,108 @@
+"""Accuracy by length of the text, and confusion matrices, from the counts in the records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from vnait.page.sections import Column, Section, Table
+from vnait.record import Record
+from vnait.report import figures
+from vnait.results import METRIC, Results, inside
+from vnait.scores import LENGTHS, MOST_CLASSES
+from vnait.statistics import Interval
+
+OLD = "These records hold no answers by length: an older vnait wrote them. Compare again, in a new folder."
+UNSEEN = "(a class not learned)"
+
+
+def lengths(results: Results) -> Section:
+    """Accuracy over all seeds by tokens per text, at the most labels. Groups without a text are left out."""
+    counts = {method: _summed(results.of(method, results.most)) for method in results.methods}
+    counts = {method: own for method, own in counts.items() if own}
+    heading = "By length of the text"
+    if not counts:
+        return Section(heading=heading, sentences=[OLD])
+    texts = [max(own[group][0] for own in counts.values()) for group in range(len(LENGTHS) + 1)]
+    groups = [group for group, count in enumerate(texts) if count]
+    names = [_group(group) for group in groups]
+    shares = {
+        method: [own[group][1] / own[group][0] if own[group][0] else None for group in groups]
+        for method, own in counts.items()
+    }
+    points = {
+        method: [None if share is None else Interval(share, None, None) for share in line]
+        for method, line in shares.items()
+    }
+    figure = figures.lines(
+        points,
+        names,
+        label=f"{METRIC.capitalize()} of each method by the length of the text, {inside(results.most)}",
+        titles=("tokens", METRIC),
+        first=[results.reference, results.best or results.reference],
+    )
+    table = Table(
+        caption=f"{METRIC.capitalize()} by tokens of the text, {inside(results.most)}",
+        columns=[Column("method"), *(Column(name, "{:.3f}") for name in names)],
+        rows=[[method, *line] for method, line in shares.items()],
+    )
+    tested = ", ".join(f"{name}: {texts[group]:,}" for name, group in zip(names, groups, strict=True))
+    sentence = (
+        f"All seeds together. Test texts, by tokens: {tested}. With few texts, accuracy is mostly chance."
+    )
+    return Section(heading=heading, sentences=[sentence], figures=[figure], table=table)
+
+
+def confusions(results: Results) -> Iterator[Section]:
+    """Confusion matrices of the best on validation and of the reference, at the most labels, over all
+    seeds.
+    """
+    roles: dict[str, list[str]] = {}
+    for method, role in ((results.best, "best on validation"), (results.reference, "reference")):
+        if method is not None:
+            roles.setdefault(method, []).append(role)
+    for method, names in roles.items():
+        heading = f"Answers of {method} ({' and '.join(names)})"
+        found = [record for record in results.of(method, results.most) if "confusion" in record.metrics]
+        if found:
+            yield _confusion(found, heading, inside(results.most))
+        else:
+            reason = f"more than {MOST_CLASSES} classes, or an older vnait"
+            yield Section(heading=heading, sentences=[f"These records hold no confusion matrix: {reason}."])
+
+
+def _confusion(found: Sequence[Record], heading: str, where: str) -> Section:
+    counts: Counter[tuple[str, str]] = Counter()
+    for record in found:
+        classes = [*map(str, record.data["classes"])]
+        for true, row in zip([*classes, UNSEEN], record.metrics["confusion"], strict=False):
+            for answer, count in zip(classes, row, strict=True):
+                counts[true, answer] += count
+    names = list(dict.fromkeys(answer for _, answer in counts))
+    truths = [*names, *([UNSEEN] if any(true == UNSEEN for true, _ in counts) else [])]
+    rows = [[counts[true, answer] for answer in names] for true in truths]
+    label = f"{heading}, {where}: confusion matrix"
+    table = Table(
+        caption=f"{label}; a row per true class, a column per answer, all seeds together",
+        columns=[Column("truth"), *map(Column, names)],
+        rows=[[true, *row] for true, row in zip(truths, rows, strict=True)],
+        folded=len(names) > 12,
+    )
+    return Section(heading=heading, figures=[figures.squares(truths, names, rows, label=label)], table=table)
+
+
+def _summed(found: Sequence[Record]) -> list[tuple[int, int]]:
+    """(texts, right answers) of each group of lengths; empty if no record has them."""
+    kept = [record.metrics for record in found if "length_rows" in record.metrics]
+    rows, right = ([metrics[name] for metrics in kept] for name in ("length_rows", "length_right"))
+    return list(zip(map(sum, zip(*rows, strict=True)), map(sum, zip(*right, strict=True)), strict=True))
+
+
+def _group(number: int) -> str:
+    """
+    >>> _group(0), _group(1), _group(7)
+    ('1 to 8', '9 to 16', 'over 512')
+    """
+    if number == len(LENGTHS):
+        return f"over {LENGTHS[-1]}"
+    return f"{LENGTHS[number - 1] + 1 if number else 1} to {LENGTHS[number]}"

@@ -1,0 +1,112 @@
+"""The settings of one training. `TextClassifier` and the command line take names and defaults from here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from vnait.errors import InputError, meant
+
+OWN = "own"  # the method of a pretrained base that keeps its own positions
+WHOLE = 10**9  # tokens: no text is cut
+
+
+def setting(default: Any, text: str) -> Any:
+    """A field of `Run` and its description, which the command line prints in its help."""
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The settings of one training; `Run.help("steps")` describes one.
+
+    An InputError lists every setting that is out of its range.
+    """
+
+    method: str = setting("vnait", "A name from `vnait list`; with --base also own, its own positions.")
+    seed: int = setting(0, "Of splits, starting weights and batches, in [0, 2^32).")
+    steps: int | None = setting(
+        None, "Optimizer steps at most. Without: 150, or three times through the rows if that is more."
+    )
+    batch_size: int = setting(32, "Texts per optimizer step.")
+    learning_rate: float = setting(3e-3, "Of AdamW, the largest one of its schedule.")
+    weight_decay: float = setting(0.01, "Of AdamW, for matrices.")
+    warmup: float = setting(0.1, "Share of the steps in which the learning rate rises, in [0, 1).")
+    dropout: float = setting(0.2, "Share of activations that are left out in training, in [0, 1).")
+    num_layers: int = setting(2, "Layers of the Transformer.")
+    num_heads: int | None = setting(
+        None,
+        "Attention heads. Without: the first of 4, 6, 5, 3, 2, 1 that gives heads of an even width.",
+    )
+    max_length: int = setting(512, "Longer texts are cut to this many tokens.")
+    tune_vectors: bool = setting(False, "Train the semantic vectors too.")
+    smoothness: float = setting(0.1, "gamma_1 of the coordinates' regularizer.")
+    boundary: float = setting(0.1, "gamma_2 of the coordinates' regularizer.")
+    validation: float = setting(
+        0.2, "Share of the rows held out for validation and early stopping, in [0, 1)."
+    )
+    eval_every: int = setting(25, "Steps between two evaluations.")
+    patience: int = setting(
+        4, "With more rows than `refit`: evaluations without a better validation loss before training stops."
+    )
+    # With few labels a fifth of them is worth more than early stopping (Goodfellow et al. 2016, section 7.8).
+    refit: int = setting(
+        2_000,
+        "Up to this many rows, the last third of the steps also learns from held-out rows; 0: never.",
+    )
+    bag: float | None = setting(
+        None,
+        "Share of the logits that the linear part has, in [0, 1). Without: by its skill, `share_of`.",
+    )
+    base: str | None = setting(
+        None, "A pretrained encoder to fine-tune: a folder or a name on the hub. Without: from scratch."
+    )
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, np.generic):  # from a grid search; what is saved are plain numbers
+                object.__setattr__(self, name, value.item())
+        if problems := list(self._problems()):
+            raise InputError("; ".join(problems) + ".")
+
+    @classmethod
+    def help(cls, name: str) -> str:
+        """The description of a setting.
+
+        >>> Run.help("batch_size")
+        'Texts per optimizer step.'
+        """
+        (text,) = [str(one.metadata["help"]) for one in fields(cls) if one.name == name]
+        return text
+
+    def _problems(self) -> Iterator[str]:
+        from vnait.methods import METHODS  # needs torch, and a help text does not
+
+        if self.method not in METHODS and not (self.base and self.method == OWN):
+            known = ', '.join(METHODS)
+            yield f"method {self.method!r} is not known.{meant(self.method, METHODS)} The methods are {known}"
+        for name in ("batch_size", "num_layers", "max_length", "eval_every", "patience"):
+            if getattr(self, name) < 1:
+                yield f"{name} is {getattr(self, name)}: it must be 1 or more"
+        for name in ("steps", "num_heads"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                yield f"{name} is {getattr(self, name)}: it must be 1 or more"
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
+            yield f"seed is {self.seed}: it must be a whole number in [0, {2**32})"
+        if not 0 < self.learning_rate < math.inf:
+            yield f"learning_rate is {self.learning_rate}: it must be above 0 and finite"
+        if self.refit < 0:
+            yield f"refit is {self.refit}: it must be a number of rows, or 0 for never"
+        if self.bag is not None and not 0 <= self.bag < 1:
+            yield f"bag is {self.bag}: it must be in [0, 1)"
+        for name in ("validation", "dropout", "warmup"):
+            if not 0 <= getattr(self, name) < 1:
+                yield f"{name} is {getattr(self, name)}: it must be in [0, 1)"
+
+    def total_steps(self, rows: int) -> int:
+        """The optimizer steps for this many training rows."""
+        return self.steps or max(150, 3 * -(-rows // self.batch_size))

@@ -1,0 +1,115 @@
+"""The command `vnait study`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vnait.cli.shared import AsJson, Quiet, bar, listed, notes, print_json
+from vnait.errors import InputError
+from vnait_lab import terminal
+
+if TYPE_CHECKING:
+    from vnait_lab.runners import Outcome
+
+
+def study_command(
+    names: Annotated[
+        list[str], typer.Argument(help="Names from `vnait study list`; all: every short study.")
+    ],
+    *,
+    methods: Annotated[
+        str, typer.Option("--methods", help="Of a suite: methods, with commas. Without: all.")
+    ] = "",
+    tasks: Annotated[
+        str, typer.Option("--tasks", help="Of a suite: tasks or sets, with commas. Without: all.")
+    ] = "",
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Of a suite: seeds, or draws of rows. Without: 5.")
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A look: fewer steps, tests or seeds; few-labels: 16 labels only."),
+    ] = False,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            help="Of few-labels: compare this pretrained encoder too, frozen; method base:own fine-tunes it. "
+            "Without: none.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Folder of records and figures; recorded cells do not run again. Without: in runs."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one per core.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Test claims about positions, or compare methods on a suite; finished cells do not run again."""
+    notes(quiet)
+    from vnait_lab import studies
+    from vnait_lab.runners import SUITES, Options
+
+    if names == ["list"]:
+        found = studies.listed()
+        print_json({"rows": found}) if as_json else terminal.show_studies(found)
+        return
+    suites = [name for name in names if name in SUITES]
+    if suites and len(names) > 1:
+        raise InputError(f"{suites[0]} is a suite with its own options; run it alone.")
+    if base is not None and suites != ["few-labels"]:
+        raise InputError(
+            f"--base is for few-labels, and {names[0]} trains no pretrained encoder; leave it out."
+        )
+    if suites:
+        out = out or Path("runs") / suites[0]
+        with bar(quiet, "training") as callback:
+            outcome = SUITES[suites[0]](
+                Options(
+                    methods=listed(methods),
+                    tasks=listed(tasks),
+                    seeds=seeds or 5,
+                    quick=quick,
+                    base=base,
+                    out=out,
+                    jobs=jobs,
+                    callback=callback,
+                )
+            )
+        _print_outcome(outcome, out, as_json)
+        return
+    if methods or tasks or seeds:
+        raise InputError(
+            f"--methods, --tasks and --seeds are for {', '.join(SUITES)}; a short study has its own arms "
+            "and seeds."
+        )
+    out = out or Path("runs") / ("studies-quick" if quick else "studies")
+    with bar(quiet, "studying") as callback:
+        rows = studies.run(names, quick=quick, out=out, jobs=jobs, callback=callback)
+    from vnait import report
+
+    page = report.write(out)
+    if as_json:
+        print_json({"rows": rows, "records": str(out), "report": str(page)})
+    else:
+        terminal.show_verdicts(rows)
+        print(f"\nrecords and figures: {out}\nreport: {page}")
+
+
+def _print_outcome(outcome: Outcome, out: Path, as_json: bool) -> None:
+    if as_json:
+        verdicts = {method: [one.word, one.found] for method, one in outcome.verdicts.items()}
+        print_json({"rows": outcome.rows, "verdicts": verdicts, "records": str(out)})
+        return
+    outcome.show()
+    for method, verdict in outcome.verdicts.items():
+        print(f"{method}: {verdict.word}: {verdict.found}")
+    print(f"records: {out}")

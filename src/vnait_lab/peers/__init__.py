@@ -1,0 +1,1 @@
+"""Other libraries' positional encodings, for the conformance suite."""

@@ -1,0 +1,172 @@
+"""Other libraries' positional encodings as subjects, with their claims and formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from difflib import get_close_matches
+from importlib.util import find_spec
+from typing import Any
+
+from vnait.errors import InputError
+from vnait.laws import formulas
+from vnait.laws.formulas import Expected, Rows
+from vnait.laws.subjects import Probe, Subject
+from vnait.methods import METHODS, Size
+from vnait_lab.peers.adapters import (
+    M2M,
+    Added,
+    BertBias,
+    BertTable,
+    Bloom,
+    Llama,
+    RotaryTorch,
+    T5Model,
+    XAdded,
+    XBias,
+    XRotary,
+    XWrapper,
+    xt,
+)
+
+LIBRARIES = {
+    "x-transformers": "x_transformers",
+    "rotary-embedding-torch": "rotary_embedding_torch",
+    "positional-encodings": "positional_encodings",
+    "transformers": "transformers",
+}
+
+
+# --- Formulas that differ from ours in layout or size
+
+
+def _interleaved(probe: Any, at: Rows) -> Expected:
+    return replace(formulas.FORMULAS["rope"](probe, at), layout="interleaved")
+
+
+def _interleaved_xpos(probe: Any, at: Rows) -> Expected:
+    return replace(formulas.FORMULAS["xpos"](probe, at), layout="interleaved")
+
+
+def _waves_in_halves(probe: Any, at: Rows) -> Expected:
+    """All sines, then all cosines, times a learned scale."""
+    dim, scale = probe.attention.query.in_features, float(probe.part.scale)
+    codes = [formulas.sinusoid(i, dim) for (i,) in at]
+    return Expected(added=[[scale * number for number in code[::2] + code[1::2]] for code in codes])
+
+
+def _table(probe: Any, at: Rows) -> Expected:
+    rows = probe.part.emb.weight.tolist()
+    return Expected(added=[[number * probe.part.scale for number in rows[int(i)]] for (i,) in at])
+
+
+def _buckets(probe: Any, at: Rows) -> Expected:
+    table, scale = probe.part.relative_attention_bias.weight.tolist(), getattr(probe.part, "scale", 1.0)
+    tokens, heads = range(len(at)), range(len(table[0]))
+    rows = [[table[formulas.bucket(j - i)] for j in tokens] for i in tokens]
+    return Expected(bias=[[[scale * entry[head] for entry in row] for row in rows] for head in heads])
+
+
+def _bloom(probe: Any, at: Rows) -> Expected:
+    """m_h j, which a softmax over earlier keys can't distinguish from ALiBi."""
+    tokens = range(len(at))
+    return Expected(bias=[[[m * j for j in tokens] for _ in tokens] for m in formulas.slopes(probe.heads)])
+
+
+# --- The list
+
+
+def _peer(name: str, make: Callable[[Size], Probe], **claims: Any) -> Subject:
+    return Subject(name=name, make=make, **claims)
+
+
+def _penc(size: Size) -> Probe:
+    from positional_encodings.torch_encodings import PositionalEncoding1D
+
+    return Added(size, PositionalEncoding1D(size.dim))
+
+
+RELATIVE: dict[str, Any] = {"causal": True, "relative": True}
+
+PEERS: dict[str, Subject] = {
+    subject.name: subject
+    for subject in (
+        _peer("rotary-embedding-torch:rope", RotaryTorch, places="real", formula=_interleaved, **RELATIVE),
+        _peer(
+            "rotary-embedding-torch:xpos",
+            lambda size: RotaryTorch(size, xpos=True),
+            formula=_interleaved_xpos,
+            **RELATIVE,
+        ),
+        _peer(
+            "x-transformers:sinusoidal",
+            lambda size: XAdded(size, xt().ScaledSinusoidalEmbedding(size.dim)),
+            places="real",
+            causal=True,
+            formula=_waves_in_halves,
+        ),
+        _peer(
+            "x-transformers:learned",
+            lambda size: XAdded(size, xt().AbsolutePositionalEmbedding(size.dim, size.max_length)),
+            places="whole",
+            causal=True,
+            formula=_table,
+        ),
+        _peer("x-transformers:rope", XRotary, places="real", formula=_interleaved, **RELATIVE),
+        _peer(
+            "x-transformers:xpos",
+            lambda size: XRotary(size, xpos=True),
+            places="real",
+            formula=_interleaved_xpos,
+            **RELATIVE,
+        ),
+        _peer(
+            "x-transformers:alibi",
+            lambda size: XBias(size, xt().AlibiPositionalBias(heads=size.num_heads)),
+            places="real",
+            formula=formulas.FORMULAS["alibi"],
+            **RELATIVE,
+        ),
+        _peer(
+            "x-transformers:t5",
+            lambda size: XBias(size, xt().RelativePositionBias(size.width**0.5, heads=size.num_heads)),
+            formula=_buckets,
+            **RELATIVE,
+        ),
+        _peer(
+            "x-transformers:dynamic",
+            lambda size: XBias(size, xt().DynamicPositionBias(dim=8, heads=size.num_heads, depth=2)),
+            **RELATIVE,
+        ),
+        _peer("x-transformers:model-alibi", lambda size: XWrapper(size, alibi_pos_bias=True), long=False),
+        _peer("x-transformers:model-rope", lambda size: XWrapper(size, rotary_pos_emb=True), long=False),
+        _peer("positional-encodings:1d", _penc, causal=True, formula=formulas.FORMULAS["sinusoidal"]),
+        _peer("transformers:llama-rope", Llama, places="real", formula=formulas.FORMULAS["rope"], **RELATIVE),
+        _peer("transformers:bloom-alibi", Bloom, formula=_bloom, **RELATIVE),
+        _peer("transformers:t5", T5Model, formula=_buckets, **RELATIVE),
+        _peer("transformers:bert-learned", BertTable, places="whole"),
+        _peer("transformers:bert-bias-eager", lambda size: BertBias(size, attention="eager")),
+        _peer("transformers:bert-bias-sdpa", lambda size: BertBias(size, attention="sdpa")),
+        _peer("transformers:m2m-sinusoidal", M2M, causal=True),
+    )
+}
+
+
+def peers_named(name: str) -> list[Subject]:
+    """The peers of a name: one of `PEERS`, all of a library, or "peers" for those that are installed."""
+    if name == "peers":
+        return [peer for peer in PEERS.values() if find_spec(LIBRARIES[_library(peer.name)]) is not None]
+    found = [peer for peer in PEERS.values() if name in (peer.name, _library(peer.name))]
+    if not found:
+        known = [*METHODS, "ours", "peers", *LIBRARIES, *PEERS]
+        near = get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}? Take" if near else "take"
+        raise InputError(f"{name!r} is neither a method nor a peer; {hint} one of {', '.join(known)}.")
+    library = _library(found[0].name)
+    if find_spec(LIBRARIES[library]) is None:
+        raise InputError(f"{name} needs {library}, which is not installed; run: pip install 'vnait[peers]'")
+    return found
+
+
+def _library(name: str) -> str:
+    return name.partition(":")[0]

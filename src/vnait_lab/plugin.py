@@ -1,0 +1,37 @@
+"""The laboratory's plugin for the library (entry point `vnait.plugins`): the command `vnait study`, parts of
+other libraries, reports on studies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vnait_lab.cli import study_command
+
+if TYPE_CHECKING:
+    from vnait.laws import Subject
+    from vnait.page.sections import Section
+    from vnait.record import Record
+
+
+def commands(app: typer.Typer) -> None:
+    """Add `vnait study`."""
+    app.command("study")(study_command)
+
+
+def subjects(name: str) -> list[Subject]:
+    """Implementations by other libraries with this name."""
+    from vnait_lab.peers.subjects import peers_named
+
+    return peers_named(name)
+
+
+def report(folder: Path, records: Sequence[Record]) -> tuple[str, Iterator[Section]] | None:
+    """The report of a folder that `vnait study` wrote."""
+    from vnait_lab.report import report as of_studies
+
+    return of_studies(folder, records)

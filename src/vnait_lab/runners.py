@@ -1,0 +1,142 @@
+"""The long studies, which compare all methods on a suite: `vnait study length` and the like."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vnait.errors import InputError
+from vnait.methods import METHODS, build
+from vnait.record import Record
+from vnait_lab import terminal
+from vnait_lab.study import Verdict
+from vnait_lab.suites import algorithmic, decoding, few_labels, length
+from vnait_lab.suites.suite import Score, Suite, Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The command's options. Without methods or tasks: all of them."""
+
+    methods: Sequence[str]
+    tasks: Sequence[str]
+    seeds: int
+    quick: bool
+    base: str | None
+    out: Path
+    jobs: int | None
+    callback: Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The rows for --json, a function that prints them, and the verdict per method."""
+
+    rows: list[dict[str, Any]]
+    show: Callable[[], None]
+    verdicts: dict[str, Verdict]
+
+
+def study_length(options: Options) -> Outcome:
+    """Trained on 8 to 40 tokens, tested up to 500."""
+    scores = _scores(options, length.SUITE, length.QUICK, METHODS)
+    rows = [score.row() | {"learned": length.learned(score)} for score in scores]
+    own = dict.fromkeys(score.method for score in scores if score.method.startswith("vnait"))
+    return Outcome(
+        rows=rows,
+        show=lambda: terminal.show_lengths(rows, length.LENGTHS),
+        verdicts={method: _judged(options, length.verdict(scores, method)) for method in own},
+    )
+
+
+def study_algorithmic(options: Options) -> Outcome:
+    """The fifteen tasks of Deletang et al., trained on 1 to 40 symbols, tested up to 500."""
+    scores = _scores(options, algorithmic.SUITE, algorithmic.QUICK, METHODS)
+    overall = [standing.row() for standing in algorithmic.overall(scores)]
+    return Outcome(
+        rows=[score.row() for score in scores],
+        show=lambda: terminal.show_shares(overall, name="method"),
+        verdicts={"vnait": _judged(options, algorithmic.verdict(scores, "vnait"))},
+    )
+
+
+def study_decoding(options: Options) -> Outcome:
+    """The ten tasks of Kazemnejad et al. for a decoder, trained up to half of the longest question; causal
+    methods.
+    """
+    causal = (name for name in METHODS if build(name, dim=64, num_heads=4).causal)
+    scores = _scores(options, decoding.SUITE, decoding.QUICK, causal)
+    overall = [standing.row() for standing in decoding.overall(scores)]
+    return Outcome(
+        rows=[score.row() for score in scores],
+        show=lambda: terminal.show_shares(overall, name="method"),
+        verdicts={"vnait-causal": _judged(options, decoding.verdict(scores, "vnait-causal"))},
+    )
+
+
+def study_few_labels(options: Options) -> Outcome:
+    """8 to 128 labels per class of the real sets in the folder VNAIT_DATA; seeds are draws of rows."""
+    data = os.environ.get("VNAIT_DATA")
+    if data is None:
+        raise InputError(
+            "VNAIT_DATA is not set; set it to a folder with one folder per set (train.csv and test.csv)."
+        )
+
+    def callback(name: str, done: int, total: int, record: Record | None) -> None:
+        options.callback(done, total, name if record is None else f"{name} {record.method}")
+
+    found = few_labels.run_suite(
+        data=data,
+        methods=options.methods or tuple(METHODS),
+        sets=options.tasks or tuple(few_labels.SETS),
+        shots=(few_labels.QUICK,) if options.quick else few_labels.SHOTS,
+        seeds=tuple(range(options.seeds)),
+        base=options.base,
+        out=options.out,
+        jobs=options.jobs or os.cpu_count() or 1,
+        callback=callback,
+    )
+    areas = [
+        {"set": row["set"], "method": row["method"], "area": row["mean"]} for row in few_labels.areas(found)
+    ]
+    return Outcome(
+        rows=few_labels.rows(found),
+        show=lambda: terminal.show_shares(areas, name="set"),
+        verdicts={"vnait": few_labels.verdict(found)},
+    )
+
+
+def _scores(options: Options, suite: Suite, quick: Training, methods: Iterable[str]) -> list[Score]:
+    """The suite's summary; `methods` if the command names none."""
+
+    def callback(done: int, total: int, record: Record | None) -> None:
+        options.callback(done, total, "" if record is None else f"{record.method} {record.data['name']}")
+
+    found = suite.run(
+        methods=options.methods or tuple(methods),
+        tasks=options.tasks or tuple(suite.tasks),
+        seeds=range(options.seeds),
+        setting=quick if options.quick else suite.setting,
+        path=options.out / "records.jsonl",
+        jobs=options.jobs,
+        callback=callback,
+    )
+    return suite.summary(found)
+
+
+def _judged(options: Options, verdict: Verdict) -> Verdict:
+    """The verdict; undecided after a quick run, since the claims are about the full setting."""
+    if options.quick:
+        return Verdict("undecided", f"{verdict.found}; --quick is a look and decides nothing")
+    return verdict
+
+
+SUITES = {
+    "length": study_length,
+    "algorithmic": study_algorithmic,
+    "decoding": study_decoding,
+    "few-labels": study_few_labels,
+}

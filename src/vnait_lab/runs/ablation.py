@@ -1,0 +1,189 @@
+"""The contribution of each part of `vnait`: the default, and arms that leave one part out or replace it.
+
+    python -m vnait_lab.runs.ablation [--tasks order,middle] [--arms "vnait,no window"] [--seeds 3]
+    VNAIT_DATA=DIR python -m vnait_lab.runs.ablation --sets trec,splice --seeds 10 [--shots 16]
+
+On tasks of the length suite and of held_out.py, in the length suite's setting; or on few-label sets in the
+few-label suite's setting, but tested on 30 % of train.csv, which each seed holds out: test.csv must not
+decide a choice. Records go to studies/records/ablation and studies/records/ablation_few_labels; recorded
+cells do not run again.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from vnait.comparison import run_plan
+from vnait.coordinates import SPAN, Ends, Index, Jitter, Randomized, Span
+from vnait.encodings import Anchors, Centre, Fourier, Scalar, Spatial, Table
+from vnait.injection import LogLength
+from vnait.inputs import Add, Fusion, Local, Nearest, Neighbours
+from vnait.method import Method
+from vnait.methods import METHODS, Recipe, Size, parameters
+from vnait_lab import RECORDS
+from vnait_lab.runs import data_folder, names, numbers, parser, show_progress
+from vnait_lab.runs.held_out import HELD_OUT, SEEN
+from vnait_lab.suites import few_labels, length
+
+TASKS = ("order", "middle", "third", "offset3", "first_after")
+
+
+class Fading(Anchors):
+    """exp(-a / tau) of the distances a from the ends, in place of one anchor per position."""
+
+    taus = (1, 2, 4, 8)
+
+    def __init__(self) -> None:
+        super().__init__(count=len(self.taus))
+
+    def forward(self, at: Tensor) -> Tensor:
+        return torch.exp(-at[..., 1:3, None] / torch.tensor(self.taus, dtype=at.dtype)).flatten(-2)
+
+
+class Flat(Local):
+    """A window whose taps all start with the same distribution."""
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.taps, std=0.1)
+
+
+class Unplaced(Fusion):
+    """A relation without s: x = e + MLP_rel([e; 0; e; 0])."""
+
+    def forward(self, vectors: Tensor, added: Tensor | None) -> Tensor:
+        return super().forward(vectors, torch.zeros_like(vectors))
+
+
+def slow_waves() -> Fourier:
+    """Periods from twice the span to an eighth of it, as in the default."""
+    return Fourier(pairs=8, shortest=SPAN / 8)
+
+
+def vnait(
+    size: Size,
+    *,
+    span: nn.Module | None = None,
+    features: Sequence[nn.Module] | None = None,
+    jitter: float = 12.0,
+    share: float = 0.5,
+    start: float | None = 1.0,
+    relation: Callable[..., nn.Module] | None = Fusion,
+    window: Callable[..., nn.Module] | None = Local,
+    width: int = 9,
+    nearest: bool = True,
+    dropout: tuple[float, float] = (0.3, 0.3),
+    scale: bool = True,
+) -> Method:
+    """`vnait` with one part changed; `dropout` is of the window and of the nearest word."""
+    inputs = Add() if relation is None else relation(dim=size.dim)
+    views: list[nn.Module] = [] if window is None else [window(dim=size.dim, width=width, dropout=dropout[0])]
+    views += [Nearest(dim=size.dim, dropout=dropout[1])] if nearest else []
+    return Method(
+        coordinates=Jitter(Ends(span or Span(source="warp")), shift=jitter, share=share),
+        encoding=Spatial(
+            dim=size.dim, features=features or [Scalar(), slow_waves(), Anchors(), Centre()], start=start
+        ),
+        inputs=Neighbours(inputs, views) if views else inputs,
+        scale=LogLength(mean_length=size.mean_length) if scale else None,
+    )
+
+
+def random_floats(size: Size) -> Method:
+    """S from sorted random numbers in [0, 100), drawn anew for every training text, in place of jitter; in
+    evaluation from their means.
+    """
+    return vnait(size, span=Randomized(limit=int(SPAN), draw="floats"), jitter=0)
+
+
+def table(size: Size) -> Method:
+    """x = e + P[i], with as many parameters as `vnait`; it refuses longer texts."""
+    return Method(
+        coordinates=Index(), encoding=Table(dim=size.dim, max_length=parameters(vnait(size)) // size.dim)
+    )
+
+
+ARMS: dict[str, Callable[[Size], Method]] = {
+    "vnait": vnait,
+    "S frozen at 100 i/n": lambda size: vnait(size, span=Span(source="uniform")),
+    "S from the words": lambda size: vnait(size, span=Span(source="content", dim=size.dim)),
+    "no jitter": lambda size: vnait(size, jitter=0),
+    "all texts jittered by 9": lambda size: vnait(size, share=1, jitter=9),
+    "S without Fourier": lambda size: vnait(size, features=[Scalar(), Anchors(), Centre()]),
+    "Fourier without S": lambda size: vnait(size, features=[slow_waves(), Anchors(), Centre()]),
+    "16 waves down to a fiftieth": lambda size: vnait(size, features=[Fourier(), Anchors(), Centre()]),
+    "no anchors": lambda size: vnait(size, features=[Scalar(), slow_waves(), Centre()]),
+    "anchors that fade": lambda size: vnait(size, features=[Scalar(), slow_waves(), Fading(), Centre()]),
+    "16 anchors an end": lambda size: vnait(
+        size, features=[Scalar(), slow_waves(), Anchors(count=16), Centre()]
+    ),
+    "no centre": lambda size: vnait(size, features=[Scalar(), slow_waves(), Anchors()]),
+    "s starting quietly": lambda size: vnait(size, start=None),
+    "no relation": lambda size: vnait(size, relation=None),
+    "no window": lambda size: vnait(size, window=None),
+    "window of 17": lambda size: vnait(size, width=17),
+    "window left out of a tenth": lambda size: vnait(size, dropout=(0.1, 0.3)),
+    "window starting with taps that fade": lambda size: vnait(size, window=partial(Local, shape="fading")),
+    "window starting flat": lambda size: vnait(size, window=Flat),
+    "no nearest word": lambda size: vnait(size, nearest=False),
+    "no neighbours": lambda size: vnait(size, window=None, nearest=False),
+    "neighbours always told": lambda size: vnait(size, dropout=(0, 0)),
+    "no log length": lambda size: vnait(size, scale=False),
+    "S of sorted random floats": random_floats,
+    "relation without s": lambda size: vnait(size, relation=Unplaced),
+    "e + s alone": lambda size: vnait(size, relation=None, window=None, nearest=False, scale=False),
+    "a table of as many parameters": table,
+}
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument(
+        "--tasks", type=names, default=",".join(TASKS), help="of the length suite [%(default)s]"
+    )
+    command.add_argument("--sets", type=names, help="of few labels, in place of tasks [none]")
+    command.add_argument(
+        "--shots", type=numbers, default="16", help="labels per class of the sets [%(default)s]"
+    )
+    command.add_argument("--arms", type=names, default=",".join(ARMS), help="[all: %(default)s]")
+    command.add_argument("--seeds", type=int, default=3, help="how many [%(default)s]")
+    command.add_argument("--jobs", type=int, help="worker processes for tasks [one per core]")
+    options = command.parse_args()
+    whole = METHODS["vnait"].formula  # every arm's key depends on it, since its change changes every arm
+    for name, make in ARMS.items():
+        METHODS[name] = Recipe(
+            make=make, formula=f"{whole}; ablation: {name}", source="vnait_lab.runs.ablation"
+        )
+    if options.sets:
+        on_few_labels(options, data_folder(command, "one folder per set (train.csv and test.csv)"))
+        return
+    replace(length.SUITE, tasks={**length.SUITE.tasks, **SEEN, **HELD_OUT}).run(
+        methods=options.arms,
+        tasks=options.tasks,
+        seeds=range(options.seeds),
+        path=RECORDS / "ablation" / "records.jsonl",
+        jobs=options.jobs,
+        callback=show_progress,
+    )
+
+
+def on_few_labels(options: argparse.Namespace, data: Path) -> None:
+    """On the few-label sets, in this process: a worker process would not know the arms."""
+    for name in options.sets:
+        print(name)
+        plan = few_labels.plan_of(
+            name, data, options.arms, options.shots, range(options.seeds), few_labels.RUN
+        )
+        run_plan(
+            replace(plan, test=None),
+            RECORDS / "ablation_few_labels" / name / "records.jsonl",
+            callback=show_progress,
+        )
+
+
+if __name__ == "__main__":
+    main()

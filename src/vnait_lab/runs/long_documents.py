@@ -1,0 +1,139 @@
+"""Documents longer than a pretrained BERT's table of positions: cut at 512 tokens, or read to 2,048 by
+another method.
+
+    VNAIT_DATA=DIR python -m vnait_lab.runs.long_documents MODEL_FOLDER [--methods own,vnait] [--seeds 3]
+
+A document is the first 120 words of a BBC News article at a random place among paragraphs of WikiText-2;
+its class is the article's. Training documents have up to 512 tokens, so none is cut. There are three tests:
+documents of about 1,900 tokens, of which `own` reads the first 512; the same 150 articles without
+paragraphs; and whole BBC News articles longer than 512 tokens. The base needs no other method to read on by
+windows of 512 tokens, of which the surest decides; this is measured, too. All in bfloat16, to save time.
+DIR has bbc_news (train.csv, test.csv) and wikitext2 (train.txt, test.txt). Records go to
+studies/records/long_documents; recorded cells do not run again.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from vnait import data as texts
+from vnait import record as records
+from vnait.predict import Fitted, logits_of
+from vnait.pretrained.finetune import Base
+from vnait.record import Record
+from vnait.run import OWN, Run
+from vnait.train import fit
+from vnait_lab import RECORDS
+from vnait_lab.runs import data_folder, names, numbers, parser
+from vnait_lab.runs.fine_tuning import bfloat16, formula, one_by_one
+
+PATH = RECORDS / "long_documents" / "records.jsonl"
+SETTING = Run(steps=60, batch_size=8, learning_rate=1e-4, max_length=512, validation=0, refit=0)
+READ = 2048  # tokens, by attached methods
+ARTICLE, SHORT, LONG = 120, 220, 1_250  # words: of an article, and around it in training and in the test
+TESTED = 150
+
+Cell = tuple[str, int, int]  # method, shots, seed
+
+
+def key(cell: Cell, base: Base) -> str:
+    return records.key_of(
+        "long_documents",
+        *cell,
+        formula(cell[0]),
+        {**vars(SETTING), "base": base.fingerprint},
+        (SHORT, LONG, ARTICLE, READ, TESTED),
+        "bfloat16",
+    )
+
+
+def run_cell(cell: Cell, base: Base, data: Path) -> Record:
+    method, shots, seed = cell
+    train, test = (texts.read(str(data / "bbc_news" / f"{part}.csv")) for part in ("train", "test"))
+    few = train.select(texts.shots(train.labels or [], count=shots, seed=seed))
+    run = replace(SETTING, method=method, seed=seed, base=base.source)
+    fitted = fit(run, surrounded(few, data / "wikitext2" / "train.txt", SHORT, seed), base)
+    assert fitted.record is not None
+    reader = fitted if method == OWN else replace(fitted, max_length=READ)
+    some = test.select(range(TESTED))
+    long = surrounded(some, data / "wikitext2" / "test.txt", LONG, seed)
+    whole = test.select(
+        [i for i, ids in enumerate(base.encode(test.texts, max_length=READ)) if len(ids) > 512][:TESTED]
+    )
+    metrics = {
+        "accuracy_alone": accuracy(fitted, replace(some, texts=[first_words(text) for text in some.texts])),
+        "accuracy_long": accuracy(reader, long),
+        "accuracy_articles": accuracy(reader, whole),
+        "accuracy_windows": accuracy(fitted, long, in_windows(fitted, base, long)),
+    }
+    source = Path(base.source).name
+    facts = {
+        **fitted.record.data,
+        "name": "bbc_news in wikitext2",
+        "shots": shots,
+        "articles": len(whole),
+        "vectors": source,
+    }
+    run_facts = {**fitted.record.run, "base": source}
+    return replace(fitted.record, key=key(cell, base), metrics=metrics, data=facts, run=run_facts)
+
+
+def surrounded(articles: texts.Table, filler: Path, words: int, seed: int) -> texts.Table:
+    """The first words of each article at a random place among `words` consecutive words of a text."""
+    random = Random(seed)
+    around = filler.read_text(encoding="utf-8").replace(" @-@ ", "-").split()
+    documents = []
+    for text in articles.texts:
+        start, place = random.randrange(len(around) - words), random.randrange(words + 1)
+        some = around[start : start + words]
+        documents.append(" ".join([*some[:place], first_words(text), *some[place:]]))
+    return replace(articles, texts=documents)
+
+
+def first_words(text: str) -> str:
+    return " ".join(text.split()[:ARTICLE])
+
+
+def in_windows(fitted: Fitted, base: Base, table: texts.Table) -> NDArray[np.float64]:
+    """The largest probability of each class over a document's windows, which overlap by 32 tokens."""
+    windows = base.tokenizer(
+        table.texts, truncation=True, max_length=SETTING.max_length, stride=32, return_overflowing_tokens=True
+    )
+    found = torch.softmax(logits_of(fitted.model, windows["input_ids"]).double(), -1).numpy()
+    of = np.array(windows["overflow_to_sample_mapping"])
+    return np.stack([found[of == document].max(0) for document in range(len(table))])
+
+
+def accuracy(fitted: Fitted, table: texts.Table, probabilities: NDArray[np.float64] | None = None) -> float:
+    found = (fitted.probabilities(table.texts) if probabilities is None else probabilities).argmax(1)
+    return float(
+        np.mean([fitted.classes[one] == label for one, label in zip(found, table.labels or [], strict=True)])
+    )
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("model", help="folder of the pretrained encoder")
+    command.add_argument("--methods", type=names, default="own,vnait", help="[%(default)s]")
+    command.add_argument("--shots", type=numbers, default="16", help="labels per class [%(default)s]")
+    command.add_argument("--seeds", type=int, default=3, help="how many draws of rows [%(default)s]")
+    options = command.parse_args()
+    data = data_folder(command, "bbc_news and wikitext2")
+    base = Base.load(options.model)
+    cells = {
+        key(cell, base): cell
+        for seed in range(options.seeds)
+        for shots in options.shots
+        for method in options.methods
+        for cell in [(method, shots, seed)]
+    }
+    with bfloat16():
+        one_by_one(PATH, cells, lambda cell: run_cell(cell, base, data))
+
+
+if __name__ == "__main__":
+    main()

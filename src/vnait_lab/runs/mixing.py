@@ -1,0 +1,243 @@
+"""Rules that mix the logits of a Transformer with those of a linear part, compared on the same trainings, and
+frozen embeddings.
+
+    VNAIT_DATA=DIR python -m vnait_lab.runs.mixing [--sets trec,mr] [--seeds 5] [--part train] [--base FOLDER]
+
+`vnait` with 16 labels per class. Arms: the Transformer alone, the linear part alone, the sum of their
+logits, temperature scaling of both on held-out rows (Guo et al. 2017), stacking (Wolpert 1992: two
+coefficients fitted on the held-out rows), and the library's share. With --base also `frozen`: L2 logistic
+regression (C = 10) on the base's mean-pooled, unit-length embeddings. --part test scores test.csv; --part
+train scores other rows of train.csv (seeds from 100 on chose the rule). Records go to
+studies/records/mixing; recorded cells do not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+
+from vnait import bag_of_words, record
+from vnait import data as text
+from vnait.bag_of_words import BagRegression, bags_of, rarity, share_of, skill, strange
+from vnait.data.vocabulary import Vocabulary
+from vnait.predict import logits_of
+from vnait.record import Record
+from vnait.scores import scores
+from vnait.statistics import interval
+from vnait.threads import one_thread
+from vnait.train import fit
+from vnait_lab import RECORDS
+from vnait_lab.runs import data_folder, names, parser
+from vnait_lab.suites.few_labels import RUN, SETS, plan_of
+
+PATH = RECORDS / "mixing" / "records.jsonl"
+SHOTS, SCORED = 16, 1000
+Logits = NDArray[np.float64]
+
+
+def rms(logits: Logits) -> float:
+    return bag_of_words.rms(torch.from_numpy(np.asarray(logits, dtype=np.float64)))
+
+
+def loss(logits: Logits, labels: NDArray[Any]) -> float:
+    return float(-log_softmax(logits, 1)[np.arange(len(labels)), labels].sum())
+
+
+def temperature(logits: Logits, labels: NDArray[Any]) -> float:
+    """The factor t with the least loss of t * logits on held-out rows; a normal prior on log t pulls
+    their RMS to 1.
+    """
+    start = 1 / max(rms(logits), 1e-9)
+    found = minimize(lambda p: loss(np.exp(p[0]) * start * logits, labels) + p[0] ** 2 / 2, np.zeros(1))
+    return float(np.exp(found.x[0]) * start)
+
+
+def stacked(deep: Logits, wide: Logits, labels: NDArray[Any]) -> tuple[float, float]:
+    """Two positive coefficients with the least loss on held-out rows, under the same prior."""
+    start = 1 / np.array([max(rms(deep), 1e-9), max(rms(wide), 1e-9)]) / 2
+
+    def objective(p: NDArray[Any]) -> float:
+        one, two = np.exp(p) * start
+        return loss(one * deep + two * wide, labels) + float(p @ p) / 2
+
+    one, two = np.exp(minimize(objective, np.zeros(2)).x) * start
+    return float(one), float(two)
+
+
+def arms(
+    learn: text.Table, test: text.Table, words: Vocabulary, seed: int
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """The scores of each arm on `test`."""
+    classes = sorted(set(learn.labels or []))
+    labels, truth = (np.array([classes.index(one) for one in table.labels or []]) for table in (learn, test))
+    ids, ids_test = (words.encode(table.texts, max_length=RUN.max_length) for table in (learn, test))
+    run = replace(RUN, method="vnait", seed=seed, bag=0.0)
+    model = fit(run, learn, words).model
+    deep_learn, deep = (logits_of(model, rows).double().numpy() for rows in (ids, ids_test))
+    rows, held = text.split(learn.labels or [], holdout=0.2, seed=seed)
+    part = fit(run, learn.select(rows), words).model
+    deep_held = logits_of(part, [ids[row] for row in held]).double().numpy()
+
+    weights = rarity(words.frequency, words.tokenizer.all_special_ids)
+    bags, bags_test = bags_of(ids, weights), bags_of(ids_test, weights)
+    linear = BagRegression(words.table).fit(bags, labels.tolist())
+    wide = linear.decision_function(bags_test)
+    folded = np.zeros((len(labels), len(classes)))
+    for some, out in StratifiedKFold(5, shuffle=True, random_state=0).split(folded, labels):
+        folded[out] = BagRegression(words.table).fit(bags[some], labels[some]).decision_function(bags[out])
+
+    share = share_of(skill(bags, labels.tolist(), words.table), strange(ids, labels.tolist()))
+    ratio = min(max(rms(deep_learn) / rms(linear.decision_function(bags)), 1.0), 100.0)
+    one, two = stacked(deep_held, folded[held], labels[held])
+    mixed = {
+        "transformer": deep,
+        "linear": wide,
+        "sum": deep + wide,
+        "temperature": temperature(deep_held, labels[held]) * deep + temperature(folded, labels) * wide,
+        "stacking": one * deep + two * wide,
+        "share": (1 - share) / ratio * deep + share * wide,
+    }
+    for name, logits in mixed.items():
+        yield name, scores(truth.tolist(), logits.argmax(1).tolist())
+
+
+class Frozen:
+    """Mean-pooled last states of a pretrained encoder, of unit length; each text is encoded once."""
+
+    def __init__(self, folder: str) -> None:
+        from transformers import AutoModel, AutoTokenizer
+
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = AutoModel.from_pretrained(folder).eval()
+        self.known: dict[str, NDArray[np.float32]] = {}
+
+    @torch.no_grad()
+    def __call__(self, texts: list[str]) -> NDArray[np.float32]:
+        new = sorted({one for one in texts if one not in self.known}, key=len)
+        for start in range(0, len(new), 64):
+            some = new[start : start + 64]
+            batch = self.tokenizer(some, padding=True, truncation=True, max_length=256, return_tensors="pt")
+            states, mask = self.model(**batch).last_hidden_state, batch["attention_mask"][..., None]
+            mean = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1))
+            self.known.update(zip(some, mean.numpy(), strict=True))
+        return np.stack([self.known[one] for one in texts])
+
+    def score(self, learn: text.Table, test: text.Table) -> dict[str, float]:
+        head = LogisticRegression(C=10, max_iter=2000).fit(self(learn.texts), learn.labels)
+        names = list(head.classes_)
+        answer = [names.index(one) for one in head.predict(self(test.texts))]
+        return scores([names.index(one) if one in names else -1 for one in test.labels or []], answer)
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("--sets", type=names, default=",".join(SETS), help="[%(default)s]")
+    command.add_argument("--seeds", type=int, default=5, help="how many draws of rows [%(default)s]")
+    command.add_argument("--first", type=int, default=0, help="the first seed [%(default)s]")
+    command.add_argument(
+        "--part", choices=("train", "test"), default="test", help="rows to score [%(default)s]"
+    )
+    command.add_argument("--base", help="folder of a pretrained encoder [none]")
+    command.add_argument("--show", action="store_true", help="only print the tables of the records")
+    options = command.parse_args()
+    if not options.show:
+        data = data_folder(command, "one folder per set (train.csv and test.csv)")
+        frozen = Frozen(options.base) if options.base else None
+        seeds = range(options.first, options.first + options.seeds)
+        with record.appending(PATH) as append, one_thread():
+            for name in options.sets:
+                for one in run_set(name, data, seeds, options.part, frozen):
+                    append(one)
+                    print(name, one.seed, one.method, round(one.metrics["accuracy"], 3), flush=True)
+    show(options.part)
+
+
+def run_set(name: str, data: Path, seeds: range, part: str, frozen: Frozen | None) -> Iterator[Record]:
+    """The records of one set that are not there yet."""
+    done = {(one.seed, one.method) for one in _read() if (one.data["name"], one.data["part"]) == (name, part)}
+    plan = plan_of(name, data, ["vnait"], [SHOTS], list(seeds), RUN)
+    words = None
+    for seed in seeds:
+        learn, test = plan.rows(SHOTS, seed)
+        if part == "train":
+            drawn = set(learn.texts)
+            rest = [row for row, one in enumerate(plan.table.texts) if one not in drawn]
+            rows = np.random.default_rng(seed).permutation(rest)[:SCORED]
+            test = plan.table.select(map(int, rows))
+        if frozen is not None and (seed, "frozen") not in done:
+            yield _record(name, seed, "frozen", part, frozen.score(learn, test))
+        if (seed, "share") not in done:
+            words = words or plan.vocabulary(seed)
+            for arm, found in arms(learn, test, words, seed):
+                yield _record(name, seed, arm, part, found)
+
+
+def _record(name: str, seed: int, arm: str, part: str, found: dict[str, float]) -> Record:
+    return Record.now(
+        key=f"{name}-{seed}-{arm}-{part}",
+        method=arm,
+        seed=seed,
+        run={},
+        data={"name": name, "part": part, "shots": SHOTS},
+        metrics=found,
+        parameters=0,
+        seconds=0.0,
+    )
+
+
+def _read() -> list[Record]:
+    return record.read(PATH) if PATH.is_file() else []
+
+
+def show(part: str) -> None:
+    """Accuracy (MCC on CoLA) per set and arm, and each arm minus the share rule, paired by set and draw.
+
+    On test rows also the same draws by the previous recipe (two trainings of 300 steps, another linear part),
+    and the two baselines.
+    """
+    found: dict[str, dict[tuple[str, int], float]] = {}
+
+    def add(arm: str, one: Record) -> None:
+        score = one.metrics[SETS[one.data["name"]].metric]
+        found.setdefault(arm, {})[one.data["name"], one.seed] = 100 * score
+
+    mixed = _read()
+    for one in mixed:
+        if one.data["part"] == part:
+            add(one.method, one)
+    drawn = {(one.data["name"], one.seed) for one in mixed}
+    for name in SETS if part == "test" else ():
+        path = RECORDS / "few_labels" / name / "records.jsonl"
+        for one in record.read(path) if path.is_file() else []:
+            known = one.method in ("vnait", "average-logreg", "tfidf-logreg")
+            if known and one.data["shots"] == SHOTS and (name, one.seed) in drawn:
+                add(f"{one.method}, before", one)
+    share = found.get("share", {})
+    sets = [name for name in SETS if any(key[0] == name for key in share)]
+    print(
+        f"| arm | {' | '.join(sets)} | mean | minus share, pooled by draw |\n|---|{'---|' * (len(sets) + 2)}"
+    )
+    for arm, cells in found.items():
+        means = [np.mean([cells[key] for key in cells if key[0] == name] or [np.nan]) for name in sets]
+        both = [key for key in cells if key in share]
+        draws = sorted({seed for _, seed in both})
+        minus = interval(
+            [float(np.mean([cells[key] - share[key] for key in both if key[1] == seed])) for seed in draws]
+        )
+        bounds = "" if minus.low is None else f" [{minus.low:+.1f}, {minus.high:+.1f}]"
+        shown = " | ".join(f"{mean:.1f}" for mean in means)
+        print(f"| {arm} | {shown} | {np.mean(means):.1f} | {minus.mean:+.1f}{bounds} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The short studies, and how `vnait study` finds and runs them.
+
+Each file is one study of claims of the source documents or of the field: its docstring explains the subject,
+and `STUDY` has its arms, its rules and its figure. `parts` has what several of them share. The four long
+studies (length, algorithmic, decoding, few-labels), which compare all methods and take hours, are in
+`vnait_lab.suites`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+from vnait.errors import InputError, meant
+from vnait.files import whole_file
+from vnait_lab import study
+from vnait_lab.runners import SUITES
+from vnait_lab.studies.figures import STYLE
+from vnait_lab.study import Findings, Study
+
+logger = logging.getLogger("vnait")
+
+# By subject: properties of encodings, their applications, and what Vnait adds.
+NAMES = (
+    "sinusoid",
+    "promises",
+    "printed",
+    "four_terms",
+    "rotation_learned",
+    "heads",
+    "order",
+    "codes",
+    "three_back",
+    "frequencies",
+    "extrapolation",
+    "layers",
+    "cross_attention",
+    "alignment",
+    "gold_alignment",
+    "hierarchy",
+    "two_axes",
+    "patches",
+    "vision",
+    "splicing",
+    "motifs",
+    "contacts",
+    "seasonality",
+    "forecasting",
+    "trajectories",
+    "reinforcement",
+    "hamming",
+    "spectrum",
+    "heat",
+    "middle",
+    "phrases",
+)
+
+
+def load(name: str) -> Study:
+    """Return the study of this name."""
+    if name not in NAMES:
+        raise InputError(
+            f"unknown study {name!r}.{meant(name, [*SUITES, *NAMES])} Choose from all, "
+            f"{', '.join([*SUITES, *NAMES])}."
+        )
+    found: Study = import_module(f"vnait_lab.studies.{name}").STUDY
+    return found
+
+
+def listed() -> list[dict[str, Any]]:
+    """One row per study: its name, the number of its claims (0 for a suite), its subject."""
+    suites = [{"study": name, "claims": 0, "about": f"suite: {run.__doc__}"} for name, run in SUITES.items()]
+    short = [{"study": one.name, "claims": len(one.claims), "about": one.subject} for one in map(load, NAMES)]
+    return [*short, *suites]
+
+
+def run(
+    names: Sequence[str],
+    *,
+    quick: bool,
+    out: Path,
+    jobs: int | None = None,
+    callback: Callable[[int, int, str], None] = lambda done, total, note: None,
+) -> list[dict[str, Any]]:
+    """Run short studies by name ("all" for every one): one row per claim, with the figure of its study.
+
+    Records and figures are written to `out`.
+    """
+    chosen = [load(name) for name in (NAMES if "all" in names else dict.fromkeys(names))]
+    _warn_missing(chosen)
+    found = study.run(
+        chosen,
+        quick=quick,
+        path=out / "records.jsonl",
+        jobs=jobs,
+        callback=lambda done, total, one: callback(
+            done, total, "" if one is None else f"{one.data['name']}: {one.method}"
+        ),
+    )
+    figures = {one.name: draw(one, found[one.name], out / "figures") for one in chosen}
+    return [{**row, "figure": str(figures[row["study"]] or "")} for row in study.rows(chosen, found)]
+
+
+def draw(one: Study, found: Findings, folder: Path) -> Path | None:
+    """Draw the study's figure from its findings; None if an arm did not run."""
+    if any(arm not in found for arm in one.arms):
+        return None
+    path = folder / f"{one.name}.png"
+    with whole_file(path) as draft, matplotlib.rc_context(STYLE):
+        one.draw(found).savefig(draft, dpi=110, format="png", metadata={"Software": None})
+    return path
+
+
+def _warn_missing(chosen: Sequence[Study]) -> None:
+    for one in chosen:
+        reasons: dict[str, list[str]] = {}
+        for arm, need in one.needs.items():
+            if reason := study.missing(need):
+                reasons.setdefault(reason, []).append(arm)
+        for reason, arms in reasons.items():
+            logger.warning("%s: %s cannot run: %s", one.name, "; ".join(arms), reason)

@@ -1,0 +1,289 @@
+"""Contacts of a folded chain: when a bias of the attention scores finds pairs that are far apart on the chain
+and near in space.
+
+The score of a pair is a content term, x_i W x_j, and a bias. The content is a weak signal: both ends of a
+contact share a random vector, in noise. A bias of the separation |i - j| helps only as far as contacts depend
+on separation: P(s), the share of pairs at separation s in contact, falls for a random walk, has peaks for a
+solenoid, and is flat for a compact globule. A contact map helps if it is this chain's own and was known
+before; using the map that is to be predicted is leakage and makes any score perfect. The chains are
+generated, and have more contacts than proteins.
+"""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+from sklearn.metrics import average_precision_score, roc_auc_score
+from torch import Generator, Tensor, nn
+from torch.nn import functional as F
+
+from vnait.encodings import AlibiBias, Contacts, ShawBias
+from vnait_lab.studies.figures import bands, bars, panels
+from vnait_lab.studies.parts.training import descend
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+
+LENGTH, CHANNELS, RATE, NOISE = 80, 48, 0.12, 1.0
+NEAR, FAR = 6, 24  # smallest separations of scored pairs, and of far pairs
+TURN = 28  # residues per turn of the solenoid
+KEPT, FALSE = 0.5, 0.03  # shares of contacts, and of other pairs, in a noisy map
+FAMILIES = {
+    "globule": "compact: a walk that forgets where it was within some ten steps",
+    "walk": "a random walk",
+    "solenoid": f"a coil of {TURN} residues a turn",
+}
+PLACES = torch.arange(LENGTH, dtype=torch.float32)[None, :, None]  # (1, 80, 1)
+SLOPE = 2  # the head of ALiBi's eight whose slope is 1/8
+ANOTHER = "another's map"
+BIASES = {
+    "none": "no bias",
+    "table": "a learned number a separation",
+    "slope": "ALiBi, 1/8 a residue",
+    "map": f"a map of the chain that has {KEPT:.0%} of its contacts and {FALSE:.0%} of the others, times a "
+    "learned number",
+    ANOTHER: "such a map of another chain of the family",
+    "table alone": "a learned number a separation, no content",
+    "true map": "the contacts that are to be found, times a learned number",
+}
+
+
+def traces(family: str, count: int, random: Generator) -> Tensor:
+    """The coordinates of the residues: (count, 80, 3)."""
+    steps = torch.randn(count, LENGTH, 3, generator=random)
+    if family == "walk":
+        return steps.cumsum(1)
+    if family == "globule":
+        away = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
+        return (0.75**away * (away >= 0)) @ steps
+    angle = 2 * torch.pi * torch.arange(LENGTH) / TURN
+    return torch.stack([4 * angle.cos(), 4 * angle.sin(), angle / 2], -1) + 2 * steps
+
+
+def touching(family: str, count: int, random: Generator) -> Tensor:
+    """Contacts (count, 80, 80): all pairs within the distance of the nearest 12 % of far pairs."""
+    trace = traces(family, count, random)
+    distance = torch.cdist(trace, trace)
+    return distance <= distance[:, pairs(FAR)].quantile(RATE, dim=1)[:, None, None]
+
+
+def pairs(least: int) -> Tensor:
+    """(80, 80), True if j - i >= least."""
+    return torch.ones(LENGTH, LENGTH).triu(least).bool()
+
+
+def frequency(contacts: Tensor) -> list[float]:
+    """P(s) for s = 1 ... 79."""
+    return [float(contacts.diagonal(step, 1, 2).double().mean()) for step in range(1, LENGTH)]
+
+
+def contents(contacts: Tensor, random: Generator) -> Tensor:
+    """Residue vectors (count, 80, 48): the sum of one random vector per contact, shared by both ends, plus
+    noise.
+    """
+    count = len(contacts)
+    content = NOISE * torch.randn(count, LENGTH, CHANNELS, generator=random)
+    for channel in range(CHANNELS):  # one channel at a time, to save memory
+        shared = torch.randn(count, LENGTH, LENGTH, generator=random).triu(1) * contacts
+        content[..., channel] += (shared + shared.mT).sum(-1)
+    return F.normalize(content, dim=-1) * CHANNELS**0.5
+
+
+def noisy(contacts: Tensor, random: Generator) -> Tensor:
+    """Noisy maps: a share of the contacts and a share of the other pairs, symmetric."""
+    draw = torch.rand(contacts.shape, generator=random).triu(1)
+    draw = draw + draw.mT
+    return torch.where(contacts, draw < KEPT, draw < FALSE).float()
+
+
+def measured(scores: Tensor, contacts: Tensor) -> Metrics:
+    """Average precision and area under the curve of far pairs, and the attention of a row on its far
+    contacts.
+    """
+    far, scored = pairs(FAR), pairs(NEAR)
+    attention = scores.masked_fill(~(scored | scored.T), -torch.inf).softmax(-1)
+    truth = contacts[:, far].flatten().numpy()
+    found = scores[:, far].flatten().numpy()
+    return {
+        "precision": float(average_precision_score(truth, found)),
+        "area": float(roc_auc_score(truth, found)),
+        "mass": float((attention * (contacts & (far | far.T))).sum(-1).mean()),
+    }
+
+
+class Scorer(nn.Module):
+    """Scores (B, 80, 80) of pairs: a bilinear form of the content (B, 80, 48), plus a gain times a fixed bias
+    (B, 80, 80), plus a learned table of separations.
+    """
+
+    def __init__(self, bias: str) -> None:
+        super().__init__()
+        self.weight = None if bias == "table alone" else nn.Parameter(torch.zeros(CHANNELS, CHANNELS))
+        self.table = ShawBias(num_heads=1, max_distance=LENGTH - 1) if "table" in bias else None
+        self.gain = nn.Parameter(torch.ones(())) if "map" in bias else 1.0
+        self.level = nn.Parameter(torch.tensor(-2.0))
+
+    def forward(self, content: Tensor, bias: Tensor) -> Tensor:
+        scores = self.level + self.gain * bias
+        if self.weight is not None:
+            scores = scores + content @ (self.weight + self.weight.T) @ content.mT
+        return scores if self.table is None else scores + self.table(PLACES).bias[:, 0]
+
+
+def fixed(bias: str, contacts: Tensor, random: Generator) -> Tensor:
+    """The bias (count, 80, 80) that is not learned: a slope, a map, or zero."""
+    if bias == "slope":
+        return AlibiBias(num_heads=8)(PLACES).bias[:, SLOPE].expand(len(contacts), -1, -1)
+    if "map" not in bias:
+        return torch.zeros(contacts.shape)
+    maps = contacts.float() if bias == "true map" else noisy(contacts, random)
+    maps = maps.roll(1, 0) if bias == ANOTHER else maps
+    return torch.stack([Contacts(num_heads=1, contacts=one)(PLACES).bias[0, 0] for one in maps]).detach()
+
+
+def run(arm: str, seed: int, budget: Budget) -> Metrics:
+    family, bias = arm.split(", ")
+    random = Generator().manual_seed(seed)
+    contacts = touching(family, budget.samples, random)
+    content = contents(contacts, random)
+    known = fixed(bias, contacts, random)
+    train = 3 * budget.samples // 4
+    torch.manual_seed(seed)
+    model, scored = Scorer(bias), pairs(NEAR)
+
+    def loss(step: int) -> Tensor:
+        scores = model(content[:train], known[:train])[:, scored]
+        return nn.functional.binary_cross_entropy_with_logits(scores, contacts[:train][:, scored].float())
+
+    descend(model.parameters(), loss, steps=budget.steps, learning_rate=0.05)
+    with torch.no_grad():
+        scores = model(content[train:], known[train:])
+    return {**measured(scores, contacts[train:]), "frequency": frequency(contacts)}
+
+
+def gains(found: Findings, bias: str, metric: str = "precision") -> dict[str, float]:
+    """The gain of a bias over content alone, per family."""
+    return {
+        family: found.difference(f"{family}, {bias}", f"{family}, none", metric).mean for family in FAMILIES
+    }
+
+
+def listed(found: Findings, biases: tuple[str, ...], metric: str) -> str:
+    """Means per family."""
+    means = {
+        family: [f"{found.mean(f'{family}, {bias}', metric):.3f}" for bias in biases] for family in FAMILIES
+    }
+    return ", ".join(f"{family} {' / '.join(own)}" for family, own in means.items())
+
+
+def judged(good: list[str], families: list[str], summary: str, condition: str) -> Verdict:
+    """Confirmed if all families are good, refuted if none is, else conditional."""
+    rest = [family for family in families if family not in good]
+    if not rest or not good:
+        return Verdict("confirmed" if good else "refuted", summary)
+    return Verdict("conditional", summary, f"{condition} ({', '.join(good)}; not: {', '.join(rest)})")
+
+
+@claim("A learned relative bias clearly improves far contacts", source="004, protein structure")
+def judge_table(found: Findings) -> Verdict:
+    """Confirmed if AP rises by .02 or more in every family, refuted if in none, else conditional."""
+    summary = f"AP none / table: {listed(found, ('none', 'table'), 'precision')}; AUC of a table alone: "
+    summary += listed(found, ("table alone",), "area")
+    good = [family for family, gain in gains(found, "table").items() if gain >= 0.02]
+    return judged(good, list(FAMILIES), summary, "contacts depend on the separation")
+
+
+@claim("Favouring near residues still lets the far contacts be found", source="004, protein structure")
+def judge_near(found: Findings) -> Verdict:
+    """Confirmed if in every family AP falls by less than .02 and attention on far contacts keeps .6 of its
+    value, refuted if in none, else conditional.
+    """
+    summary = f"AP none / slope: {listed(found, ('none', 'slope'), 'precision')}; attention on far contacts: "
+    summary += f"{listed(found, ('none', 'slope'), 'mass')}; AUC: {listed(found, ('none', 'slope'), 'area')}"
+    kept = {
+        name: found.mean(f"{name}, slope", "mass") / found.mean(f"{name}, none", "mass") for name in FAMILIES
+    }
+    good = [name for name, gain in gains(found, "slope").items() if gain > -0.02 and kept[name] >= 0.6]
+    return judged(good, list(FAMILIES), summary, "the chain is of certain families")
+
+
+@claim("The bias works by turning attention to far contacts", source="004, protein structure")
+def judge_attention(found: Findings) -> Verdict:
+    """Confirmed if attention on them rises in every family whose AP the table raises by .02, refuted if in
+    none.
+    """
+    summary = "attention on far contacts none / table / slope: "
+    summary += listed(found, ("none", "table", "slope"), "mass")
+    helped = [family for family, gain in gains(found, "table").items() if gain >= 0.02]
+    good = [family for family in helped if gains(found, "table", "mass")[family] > 0]
+    summary += f"; of {len(helped)} families that the table helps, attention rises in {len(good)}"
+    return judged(good, helped, summary, "many far pairs at some separation are in contact")
+
+
+@claim("A bias that starts from a contact map clearly improves far contacts", source="004, protein structure")
+def judge_map(found: Findings) -> Verdict:
+    """Refuted if a noisy map of the chain adds less than .15 of AP in a family, confirmed if another chain's
+    map adds as much, else conditional.
+    """
+    own, other = gains(found, "map"), gains(found, ANOTHER)
+    summary = (
+        f"AP none / its own noisy map / another's: {listed(found, ('none', 'map', ANOTHER), 'precision')}"
+    )
+    summary += f"; the true map of a globule: {found.mean('globule, true map', 'precision'):.3f}, a leak"
+    if min(own.values()) < 0.15:
+        return Verdict("refuted", summary)
+    if min(other.values()) >= 0.15:
+        return Verdict("confirmed", summary)
+    return Verdict("conditional", summary, "the map is this chain's own and was known before")
+
+
+def draw(found: Findings) -> Figure:
+    figure, (left, right) = panels(1, 1)
+    share = {family: found.curve(f"{family}, none", "frequency") for family in FAMILIES}
+    bands(left, range(1, LENGTH), share, marker="")
+    left.axvline(FAR, color="gray", lw=1)
+    left.set(ylabel="share of pairs in contact, P(s)", ylim=(0, 1), title="mean and range over seeds")
+    left.set(xlabel="separation on the chain (residues); right of the grey line: far")
+    left.legend()
+    shown = [bias for bias in BIASES if bias != "true map"]
+    own = {bias: [found.values(f"{family}, {bias}", "precision") for family in FAMILIES] for bias in shown}
+    bars(right, list(FAMILIES), own)
+    right.axhline(RATE, color="black", ls=":", lw=1)
+    right.set(ylabel="average precision (far pairs)", ylim=(0, 0.85))
+    right.set(title=f"mean, one dot per seed (n={len(found.values('walk, none', 'area'))}); chance dotted")
+    right.legend(ncols=3, loc="upper center")
+    return figure
+
+
+STUDY = Study(
+    name="contacts",
+    subject="Contacts of a chain that are far apart on it: relative biases and contact maps",
+    data=f"generated chains of {LENGTH} residues of three families, a quarter held out; {RATE:.0%} of far "
+    f"pairs are in contact; far: at least {FAR} residues apart",
+    measure="average precision (AP) and area under the curve of far pairs, held-out chains; attention on "
+    "far contacts",
+    smallest=".02 of AP, .15 for a map; .6 of the attention",
+    arms={
+        f"{family}, {bias}": f"{shape}; {what}"
+        for family, shape in FAMILIES.items()
+        for bias, what in BIASES.items()
+        if bias != "true map" or family == "globule"
+    },
+    controls=[
+        Control(
+            says="on globules another chain's map changes AP by at most .02",
+            arm=f"globule, {ANOTHER}",
+            mechanism="globule, map",
+            fails=lambda found: abs(gains(found, ANOTHER)["globule"]) <= 0.02,
+        ),
+        Control(
+            says="on globules, whose contacts do not depend on separation, a table is within .05 of chance",
+            arm="globule, table alone",
+            mechanism="walk, table alone",
+            fails=lambda found: abs(found.mean("globule, table alone", "area") - 0.5) <= 0.05,
+        ),
+    ],
+    claims=[judge_table, judge_near, judge_attention, judge_map],
+    full=Budget(seeds=5, steps=100, samples=120),
+    quick=Budget(seeds=3, steps=70, samples=80),
+    run=run,
+    draw=draw,
+)

@@ -1,0 +1,273 @@
+"""Reading past the training length: language models of letters, trained on 64 letters and tested on 512.
+
+Perplexity by position alone is not informative, as a text is not equally hard everywhere. So the same model
+reads each letter twice, far into the text and in a fresh window of 64, and the measure is the ratio of the
+two perplexities. For absolute codes it is compared with their geometry, position by position: similarity to a
+trained code elsewhere (aliasing), the share outside the space of trained codes (drift), the distance within
+that space (Mahalanobis). All of these grow with the position, and so does the loss; the relation that counts
+is the rank correlation with the position partialled out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from scipy.stats import rankdata, spearmanr
+from torch import Tensor
+
+from vnait_lab.studies.figures import bands, panels
+from vnait_lab.studies.parts.letters import METHODS, READ, TRAINED, losses, text, trained
+from vnait_lab.studies.parts.training import Reader
+from vnait_lab.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, claim
+
+PARTS = ((64, 96), (96, 128), (128, 256), (256, 512))  # positions beyond the window
+RANGES = (*PARTS, (128, 512))
+CODES, RELATIVE = ("sinusoidal", "learned"), ("rope", "t5-128", "t5-64", "alibi")
+FLAT, BAD, RELATED = 1.15, 2.0, 0.3  # two ratios of perplexities; a rank correlation
+BEYOND = "ratio 128-512"
+
+
+def geometry(table: np.ndarray, trained: int) -> dict[str, np.ndarray]:
+    """Three measures of every row of a table, against its first `trained` rows: their mean and principal
+    components (99.9 % of the variance).
+
+    aliasing      the largest cosine with a trained row at least 16 positions away
+    drift         the share of the row's norm outside of the components
+    mahalanobis   the distance along the components, each in its standard deviation; trained rows have a root
+                  mean square of 1
+    """
+    own = table - table[:trained].mean(0)
+    unit = own / np.linalg.norm(own, axis=1, keepdims=True)
+    cosines = unit @ unit[:trained].T
+    near = np.abs(np.arange(len(table))[:, None] - np.arange(trained)) < 16
+    _, singular, components = np.linalg.svd(own[:trained], full_matrices=False)
+    kept = int(np.searchsorted(np.cumsum(singular**2) / (singular**2).sum(), 0.999)) + 1
+    inside = own @ components[:kept].T
+    return {
+        "aliasing": np.where(near, -1, cosines).max(1),
+        "drift": np.linalg.norm(own - inside @ components[:kept], axis=1) / np.linalg.norm(own, axis=1),
+        "mahalanobis": np.sqrt((inside**2 / (singular[:kept] ** 2 / trained)).mean(1)),
+    }
+
+
+def related(measures: dict[str, np.ndarray], loss: np.ndarray) -> Metrics:
+    """Per measure: means of trained and of later rows, and the later rows' rank correlation with the loss,
+    plain and with the position partialled out.
+
+    `loss` has the later rows only; both sides are smoothed over 16 positions.
+    """
+    place = np.arange(len(loss) - 15)
+    smooth = np.full(16, 1 / 16)
+    after = np.convolve(loss, smooth, "valid")
+    found: Metrics = {}
+    for name, values in measures.items():
+        own, later = values[: -len(loss)], values[-len(loss) :]
+        beyond = np.convolve(later, smooth, "valid")
+        found[f"{name} in"], found[f"{name} out"] = float(own.mean()), float(later.mean())
+        found[f"{name} rho"] = float(spearmanr(beyond, after).statistic)
+        found[f"{name} partial"] = partial_correlation(beyond, after, place)
+        found[name] = values.reshape(-1, 8).mean(1).tolist()
+    return found
+
+
+def partial_correlation(x: np.ndarray, y: np.ndarray, known: np.ndarray) -> float:
+    """Spearman's rank correlation of x and y with the ranks of `known` regressed out."""
+    base = np.stack([np.ones(len(known)), rankdata(known)], 1)
+    residuals = [
+        ranks - base @ np.linalg.lstsq(base, ranks, rcond=None)[0] for ranks in (rankdata(x), rankdata(y))
+    ]
+    return float(np.corrcoef(*residuals)[0, 1])
+
+
+def run(arm: str, seed: int, budget: Budget) -> Metrics:
+    model = trained(arm, seed, budget.steps)
+    far, fresh = read(model, text()[1].unfold(0, READ + 1, READ + 1))
+    metrics: Metrics = {"inside": float(far[:, 32:TRAINED].mean().exp())}
+    for low, high in RANGES:
+        same = fresh[:, low - 32 : high - 32]  # fresh losses start at position 32
+        metrics[f"fresh {low}-{high}"] = float(same.mean().exp())
+        metrics[f"ratio {low}-{high}"] = float((far[:, low:high] - same).mean().exp())
+    metrics["far"] = far.mean(0).unflatten(0, (-1, 8)).mean(1).exp().tolist()
+    metrics["fresh"] = fresh.mean(0).unflatten(0, (-1, 8)).mean(1).exp().tolist()
+    if arm in CODES:
+        loss = (far[:, TRAINED:] - fresh[:, TRAINED - 32 :]).mean(0).double().numpy()
+        metrics |= related(geometry(codes(model), TRAINED), loss)
+    return metrics
+
+
+@torch.no_grad()
+def read(model: Reader, windows: Tensor) -> tuple[Tensor, Tensor]:
+    """Losses far into the text, (N, READ), and from position 32 on in fresh windows, after 32 to 63
+    letters.
+    """
+    far = torch.cat([losses(model, part) for part in windows.split(8)])
+    pieces = windows.unfold(1, TRAINED + 1, 32).flatten(0, 1)
+    fresh = torch.cat([losses(model, part)[:, 32:] for part in pieces.split(64)])
+    return far, fresh.reshape(len(windows), -1)
+
+
+@torch.no_grad()
+def codes(model: Reader) -> np.ndarray:
+    """The vectors that a method adds at positions 0 ... READ - 1."""
+    _, injection = model.method.inject(torch.zeros(1, READ, 64), torch.ones(1, READ, dtype=torch.bool))
+    assert injection.added is not None
+    return injection.added[0].double().numpy()
+
+
+def times(found: Findings, arm: str, metric: str = BEYOND) -> str:
+    """A ratio, with its interval if there are enough seeds."""
+    value = found.interval(arm, metric)
+    return f"{value.mean:.2f}" + ("" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]")
+
+
+@claim(
+    "Past the training length a sinusoid still has meaning, for it is periodic: it extrapolates",
+    source="003, why this design",
+)
+def judge_meaning(found: Findings) -> Verdict:
+    """Confirmed if perplexity at 128-512 is at most 1.15 times that in fresh windows, else refuted."""
+    summary = ", ".join(
+        f"{times(found, 'sinusoidal', f'ratio {low}-{high}')} at {low}-{high}" for low, high in PARTS
+    )
+    summary = f"perplexity against that of the same letters in fresh windows: {summary}"
+    return Verdict("confirmed" if found.mean("sinusoidal", BEYOND) <= FLAT else "refuted", summary)
+
+
+@claim("Standard sinusoids have inherent limits in long contexts", source="004, extrapolation")
+def judge_limits(found: Findings) -> Verdict:
+    """Confirmed if perplexity at 128-512 is at least twice that in fresh windows; refuted at 1.15 or less."""
+    ratio = found.mean("sinusoidal", BEYOND)
+    summary = f"{times(found, 'sinusoidal')} at 128-512; a learned table {times(found, 'learned')}"
+    return Verdict("confirmed" if ratio >= BAD else "refuted" if ratio <= FLAT else "undecided", summary)
+
+
+@claim("RoPE extrapolates more robustly", source="004, extrapolation")
+def judge_rope(found: Findings) -> Verdict:
+    """Confirmed if perplexity stays within 1.15 times that in fresh windows up to 512; conditional if up to
+    a shorter length.
+    """
+    reach, parts = TRAINED, []
+    for low, high in PARTS:
+        part = f"ratio {low}-{high}"
+        ratios = f"{times(found, 'rope', part)} at {low}-{high}"
+        parts.append(f"{ratios} (sinusoidal {times(found, 'sinusoidal', part)})")
+        if reach == low and found.mean("rope", part) <= FLAT:
+            reach = high
+    if reach in (TRAINED, READ):
+        return Verdict("confirmed" if reach == READ else "refuted", ", ".join(parts))
+    condition = f"texts have at most {reach / TRAINED:g} times the training length"
+    return Verdict("conditional", ", ".join(parts), condition)
+
+
+@claim(
+    "A penalty on distance alone (ALiBi) reads on as within the window",
+    source="004, extrapolation; ALiBi is 003's",
+)
+def judge_alibi(found: Findings) -> Verdict:
+    """Confirmed if perplexity at 128-512 is at most 1.15 times that in fresh windows."""
+    inside = f"within the window {found.mean('alibi', 'inside'):.2f}, rope {found.mean('rope', 'inside'):.2f}"
+    summary = f"{times(found, 'alibi')} at 128-512; its perplexity {inside}"
+    return Verdict("confirmed" if found.mean("alibi", BEYOND) <= FLAT else "refuted", summary)
+
+
+@claim("T5's buckets read on as within the window", source="004, extrapolation; T5 is 003's")
+def judge_t5(found: Findings) -> Verdict:
+    """Confirmed as for ALiBi; conditional if only with all buckets trained."""
+    wide, narrow = found.mean("t5-128", BEYOND), found.mean("t5-64", BEYOND)
+    summary = (
+        f"{times(found, 't5-128')} with the last bucket at 128, {times(found, 't5-64')} with all trained "
+    )
+    summary += f"(the last at {TRAINED})"
+    if max(wide, narrow) <= FLAT:
+        return Verdict("confirmed", summary)
+    condition = f"the last bucket starts at {TRAINED}, within the training length"
+    return Verdict("conditional", summary, condition) if narrow <= FLAT else Verdict("refuted", summary)
+
+
+def related_to(measure: str, says: str, source: str = "004, extrapolation") -> Claim:
+    """The claim that the loss is related to a measure of the codes' geometry."""
+
+    @claim(says, source=source)
+    def judge(found: Findings) -> Verdict:
+        """Confirmed if the partial rho is .3 or more for both codes; conditional if the measure only doubles
+        outside of the window.
+        """
+        partials = {arm: found.mean(arm, f"{measure} partial") for arm in CODES}
+        sides = {arm: (found.mean(arm, f"{measure} in"), found.mean(arm, f"{measure} out")) for arm in CODES}
+        summary = "; ".join(
+            f"{arm}: {inside:.3f} in the window, {out:.3f} outside; Spearman "
+            f"{found.mean(arm, f'{measure} rho'):.2f}, position partialled out {partials[arm]:.2f}"
+            for arm, (inside, out) in sides.items()
+        )
+        if min(partials.values()) >= RELATED:
+            return Verdict("confirmed", summary)
+        if all(out >= BAD * inside for inside, out in sides.values()):
+            return Verdict(
+                "conditional", summary, "only positions in the window are compared with those outside"
+            )
+        return Verdict("refuted", summary)
+
+    return judge
+
+
+def draw(found: Findings) -> Figure:
+    figure, (left, *others) = panels(2, 1, 1, size=(11, 4))
+    at = np.arange(4, READ, 8)
+    for arms, color in (((*CODES, "none"), "black"), (RELATIVE, "gray")):
+        bands(left, at, {arm: found.curve(arm, "far") for arm in arms}, color=color, markevery=8)
+    left.plot(at[4:], found.curve("rope", "fresh").mean(0), "k+", ms=3, label="rope, fresh windows")
+    left.set(yscale="log", ylim=(4, 300), ylabel="perplexity of a letter")
+    left.set_yticks([5, 10, 20, 50, 100], ["5", "10", "20", "50", "100"])
+    left.set_yticks([], minor=True)
+    left.set_title(f"70 texts of {READ} letters; mean and range of {len(found.values('rope', 'far'))} seeds")
+    left.legend(ncols=3, loc="upper center")
+    for axes, name in zip(others, ("drift", "aliasing"), strict=True):
+        curves = {
+            f"{arm} ({found.mean(arm, f'{name} partial'):+.2f})": found.curve(arm, name) for arm in CODES
+        }
+        bands(axes, at, curves, marker="")
+        axes.set(title=name, ylabel="share of a code's norm" if name == "drift" else "largest cosine")
+        axes.set(ylim=(-0.1, 1.4), yticks=(0, 0.5, 1))
+        axes.legend(title="rank correlation with the loss\nbeyond, position partialled out", title_fontsize=8)
+    for axes in (left, *others):
+        axes.axvline(TRAINED, color="black", ls=":", lw=0.8)
+        axes.set_xlabel("position (letters)")
+    return figure
+
+
+STUDY = Study(
+    name="extrapolation",
+    subject="Reading past the training length: perplexity by position, and the geometry of the codes",
+    data="300 news texts (Lee), which gensim ships: 360,000 letters; the last tenth for testing",
+    measure="perplexity over that of the same letters in fresh windows of 64; Spearman's rho with the "
+    "position partialled out",
+    smallest="15 % of perplexity; a rank correlation of .3",
+    arms=METHODS,
+    controls=[
+        Control(
+            says="without positions perplexity within the window is at least 15 % worse than sinusoids'",
+            arm="none",
+            mechanism="sinusoidal",
+            fails=lambda found: found.mean("none", "inside") >= FLAT * found.mean("sinusoidal", "inside"),
+        )
+    ],
+    claims=[
+        judge_meaning,
+        judge_limits,
+        judge_rope,
+        judge_alibi,
+        judge_t5,
+        related_to("drift", "The loss is closely related to the drift of the codes"),
+        related_to("aliasing", "The loss is closely related to the severity of aliasing"),
+        related_to(
+            "mahalanobis",
+            "The loss is closely related to how far out codes are in the space of trained ones (Mahalanobis)",
+            source="004, extrapolation; the measure is this study's",
+        ),
+    ],
+    full=Budget(seeds=2, steps=1200),
+    quick=Budget(seeds=1, steps=1100),
+    run=run,
+    draw=draw,
+)

@@ -1,0 +1,277 @@
+"""Forecasts by analogy: attention to past moments at the target's phase.
+
+With p_t = (sin 2 pi t/P, cos 2 pi t/P), the query p_{t+H} and the keys p_u, a score is beta cos(2 pi
+(t+H-u)/P): the weights, a von Mises density, form a comb with teeth at the target's phase. They depend on
+time alone, not on values, so their spectrum shows the P that was put in, even for noise. So here the weights
+of 20 candidate periods are learned from the forecast error, and the spectrum is taken of those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from scipy.special import ive
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from vnait_lab.studies.figures import dots, lines, panels
+from vnait_lab.studies.parts.series import REAL, phases, real
+from vnait_lab.studies.parts.training import descend
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+
+WINDOW, AHEAD = 120, 6
+FOCUS = (1.0, 4.0, 16.0, 64.0)  # beta
+WINDOWS = (120, 125, 127)
+SOURCE = "004, phase-aligned forecasting"
+CANDIDATES = [float(period) for period in range(2, 22)]
+# The known period of a series, which the seasonal forecast repeats, and its description.
+SERIES = {
+    "season of 12": (12, "generated: a sine, noise of variance .09"),
+    "season of 7": (7, "generated: a sine, noise of variance .09"),
+    "noise": (12, "generated: no season"),
+    "elnino": (12, "temperature of the sea, monthly"),
+    "co2": (12, "in the air, monthly, minus a line through the known part"),
+    "co2, differences": (12, "to the month before"),
+    "sunspots": (11, "yearly"),
+}
+PERIODS = {arm: period for arm, (period, _) in SERIES.items()}
+SEASONS = [arm for arm in PERIODS if arm != "noise"]
+
+
+def scores(periods: Sequence[float], window: int = WINDOW, ahead: int = AHEAD) -> Tensor:
+    """q.k per period (window, periods), for a query `ahead` steps after the window: cos(2 pi (t+H-u)/p)."""
+    query = phases(torch.tensor([window - 1 + ahead]), periods)
+    keys = phases(torch.arange(window), periods)
+    return (query * keys).unflatten(1, (-1, 2)).sum(2)
+
+
+def comb(beta: float, period: float, window: int = WINDOW, ahead: int = AHEAD) -> Tensor:
+    """The attention (window,) with one known period."""
+    return (beta * scores([period], window, ahead))[:, 0].softmax(0)
+
+
+def near(row: Tensor, season: int, steps: int) -> float:
+    """The attention within that many steps of the target's phase."""
+    lag = WINDOW - 1 + AHEAD - torch.arange(WINDOW)
+    return float(row[torch.minimum(lag % season, -lag % season) <= steps].sum())
+
+
+def share(row: Tensor, period: float) -> float:
+    """The share of the row's energy, without its mean, at the period's frequency."""
+    energy = torch.fft.rfft(row).abs().square()[1:]
+    return float(energy[round(len(row) / period) - 1] / energy.sum())
+
+
+def peak(row: Tensor) -> float:
+    """The period at which the spectrum of a row, without its mean, is highest."""
+    return len(row) / (1 + int(torch.fft.rfft(row).abs()[1:].argmax()))
+
+
+def rows() -> Metrics:
+    """Exact figures of attention with one known period."""
+    period = 12.0
+    lags = torch.arange(-500, 500, dtype=torch.float64)
+    products = phases(torch.tensor([7.0]), [period]) @ phases(7 - lags, [period]).T
+    found: Metrics = {"identity": float((products[0] - torch.cos(2 * math.pi * lags / period)).abs().max())}
+    wave = torch.sin(2 * math.pi * torch.arange(WINDOW + 12, dtype=torch.float64) / period)
+    for beta in FOCUS:
+        row = comb(beta, period)
+        steps = torch.stack([comb(beta, period, ahead=ahead) @ wave[:WINDOW] for ahead in range(1, 13)])
+        future = wave[WINDOW:]
+        found[f"mass {beta:g}"] = near(row, 12, 0)
+        found[f"amplitude {beta:g}"] = float(steps @ future / future.square().sum())
+        found[f"bessel {beta:g}"] = float(ive(1, beta) / ive(0, beta))
+        found[f"share {beta:g}"] = share(row, period)
+        found[f"peaks {beta:g}"] = [peak(comb(beta, period, window)) for window in WINDOWS]
+    return found
+
+
+def series(arm: str, seed: int) -> tuple[Tensor, int]:
+    """A series (N,), float64, standardized by its first three quarters, and their length."""
+    random = Generator().manual_seed(seed)
+    noise = torch.randn(800, generator=random, dtype=torch.float64)
+    if arm in REAL:
+        y = real(arm)
+    elif arm == "noise":
+        y = noise
+    else:
+        y = torch.sin(2 * math.pi * torch.arange(800, dtype=torch.float64) / PERIODS[arm]) + 0.3 * noise
+    known = len(y) * 3 // 4
+    if arm == "co2":  # subtract a line fitted to the known part
+        line = torch.stack([torch.ones(len(y)), torch.arange(len(y))], 1).double()
+        y = y - line @ torch.linalg.lstsq(line[:known], y[:known, None]).solution[:, 0]
+    return (y - y[:known].mean()) / y[:known].std(), known
+
+
+def run(arm: str, seed: int, budget: Budget) -> Metrics:
+    return rows() if arm == "rows" else forecasts(arm, seed, budget)
+
+
+def forecasts(arm: str, seed: int, budget: Budget) -> Metrics:
+    """Squared errors on the last quarter, of weights learned on the rest and of baselines."""
+    y, known = series(arm, seed)
+    windows = y.unfold(0, WINDOW, 1)[:-AHEAD]
+    targets = y[WINDOW - 1 + AHEAD :]
+    train = known - (WINDOW - 1 + AHEAD)  # the number of targets in the known part
+    free = torch.full((len(CANDIDATES),), -2.0, dtype=torch.float64, requires_grad=True)
+    basis = scores(CANDIDATES)
+
+    def attention() -> Tensor:
+        return (basis @ F.softplus(free)).softmax(0)  # positive weights: no period is used in antiphase
+
+    def loss(step: int) -> Tensor:
+        return (windows[:train] @ attention() - targets[:train]).square().mean()
+
+    descend([free], loss, steps=budget.steps, learning_rate=0.1)
+    row = attention().detach()
+    season = PERIODS[arm]
+    predictions = {
+        "learned": windows @ row,
+        "fixed": windows @ comb(16, season),
+        "last season": windows[:, AHEAD - 1 - season],
+        "mean": windows.mean(1),
+    }
+    errors = {name: float((values - targets)[train:].square().mean()) for name, values in predictions.items()}
+    return {**errors, "peak": peak(row), "near": near(row, season, 1), "row": row.tolist()}
+
+
+@claim("q_t.k_u = cos(2 pi (t+H-u)/P)", source=SOURCE)
+def judge_identity(found: Findings) -> Verdict:
+    """Confirmed if the largest error is at most 1e-12."""
+    error = found.most("rows", "identity")
+    summary = f"largest error {error:.0e}, lags from -500 to 499"
+    return Verdict("confirmed" if error <= 1e-12 else "refuted", summary)
+
+
+def judge_rows(found: Findings, metric: str, enough: float, says: str, *, wide: bool) -> Verdict:
+    """The verdict on an exact figure at every beta; with `wide` small betas are the good ones, else large."""
+    figures = {beta: found.mean("rows", f"{metric} {beta:g}") for beta in FOCUS}
+    summary = f"{says} " + ", ".join(f"{value:.3f} (beta {beta:g})" for beta, value in figures.items())
+    good = [beta for beta, value in figures.items() if value >= enough]
+    edge = f"beta <= {max(good, default=0):g}" if wide else f"beta >= {min(good, default=0):g}"
+    return Verdict.among(good, FOCUS, summary, edge)
+
+
+@claim("So attention concentrates on the points in phase with the target", source=SOURCE)
+def judge_focus(found: Findings) -> Verdict:
+    """Confirmed if at least half of it is exactly at the phase for every beta, conditional if for some."""
+    return judge_rows(found, "mass", 0.5, "attention exactly at the phase, period 12:", wide=False)
+
+
+@claim("The past at the target's phase gives the target's value", source=SOURCE)
+def judge_amplitude(found: Findings) -> Verdict:
+    """Confirmed if the forecast of a sine keeps .95 of its amplitude for every beta, conditional if for
+    some.
+    """
+    verdict = judge_rows(found, "amplitude", 0.95, "amplitude of a forecast unit sine", wide=False)
+    off = max(
+        abs(found.mean("rows", f"amplitude {beta:g}") - found.mean("rows", f"bessel {beta:g}"))
+        for beta in FOCUS[:2]
+    )
+    summary = f"{verdict.found}; equal to I1(beta)/I0(beta) within {off:.0e} up to beta 4"
+    return replace(verdict, found=summary)
+
+
+@claim(
+    "A row's Fourier transform shows the attention's energy at the frequency of P",
+    source=SOURCE,
+    needs=SEASONS,
+)
+def judge_spectrum(found: Findings) -> Verdict:
+    """Confirmed if at least half of the energy is there for every beta, conditional if for some."""
+    verdict = judge_rows(found, "share", 0.5, "share of the energy at P:", wide=True)
+    peaks = zip(found.curve("rows", f"peaks {FOCUS[-1]:g}")[0], WINDOWS, strict=True)
+    summary = f"; the peak at beta {FOCUS[-1]:g}: " + ", ".join(f"{at:.1f} ({size})" for at, size in peaks)
+    right = [abs(at / PERIODS[arm] - 1) <= 0.05 for arm in SEASONS for at in found.values(arm, "peak")]
+    summary += f" of 12 (window); learned rows peak within 5 % of P in {sum(right)} of {len(right)} runs"
+    return replace(verdict, found=verdict.found + summary)
+
+
+@claim("Attention learns by itself to look at the same phase", source=SOURCE, needs=SEASONS)
+def judge_learned(found: Findings) -> Verdict:
+    """Confirmed if three quarters of it are within a step of the phase on every series with a season (chance:
+    3/P).
+    """
+    shares = {arm: found.mean(arm, "near") for arm in PERIODS}
+    summary = "attention within a step of the phase: "
+    summary += ", ".join(f"{arm} {value:.2f}" for arm, value in shares.items())
+    good = [arm for arm in SEASONS if shares[arm] >= 0.75]
+    return Verdict.among(good, SEASONS, summary, f"the series is {', '.join(good)}")
+
+
+@claim(
+    "Analogy with the same phase of earlier periods is an effective forecast", source=SOURCE, needs=SEASONS
+)
+def judge_forecast(found: Findings) -> Verdict:
+    """Confirmed if it is 5 % better than the last season and the mean on every series with a season."""
+    errors = {arm: [found.mean(arm, name) for name in ("learned", "last season", "mean")] for arm in PERIODS}
+    summary = "squared error, learned / last season / mean: "
+    summary += ", ".join(f"{arm} " + "/".join(f"{error:.2f}" for error in own) for arm, own in errors.items())
+    good = [arm for arm in SEASONS if errors[arm][0] < 0.95 * min(errors[arm][1:])]
+    lost = [arm for arm in SEASONS if arm not in good]
+    strict = f"seasons keep their phase and level, and are noisy: {', '.join(good)} (not: {', '.join(lost)})"
+    return Verdict.among(good, SEASONS, summary, strict)
+
+
+def draw(found: Findings) -> Figure:
+    figure, (left, middle, right) = panels(4, 3, 4, size=(12, 3.4))
+    lags = WINDOW - 1 + AHEAD - np.arange(WINDOW)
+    lines(left, lags, {"learned": found.curve("elnino", "row")[0]}, marker="", lw=1)
+    left.set(xticks=range(0, WINDOW + AHEAD, 12), xlabel="months before the target, years dotted")
+    left.set(ylabel="attention weight", title="elnino, learned (one run)")
+    left.grid(axis="x", ls=":")
+    names = {
+        "mass": "attention exactly at the phase",
+        "amplitude": "amplitude of a forecast sine",
+        "share": "energy at P",
+    }
+    exact = {
+        name: [found.mean("rows", f"{metric} {beta:g}") for beta in FOCUS] for metric, name in names.items()
+    }
+    lines(middle, FOCUS, exact)
+    middle.set(xscale="log", xlabel="focus beta", ylabel="share or ratio", ylim=(0, 1.6))
+    middle.set_xticks(FOCUS, [f"{beta:g}" for beta in FOCUS])
+    middle.set_title(f"P = 12, window {WINDOW}: exact")
+    middle.minorticks_off()
+    middle.legend(loc="upper left")
+    errors = {
+        name: [found.values(arm, name) for arm in PERIODS] for name in ("learned", "last season", "mean")
+    }
+    dots(right, list(PERIODS), errors)
+    right.set(xscale="log", xlabel="squared error / variance of the known part")
+    right.set_ylim(len(PERIODS) + 0.6, -0.6)
+    right.set_title(f"one mark per seed (n={len(found.values('noise', 'mean'))})")
+    right.legend(loc="lower center", ncols=3)
+    return figure
+
+
+STUDY = Study(
+    name="forecasting",
+    subject="Forecasts by analogy: attention to past moments at the target's phase",
+    data="noisy sines of periods 12 and 7; noise; elnino, co2, sunspots of statsmodels",
+    measure="errors and shares in float64; squared error on the last quarter of a series",
+    smallest="1e-12 for an identity; 5 % of squared error",
+    arms={
+        "rows": "attention of the period 12, without data",
+        **{arm: what for arm, (_, what) in SERIES.items()},
+    },
+    controls=[
+        Control(
+            says="on noise the learned forecast gains less than 2 % over the mean",
+            arm="noise",
+            mechanism="season of 12",
+            fails=lambda found: found.mean("noise", "learned") >= 0.98 * found.mean("noise", "mean"),
+        )
+    ],
+    claims=[judge_identity, judge_focus, judge_amplitude, judge_spectrum, judge_learned, judge_forecast],
+    full=Budget(seeds=5, steps=400),
+    quick=Budget(seeds=2, steps=300),
+    run=run,
+    draw=draw,
+    needs={arm: "module:statsmodels" for arm in PERIODS if arm in REAL},
+)

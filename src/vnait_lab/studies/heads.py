@@ -1,0 +1,194 @@
+"""The kinds of attention heads that emerge in training: bands at the distances that the task needs, and
+rarely another named kind.
+
+One layer of eight heads answers four questions at every token: the token before it, the token five before it,
+the first token, and how often token 0 occurs. A head is diagonal or banded if half of its attention is at one
+distance; uniform if its rows have .95 of the largest entropy; long-range if half is on one column, or three
+quarters are a quarter of the text away; else mixed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from vnait.explanation.attention import KINDS, entropy, head_kind, profile
+from vnait_lab.studies.figures import maps, panels
+from vnait_lab.studies.parts.training import Reader, descend
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+
+TOKENS, LENGTH, HEADS = 8, 24, 8
+BATCH, TESTED = 16, 128
+NEAR, FAR = -1, -5  # offsets of the two tokens in the questions
+MOST = 7  # largest answer to "how often"
+MOMENTS = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)  # of the training, at which heads are inspected
+QUESTIONS = ("before", "fifth before", "first", "zeros")
+ARMS = {
+    "sinusoidal": "a sinusoidal code is added",
+    "t5": "a learned bias a head for buckets of j - i, exact to 7, from 0",
+    "none": "no positions",
+    "shuffled": "a sinusoidal code is added; the answers are another text's",
+}
+
+
+def reader(arm: str, seed: int) -> Reader:
+    torch.manual_seed(seed)
+    method = "sinusoidal" if arm == "shuffled" else arm
+    return Reader(method, vocabulary=TOKENS, outputs=4 * TOKENS, num_heads=HEADS, num_layers=1)
+
+
+def answers(ids: Tensor) -> Tensor:
+    """Token before, fifth before, first token, count of 0 (at most 7): (B, T, 4); -100 if there is none."""
+    near, far = (F.pad(ids, (-k, 0), value=-100)[:, :k] for k in (NEAR, FAR))
+    first, zeros = ids[:, :1], (ids == 0).sum(1, keepdim=True).clamp(max=MOST)
+    return torch.stack([near, far, first.expand_as(ids), zeros.expand_as(ids)], -1)
+
+
+def run(arm: str, seed: int, budget: Budget) -> Metrics:
+    random = Generator().manual_seed(seed)
+    model = reader(arm, seed)
+    held = torch.randint(TOKENS, (TESTED, LENGTH), generator=random)
+    looks = []
+    moments = {round(part * budget.steps) for part in MOMENTS}
+
+    def loss(step: int) -> Tensor:
+        if step in moments:
+            looks.append(attention(model, held))
+        ids = torch.randint(TOKENS, (BATCH, LENGTH), generator=random)
+        wanted = answers(ids.roll(1, 0) if arm == "shuffled" else ids)
+        return F.cross_entropy(model(ids).unflatten(-1, (4, TOKENS)).flatten(0, 2), wanted.flatten())
+
+    descend(model.parameters(), loss, steps=budget.steps, learning_rate=1e-2)
+    looks.append(attention(model, held))
+    labels = [[head_kind(*head) for head in zip(*look, strict=True)] for look in looks]
+    profiles = torch.stack([torch.stack([profile(head) for head in weights]) for weights, _ in looks])
+    return {
+        **scores(model, held),
+        "bands": float(len({NEAR, FAR} & {band for _, band in labels[-1]})),
+        "kinds": [[float(KINDS.index(kind)) for kind, _ in look] for look in labels],
+        "profiles": profiles.double().round(decimals=3).tolist(),
+    }
+
+
+@torch.no_grad()
+def attention(model: Reader, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Per head, its attention averaged over texts (H, T, T), and its rows' entropy over the maximum (H,)."""
+    weights = model.weights(ids)[0]
+    return weights.mean(0), entropy(weights).mean((0, 2)) / torch.tensor(float(ids.shape[1])).log()
+
+
+@torch.no_grad()
+def scores(model: Reader, ids: Tensor) -> Metrics:
+    """Accuracy per question."""
+    wanted = answers(ids)
+    right = model(ids).unflatten(-1, (4, TOKENS)).argmax(-1) == wanted
+    accuracy = right.sum((0, 1)) / (wanted >= 0).sum((0, 1))
+    return dict(zip(QUESTIONS, accuracy.tolist(), strict=True))
+
+
+def counts(found: Findings, arm: str, kind: str) -> np.ndarray:
+    """The number of heads of a kind, (seeds, moments)."""
+    return (found.curve(arm, "kinds") == KINDS.index(kind)).sum(2)
+
+
+@claim("Early in training attention is spread at random", source="003, learning, early")
+def judge_start(found: Findings) -> Verdict:
+    """Refuted if every untrained head is uniform (.95 of the largest entropy), confirmed if none is."""
+    uniform = np.stack([counts(found, arm, "uniform")[:, 0] for arm in ARMS])
+    summary = f"untrained, at least {uniform.min()} of {HEADS} heads are uniform in every arm and seed"
+    if uniform.max() == 0:
+        return Verdict("confirmed", summary)
+    return Verdict("refuted" if uniform.min() == HEADS else "undecided", summary)
+
+
+@claim("In the middle of training some heads attend to the own token (k = 0)", source="003, learning, middle")
+def judge_diagonal(found: Findings) -> Verdict:
+    """Confirmed if every seed has a diagonal head at some moment after the start."""
+    seen = counts(found, "sinusoidal", "diagonal")[:, 1:]
+    summary = f"diagonal heads: {seen.max()} at most, at {seen.shape[1]} moments of {len(seen)} trainings"
+    return Verdict("confirmed" if seen.max(1).min() >= 1 else "refuted", summary)
+
+
+@claim("Other heads attend at a fixed distance, a distance a head", source="003, learning, middle; heads")
+def judge_bands(found: Findings) -> Verdict:
+    """Confirmed if every seed ends with a banded head for each of the two distances of the task."""
+    return bands(found, "sinusoidal")
+
+
+@claim("A relative bias (T5) learns the distances more directly", source="003, explicit designs")
+def judge_explicit(found: Findings) -> Verdict:
+    """Confirmed if every seed with the bias ends with a banded head for each of the two distances of the
+    task.
+    """
+    return bands(found, "t5")
+
+
+def bands(found: Findings, arm: str) -> Verdict:
+    counted = ", ".join(f"{count:.0f}" for count in found.values(arm, "bands"))
+    right = ", ".join(f"{100 * found.mean(arm, question):.1f} % ({question})" for question in QUESTIONS[:3])
+    summary = f"bands at the two distances, per seed: {counted}; right answers: {right}"
+    return Verdict("confirmed" if found.least(arm, "bands") == 2 else "refuted", summary)
+
+
+@claim("In the end heads divide the labour: local, long-range, uniform", source="003, learning, late")
+def judge_labour(found: Findings) -> Verdict:
+    """Confirmed if every head ends banded or long-range (uniform heads are as before training); conditional
+    if at least three do.
+    """
+    ends = {kind: counts(found, "sinusoidal", kind)[:, -1] for kind in KINDS}
+    named = ends["banded"] + ends["long-range"]
+    summary = "at the end " + ", ".join(
+        f"{count.min()} to {count.max()} {kind}" for kind, count in ends.items()
+    )
+    if 3 <= named.min() < HEADS:
+        return Verdict(
+            "conditional", summary, f"it holds for {named.min()} to {named.max()} of {HEADS} heads"
+        )
+    return Verdict("confirmed" if named.min() == HEADS else "refuted", summary)
+
+
+def draw(found: Findings) -> Figure:
+    kinds, profiles = (found.curve("sinusoidal", metric) for metric in ("kinds", "profiles"))
+    looks = [0, 1, 3, len(MOMENTS) - 1]
+    edges = (0.5 - LENGTH, LENGTH - 0.5, HEADS - 0.5, -0.5)
+    figure, row = panels(*[1] * len(looks), size=(11, 3.2))
+    images = {f"{100 * MOMENTS[look]:.0f} % of the steps": profiles[0, look] for look in looks}
+    scale = {"cmap": "gray_r", "vmin": 0, "vmax": 0.8, "aspect": "auto", "extent": edges}
+    of = f"attention, mean of {TESTED} texts\n(sinusoidal, one of {len(kinds)} seeds)"
+    maps(figure, row, images, of=of, x="key - query (tokens)", y="kind of each head", **scale)
+    for axes, look in zip(row, looks, strict=True):
+        axes.set_xlim(-10.5, 10.5)
+        axes.set_yticks(range(HEADS), [KINDS[int(kind)] for kind in kinds[0, look]])
+    return figure
+
+
+STUDY = Study(
+    name="heads",
+    subject="The kinds of attention heads that emerge in training",
+    data=f"generated texts of {LENGTH} tokens from a vocabulary of {TOKENS}; four questions per token",
+    measure=f"the kind of each head, from its attention averaged over {TESTED} held-out texts; accuracy",
+    smallest="one head",
+    arms=ARMS,
+    controls=[
+        Control(
+            says="without positions no head is banded",
+            arm="none",
+            mechanism="sinusoidal",
+            fails=lambda found: found.most("none", "bands") == 0,
+        ),
+        Control(
+            says="with another text's answers no head is banded",
+            arm="shuffled",
+            mechanism="sinusoidal",
+            fails=lambda found: found.most("shuffled", "bands") == 0,
+        ),
+    ],
+    claims=[judge_start, judge_diagonal, judge_bands, judge_labour, judge_explicit],
+    full=Budget(seeds=3, steps=1200),
+    quick=Budget(seeds=3, steps=700),
+    run=run,
+    draw=draw,
+)

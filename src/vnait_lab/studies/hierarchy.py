@@ -1,0 +1,246 @@
+"""Segment and offset: the document structure in an untrained hierarchical code.
+
+A position p of a text cut into segments of S tokens is encoded as PE(g) and PE(r) side by side, g = floor(p /
+S) and r = p mod S. Two tokens share a segment exactly if their g-parts agree: their dot product is then
+|PE(g)|^2 = d/2, and smaller otherwise. The whole vector mixes this with r, which is equal at equal offsets,
+so its dot product is less informative than that of a flat code, which reflects nearness. And real segments
+differ in length: floor(p / S) drifts away from them, and only the true segment numbers help.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import torch
+from gensim.test.utils import datapath
+from matplotlib.figure import Figure
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+
+from vnait.coordinates import Index, Segments
+from vnait.encodings import Axis, Concatenated, Sinusoid
+from vnait.statistics import interval
+from vnait_lab.studies.figures import lines, panels
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+
+LENGTH, SEGMENT = 512, 16  # tokens of a text, mean tokens of a segment
+DIM = 64
+HALF = DIM // 2
+MATCHED = (1, 4, 8, 15)  # distances at which some pairs share a segment of 16, and some do not
+DRAWN = {f"CV={cv}": cv for cv in (0.0, 0.1, 0.3, 0.6)}  # coefficient of variation of segment lengths
+BOTH = Concatenated(Axis(Sinusoid(dim=HALF), 0), Axis(Sinusoid(dim=HALF), 1))
+
+
+def drawn_lengths(spread: float, random: np.random.Generator) -> list[int]:
+    """Rounded gamma lengths with mean 16 and the coefficient of variation `spread`, up to a total of 512 or
+    more.
+    """
+    if spread == 0:
+        drawn = np.full(LENGTH, SEGMENT)
+    else:
+        shape = spread**-2
+        drawn = random.gamma(shape, SEGMENT / shape, LENGTH)
+    lengths = np.maximum(np.rint(drawn), 1).astype(int)
+    return lengths[: int(np.searchsorted(lengths.cumsum(), LENGTH)) + 1].tolist()
+
+
+def sentence_lengths() -> list[list[int]]:
+    """Words per sentence, for each news article of the Lee corpus with at least five sentences."""
+    with open(datapath("lee_background.cor"), encoding="utf-8") as file:
+        cut = [re.split(r"(?<=[.!?])\s+(?=[A-Z\"'])", line.strip()) for line in file]
+    return [[len(sentence.split()) for sentence in article] for article in cut if len(article) >= 5]
+
+
+def run(arm: str, seed: int, budget: Budget) -> Metrics:
+    whole = torch.ones(1, LENGTH, dtype=torch.bool)
+    if arm == "flat":
+        codes = Sinusoid(dim=DIM)(Index()(None, whole).double()).added[0]
+        return {**reading(codes), "order": order(codes)}
+    if arm == "hierarchical":
+        codes = BOTH(Segments(size=SEGMENT)(None, whole).double()).added[0]
+        full = {f"{name}_full": value for name, value in reading(codes).items()}
+        part = {**reading(codes[:, :HALF]), "boundary": full["boundary_full"]}
+        return {**full, **part, "order": order(*codes.split(HALF, 1))}
+    if arm == "sentences":
+        documents = sentence_lengths()
+    else:
+        random = np.random.default_rng(seed)
+        documents = [drawn_lengths(DRAWN[arm], random) for _ in range(budget.samples)]
+    scores = np.array([both_ways(lengths) for lengths in documents]).T.round(4).tolist()
+    found = dict(zip(("same_f1", "boundary_f1", "same_told_f1", "boundary_told_f1"), scores, strict=True))
+    return {**found, "spread": float(np.mean([np.std(own) / np.mean(own) for own in documents]))}
+
+
+def reading(codes: Tensor) -> Metrics:
+    """AUC of dot products for "same segment", over all pairs and over equally distant ones, and of step sizes
+    for "new segment".
+    """
+    segment = torch.arange(LENGTH) // SEGMENT
+    pairs = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+    gram = rounded(codes @ codes.T)
+    same = segment[:, None] == segment
+    return {
+        "same": float(roc_auc_score(same[pairs], gram[pairs])),
+        "matched": [float(roc_auc_score(same.diagonal(gap), gram.diagonal(gap))) for gap in MATCHED],
+        "wrong": float(((gram == codes.shape[1] / 2) != same)[pairs].sum()),
+        "boundary": float(roc_auc_score(segment.diff() > 0, rounded(codes.diff(dim=0).norm(dim=1)))),
+    }
+
+
+def rounded(values: Tensor) -> Tensor:
+    """Round, so that rounding errors do not count in an area under the curve."""
+    return values.round(decimals=9)
+
+
+def order(*parts: Tensor) -> float:
+    """The share of pairs i < j ordered rightly by sin(w (p_j - p_i)), with the slowest w of the first part in
+    which they differ.
+    """
+    found = torch.zeros(LENGTH, LENGTH, dtype=torch.float64)
+    for part in parts:
+        sin, cos = part[:, -2], part[:, -1]
+        found = torch.where(found == 0, rounded(cos[:, None] * sin - sin[:, None] * cos), found)
+    return float((found[tuple(torch.triu_indices(LENGTH, LENGTH, 1))] > 0).double().mean())
+
+
+def both_ways(lengths: list[int]) -> list[float]:
+    """F1 of "same segment" and of boundaries by the g-part: with S the mean length, then with the true
+    segments.
+    """
+    place = torch.arange(sum(lengths)).double()
+    mean = sum(lengths) / len(lengths)
+    mask = torch.ones(1, len(place), dtype=torch.bool)
+    by_mean = torch.stack([place.div(mean).floor(), place.remainder(mean)], -1)[None]
+    by_truth = Segments.from_lengths(torch.tensor([lengths]), mask)
+    segment = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    scores = []
+    for places in (by_mean, by_truth):
+        codes = BOTH(Segments(size=SEGMENT)(None, mask, places).double()).added[0][:, :HALF]
+        same = rounded(codes @ codes.T) == HALF / 2
+        scores.append(f1((segment[:, None] == segment).triu(1), same.triu(1)))
+        scores.append(f1(segment.diff() > 0, codes.diff(dim=0).norm(dim=1) > 1e-9))
+    return scores
+
+
+def f1(true: Tensor, predicted: Tensor) -> float:
+    return float(2 * (true & predicted).sum() / (true.sum() + predicted.sum()).clamp_min(1))
+
+
+@claim("The code, untrained, tells whether two tokens are in one segment", source="004, document hierarchy")
+def judge_same(found: Findings) -> Verdict:
+    """Confirmed if the whole vector's area under the curve is 1; conditional if only that of the segment's
+    part is.
+    """
+    part, full = found.mean("hierarchical", "same"), found.mean("hierarchical", "same_full")
+    far = found.curve("hierarchical", "matched_full")[0, -1]
+    equally_far = max(found.curve("flat", "matched")[0])
+    summary = f"area under the curve {part:.3f} for the segment's part "
+    summary += f"({found.mean('hierarchical', 'wrong'):.0f} wrong of {LENGTH * (LENGTH - 1) // 2:,} pairs), "
+    summary += f"{full:.3f} for the whole vector ({far:.2f} at distance {MATCHED[-1]}); a flat code "
+    summary += (
+        f"{found.mean('flat', 'same'):.3f}, by nearness ({equally_far:.2f} among equally distant pairs)"
+    )
+    if min(part, full) == 1:
+        return Verdict("confirmed", summary)
+    if part == 1:
+        return Verdict("conditional", summary, "the segment's part is read alone")
+    return Verdict("refuted", summary)
+
+
+def judge_exact(found: Findings, metric: str, summary: str) -> Verdict:
+    own, flat = found.mean("hierarchical", metric), found.mean("flat", metric)
+    return Verdict(
+        "confirmed" if own == 1 else "refuted", f"{summary}: hierarchical {own:.3f}, flat {flat:.3f}"
+    )
+
+
+@claim("The code, untrained, tells segment boundaries", source="004, document hierarchy")
+def judge_boundary(found: Findings) -> Verdict:
+    """Confirmed if every step over a boundary is larger than every other step."""
+    return judge_exact(found, "boundary", "area under the curve of the step size")
+
+
+@claim("The code, untrained, tells the order of two tokens", source="004, document hierarchy")
+def judge_order(found: Findings) -> Verdict:
+    """Confirmed if the slowest pair of channels, first of segments, then of offsets, orders all pairs."""
+    return judge_exact(found, "order", "share of pairs in the right order")
+
+
+@claim("S may be the segments' mean length", source="004, document hierarchy")
+def judge_mean_length(found: Findings) -> Verdict:
+    """Confirmed if F1 of same segment and of boundary are .95 or more at every CV; conditional if at some."""
+    scores = {
+        arm: [found.curve(arm, metric).mean() for metric in ("same_f1", "boundary_f1")] for arm in DRAWN
+    }
+    by_truth = min(found.curve(arm, "same_told_f1").min() for arm in DRAWN)
+    summary = "F1 of same segment and of boundary: "
+    summary += "; ".join(f"{arm} {same:.2f}, {boundary:.2f}" for arm, (same, boundary) in scores.items())
+    summary += f"; with the true segments at least {by_truth:.2f}"
+    good = [arm for arm, both in scores.items() if min(both) >= 0.95]
+    return Verdict.among(
+        good, DRAWN, summary, f"the lengths' {', '.join(good)}, or the true segments are known"
+    )
+
+
+@claim("With S the mean length, sentences of real text are told apart", source="004, document hierarchy")
+def judge_sentences(found: Findings) -> Verdict:
+    """Confirmed if the 95 % intervals over articles of both F1 are above .75."""
+    same, border = (interval(found.values("sentences", f"{name}_f1")[0]) for name in ("same", "boundary"))
+    articles = len(found.values("sentences", "same_f1")[0])
+    summary = f"F1 {same.mean:.2f} [{same.low:.2f}, {same.high:.2f}] of same sentence, {border.mean:.2f} "
+    summary += f"[{border.low:.2f}, {border.high:.2f}] of boundary "
+    summary += f"({articles} articles, CV {found.mean('sentences', 'spread'):.2f})"
+    return Verdict("confirmed" if min(same.low or 0, border.low or 0) > 0.75 else "refuted", summary)
+
+
+def draw(found: Findings) -> Figure:
+    figure, (left, right) = panels(1, 1, size=(9, 3.3))
+    curves = {
+        "flat": found.curve("flat", "matched"),
+        "segment's part": found.curve("hierarchical", "matched"),
+    }
+    lines(left, MATCHED, {**curves, "whole hierarchical vector": found.curve("hierarchical", "matched_full")})
+    left.set(xlabel="distance of the pair (tokens)", ylabel="area under the curve, same segment")
+    left.set(title=f"{LENGTH} tokens, segments of {SEGMENT}: exact", xticks=MATCHED, ylim=(-0.03, 1.03))
+    left.legend(loc="lower left")
+    for metric, style, fill in (("same", "o-", "black"), ("boundary", "s--", "white")):
+        for arms, mark, label in ((DRAWN, style, metric), (["sentences"], "D", f"{metric}, news")):
+            at = [found.mean(arm, "spread") for arm in arms]
+            scores = [found.curve(arm, f"{metric}_f1") for arm in arms]
+            mean = [values.mean() for values in scores]
+            deviation = [values.std() for values in scores]
+            right.errorbar(at, mean, deviation, fmt=mark, mfc=fill, capsize=3, label=label)
+    count, articles = (found.curve(arm, "same_f1").size for arm in ("CV=0.0", "sentences"))
+    right.set(xlabel="CV of the segments' lengths", ylabel="F1 with S = the mean length", ylim=(0, 1.05))
+    right.set(title=f"mean and SD: {count} drawn texts per CV, {articles} articles")
+    right.legend(loc="center right", bbox_to_anchor=(1, 0.35))
+    return figure
+
+
+STUDY = Study(
+    name="hierarchy",
+    subject="Segment and offset: the document structure in an untrained hierarchical code",
+    data="none, or drawn segment lengths; sentence lengths of the Lee news corpus, in words",
+    measure="area under the curve of dot products and step sizes; F1 of agreement of the segments' parts",
+    smallest=".15 of area under the curve around chance; .05 of F1",
+    arms={
+        "hierarchical": f"PE(segment of {SEGMENT}) and PE(offset), {HALF} channels each, {LENGTH} tokens",
+        "flat": f"PE(position), {DIM} channels",
+        **{arm: f"S the mean of gamma lengths, CV {spread}" for arm, spread in DRAWN.items()},
+        "sentences": "S the mean length of an article's sentences",
+    },
+    controls=[
+        Control(
+            says="on equally distant pairs a flat code stays within .15 of chance",
+            arm="flat",
+            mechanism="hierarchical",
+            fails=lambda found: bool(np.abs(found.curve("flat", "matched") - 0.5).max() <= 0.15),
+        )
+    ],
+    claims=[judge_same, judge_boundary, judge_order, judge_mean_length, judge_sentences],
+    full=Budget(samples=100),
+    quick=Budget(samples=40),
+    run=run,
+    draw=draw,
+)

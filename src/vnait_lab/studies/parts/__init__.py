@@ -1,0 +1,1 @@
+"""Data, small models and measures that more than one study uses."""

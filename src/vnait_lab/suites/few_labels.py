@@ -1,0 +1,340 @@
+"""The few-label suite: nine real sets with 8 to 128 labels per class; every method and both baselines learn
+from the same rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from math import log2
+from pathlib import Path
+from typing import Any
+
+from vnait import data as texts
+from vnait.baselines import BASELINES
+from vnait.comparison import run_plan
+from vnait.plan import Plan, labels_of
+from vnait.record import Record
+from vnait.run import Run
+from vnait.statistics import Interval, interval
+from vnait_lab.study import Verdict
+from vnait_lab.suites.suite import check
+
+logger = logging.getLogger("vnait")
+
+SHOTS = (8, 16, 32, 64, 128)
+QUICK = 16  # labels per class of --quick
+RUN = Run(validation=0)  # no rows are held out: nothing is chosen here, so every row can train
+SPLITS = 10  # the fewest draws of rows that decide a claim
+
+
+@dataclass(frozen=True, kw_only=True)
+class Set:
+    """How a set is read and scored, and whether the order of its tokens should matter.
+
+    words    how many of a text's first words every method and baseline reads; None: all
+    most     the largest of `SHOTS` that its smallest class has rows for
+    """
+
+    tokenization: str = "words"
+    metric: str = "accuracy"
+    ordered: bool = False
+    words: int | None = None
+    most: int = SHOTS[-1]
+
+
+SETS = {
+    "trec": Set(ordered=True, most=64),
+    "mr": Set(),
+    "subj": Set(),
+    "cola": Set(metric="mcc", ordered=True),  # 70 % of its rows are acceptable, so accuracy means little
+    "ag_news": Set(),
+    "bbc_news": Set(words=128),  # whole articles, about 400 words, would cost as much as all other sets
+    "tnews": Set(most=64),
+    "eprstmt": Set(most=64),
+    "splice": Set(tokenization="characters", ordered=True),
+}
+
+
+def run_suite(
+    *,
+    data: str | Path,
+    methods: Sequence[str],
+    sets: Sequence[str] = tuple(SETS),
+    shots: Sequence[int] = SHOTS,
+    seeds: Sequence[int] = tuple(range(SPLITS)),
+    run: Run | None = None,
+    base: str | None = None,
+    out: str | Path,
+    jobs: int = 1,
+    callback: Callable[[str, int, int, Record | None], None] = lambda name, done, total, record: None,
+) -> list[Record]:
+    """The records of every method and baseline on every set; those in `out`/SET/records.jsonl do not run
+    again.
+
+    data    a folder with one folder per set: train.csv and test.csv, columns text and label. Each seed draws
+            its rows from train.csv, the same for every method; Word2Vec learns from all texts of train.csv,
+            without labels; test.csv is only scored. Shots beyond the smallest class of a set are left out
+    base    folder or name of a pretrained encoder: adds its frozen embeddings, and methods such as `base:own`
+    """
+    check("set", sets, SETS)
+    plans = {name: plan_of(name, data, methods, shots, seeds, run or RUN, base=base) for name in sets}
+    found: list[Record] = []
+    for name, plan in plans.items():
+        path = Path(out) / name / "records.jsonl"
+        found += run_plan(plan, path, jobs=jobs, callback=partial(callback, name))
+    return found
+
+
+def plan_of(
+    name: str,
+    data: str | Path,
+    methods: Sequence[str],
+    shots: Sequence[int],
+    seeds: Sequence[int],
+    run: Run,
+    *,
+    base: str | None = None,
+) -> Plan:
+    """The comparison on one set.
+
+    Its tables have the name of the set, so that records do not depend on this machine's folders.
+    """
+    table, test = (_read(Path(data) / name / f"{part}.csv", name) for part in ("train", "test"))
+    labels = labels_of(table)
+    smallest = min(labels.count(label) for label in set(labels))
+    if left := [str(count) for count in shots if count > smallest]:
+        logger.warning(
+            "%s has %d rows in its smallest class: %s labels per class are left out.",
+            name,
+            smallest,
+            " and ".join(left),
+        )
+    return Plan(
+        table=table,
+        test=test,
+        methods=tuple(methods),
+        shots=tuple(count for count in shots if count <= smallest),
+        seeds=tuple(seeds),
+        run=run,
+        vectors=None,
+        base=base,
+        tokenization=SETS[name].tokenization,
+        chooses=False,
+    )
+
+
+def _read(path: Path, name: str) -> texts.Table:
+    table, words = replace(texts.read(str(path)), name=name), SETS[name].words
+    if words is None:
+        return table
+    return replace(table, texts=[" ".join(text.split()[:words]) for text in table.texts])
+
+
+def rows(found: Sequence[Record]) -> list[dict[str, Any]]:
+    """Learning curves, one row per set, method and number of labels: the mean over splits with its 95 %
+    interval.
+    """
+    groups: dict[tuple[str, str, int], list[float]] = {}
+    for (name, method, _), curve in curves(found).items():
+        for shots, score in curve.items():
+            groups.setdefault((name, method, shots), []).append(score)
+    return [
+        {"set": name, "method": method, "shots": shots, "metric": SETS[name].metric, **_bounds(values)}
+        for (name, method, shots), values in groups.items()
+    ]
+
+
+def curves(found: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, float]]:
+    """(set, method, seed) -> labels per class -> score: Matthews correlation on CoLA, else accuracy."""
+    curves: dict[tuple[str, str, int], dict[int, float]] = {}
+    for record in found:
+        name = str(record.data["name"])
+        score = record.metrics[SETS[name].metric]
+        curves.setdefault((name, record.method, record.seed), {})[int(record.data["shots"])] = score
+    return {key: dict(sorted(curve.items())) for key, curve in curves.items()}
+
+
+def area(curve: dict[int, float]) -> float:
+    """The mean height of a learning curve over log2(labels), by trapezoids, so that every doubling of the
+    labels has the same weight.
+
+    >>> round(area({8: 0.5, 16: 0.7, 64: 0.7}), 3)
+    0.667
+    """
+    points = sorted((log2(shots), score) for shots, score in curve.items())
+    if len(points) == 1:
+        return points[0][1]
+    under = sum((right - left) * (low + high) / 2 for (left, low), (right, high) in pairwise(points))
+    return under / (points[-1][0] - points[0][0])
+
+
+def areas(found: Sequence[Record]) -> list[dict[str, Any]]:
+    """The area under the learning curve, one row per set and method: the mean over splits with its 95 %
+    interval.
+    """
+    groups: dict[tuple[str, str], list[float]] = {}
+    for (name, method, _), curve in curves(found).items():
+        groups.setdefault((name, method), []).append(area(curve))
+    return [{"set": name, "method": method, **_bounds(values)} for (name, method), values in groups.items()]
+
+
+def paired(found: Sequence[Record], method: str = "vnait") -> list[dict[str, Any]]:
+    """`method` minus each other method, in area on the same splits: one row per set, and a pooled one with
+    set None.
+
+    Areas are under the labels that both have. The pooled difference of a split is the mean over the sets that
+    both have with its seed; its interval is over splits, for these sets.
+    """
+    every = curves(found)
+    own = {(name, seed): curve for (name, other, seed), curve in every.items() if other == method}
+    differences: dict[str, dict[str, dict[int, float]]] = {}
+    for (name, other, seed), curve in every.items():
+        shared = own.get((name, seed), {}).keys() & curve.keys()
+        if other == method or not shared:
+            continue
+        one, two = ({shots: line[shots] for shots in shared} for line in (own[name, seed], curve))
+        differences.setdefault(other, {}).setdefault(name, {})[seed] = area(one) - area(two)
+    rows: list[dict[str, Any]] = []
+    for other, of_set in differences.items():
+        seeds = sorted(set.intersection(*({*one} for one in of_set.values())))
+        pooled = [sum(one[seed] for one in of_set.values()) / len(of_set) for seed in seeds]
+        values: dict[str | None, list[float]] = {None: pooled}
+        values |= {name: list(one.values()) for name, one in of_set.items()}
+        rows += [
+            {"set": name, "method": method, "against": other, **_bounds(some)}
+            for name, some in values.items()
+        ]
+    return rows
+
+
+def verdict(
+    found: Sequence[Record],
+    method: str = "vnait",
+    *,
+    sets: Sequence[str] = tuple(SETS),
+    shots: Sequence[int] = SHOTS,
+) -> Verdict:
+    """The claim: `method` learns better from few labels, by the area under the learning curve, paired over
+    splits. It has three parts: pooled over sets, `method` is above every other method; on no set is it below
+    a baseline; on the sets where order matters (TREC, CoLA, splice) it is above both baselines.
+
+    Confirmed if every interval supports it (for the second part: no interval is wholly below zero), refuted
+    if one is wholly on the other side, else undecided. Always undecided while a difference has fewer than 10
+    splits; and while some of `sets`, `shots` or rivals are missing, unless one set alone refutes it.
+    """
+    parts = list(_parts(paired(found, method)))
+    if not parts:
+        return Verdict("undecided", f"{method} was compared with nothing")
+    wrong = [row for row, sign in parts if sign < 0]
+    unclear = [row for row, sign in parts if sign == 0]
+    pooled = [row for row, _ in parts if row["set"] is None]
+    said = []
+    if pooled:
+        nearest = min(pooled, key=lambda row: float(row["mean"]))
+        said.append(f"nearest of {len(pooled)} methods, pooled: {_difference(nearest)}")
+    for about, differences in (("against the claim", wrong), ("not told apart", unclear)):
+        if differences:
+            ordered = sorted(differences, key=lambda row: float(row["mean"]))
+            said.append(f"{about}: {', '.join(map(_difference, ordered))}")
+    fewest = min(row["splits"] for row, _ in parts)
+    if fewest < SPLITS:
+        return Verdict("undecided", "; ".join([*said, f"{fewest} splits, fewer than {SPLITS}"]))
+    ran = {record.method for record in found}
+    absent = ["any other method"] if ran <= {method, *BASELINES} else []
+    absent += [name for name in BASELINES if name not in ran]
+    absent += [*_missing(found, method, sets, shots), *_unmatched(found, method)]
+    if absent and not any(row["set"] for row in wrong):
+        return Verdict("undecided", "; ".join([*said, f"not run yet: {', '.join(absent)}"]))
+    return Verdict("refuted" if wrong else "undecided" if unclear else "confirmed", "; ".join(said))
+
+
+def no_loss(
+    found: Sequence[Record],
+    method: str = "vnait",
+    against: str = "vnait-paper",
+    *,
+    margin: float = 0.005,
+    sets: Sequence[str] = tuple(SETS),
+    shots: Sequence[int] = SHOTS,
+) -> Verdict:
+    """The claim: pooled over sets, `method` loses less than `margin` to `against`.
+
+    Confirmed if the interval of the paired difference is above -margin, refuted if it is below. Undecided
+    otherwise, with fewer than 10 splits, and while some of `sets` or `shots` are missing.
+    """
+    rows = [row for row in paired(found, method) if row["against"] == against]
+    if not rows:
+        return Verdict("undecided", f"{method} was not compared with {against}")
+    (pooled,) = [row for row in rows if row["set"] is None]
+    said = f"{_difference(pooled)}, pooled over {', '.join(row['set'] for row in rows if row['set'])}"
+    if pooled["splits"] < SPLITS:
+        return Verdict("undecided", f"{said}; {pooled['splits']} splits, fewer than {SPLITS}")
+    both = [record for record in found if record.method in (method, against)]
+    if absent := [*_missing(found, method, sets, shots), *_unmatched(both, method)]:
+        return Verdict("undecided", f"{said}; not run yet: {', '.join(absent)}")
+    low, high = pooled["ci_low"], pooled["ci_high"]
+    return Verdict("confirmed" if low > -margin else "refuted" if high < -margin else "undecided", said)
+
+
+def _parts(differences: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
+    """The differences that the claim is about: 1 supports it, -1 refutes it, 0 is undecided."""
+    for row in differences:
+        sign = Interval(row["mean"], row["ci_low"], row["ci_high"]).sign
+        name, baseline = row["set"], row["against"] in BASELINES
+        if name is None and not baseline:
+            yield row, sign
+        elif name is not None and baseline:
+            # Where order does not matter, `method` only must not be below a baseline.
+            yield row, sign if SETS[name].ordered or sign < 0 else 1
+
+
+def _missing(found: Sequence[Record], method: str, sets: Sequence[str], shots: Sequence[int]) -> list[str]:
+    """Sets that `method` did not run with all of `shots` that their classes have."""
+    ran = {
+        (str(record.data["name"]), int(record.data["shots"])) for record in found if record.method == method
+    }
+    left = {
+        name: [count for count in shots if count <= SETS[name].most and (name, count) not in ran]
+        for name in sets
+    }
+    return [f"{name} with {', '.join(map(str, counts))} labels" for name, counts in left.items() if counts]
+
+
+def _unmatched(found: Sequence[Record], method: str) -> list[str]:
+    """Other methods that lack a set, a number of labels or a draw of rows that `method` ran."""
+    draws: dict[str, dict[tuple[str, int], set[int]]] = {}
+    for record in found:
+        cell = str(record.data["name"]), int(record.data["shots"])
+        draws.setdefault(record.method, {}).setdefault(cell, set()).add(record.seed)
+    own = draws.pop(method)
+    lacking = {
+        other: [
+            cell[0]
+            for cell, seeds in own.items()
+            if len(seeds & cells.get(cell, set())) < min(SPLITS, len(seeds))
+        ]
+        for other, cells in draws.items()
+    }
+    return [f"{other} on {', '.join(sorted(set(names)))}" for other, names in lacking.items() if names]
+
+
+def _bounds(values: Sequence[float]) -> dict[str, Any]:
+    if not values:
+        return {"mean": float("nan"), "ci_low": None, "ci_high": None, "splits": 0}
+    found = interval(values)
+    return {"mean": found.mean, "ci_low": found.low, "ci_high": found.high, "splits": len(values)}
+
+
+def _difference(row: dict[str, Any]) -> str:
+    """A difference in points.
+
+    >>> _difference({"set": "trec", "against": "none", "mean": 0.021, "ci_low": 0.012, "ci_high": 0.03})
+    'none on trec +2.1 [+1.2, +3.0]'
+    """
+    where = "" if row["set"] is None else f" on {row['set']}"
+    bounds = "" if row["ci_low"] is None else f" [{100 * row['ci_low']:+.1f}, {100 * row['ci_high']:+.1f}]"
+    return f"{row['against']}{where} {100 * row['mean']:+.1f}{bounds}"

@@ -1,0 +1,139 @@
+"""The length suite: trained on texts of 8 to 40 tokens, tested at 40, 80, 160, 320 and 500."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Generator
+
+from vnait.errors import InputError
+from vnait.model import VnaitForSequenceClassification
+from vnait_lab.study import Verdict
+from vnait_lab.suites import suite
+from vnait_lab.suites.suite import Score, Suite, Training, judged
+from vnait_lab.suites.tasks import SHORTEST, TASKS, VOCABULARY, Task
+
+TRAINED = 40
+LENGTHS = (40, 80, 160, 320, 500)
+FAR = (320, 500)
+# Below this accuracy at the training length a method has not learned the task, so its far lengths do not
+# measure generalization.
+LEARNED = 0.9
+EACH, ALL = 0.95, 0.98  # the claim: at least this on every task, and as the mean over tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Training):
+    """One setting for every method and task. All texts of a batch have one length, drawn evenly from 8 to 40.
+
+    tests    texts per length
+    """
+
+    steps: int = 1000
+    learning_rate: float = 2e-3
+    num_hidden_layers: int = 2
+    num_attention_heads: int = 4
+    tests: int = 200
+
+
+QUICK = Setting(steps=160, tests=50)
+
+
+def fit(
+    method: str, task: Task, seeds: Sequence[int], setting: Setting
+) -> list[VnaitForSequenceClassification]:
+    """One trained classifier per seed; the seed decides its first weights and its texts."""
+    for length in (SHORTEST, TRAINED):
+        ids, classes = task.make(100, length, Generator().manual_seed(0))
+        for what, made, limit in (("word", ids, VOCABULARY), ("class", classes, task.classes)):
+            if not 0 <= int(made.min()) <= int(made.max()) < limit:
+                raise InputError(
+                    f"the task {task.asks!r} made texts with a {what} from {int(made.min())} to "
+                    f"{int(made.max())}; take 0 to {limit - 1}."
+                )
+    models = [new_model(method, task, seed, setting) for seed in seeds]
+    return suite.train(models, task.make, lengths=range(SHORTEST, TRAINED + 1), seeds=seeds, setting=setting)
+
+
+def new_model(method: str, task: Task, seed: int, setting: Setting) -> VnaitForSequenceClassification:
+    """An untrained classifier."""
+    return suite.new_model(
+        VnaitForSequenceClassification,
+        setting,
+        seed,
+        method=method,
+        vocab_size=VOCABULARY,
+        max_length=max(LENGTHS),
+        mean_length=(SHORTEST + TRAINED) / 2,
+        num_labels=task.classes,
+    )
+
+
+def scores(
+    model: VnaitForSequenceClassification, task: Task, setting: Setting, random: Generator
+) -> dict[str, float]:
+    """The accuracy on new texts, at every length."""
+    return {f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS}
+
+
+@torch.no_grad()
+def score(
+    model: VnaitForSequenceClassification, task: Task, length: int, count: int, random: Generator
+) -> float:
+    """The accuracy on `count` new texts; 0 if the method refuses the length."""
+    ids, classes = task.make(count, length, random)
+    rows = max(1, 20_000 // length)  # at a time: the bias of long texts takes much memory
+    try:
+        answers = torch.cat(
+            [model(part, torch.ones_like(part)).logits.argmax(-1) for part in ids.split(rows)]
+        )
+    except ValueError:
+        return 0.0
+    return float((answers == classes).float().mean())
+
+
+SUITE = Suite(
+    name="length",
+    tasks=TASKS,
+    setting=Setting(),
+    fit=fit,
+    scores=scores,
+    facts=lambda task: {"family": task.family, "trained": [SHORTEST, TRAINED]},
+    shown=("family",),
+)
+
+
+def learned(score: Score) -> bool:
+    """Whether the method learned the task at the training length."""
+    return score.mean(f"accuracy_{TRAINED}") >= LEARNED
+
+
+def verdict(scores: Sequence[Score], method: str, *, tasks: Sequence[str] = tuple(TASKS)) -> Verdict:
+    """The claim: at 320 and 500 tokens `method` has an accuracy of 0.95 or more on every task, and of 0.98 or
+    more on average.
+
+    Tasks that other methods ran and no method learned do not count. Undecided with fewer than 3 seeds, or
+    while `method` has not run all of `tasks`.
+    """
+    own = [score for score in scores if score.method == method]
+    tried = {score.task for score in scores if score.method != method}
+    learnable = {score.task for score in scores if learned(score)}
+    counted = [score for score in own if score.task in learnable or score.task not in tried]
+    if not counted:
+        return Verdict("undecided", f"{method} was not run on a task that any method learned")
+    accuracy = {(score.task, length): score.mean(f"accuracy_{length}") for score in counted for length in FAR}
+    mean = sum(accuracy.values()) / len(accuracy)
+    found = f"{100 * mean:.1f} % on average over {len(counted)} tasks at 320 and 500 tokens"
+    if short := sorted((cell for cell in accuracy if accuracy[cell] < EACH), key=lambda cell: accuracy[cell]):
+        found += "; short of 95: "
+        found += ", ".join(
+            f"{task} at {length} ({100 * accuracy[task, length]:.1f})" for task, length in short
+        )
+    return judged(
+        not short and mean >= ALL,
+        found,
+        seeds=min(score.seeds for score in counted),
+        missing=[name for name in tasks if name not in {score.task for score in own}],
+    )

@@ -1,0 +1,161 @@
+"""Studies: verdicts follow from records, controls can fail to fail, records resume, and the committed ones
+say what the page says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vnait import record as records
+from vnait_lab import studies, study
+from vnait_lab.study import Budget, Claim, Control, Findings, Record, Study, Verdict
+
+RECORDS = Path(__file__).parents[2] / "studies" / "records" / "claims" / "records.jsonl"
+
+
+def run(arm: str, seed: int, budget: Budget) -> dict[str, float]:
+    return {"score": float({"with": 1.0, "without": 0.5}[arm]) + seed / 100, "steps": float(budget.steps)}
+
+
+def judge(found: Findings) -> Verdict:
+    ahead = found.difference("with", "without", "score")
+    return Verdict("confirmed" if ahead.sign > 0 else "undecided", f"{ahead.mean:.2f}")
+
+
+STUDY = Study(
+    name="toy",
+    subject="A toy",
+    data="none",
+    measure="a score",
+    smallest="0.1",
+    arms={"with": "the mechanism", "without": "nothing"},
+    controls=[
+        Control(
+            says="low",
+            arm="without",
+            mechanism="with",
+            fails=lambda found: found.mean("without", "score") < 0.7,
+        )
+    ],
+    claims=[Claim(says="it helps", source="here", rule="an interval above zero", judge=judge)],
+    full=Budget(seeds=4, steps=2),
+    quick=Budget(seeds=3),
+    run=run,
+    draw=lambda found: pytest.fail("nobody asked for a figure"),
+)
+
+
+def test_a_study_resumes(tmp_path: Path) -> None:
+    path, seen = tmp_path / "records.jsonl", []
+
+    def callback(done: int, total: int, one: Record | None) -> None:
+        seen.append((done, total))
+
+    first = study.run([STUDY], quick=True, path=path, jobs=1, callback=callback)["toy"]
+    assert seen[0] == (0, 6) and seen[-1] == (6, 6)
+    assert first.values("with", "score") == [1.0, 1.01, 1.02]
+    seen.clear()
+    again = study.run([STUDY], quick=True, path=path, jobs=1, callback=callback)["toy"]
+    assert seen == [(6, 6)] and again.cells == first.cells
+    assert len(records.read(path)) == 6
+    longer = study.run([STUDY], quick=False, path=path, jobs=1)["toy"]
+    assert len(longer.values("with", "score")) == 4, "another budget is another cell"
+
+
+def test_a_difference_is_paired_by_seed() -> None:
+    found = Findings(
+        {("a", 0): {"x": 0.0}, ("a", 1): {"x": 10.0}, ("b", 1): {"x": 10.0}, ("b", 2): {"x": 20.0}}
+    )
+    assert found.difference("a", "b", "x").mean == 0
+    with pytest.raises(study.NotRun):
+        found.difference("a", "c", "x")
+
+
+def test_the_verdict_is_of_the_records() -> None:
+    found = Findings({(arm, seed): run(arm, seed, Budget()) for arm in STUDY.arms for seed in range(3)})
+    claim = STUDY.claims[0]
+    assert STUDY.verdict(claim, found) == Verdict("confirmed", "0.50")
+    swapped = STUDY.verdict(claim, found.replaced("with", "without"))
+    assert swapped == Verdict("undecided", "the control did not fail: low")
+
+
+@pytest.mark.parametrize("broken", [float("nan"), [1.0, float("nan")]])
+def test_what_is_not_a_number_decides_nothing(broken: object) -> None:
+    cells = {("with", 0): {"score": 1.0}, ("without", 0): {"score": 0.0, "other": broken}}
+    assert STUDY.verdict(STUDY.claims[0], study.Findings(cells)) == Verdict(
+        "undecided", "not a number: without"
+    )
+
+
+def test_what_did_not_run_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VNAIT_DATA", "/nowhere")
+    without = Findings({("with", 0): {"score": 1.0}})
+    assert STUDY.verdict(STUDY.claims[0], without) == Verdict("undecided", "not run: without")
+    half = replace(STUDY, controls=[])
+    assert half.verdict(STUDY.claims[0], without) == Verdict("undecided", "not run: without"), (
+        "the judge asked for it"
+    )
+    needing = replace(STUDY, needs={"without": "data:letters"})
+    assert "set VNAIT_DATA to a folder that has letters" in needing.verdict(STUDY.claims[0], without).found
+    needing = replace(STUDY, needs={"without": "module:no_such_module"})
+    assert "pip install no_such_module" in needing.verdict(STUDY.claims[0], without).found
+
+
+def test_a_missing_need_leaves_the_arm_out(tmp_path: Path) -> None:
+    needing = replace(STUDY, needs={"without": "module:no_such_module"})
+    found = study.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
+    assert found.arms == ["with"]
+    study.run([STUDY], quick=True, path=tmp_path / "records.jsonl", jobs=1)
+    again = study.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
+    assert again.arms == ["with", "without"], "records that are there are read, whatever the machine lacks"
+
+
+@pytest.mark.parametrize("name", studies.NAMES)
+def test_a_study_says_everything_before_it_runs(name: str) -> None:
+    one = studies.load(name)
+    assert one.name == name and one.claims and one.controls and one.arms
+    assert all([one.subject, one.data, one.measure, one.smallest])
+    assert all(claim.says and claim.source and claim.rule for claim in one.claims)
+    named = [arm for claim in one.claims for arm in claim.needs] + [*one.needs]
+    named += [arm for control in one.controls for arm in (control.arm, control.mechanism)]
+    assert set(named) <= set(one.arms)
+
+
+@pytest.fixture(scope="module")
+def committed() -> dict[str, Findings]:
+    groups: dict[str, list[Record]] = {}
+    for one in records.read(RECORDS):
+        groups.setdefault(str(one.data["name"]), []).append(one)
+    return {name: Findings.of(own) for name, own in groups.items()}
+
+
+@pytest.mark.parametrize("name", studies.NAMES)
+def test_controls_fail_and_could_fail_to(name: str, committed: dict[str, Findings]) -> None:
+    one, found = studies.load(name), committed[name]
+    for control in one.controls:
+        assert control.fails(found), control.says
+        assert not control.fails(found.replaced(control.mechanism, control.arm)), control.says
+
+
+@pytest.mark.parametrize("name", studies.NAMES)
+def test_committed_records_are_whole(name: str, committed: dict[str, Findings]) -> None:
+    one, found = studies.load(name), committed[name]
+    assert set(found.arms) == set(one.arms)
+    assert len(found.cells) == len(one.arms) * one.full.seeds
+    words = [one.verdict(claim, found).word for claim in one.claims]
+    assert "undecided" not in words or name in UNDECIDED, words
+
+
+UNDECIDED: set[str] = set()  # studies whose records decide nothing, said so on the page
+
+
+@pytest.mark.parametrize("name", ["sinusoid", "hamming", "motifs", "cross_attention"])
+def test_exact_laws_hold_again(name: str, committed: dict[str, Findings]) -> None:
+    """Run anew, not read: studies whose arms draw little and train nothing."""
+    one = studies.load(name)
+    found = Findings({(arm, 0): one.run(arm, 0, one.quick) for arm in one.arms})
+    for claim in one.claims:
+        assert one.verdict(claim, found).word == one.verdict(claim, committed[name]).word, claim.says

@@ -1,0 +1,297 @@
+"""Tokenization: what a token is in every script, ids, and the tokenizer as a file."""
+
+import json
+import logging
+import sys
+from itertools import chain
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+    PreTrainedTokenizerFast,
+    pipeline,
+)
+
+from vnait.data import TOKENIZATIONS, encode, report_unknown, tokenizer, unknown_share, words
+from vnait.errors import InputError
+
+TEXTS = [
+    "我爱北京天安门。",
+    "東京タワー",
+    "ภาษาไทย ที่นี่",
+    "👍🏽 ok",
+    "السَّلام عليكم",
+    "Cafe\u0301 NAÏVE don't",
+    "[PAD] [UNK] x",
+]
+
+
+def tokens(text: str, tokenization: str = "words") -> list[str]:
+    return words([text], tokenization)[0]
+
+
+def learned(texts: list[str], tokenization: str = "words"):
+    found = dict.fromkeys(chain.from_iterable(words(texts, tokenization)))
+    return tokenizer(list(found), tokenization=tokenization)
+
+
+# What a token is
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello, World!", ["hello", ",", "world", "!"]),
+        ("don't snake_case 3.14 $5", ["don", "'", "t", "snake", "_", "case", "3", ".", "14", "$", "5"]),
+        ("我爱北京2008，OK", ["我", "爱", "北", "京", "2008", "，", "ok"]),
+        ("東京タワーは、ｶｰ", ["東", "京", "タ", "ワ", "ー", "は", "、", "ｶ", "ｰ"]),
+        ("カ\u3099 か\u3099", ["ガ", "が"]),  # composed by NFC
+        ("か\u309aき", ["か\u309a", "き"]),  # nothing to compose: the mark stays with its letter
+        ("𠮷野家", ["𠮷", "野", "家"]),  # beyond the basic plane
+        ("ที่นี่", ["ที่", "นี่"]),
+        ("ພາສາ", ["ພ", "າ", "ສ", "າ"]),
+        ("កម្ពុជា", ["ក", "ម្", "ពុ", "ជា"]),
+        ("မြန်မာ", ["မြ", "န်", "မာ"]),
+        ("السَّلام عليكم،", ["السَّلام", "عليكم", "،"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("가나 다", ["가나", "다"]),
+        ("ПРИВЕТ ΣΑΣ", ["привет", "σασ"]),
+        ("Cafe\u0301 CAFÉ", ["café", "café"]),
+        ("👍🏽ok❤️", ["👍", "🏽", "ok", "❤️"]),
+        ("a\u00a0b\u3000c\u2028d\u200be\ufefff\r\n\tg", list("abcdefg")),
+        ("[MASK] </s>", ["[", "mask", "]", "<", "/", "s", ">"]),
+        (" \n", []),
+        ("", []),
+    ],
+)
+def test_words_of_every_script(text, expected):
+    assert tokens(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ACGT nA\n", list("acgtna")),
+        ("我 a", ["我", "a"]),
+        ("cafe\u0301", list("café")),
+        ("x\u0323y", ["x\u0323", "y"]),
+        ("a.", ["a", "."]),
+    ],
+)
+def test_characters(text, expected):
+    assert tokens(text, "characters") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("我爱北京天安门。", ["我", "爱", "北京", "天安门", "。"]),
+        ("我买了T恤，OK", ["我", "买", "了", "t恤", "，", "ok"]),
+        ("привет café 世界", ["привет", "café", "世界"]),
+        ("cafe\u0301世界", ["café", "世界"]),
+    ],
+)
+def test_jieba_finds_chinese_words_and_leaves_other_scripts_whole(text, expected):
+    assert tokens(text, "jieba") == expected
+
+
+def test_jieba_is_quiet(capfd):
+    sys.modules.pop("jieba", None)  # a first import announces that it builds its dictionary
+    tokens("北京", "jieba")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_jieba_missing_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    with pytest.raises(InputError, match=r"needs jieba; run: pip install vnait\[chinese\]"):
+        words(["北京"], "jieba")
+    with pytest.raises(InputError, match="needs jieba"):
+        encode(tokenizer(["北京"], tokenization="jieba"), ["北京"], max_length=9)
+
+
+@pytest.mark.parametrize("call", [lambda: words(["a"], "bpe"), lambda: tokenizer(["a"], tokenization="bpe")])
+def test_an_unknown_tokenization_lists_the_three(call):
+    with pytest.raises(InputError, match="tokenization is 'bpe'; expected one of words, characters, jieba"):
+        call()
+
+
+# The vocabulary
+
+
+def vocabulary(made) -> list[str]:
+    return made.convert_ids_to_tokens(range(len(made)))
+
+
+def test_ids_follow_the_vocabulary():
+    made = tokenizer(["z", "我", "a"])
+    assert encode(made, ["A我Zq"], max_length=9) == [[5, 4, 1]]
+    assert vocabulary(made) == ["[PAD]", "[UNK]", "[MASK]", "z", "我", "a"]
+    assert (made.pad_token_id, made.unk_token_id, made.mask_token_id) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("given_words", [["a", "b", "a"], ["a", "[PAD]"]])
+def test_a_vocabulary_that_repeats_a_word_is_refused(given_words):
+    with pytest.raises(InputError, match=r"the vocabulary repeats '(a|\[PAD\])'; words must differ"):
+        tokenizer(given_words)
+
+
+# Tokens and ids are the same thing
+
+
+@pytest.mark.parametrize("tokenization", TOKENIZATIONS)
+def test_encode_looks_up_exactly_the_words(tokenization):
+    made = learned(TEXTS, tokenization)
+    ids = encode(made, TEXTS, max_length=99)
+    assert [made.convert_ids_to_tokens(row) for row in ids] == words(TEXTS, tokenization)
+
+
+PIECES = st.sampled_from(
+    [
+        "我",
+        "门",
+        "タ",
+        "ー",
+        "ที่",
+        "a",
+        "Z",
+        "é",
+        "e\u0301",
+        "\u0301",
+        "İ",
+        "ẞ",
+        "Σ",
+        "👍🏽",
+        "\u200d",
+        " ",
+        "\n",
+        "[PAD]",
+        ".",
+    ]
+)
+
+
+@pytest.mark.parametrize("tokenization", ["words", "characters"])
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(
+        st.lists(PIECES | st.characters(codec="utf-8"), max_size=12).map("".join), min_size=1, max_size=3
+    )
+)
+def test_words_and_ids_never_disagree(tokenization, texts):
+    sentences = words(texts, tokenization)
+    made = learned([*texts, "x"], tokenization)
+    expected = [sentence or ["[UNK]"] for sentence in sentences]
+    assert [made.convert_ids_to_tokens(row) for row in encode(made, texts, max_length=99)] == expected
+
+
+def test_marks_of_the_tokenizer_written_in_a_text_are_text():
+    made = learned(["[PAD] [MASK] [UNK]"])
+    assert encode(made, ["[PAD]"], max_length=9) == [made.convert_tokens_to_ids(["[", "pad", "]"])]
+    assert 1 not in encode(made, ["[UNK] [MASK]"], max_length=9)[0]
+
+
+# The file
+
+
+@pytest.mark.parametrize("tokenization", TOKENIZATIONS)
+@pytest.mark.parametrize("loader", [AutoTokenizer, PreTrainedTokenizerFast])
+def test_a_saved_tokenizer_comes_back_equal(tmp_path, tokenization, loader):
+    made = learned(TEXTS, tokenization)
+    made.save_pretrained(tmp_path)
+    back = loader.from_pretrained(tmp_path)
+    assert encode(back, TEXTS, max_length=99) == encode(made, TEXTS, max_length=99)
+    assert back.get_vocab() == made.get_vocab()
+    assert back.init_kwargs["tokenization"] == tokenization
+    assert back.padding_side == "right"
+    assert back.model_input_names == ["input_ids", "attention_mask"]
+    assert back.clean_up_tokenization_spaces is False
+    assert json.loads((tmp_path / "tokenizer_config.json").read_text())["tokenization"] == tokenization
+
+
+@pytest.mark.parametrize("tokenization", ["words", "characters"])
+def test_the_fast_tokenizer_alone_gives_the_same_ids(tmp_path, tokenization):
+    made = learned(TEXTS, tokenization)
+    made.save_pretrained(tmp_path)
+    back = AutoTokenizer.from_pretrained(tmp_path)
+    assert back(TEXTS)["input_ids"] == encode(made, TEXTS, max_length=99)
+    assert set(back("a")) == {"input_ids", "attention_mask"}
+
+
+def test_padding_goes_to_the_right():
+    made = tokenizer(["a", "b", "c"])
+    assert made(["a b c", "a"], padding=True)["attention_mask"] == [[1, 1, 1], [1, 0, 0]]
+
+
+def test_decoding_cleans_nothing_up():
+    made = learned(["do n't , x ."])
+    assert made.decode(made("x , x .")["input_ids"]) == "x , x ."
+
+
+def test_it_serves_in_a_pipeline():
+    made = learned(["我爱 paris"])
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
+    )
+    classify = pipeline(
+        "text-classification",
+        model=BertForSequenceClassification(config).eval(),
+        tokenizer=made,
+        device="cpu",
+    )
+    one, other, same = classify(["我爱 Paris", "Paris", "我爱 PARIS"], batch_size=3)
+    assert one["score"] == pytest.approx(same["score"], abs=1e-6) and one["score"] != other["score"]
+
+
+# Ids
+
+
+def test_encode_cuts_and_says_so_once(caplog):
+    made = learned(["a b c d e"])
+    assert encode(made, ["a b c d e", "c", "a b c", "d e"], max_length=2) == [[3, 4], [5], [3, 4], [6, 7]]
+    assert caplog.record_tuples == [
+        ("vnait", logging.WARNING, "2 of 4 texts were cut to 2 tokens; the longest has 5.")
+    ]
+
+
+def test_encode_says_nothing_where_nothing_is_cut(caplog):
+    made = learned(["a b"])
+    assert encode(made, ["a b", "", "\u200b"], max_length=2) == [[3, 4], [1], [1]]
+    assert encode(made, [], max_length=2) == []
+    assert encode(made, iter(["b"]), max_length=2) == [[4]]
+    assert not caplog.messages
+
+
+def test_encode_reads_very_long_texts(caplog):
+    made = learned(["a b"])
+    assert len(encode(made, ["a b " * 20_000], max_length=50_000)[0]) == 40_000
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("length", [0, -1])
+def test_encode_refuses_no_length(length):
+    with pytest.raises(InputError, match=f"max_length is {length}; expected at least 1 token"):
+        encode(tokenizer(["a"]), ["a"], max_length=length)
+
+
+def test_unknown_share_counts_tokens_not_texts():
+    made = learned(["a b"])
+    assert unknown_share(made, [[3, 4, 1], [1]]) == 0.5
+    assert unknown_share(made, [[3], [4]]) == 0
+    assert unknown_share(made, []) == 0
+
+
+def test_many_unknown_words_are_reported_past_twenty_percent(caplog):
+    made = learned(["a"])
+    assert report_unknown(made, [[1, 3, 3, 3, 3]]) == 0.2
+    assert not caplog.messages
+    assert report_unknown(made, [[1, 3, 3, 3]]) == 0.25
+    [(name, level, message)] = caplog.record_tuples
+    assert (name, level) == ("vnait", logging.WARNING) and message.startswith(
+        "25 % of the tokens are unknown words; use "
+    )

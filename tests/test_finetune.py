@@ -1,0 +1,200 @@
+"""Fine-tuning a pretrained encoder from a folder: by command, saved, loaded, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from families import SMALL
+from vnait import InputError, Run, TextClassifier, compare
+from vnait.cli import main
+from vnait.data import Table
+from vnait.data import vocabulary as vocabulary
+from vnait.predict import load
+from vnait.pretrained.finetune import Base, groups
+from vnait.train import fit
+
+WORDS = ["good", "bad", "film", "plot", "the", "was", "a", "very"]
+
+
+def saved_base(path: Path) -> Path:
+    """A tiny BERT with a tokenizer, as from_pretrained reads it."""
+    words = Tokenizer(
+        models.WordLevel({w: i for i, w in enumerate(["[PAD]", "[UNK]", *WORDS])}, unk_token="[UNK]")
+    )
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]"
+    )
+    torch.manual_seed(0)
+    transformers.BertModel(transformers.BertConfig(**SMALL)).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return saved_base(tmp_path_factory.mktemp("pretrained") / "bert")
+
+
+@pytest.fixture
+def data(tmp_path) -> Path:
+    """The label is the first word."""
+    path = tmp_path / "data.csv"
+    rows = [f"{first} {a} {b},{first}" for first in ("good", "bad") for a in WORDS for b in ("film", "plot")]
+    path.write_text("text,label\n" + "\n".join(rows) + "\n")
+    return path
+
+
+TABLE = Table(
+    texts=[f"{first} {a} film" for first in ("good", "bad") for a in WORDS],
+    labels=["good"] * 8 + ["bad"] * 8,
+    name="table",
+    dropped=0,
+)
+
+
+def run(base: Path, **settings: object) -> Run:
+    return Run(base=str(base), **{"steps": 8, "max_length": 32, "learning_rate": 3e-3, **settings})
+
+
+@pytest.mark.parametrize("method", ["vnait", "own", "alibi", "rope"])
+def test_a_base_is_tuned_saved_and_loaded(folder, tmp_path, method):
+    fitted = fit(run(folder, method=method, steps=60), TABLE, Base.load(str(folder)), test=TABLE)
+    assert fitted.record.metrics["accuracy"] >= 0.9
+    assert fitted.record.method == method and fitted.record.run["base"] == str(folder)
+    told = fitted.probabilities(TABLE.texts)
+    fitted.save(tmp_path / "model")
+    assert (tmp_path / "model" / "adapter").is_dir() == (method != "own")
+    again = load(tmp_path / "model")
+    assert again.classes == ["bad", "good"] and again.max_length == 32
+    assert abs(again.probabilities(TABLE.texts) - told).max() <= 1e-6
+    plain = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model" / "base")
+    assert not any("vnait" in name for name in plain.state_dict())
+    fitted.save(
+        tmp_path / "model"
+    )  # the model itself went on unharmed, and replaces an older one of its kind
+    assert abs(fitted.probabilities(TABLE.texts) - told).max() == 0
+
+
+def test_with_a_method_it_reads_further_than_the_base_was_born_for(folder):
+    long = "good " * 30
+    fitted = fit(run(folder, method="vnait", steps=4, max_length=200), TABLE, Base.load(str(folder)))
+    cut = fit(run(folder, method="vnait", steps=4, max_length=20), TABLE, Base.load(str(folder)))
+    assert abs(fitted.probabilities([long]) - fitted.probabilities([long + "bad " * 100])).max() > 1e-7
+    assert abs(cut.probabilities([long]) - cut.probabilities([long + "bad " * 100])).max() == 0
+    with pytest.raises(
+        InputError, match=r"max_length is 200, and .* reads 40 tokens with its own positions; lower it"
+    ):
+        fit(run(folder, method="own", max_length=200), TABLE, Base.load(str(folder)))
+
+
+def test_a_table_whose_first_rows_are_paddings_reads_fewer_tokens(folder, tmp_path):
+    small = {**SMALL, "max_position_embeddings": 34, "pad_token_id": 1}
+    transformers.RobertaModel(transformers.RobertaConfig(**small)).save_pretrained(tmp_path)
+    words = Tokenizer(
+        models.WordLevel({w: i for i, w in enumerate(["[UNK]", "[PAD]", *WORDS])}, unk_token="[UNK]")
+    )
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]"
+    ).save_pretrained(tmp_path)
+    base = Base.load(str(tmp_path))
+    settings = run(tmp_path, method="own", steps=2)
+    assert fit(replace(settings, max_length=32), TABLE, base).probabilities(["good " * 40]).shape == (1, 2)
+    with pytest.raises(InputError, match=r"max_length is 33, and .* reads 32 tokens with its own positions"):
+        fit(replace(settings, max_length=33), TABLE, base)
+
+
+def test_a_text_without_a_token_is_one_unknown_word(folder):
+    base = Base.load(str(folder))
+    assert base.encode(["good", " ", ""], max_length=9) == [base.encode(["good"], max_length=9)[0], [1], [1]]
+    assert base.encode([], max_length=9) == []
+    fitted = fit(run(folder, method="own", steps=2), TABLE, base)
+    assert fitted.probabilities(["good", " "]).shape == (2, 2) and fitted.probabilities([]).shape == (0, 2)
+
+
+def test_a_base_and_words_that_do_not_belong_together_are_refused(folder):
+    words = vocabulary.learn(TABLE.texts, dim=8)
+    for given, settings in ((words, run(folder)), (Base.load(str(folder)), Run())):
+        with pytest.raises(
+            InputError,
+            match=f"with a {type(given).__name__}; a run with a base needs a Base",
+        ):
+            fit(settings, TABLE, given)
+    with pytest.raises(InputError, match="the run has a base: give base="):
+        compare(TABLE, run=run(folder), out="nowhere")
+
+
+def test_a_length_that_holds_no_word_is_refused():
+    words = Tokenizer(models.WordLevel({"[UNK]": 0, "[CLS]": 1, "good": 2}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
+    base = Base("", transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]"))
+    assert base.encode(["good good"], max_length=2) == [[1, 2]]
+    with pytest.raises(InputError, match="max_length is 1, of which the base's special tokens take 1"):
+        base.encode(["good"], max_length=1)
+
+
+def test_what_was_attached_learns_faster_and_matrices_decay(folder):
+    settings = run(folder, method="vnait", learning_rate=1e-3)
+    model = Base.load(str(folder)).new_model(settings, ["a", "b"], [3])
+    found = {(group["lr"], group["weight_decay"]): group["params"] for group in groups(model, settings)}
+    assert set(found) == {(1e-3, 0.01), (1e-3, 0.0), (1e-2, 0.01), (1e-2, 0.0)}
+    assert any(weight is model.bert.vnait.gate for weight in found[1e-2, 0.0])
+    assert sum(map(len, found.values())) == sum(weight.requires_grad for weight in model.parameters())
+
+
+def test_the_command(folder, data, tmp_path, capsys):
+    out = tmp_path / "model"
+    arguments = ["train", str(data), "--base", str(folder), "--out", str(out), "--steps", "4", "--quiet"]
+    main([*arguments, "--json"])
+    record = json.loads(capsys.readouterr().out)["record"]
+    assert record["method"] == "vnait" and record["run"]["learning_rate"] == 1e-4
+    main(["predict", str(out), str(data), "--quiet"])
+    assert len(capsys.readouterr().out.splitlines()) == 33
+    for command, message in {
+        (
+            "explain",
+            str(out),
+            "good film",
+        ): "was fine-tuned from a pretrained base, which explain can't read",
+        (*arguments, "--tokens", "characters"): "--base brings its own vectors and tokens; leave",
+        (
+            "train",
+            str(data),
+            "--base",
+            "./nowhere",
+            "--out",
+            str(out),
+        ): "./nowhere is not a folder; give one that",
+        (
+            "train",
+            str(data),
+            "--base",
+            str(tmp_path),
+            "--out",
+            str(out),
+        ): "is not a pretrained model with a tokenizer",
+        ("train", str(data), "--method", "own", "--out", str(out)): "method 'own' is not known",
+    }.items():
+        with pytest.raises(SystemExit, match="2"):
+            main(list(command))
+        assert message in capsys.readouterr().err
+    with pytest.raises(
+        InputError, match=r"was fine-tuned from a pretrained base; read it with `vnait predict`"
+    ):
+        TextClassifier.load(out)
+
+
+def test_a_damaged_folder_is_said_to_be(folder, tmp_path):
+    fit(run(folder, method="own", steps=2), TABLE, Base.load(str(folder))).save(tmp_path / "model")
+    (tmp_path / "model" / "tuned.json").write_text("{")
+    with pytest.raises(InputError, match=r"model is damaged: .* Save the model again, or train it again"):
+        load(tmp_path / "model")

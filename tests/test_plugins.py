@@ -1,0 +1,89 @@
+"""Methods from a file or a package: in this process, on the command line, in worker processes."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from vnait import METHODS, InputError, cli, compare, methods, plugins
+from vnait.data import Table
+
+FILE = '''
+import torch
+from torch import nn
+from vnait import Injection, Method
+from vnait.coordinates import Index
+from vnait.methods import Recipe
+
+class LogBias(nn.Module):
+    relative = True
+
+    def __init__(self, num_heads):
+        super().__init__()
+        self.strength = nn.Parameter(torch.zeros(num_heads))
+
+    def forward(self, at):
+        line = at[..., 0]
+        distance = (line[:, :, None] - line[:, None, :]).abs()[:, None]
+        strength = nn.functional.softplus(self.strength)[:, None, None]
+        return Injection(bias=(-strength * torch.log1p(distance)).to(self.strength.dtype))
+
+METHODS = {
+    "log-bias": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=LogBias(size.num_heads)),
+        formula="scores - a_h log(1 + |i - j|)",
+        source="here",
+    )
+}
+'''
+
+
+@pytest.fixture
+def file(tmp_path):
+    before = dict(METHODS)
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    yield path
+    METHODS.clear()
+    METHODS.update(before)
+
+
+def test_a_file_adds_a_method_that_workers_know_too(file, tmp_path):
+    assert plugins.load_file(file) == ["log-bias"]
+    table = Table(["good film", "bad plot"] * 12, ["pos", "neg"] * 12, "twelve", 0)
+    found = compare(table, methods=["none", "log-bias"], seeds=2, steps=2, jobs=2, out=tmp_path / "out")
+    assert {row["method"] for row in found.rows} >= {"none", "log-bias"}
+
+
+def test_the_command_line_tries_the_laws_on_a_file(file, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["conformance", str(file), "missing-method", "--quiet"])
+    assert stopped.value.code == 2 and "'missing-method' is" in capsys.readouterr().err
+    cli.main(["--plugin", str(file), "list", "--json"])
+    assert '"log-bias"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "is no Python file; give one that defines METHODS"),
+        ("METHODS = {}", "defines no METHODS; give it a dict"),
+        ("METHODS = {'one': 1}", "defines no METHODS; give it a dict"),
+        ("1 / 0", "failed: ZeroDivisionError: division by zero."),
+    ],
+)
+def test_what_is_no_plugin_is_refused_in_words(tmp_path, text, message):
+    path = tmp_path / "wrong.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        plugins.load_file(path)
+
+
+def test_an_installed_package_adds_a_method(file, monkeypatch):
+    plugins.load_file(file)
+    recipe = METHODS.pop("log-bias")
+    monkeypatch.setattr(EntryPoint, "load", lambda self: recipe)
+    entries = [EntryPoint(name="log-bias", value="anywhere:RECIPE", group="vnait.methods")]
+    monkeypatch.setattr(methods, "entry_points", lambda group: entries if group == "vnait.methods" else [])
+    methods._load_entry_points()
+    assert METHODS["log-bias"] is recipe

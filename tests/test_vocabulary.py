@@ -1,0 +1,73 @@
+"""Words and vectors together: order of the ids, one scale, what is unknown."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from vnait import vectors
+from vnait.data import vocabulary as vocabulary
+from vnait.errors import InputError
+
+TEXTS = ["red sun", "red moon rises"]
+
+
+def file_of(path, words, scale=7.0):
+    table = scale * np.random.default_rng(0).normal(size=(len(words), 6)).astype(np.float32)
+    vectors.save(vectors.Vectors(list(words), table, "made"), path)
+    return str(path), table
+
+
+def test_rows_stand_in_the_order_of_the_ids_centred_and_at_a_root_mean_square_of_one(tmp_path):
+    path, table = file_of(tmp_path / "v.bin", ["moon", "sun", "red", "other"])
+    found = vocabulary.look_up(TEXTS, path)  # red twice, sun, moon and the unknown "rises" once each
+    mean = (2 * table[2] + table[1] + table[0] + table[:3].mean(0)) / 5
+    scale = np.sqrt(np.mean(np.square(table[:3] - mean)))
+    for word, row in zip(["moon", "sun", "red"], table, strict=False):
+        got = found.table[found.tokenizer.convert_tokens_to_ids(word)]
+        np.testing.assert_allclose(got, (row - mean) / scale, rtol=1e-4)
+    assert not found.table[found.tokenizer.pad_token_id].any()
+    np.testing.assert_allclose(found.frequency @ found.table, 0, atol=1e-6)
+    assert "other" not in found.tokenizer.get_vocab() and found.dim == 6
+
+
+def test_texts_of_one_word_have_a_vector_of_zeros(tmp_path):
+    path, _ = file_of(tmp_path / "v.bin", ["red", "sun"])
+    found = vocabulary.look_up(["red", "red"], path)
+    assert (
+        np.isfinite(found.table).all() and not found.table[found.tokenizer.convert_tokens_to_ids("red")].any()
+    )
+
+
+def test_many_unknown_words_are_a_warning(tmp_path, caplog):
+    path, _ = file_of(tmp_path / "v.bin", ["red", "sun"])
+    vocabulary.look_up(TEXTS, path)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "40 % of the tokens are unknown words" in caplog.text
+
+
+def test_frequencies_are_shares_of_all_tokens(tmp_path):
+    path, _ = file_of(tmp_path / "v.bin", ["red", "sun"])
+    found = vocabulary.look_up(TEXTS, path)
+    ids = [
+        *found.tokenizer.convert_tokens_to_ids(["red", "sun"]),
+        found.tokenizer.unk_token_id,
+        found.tokenizer.pad_token_id,
+    ]
+    assert found.frequency[ids] == pytest.approx([2 / 5, 1 / 5, 2 / 5, 0])
+
+
+def test_vectors_of_zeros_are_refused(tmp_path):
+    path, _ = file_of(tmp_path / "v.bin", ["red", "sun"], scale=0.0)
+    with pytest.raises(InputError, match="every vector of these words is zero"):
+        vocabulary.look_up(TEXTS, path)
+
+
+def test_fingerprints_tell_tokenization_and_vectors_apart(tmp_path):
+    letters = ["a b", "b c a"]  # words and characters are the same tokens
+    path, _ = file_of(tmp_path / "v.bin", ["a", "b", "c"])
+    words = vocabulary.look_up(letters, path)
+    assert words.fingerprint == vocabulary.look_up(letters, path).fingerprint
+    assert words.fingerprint != vocabulary.look_up(letters, path, tokenization="characters").fingerprint
+    turned, _ = file_of(tmp_path / "w.bin", ["a", "b", "c"], scale=-7.0)
+    assert words.fingerprint != vocabulary.look_up(letters, turned).fingerprint
