@@ -295,6 +295,6 @@ def test_a_part_that_does_not_say_what_it_must_is_named() -> None:
     method = Method(coordinates=Index(), encoding=nn.Identity())
     with (
         unchecked(),
-        pytest.raises(TypeError, match="the encoding Identity gave a Tensor; an encoding gives an Injection"),
+        pytest.raises(TypeError, match="the encoding Identity returned a Tensor; return an Injection"),
     ):
         method(words(1, 3, 4), torch.ones(1, 3, dtype=torch.bool))

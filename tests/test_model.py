@@ -242,7 +242,7 @@ def test_the_mean_is_over_real_tokens() -> None:
 
 @pytest.mark.parametrize("shape", [(3, 1), (1, 4), (3, 4, 4), (4, 3)])
 def test_a_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
-    said = re.escape(f"an attention_mask of shape {shape} for 3 texts of 4 tokens; give (texts, tokens)")
+    said = re.escape(f"the attention_mask has the shape {shape}, for 3 texts of 4 tokens; give (texts")
     with pytest.raises(InputError, match=said):
         VnaitModel(config())(ids(), torch.ones(shape))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import torch
 from torch import nn
@@ -92,7 +91,7 @@ class Randomized(nn.Module):
 
     causal, per_sentence = False, True
 
-    def __init__(self, *, limit: int = 2048, draw: Literal["subset", "floats"] = "subset") -> None:
+    def __init__(self, *, limit: int = 2048, draw: str = "subset") -> None:
         super().__init__()
         one_of("draw", draw, ("subset", "floats"))
         self.limit, self.draw = limit, draw
