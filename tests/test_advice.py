@@ -93,6 +93,9 @@ def test_order_that_makes_no_difference_and_order_that_is_open():
     assert "seeds would be needed" in undecided
     (_, worse) = advice(results(made({BASELINE: HIGH, "none": HIGH, "vnait": FLAT})))
     assert worse.startswith("Word order hurts on this file")
+    little = [value + gain for value, gain in zip(FLAT, (0.004, 0.003, 0.004, 0.003), strict=True)]
+    (_, certain) = advice(results(made({BASELINE: HIGH, "none": FLAT, "vnait": little})))
+    assert certain.startswith("Word order makes little difference on this file: vnait minus none")
 
 
 def test_without_none_or_with_methods_of_a_base_alone_order_is_left_out():

@@ -534,9 +534,7 @@ BAD_INPUT = {
     ),
     "a class of one row": rare,
     "a class with fewer rows than shots": few,
-    "empty texts": train_on(
-        "blank.csv", 'text,label\n" ",pos\n,neg\n', "has no text: all 2 rows are empty"
-    ),
+    "empty texts": train_on("blank.csv", 'text,label\n" ",pos\n,neg\n', "has no text: all 2 rows are empty"),
     "no label": train_on(
         "none.csv", "text,label\ngood film,\nbad film, \n", "no label in any of its 2 rows with a text"
     ),

@@ -89,7 +89,7 @@ def adversary(shape: str, length: int, seed: int = 0) -> Tensor:
 def located(
     z: Tensor, mask: Tensor, *, normalization: str = "span", bounds: str = "hard", min_gap: float = 0.01
 ) -> tuple[Tensor, Tensor]:
-    """The coordinates (B, T), and the z they hang on."""
+    """The coordinates (B, T), and the z they depend on."""
     part = Span(source=Given(z.clone()), normalization=normalization, bounds=bounds, min_gap=min_gap)
     return part(None, mask)[..., 0], part.source.z
 

@@ -45,7 +45,7 @@ def line(axes, label):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A trained lpi, whose gaps hang on the words."""
+    """A trained lpi, whose gaps depend on the words."""
     classifier = vnait.TextClassifier("lpi", steps=1, max_length=40)
     classifier.fit(["a warm and funny film", "dull from start to finish"] * 10, ["good", "bad"] * 10)
     path = tmp_path_factory.mktemp("drawing") / "model"

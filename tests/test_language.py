@@ -17,11 +17,11 @@ FILES = ("src/**/*.py", "docs/**/*.md", "README.md", "CONTRIBUTING.md", "studies
 ODD = {
     r"hangs? on": "depends on",
     r"waist": "interface",
-    r"loud(er|ness)?": "scale, RMS",
+    r"loud(ness)?": "scale, RMS",
     r"sitting": "round",
     r"lexicon": "vocabulary",
     r"tells? apart": "separates",
-    r"(is|are|was|were|be) told": "gets, reads",
+    r"(is|are|was|were|be) told(?! apart)": "gets, reads",
     r"tells? (nothing|a|the|every|each|all)": "adds, gives",
     r"a class (has|of its|learns)": "per class",
     r"(labels|rows) a class": "per class",

@@ -7,7 +7,7 @@ import pytest
 from vnait import METHODS, InputError, cli, compare, methods, plugins
 from vnait.data import Table
 
-FILE = '''
+FILE = """
 import torch
 from torch import nn
 from vnait import Injection, Method
@@ -34,7 +34,7 @@ METHODS = {
         source="here",
     )
 }
-'''
+"""
 
 
 @pytest.fixture

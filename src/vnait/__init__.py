@@ -1,7 +1,6 @@
-"""Where is each token, and how should a Transformer be told? Positional methods from three interchangeable
-parts.
+"""Positional methods for Transformers, from three interchangeable parts.
 
-    coordinates (where)  x  encoding (how it is told)  x  inputs (where it joins the words)
+    coordinates (where)  x  encoding (how it is represented)  x  inputs (where it joins the words)
 
 Everything is imported when it is first used: a file that can't be read is refused before torch is loaded.
 """

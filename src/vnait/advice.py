@@ -11,6 +11,7 @@ from vnait.results import ALL, Results, by_size
 from vnait.statistics import Interval, interval, paired, seeds_needed
 
 NONE = "none"  # the method without positions
+SMALL = 0.01  # of accuracy: a smaller difference, however certain, is no reason to choose a method
 CLEAR = 0.03  # half width of an interval, in accuracy, above which a difference is open
 FLAT = 0.005  # gain of accuracy per doubling of the labels below which more are hardly worth it
 
@@ -78,6 +79,8 @@ def _order(results: Results) -> str:
     difference = f"{best} minus none, the method without positions, is {_points(found)}"
     if found.low is None or found.high is None:
         return f"To decide whether word order matters, compare 3 seeds or more: {difference}."
+    if found.sign and abs(found.mean) < SMALL:
+        return f"Word order makes little difference on this file: {difference}."
     if found.sign > 0:
         return f"Word order matters on this file: {difference}."
     if found.sign < 0:

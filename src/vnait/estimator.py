@@ -90,10 +90,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         classes, numbers = _classes(labels)
         names = list(map(str, classes.tolist()))  # once a class: 1 and 1.0 are one, however they are written
         table = Table(texts=given, labels=[names[number] for number in numbers], name="X", dropped=0)
+        run = self._run()
         words = vocabulary_of(
             given, vectors=self.vectors, tokenization=self.tokenization, seed=self.random_state
         )
-        self.fitted_ = fit(self._run(), table, words)
+        self.fitted_ = fit(run, table, words)
         self.classes_ = classes
         return self
 

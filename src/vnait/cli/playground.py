@@ -34,5 +34,5 @@ def playground_command(
             port=port,
             ready=lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True),
         )
-    # Open pages would keep the server alive, and Python's own exit may hang on a thread that draws a picture.
+    # Open pages would keep the server alive, and Python's exit may wait for a thread that draws a picture.
     os._exit(0)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="vnait",
-    help="Where is each token, and how should a Transformer be told? Compare positional methods on your own "
-    "labelled text.",
+    help="Compare positional methods for Transformers on your own labelled text.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -44,9 +43,7 @@ def _version(wanted: bool) -> None:
 def root(
     plugin: Annotated[
         list[str] | None,
-        typer.Option(
-            "--plugin", help="A Python file with METHODS to add; repeat it for more files."
-        ),
+        typer.Option("--plugin", help="A Python file with METHODS to add; repeat it for more files."),
     ] = None,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")

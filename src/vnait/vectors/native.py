@@ -47,7 +47,7 @@ def keyed(layout: Layout) -> Any:
 
 
 def fasttext(layout: Layout) -> Any:
-    """KeyedVectors with subwords from a fastText model, checked first: gensim hangs on a cut vocabulary."""
+    """KeyedVectors with subwords from a fastText model, checked first: gensim never ends on a cut one."""
     scan(layout.path)
     from gensim.models.fasttext import load_facebook_vectors
 

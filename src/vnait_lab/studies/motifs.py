@@ -114,7 +114,7 @@ def area(right: Tensor, wrong: Tensor) -> float:
     return float(roc_auc_score(truth, torch.cat([right, wrong])))
 
 
-@claim("E(p) can be made so that E(i).E(j) hangs on j - i alone", source="004, genomics")
+@claim("E(p) can be made so that E(i).E(j) depends on j - i alone", source="004, genomics")
 def judge_relative(found: Findings) -> Verdict:
     """Confirmed if, for both sets of frequencies, no diagonal of the Gram matrix has a standard deviation
     above 1e-11.

@@ -85,7 +85,7 @@ def sentences(pairs: Tensor, count: int, random: Generator) -> Tensor:
     return torch.cat([own[:, :1], verbs, own[:, 1:], torch.full_like(verbs, END)], 1)
 
 
-@claim("Without positions the output does not hang on the order of the tokens", source="003, why positions")
+@claim("Without positions the output does not depend on the order of the tokens", source="003, why positions")
 def judge_invariant(found: Findings) -> Verdict:
     """Confirmed if no output changes by more than 1e-12, conditional if only the pooled output does not."""
     pooled, moved = found.most("none", "pooled"), found.most("none", "tokenwise")

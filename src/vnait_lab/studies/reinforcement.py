@@ -125,7 +125,7 @@ def judge_absolute(found: Findings) -> Verdict:
 
 
 @claim(
-    "Absolute encodings learn policies that hang on the hour and generalise worse; differences of times "
+    "Absolute encodings learn policies that depend on the hour and generalise worse; differences of times "
     "avoid it",
     source="004, time invariance",
 )

@@ -279,7 +279,9 @@ def judge_vanishes(found: Findings) -> Verdict:
     return Verdict("confirmed" if after <= 2 * beside else "refuted", summary)
 
 
-@claim("In-silico mutagenesis shows that the answer hangs on donor and branch point", source="004, genomics")
+@claim(
+    "In-silico mutagenesis shows that the answer depends on donor and branch point", source="004, genomics"
+)
 def judge_cause(found: Findings) -> Verdict:
     """Confirmed if each mutation lowers the logit by 5 or more, and a mutation elsewhere changes it by at
     most .2.
