@@ -148,15 +148,15 @@ def by_hand(attention: Attention, x: Tensor, injection: Injection, keep: Tensor)
     return scores.masked_fill(~keep[:, None, None, :], -math.inf).softmax(-1)
 
 
-@pytest.mark.parametrize("told", ["nothing", "rotary", "bias", "scale", "everything"])
-def test_weights(told: str) -> None:
+@pytest.mark.parametrize("output", ["nothing", "rotary", "bias", "scale", "everything"])
+def test_weights(output: str) -> None:
     """They sum to 1 over the real tokens, are the formula's, and are what `forward` averages the values
     with.
     """
     ours, (x, keep) = encoder(), inputs()
     full = everything(x)
-    injection = {"nothing": Injection(), "everything": full}.get(told) or Injection(
-        **{told: getattr(full, told)}
+    injection = {"nothing": Injection(), "everything": full}.get(output) or Injection(
+        **{output: getattr(full, output)}
     )
     states = ours.trace(x, injection, keep)
     all_weights = ours.weights(ours.trace(x, injection, keep), injection, keep)
@@ -183,10 +183,10 @@ def test_a_key_with_a_bias_of_minus_infinity_is_unseen() -> None:
     bias = torch.zeros(3, HEADS, TOKENS, TOKENS)
     bias[..., 5] = -math.inf
     seen = torch.arange(TOKENS) != 5
-    told = Injection(bias=bias)
-    assert not torch.cat(ours.weights(ours.trace(x, told, keep), told, keep))[..., 5].any()
+    output = Injection(bias=bias)
+    assert not torch.cat(ours.weights(ours.trace(x, output, keep), output, keep))[..., 5].any()
     without = ours(x[:, seen], Injection(), keep[:, seen])
-    torch.testing.assert_close(ours(x, told, keep)[:, seen], without, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours(x, output, keep)[:, seen], without, rtol=1e-4, atol=1e-5)
     assert not torch.allclose(ours(x, Injection(), keep)[:, seen], without, atol=1e-2)
 
 
@@ -195,17 +195,17 @@ def test_a_causal_bias_hides_what_follows() -> None:
     ours, (x, _) = encoder(), inputs()
     keep = torch.ones(3, TOKENS, dtype=torch.bool)
     later = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
-    told = Injection(bias=torch.zeros(3, HEADS, TOKENS, TOKENS).masked_fill(later, -math.inf))
-    prefix = Injection(bias=told.bias[..., :3, :3])
+    output = Injection(bias=torch.zeros(3, HEADS, TOKENS, TOKENS).masked_fill(later, -math.inf))
+    prefix = Injection(bias=output.bias[..., :3, :3])
     torch.testing.assert_close(
-        ours(x, told, keep)[:, :3], ours(x[:, :3], prefix, keep[:, :3]), rtol=1e-4, atol=1e-5
+        ours(x, output, keep)[:, :3], ours(x[:, :3], prefix, keep[:, :3]), rtol=1e-4, atol=1e-5
     )
 
 
 def test_a_constant_bias_says_nothing() -> None:
     ours, (x, keep) = encoder(), inputs()
-    told = Injection(bias=torch.full((3, HEADS, TOKENS, TOKENS), 2.5))
-    torch.testing.assert_close(ours(x, told, keep), ours(x, Injection(), keep), rtol=1e-4, atol=1e-5)
+    output = Injection(bias=torch.full((3, HEADS, TOKENS, TOKENS), 2.5))
+    torch.testing.assert_close(ours(x, output, keep), ours(x, Injection(), keep), rtol=1e-4, atol=1e-5)
 
 
 def test_turning_all_tokens_alike_says_nothing() -> None:
@@ -217,9 +217,11 @@ def test_turning_all_tokens_alike_says_nothing() -> None:
     alike = torch.tensor([0.3, 2.0]).expand(3, TOKENS, 2)
     plain = ours(x, Injection(), keep)
     torch.testing.assert_close(ours(x, Injection(rotary=alike), keep), plain, rtol=1e-4, atol=1e-5)
-    told = ours(x, Injection(rotary=angles()), keep)
-    torch.testing.assert_close(ours(x, Injection(rotary=angles() + alike), keep), told, rtol=1e-4, atol=1e-4)
-    assert not torch.allclose(told[keep], plain[keep], atol=1e-2)
+    output = ours(x, Injection(rotary=angles()), keep)
+    torch.testing.assert_close(
+        ours(x, Injection(rotary=angles() + alike), keep), output, rtol=1e-4, atol=1e-4
+    )
+    assert not torch.allclose(output[keep], plain[keep], atol=1e-2)
 
 
 def test_turns_tell_order() -> None:
@@ -229,8 +231,8 @@ def test_turns_tell_order() -> None:
     order = torch.randperm(TOKENS, generator=torch.Generator().manual_seed(5))
     blind = ours(x[:, order], Injection(), keep)
     torch.testing.assert_close(blind, ours(x, Injection(), keep)[:, order], rtol=1e-4, atol=1e-5)
-    told = Injection(rotary=angles())
-    assert not torch.allclose(ours(x[:, order], told, keep), ours(x, told, keep)[:, order], atol=1e-2)
+    output = Injection(rotary=angles())
+    assert not torch.allclose(ours(x[:, order], output, keep), ours(x, output, keep)[:, order], atol=1e-2)
 
 
 def test_a_scale_of_zero_looks_at_all_alike() -> None:
@@ -255,8 +257,10 @@ def test_a_scale_of_one_changes_nothing_and_a_large_one_looks_at_the_best() -> N
 def test_padding_changes_nothing() -> None:
     ours, (x, keep) = encoder(), inputs()
     wild = torch.where(keep[..., None], x, 1e3)
-    told = everything(x)
-    torch.testing.assert_close(ours(wild, told, keep)[keep], ours(x, told, keep)[keep], rtol=1e-4, atol=1e-5)
+    output = everything(x)
+    torch.testing.assert_close(
+        ours(wild, output, keep)[keep], ours(x, output, keep)[keep], rtol=1e-4, atol=1e-5
+    )
 
 
 def test_half_precision_turns_by_exact_angles() -> None:
@@ -268,9 +272,9 @@ def test_half_precision_turns_by_exact_angles() -> None:
 
 def test_gradients_reach_every_parameter_and_the_injection() -> None:
     ours, (x, keep) = encoder(), inputs()
-    told = everything(x)
-    leaves = [slot.requires_grad_() for slot in (told.rotary, told.stretch, told.bias, told.scale)]
-    (ours(x, told, keep) * torch.randn_like(x))[keep].sum().backward()
+    output = everything(x)
+    leaves = [slot.requires_grad_() for slot in (output.rotary, output.stretch, output.bias, output.scale)]
+    (ours(x, output, keep) * torch.randn_like(x))[keep].sum().backward()
     for name, parameter in ours.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
     assert all(leaf.grad.abs().max() > 0 for leaf in leaves)
@@ -395,9 +399,9 @@ def test_flex_attention_on_cuda(name: str) -> None:
     ours = Encoder(dim=64, num_heads=HEADS, intermediate=64, num_layers=1, dropout=0.0).cuda()
     x, at = torch.randn(2, 300, 64).cuda(), (torch.rand(2, 300, HEADS) * 2).cumsum(1).cuda()
     encoding, keep = FORMULAS[name]().cuda(), (torch.arange(300) < torch.tensor([[300], [211]])).cuda()
-    told = encoding(at.requires_grad_())
-    assert told.distance is not None
-    found, expected = ours(x, told, keep)[keep], ours(x, told.dense(), keep)[keep]
+    output = encoding(at.requires_grad_())
+    assert output.distance is not None
+    found, expected = ours(x, output, keep)[keep], ours(x, output.dense(), keep)[keep]
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
     gradients = [
         torch.autograd.grad(out.square().sum(), at, retain_graph=True)[0] for out in (found, expected)

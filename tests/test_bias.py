@@ -95,10 +95,10 @@ def test_blooms_alibi(num_heads: int) -> None:
     keep = torch.tensor([[1] * 9, [0, 0] + [1] * 7, [1] * 5 + [0] * 4])
     theirs = build_alibi_tensor(keep, num_heads, torch.float32).view(3, num_heads, 1, 9)
     words = torch.zeros(3, 9, 4)
-    told = Method(coordinates=Index(), encoding=AlibiBias(num_heads=num_heads))(words, keep.bool())
+    output = Method(coordinates=Index(), encoding=AlibiBias(num_heads=num_heads))(words, keep.bool())
     difference = theirs - theirs.transpose(-1, -2)  # b_j - b_i = -m_h (i - j)
     real = (keep[:, None, :, None] * keep[:, None, None, :]).bool().expand_as(difference)
-    bias = told.injection.bias
+    bias = output.injection.bias
     torch.testing.assert_close(bias[real], -difference.abs()[real], rtol=1e-5, atol=1e-5)
     before = real & torch.ones(9, 9, dtype=torch.bool).tril()
     torch.testing.assert_close(bias[before], difference[before], rtol=1e-5, atol=1e-5)
@@ -115,11 +115,11 @@ def test_blooms_alibi_in_float64(num_heads: int) -> None:
     torch.manual_seed(0)
     hidden = torch.ones(9, 9).triu(1).bool()
     gradients = []
-    for told in (bias, theirs):
+    for output in (bias, theirs):
         scores = torch.randn(
             1, num_heads, 9, 9, generator=torch.Generator().manual_seed(1), dtype=torch.float64
         ).requires_grad_()
-        weights = (scores + told).masked_fill(hidden, -torch.inf).softmax(-1)
+        weights = (scores + output).masked_fill(hidden, -torch.inf).softmax(-1)
         gradients.append((weights, *torch.autograd.grad(weights.square().sum(), scores)))
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
@@ -136,8 +136,8 @@ def test_slopes_in_float64(num_heads: int) -> None:
         return exponents(below) + exponents(2 * below)[0::2][: heads - below]
 
     assert alibi_slopes(num_heads) == pytest.approx([2**e for e in exponents(num_heads)], rel=1e-14)
-    told = AlibiBias(num_heads=num_heads)(line(0, 1, dtype=torch.float64)).bias[0, :, 0, 1]
-    assert (-told).tolist() == pytest.approx([2**e for e in exponents(num_heads)], rel=1e-14)
+    output = AlibiBias(num_heads=num_heads)(line(0, 1, dtype=torch.float64)).bias[0, :, 0, 1]
+    assert (-output).tolist() == pytest.approx([2**e for e in exponents(num_heads)], rel=1e-14)
 
 
 def test_published_slopes() -> None:
@@ -165,9 +165,9 @@ def test_t5s_buckets_are_read_at_every_distance(bidirectional: bool) -> None:
     with torch.no_grad():
         buckets.weight.copy_(torch.arange(32.0)[:, None])
         offsets = torch.arange(-3000.0, 3001.0)
-        told = torch.cat([buckets(line(0, offset)).bias[0, 0, 0, 1:] for offset in offsets[::7].tolist()])
+        output = torch.cat([buckets(line(0, offset)).bias[0, 0, 0, 1:] for offset in offsets[::7].tolist()])
     theirs = T5Attention._relative_position_bucket(offsets[::7].long(), bidirectional)
-    assert torch.equal(told.long(), theirs)
+    assert torch.equal(output.long(), theirs)
 
 
 def test_where_t5s_last_bucket_starts() -> None:
@@ -188,14 +188,14 @@ def test_t5s_bias_with_copied_weights(bidirectional: bool, dtype: torch.dtype) -
     ours = T5Bias(num_heads=4, bidirectional=bidirectional).to(dtype)
     ours.load_state_dict(theirs.relative_attention_bias.state_dict())
     words, keep = torch.zeros(1, 200, 4), torch.ones(1, 200, dtype=torch.bool)
-    told, expected = (
+    output, expected = (
         Method(coordinates=Index(), encoding=ours)(words, keep).injection.bias,
         theirs.compute_bias(200, 200),
     )
-    assert told.dtype == dtype
-    torch.testing.assert_close(told, expected, **CLOSE[dtype])
-    weight = torch.randn(told.shape, dtype=dtype) / 200
-    (told * weight).sum().backward()
+    assert output.dtype == dtype
+    torch.testing.assert_close(output, expected, **CLOSE[dtype])
+    weight = torch.randn(output.shape, dtype=dtype) / 200
+    (output * weight).sum().backward()
     (expected * weight).sum().backward()
     torch.testing.assert_close(ours.weight.grad, theirs.relative_attention_bias.weight.grad, **CLOSE[dtype])
 
@@ -281,11 +281,11 @@ def test_the_formula_values_and_gradients(name: str, dtype: torch.dtype) -> None
     reference = copy.deepcopy(part).double()
     part.to(dtype)
     at, exact = places(name, dtype=dtype).requires_grad_(), places(name).requires_grad_()
-    told, expected = part(at).bias, looped(name, reference, exact)
-    assert told.dtype == dtype
-    torch.testing.assert_close(told, expected.to(dtype), **CLOSE[dtype])
+    output, expected = part(at).bias, looped(name, reference, exact)
+    assert output.dtype == dtype
+    torch.testing.assert_close(output, expected.to(dtype), **CLOSE[dtype])
     weight = torch.randn(expected.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64) / 6
-    (told * weight.to(dtype)).sum().backward()
+    (output * weight.to(dtype)).sum().backward()
     (expected * weight).sum().backward()
     torch.testing.assert_close(at.grad, exact.grad.to(dtype), **CLOSE[dtype])
     for ours, theirs in zip(part.parameters(), reference.parameters(), strict=True):
@@ -314,7 +314,9 @@ def test_cable(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     words, project = torch.randn(2, 7, 5, dtype=torch.float64), nn.Linear(5, 3).double()
     ours = copy.deepcopy(project).to(dtype)
-    told = CableBias(num_heads=3, form="heads")(nn.functional.softplus(ours(words.to(dtype))).cumsum(1)).bias
+    output = CableBias(num_heads=3, form="heads")(
+        nn.functional.softplus(ours(words.to(dtype))).cumsum(1)
+    ).bias
     steps = (1 + project(words).exp()).log()
     before = torch.ones(7, 7).tril().bool()
     expected = torch.stack(
@@ -326,9 +328,9 @@ def test_cable(dtype: torch.dtype) -> None:
             for j in range(i + 1)
         ]
     ).view(2, 3, -1)
-    torch.testing.assert_close(told[..., before], expected.to(dtype), **CLOSE[dtype])
+    torch.testing.assert_close(output[..., before], expected.to(dtype), **CLOSE[dtype])
     weight = torch.randn(expected.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64) / 6
-    (told[..., before] * weight.to(dtype)).sum().backward()
+    (output[..., before] * weight.to(dtype)).sum().backward()
     (expected * weight).sum().backward()
     for one, other in zip(ours.parameters(), project.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad.to(dtype), **CLOSE[dtype])
@@ -346,10 +348,10 @@ def test_decay_over_uniform_gaps_starts_as_alibi() -> None:
 def test_shape_and_precision(name: str) -> None:
     part = part_of(name)
     for at in (places(name, dtype=torch.float32), places(name, sentences=1, tokens=1, dtype=torch.float32)):
-        told = part(at)
-        assert told.bias.shape == (len(at), HEADS, at.shape[1], at.shape[1])
-        assert told.bias.dtype == torch.float32
-        assert (told.added, told.rotary, told.scale) == (None, None, None)
+        output = part(at)
+        assert output.bias.shape == (len(at), HEADS, at.shape[1], at.shape[1])
+        assert output.bias.dtype == torch.float32
+        assert (output.added, output.rotary, output.scale) == (None, None, None)
 
 
 def test_no_tokens(name: str) -> None:
@@ -383,18 +385,18 @@ def test_who_claims_that_a_shift_changes_nothing(name: str) -> None:
 )  # FIRE divides by the query's own coordinate
 def test_the_bias_depends_on_the_distance_alone(name: str) -> None:
     axes = HEADS if name == "decay-heads" else 1
-    told = part_of(name)((torch.arange(9.0) * 1.25)[None, :, None].expand(-1, -1, axes)).bias
+    output = part_of(name)((torch.arange(9.0) * 1.25)[None, :, None].expand(-1, -1, axes)).bias
     # To rounding: a processor takes most of a row's logarithms and powers at once, and the last ones singly.
     assert torch.allclose(
-        told[..., 1:, 1:], told[..., :-1, :-1], rtol=4 * torch.finfo(told.dtype).eps, atol=0
+        output[..., 1:, 1:], output[..., :-1, :-1], rtol=4 * torch.finfo(output.dtype).eps, atol=0
     )
 
 
 def test_fire_divides_by_the_query_and_not_by_the_key() -> None:
-    told = part_of("fire")(line(0, 2, 20)).bias[0]
+    output = part_of("fire")(line(0, 2, 20)).bias[0]
     within = part_of("fire")(line(0, 2)).bias[0]
-    torch.testing.assert_close(told[:, :2, :2], within)  # no token is told anything by those behind it
-    assert (told[:, 0, 2] - told[:, 2, 0]).abs().min() > 1e-4
+    torch.testing.assert_close(output[:, :2, :2], within)  # no token is told anything by those behind it
+    assert (output[:, 0, 2] - output[:, 2, 0]).abs().min() > 1e-4
 
 
 def test_the_first_index_is_the_query() -> None:
@@ -423,9 +425,9 @@ def test_gradients_reach_the_coordinates_and_every_parameter(name: str) -> None:
 def test_gradients_are_finite_where_tokens_share_a_place(name: str) -> None:
     part = part_of(name)
     at = torch.tensor([5.0, 5.0, 5.0, 9.0])[None, :, None].repeat(1, 1, HEADS).requires_grad_()
-    told = part(at).bias
-    (told * torch.randn(told.shape, generator=torch.Generator().manual_seed(5))).sum().backward()
-    assert torch.isfinite(told).all()
+    output = part(at).bias
+    (output * torch.randn(output.shape, generator=torch.Generator().manual_seed(5))).sum().backward()
+    assert torch.isfinite(output).all()
     assert torch.isfinite(at.grad).all()
     assert all(torch.isfinite(parameter.grad).all() for parameter in part.parameters())
 
@@ -460,9 +462,9 @@ def test_distances_are_never_in_half_precision(name: str) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(part(at).bias, exact)
     rounded = part.bfloat16()
-    told = rounded(at).bias
-    assert told.dtype == torch.float32
-    assert torch.equal(told, copy.deepcopy(rounded).float()(at).bias)
+    output = rounded(at).bias
+    assert output.dtype == torch.float32
+    assert torch.equal(output, copy.deepcopy(rounded).float()(at).bias)
 
 
 @pytest.mark.parametrize("name", RELATIVE)
@@ -508,15 +510,15 @@ def test_a_prefix_is_read_along_its_knots() -> None:
     part = Prefix(num_heads=2, knots=5)
     with torch.no_grad():
         part.weight.copy_(torch.tensor([[0.0, 0], [1, 0], [4, 0], [9, 0], [16, 1]]))
-    told = part(line(0, 2, 4, 8)).bias[0]
+    output = part(line(0, 2, 4, 8)).bias[0]
     expected = [
         [16.0, 16, 16, 16],
         [0, 16, 16, 16],
         [0, 4, 16, 16],
         [0, 1, 4, 16],
     ]  # nothing before a query at 0: all are at 1
-    assert told[0].tolist() == expected
-    assert told[1].tolist() == [[float(number == 16) for number in row] for row in expected]
+    assert output[0].tolist() == expected
+    assert output[1].tolist() == [[float(number == 16) for number in row] for row in expected]
     assert part(line(-3, 8)).bias[0, 0].tolist() == [[16, 16], [0, 16]]
 
 
@@ -530,9 +532,11 @@ def test_a_prefix_has_finite_gradients_wherever_it_begins() -> None:
         [4.0, 4.0, 4.0],
     ):
         at = line(*numbers).requires_grad_()
-        told = part(at).bias
-        (told * torch.randn(told.shape, generator=torch.Generator().manual_seed(5))).tril().sum().backward()
-        assert torch.isfinite(told).all()
+        output = part(at).bias
+        (
+            output * torch.randn(output.shape, generator=torch.Generator().manual_seed(5))
+        ).tril().sum().backward()
+        assert torch.isfinite(output).all()
         assert torch.isfinite(at.grad).all()
 
 
@@ -542,11 +546,11 @@ def test_a_prefix_of_learned_gaps() -> None:
     method = Method(coordinates=Running(source="content", dim=4), encoding=part_of("prefix"))
     assert method.causal
     words, mask = torch.randn(1, 8, 4), torch.ones(1, 8, dtype=torch.bool)
-    told = method(words, mask).injection.bias
+    output = method(words, mask).injection.bias
     other = torch.cat([words[:, :5], torch.randn(1, 3, 4)], 1)
-    assert torch.equal(method(other, mask).injection.bias[:, :, :5, :5], told[:, :, :5, :5])
+    assert torch.equal(method(other, mask).injection.bias[:, :, :5, :5], output[:, :, :5, :5])
     padded = method(nn.functional.pad(words, (0, 0, 3, 2)), nn.functional.pad(mask, (3, 2))).injection.bias
-    torch.testing.assert_close(padded[:, :, 3:11, 3:11], told)
+    torch.testing.assert_close(padded[:, :, 3:11, 3:11], output)
 
 
 # --- The map of contacts
@@ -554,10 +558,10 @@ def test_a_prefix_of_learned_gaps() -> None:
 
 def test_contacts_start_at_the_map() -> None:
     prior = torch.rand(7, 7)
-    told = Contacts(num_heads=3, contacts=prior, start=2.5)(
+    output = Contacts(num_heads=3, contacts=prior, start=2.5)(
         torch.arange(7.0)[None, :, None].repeat(2, 1, 1)
     ).bias
-    assert torch.equal(told, (2.5 * prior).expand(2, 3, 7, 7))
+    assert torch.equal(output, (2.5 * prior).expand(2, 3, 7, 7))
     listed = Contacts(num_heads=1, contacts=[[0, 1], [0, 0]])
     assert listed.weight.tolist() == [[[0, 1], [0, 0]]]  # the row is the query's
     assert Contacts(num_heads=1, contacts=[[3.0]])(line(0.0)).bias.tolist() == [[[[3.0]]]]
@@ -586,9 +590,9 @@ def test_contacts_built_on_the_meta_device() -> None:
 
 def test_contacts_of_half_precision_tell_places_apart() -> None:
     part = Contacts(num_heads=1, contacts=torch.arange(16.0).view(4, 4)).bfloat16()
-    told = part((torch.arange(3072.0) / 1024)[None, :, None]).bias[0, 0]
-    assert (told.diff(dim=-1) > 0).all()
-    assert (told.diff(dim=0) > 0).all()
+    output = part((torch.arange(3072.0) / 1024)[None, :, None]).bias[0, 0]
+    assert (output.diff(dim=-1) > 0).all()
+    assert (output.diff(dim=0) > 0).all()
 
 
 # --- Starts
@@ -650,8 +654,8 @@ def test_padding_changes_no_bias_among_real_tokens(name: str, side: str) -> None
     mask = torch.zeros(2, 9, dtype=torch.bool)
     mask[0, start : start + 5] = True
     mask[1] = True
-    told = method(torch.zeros(2, 9, 4), mask).injection.bias
-    assert torch.equal(told[0, :, start : start + 5, start : start + 5], alone[0])
+    output = method(torch.zeros(2, 9, 4), mask).injection.bias
+    assert torch.equal(output[0, :, start : start + 5, start : start + 5], alone[0])
 
 
 def test_left_and_right_padding_give_the_same_gradients(name: str) -> None:
@@ -666,8 +670,8 @@ def test_left_and_right_padding_give_the_same_gradients(name: str) -> None:
         padded = torch.cat(
             [at[:, :1].detach().repeat(1, left, 1), at, at[:, -1:].detach().repeat(1, right, 1)], 1
         )
-        told = part(padded).bias[:, :, left : left + 4, left : left + 4]
-        (told * weight).sum().backward()
+        output = part(padded).bias[:, :, left : left + 4, left : left + 4]
+        (output * weight).sum().backward()
         grads.append(at.grad)
     torch.testing.assert_close(grads[0], grads[1])
     torch.testing.assert_close(grads[0], grads[2])
@@ -687,7 +691,7 @@ def test_a_forbidding_bias_hides_keys_in_the_whole_encoder(towards: str) -> None
     changed = words.clone()
     changed[:, 3] = torch.randn(8)  # a constant more would fall to the norm
     one, other = (
-        encoder(told.x, told.injection, keep) for told in (method(words, keep), method(changed, keep))
+        encoder(output.x, output.injection, keep) for output in (method(words, keep), method(changed, keep))
     )
     blind, seeing = (slice(0, 3), slice(3, None)) if towards == "future" else (slice(4, None), slice(0, 4))
     assert torch.equal(one[:, blind], other[:, blind])
@@ -700,13 +704,13 @@ def test_every_part_reaches_the_attention_weights(name: str) -> None:
     encoder = Encoder(dim=12, num_heads=HEADS, intermediate=16, num_layers=1, dropout=0.0).eval()
     method = Method(coordinates=Index(), encoding=part_of(name))
     words, keep = torch.randn(1, 5, 12), torch.ones(1, 5, dtype=torch.bool)
-    told = method(words, keep)
-    states = encoder.trace(told.x, told.injection, keep)
-    (weights,) = encoder.weights(states, told.injection, keep)
+    output = method(words, keep)
+    states = encoder.trace(output.x, output.injection, keep)
+    (weights,) = encoder.weights(states, output.injection, keep)
     query, key = encoder.blocks[0].attention.queries_and_keys(
-        encoder.blocks[0].norm_attention(told.x), told.injection
+        encoder.blocks[0].norm_attention(output.x), output.injection
     )
-    scores = torch.einsum("bhik,bhjk->bhij", query, key) / math.sqrt(2) + told.injection.bias
+    scores = torch.einsum("bhik,bhjk->bhij", query, key) / math.sqrt(2) + output.injection.bias
     torch.testing.assert_close(weights, scores.softmax(-1))
 
 

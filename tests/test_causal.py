@@ -114,19 +114,19 @@ def test_what_it_saves_it_loads_and_its_tables_are_one(tmp_path):
     model = model_of("vnait-causal", vector_size=16)
     ids, mask = texts()
     with torch.no_grad():
-        told = model(ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100))
+        output = model(ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100))
     assert model.decoder.weight is model.model.vectors.weight
     model.save_pretrained(tmp_path)
     from transformers import AutoModelForCausalLM
 
     again = AutoModelForCausalLM.from_pretrained(tmp_path)
     with torch.no_grad():
-        assert torch.allclose(again(ids, attention_mask=mask).logits, told.logits, atol=1e-6)
+        assert torch.allclose(again(ids, attention_mask=mask).logits, output.logits, atol=1e-6)
         last = again(ids, attention_mask=mask, logits_to_keep=1).logits
-    assert torch.allclose(last, told.logits[:, -1:], atol=1e-6)
-    shifted = told.logits[:, :-1][mask[:, 1:].bool()]
+    assert torch.allclose(last, output.logits[:, -1:], atol=1e-6)
+    shifted = output.logits[:, :-1][mask[:, 1:].bool()]
     expected = torch.nn.functional.cross_entropy(shifted, ids[:, 1:][mask[:, 1:].bool()])
-    assert torch.isclose(told.loss, expected, atol=1e-5)
+    assert torch.isclose(output.loss, expected, atol=1e-5)
 
 
 def test_a_method_that_sees_the_future_is_refused():
@@ -161,13 +161,13 @@ def test_gradients_reach_every_parameter():
 def test_an_injection_of_the_last_tokens_keeps_all_keys():
     line = torch.arange(4.0)[None, None]
     distance = DistanceBias(line=line, formula=lambda far, slope: -slope * far.abs(), heads=(torch.ones(2),))
-    told = Injection(
+    output = Injection(
         rotary=torch.arange(8.0).reshape(1, 4, 2), scale=torch.arange(4.0)[None], distance=distance
     )
-    last = told.since(3)
+    last = output.since(3)
     assert last.bias.shape == (1, 2, 1, 4) and last.bias[0, 0, 0].tolist() == [-3, -2, -1, 0]
     assert last.rotary.tolist() == [[[6, 7]]] and last.scale.tolist() == [[3]]
-    assert told.since(0) is told
+    assert output.since(0) is output
 
 
 def test_weights_of_a_decoder_are_what_it_averages_with():

@@ -37,7 +37,7 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def told(part: nn.Module, where: Tensor) -> Tensor:
+def added(part: nn.Module, where: Tensor) -> Tensor:
     """What is added, or, of features, all of it."""
     answer = part(where)
     return answer.added if isinstance(answer, Injection) else answer
@@ -243,7 +243,7 @@ def test_a_model_in_half_precision_tells_8192_positions_apart(name: str) -> None
     part = CODES[name]().bfloat16()
     where = torch.stack([torch.arange(8192.0), torch.zeros(8192)], -1)[None]
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        code = told(part, where)
+        code = added(part, where)
     assert code.dtype == torch.float32
     assert len(code[0].unique(dim=0)) == 8192
 
@@ -251,29 +251,29 @@ def test_a_model_in_half_precision_tells_8192_positions_apart(name: str) -> None
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_what_is_told_has_the_parameters_precision_or_the_coordinates(name: str, dtype: torch.dtype) -> None:
     wide = torch.promote_types(dtype, torch.float32)
-    assert told(CODES[name]().to(dtype), places(name, 3, dtype)).dtype == wide
+    assert added(CODES[name]().to(dtype), places(name, 3, dtype)).dtype == wide
     if name in LEARNED:
-        assert told(CODES[name]().to(dtype), places(name, 3)).dtype == wide
-        assert told(CODES[name](), places(name, 3, dtype)).dtype == torch.float32
+        assert added(CODES[name]().to(dtype), places(name, 3)).dtype == wide
+        assert added(CODES[name](), places(name, 3, dtype)).dtype == torch.float32
 
 
 def test_half_precision_coordinates_are_read_as_they_are(name: str) -> None:
     part, where = CODES[name](), places(name, 5).bfloat16()
-    torch.testing.assert_close(told(part, where), told(part, where.float()), rtol=0, atol=0)
+    torch.testing.assert_close(added(part, where), added(part, where.float()), rtol=0, atol=0)
 
 
 def test_sentences_know_nothing_of_each_other(name: str) -> None:
     part, where = CODES[name](), places(name, 6)
-    both = told(part, where)
+    both = added(part, where)
     for row in range(2):
         torch.testing.assert_close(
-            told(part, where[row : row + 1, :4]), both[row : row + 1, :4], rtol=0, atol=1e-6
+            added(part, where[row : row + 1, :4]), both[row : row + 1, :4], rtol=0, atol=1e-6
         )
 
 
 def test_other_axes_are_not_read(name: str) -> None:
     part, where = CODES[name](), places(name, 5)
-    assert torch.equal(told(part, where), told(part, where[..., : AXES[name]]))
+    assert torch.equal(added(part, where), added(part, where[..., : AXES[name]]))
 
 
 def test_gradients_reach_the_axes_that_are_read_and_are_finite(name: str) -> None:
@@ -282,7 +282,7 @@ def test_gradients_reach_the_axes_that_are_read_and_are_finite(name: str) -> Non
     where[:, 1] = where[:, 0]  # a shared place
     where[:, 2] = 0  # an integer, and the first
     where.requires_grad_()
-    code = told(part, where)
+    code = added(part, where)
     (code * torch.randn(code.shape)).sum().backward()
     assert torch.isfinite(where.grad).all()
     assert (where.grad[..., :axes] != 0).all()
@@ -292,7 +292,7 @@ def test_gradients_reach_the_axes_that_are_read_and_are_finite(name: str) -> Non
 
 def test_no_tokens(name: str) -> None:
     part = CODES[name]()
-    assert told(part, torch.zeros(2, 0, 3)).shape == (2, 0, told(part, torch.zeros(2, 1, 3)).shape[-1])
+    assert added(part, torch.zeros(2, 0, 3)).shape == (2, 0, added(part, torch.zeros(2, 1, 3)).shape[-1])
 
 
 @pytest.mark.parametrize("name", LEARNED)

@@ -70,12 +70,12 @@ def test_a_sum_is_the_sum_of_injections() -> None:
         XPos(width=4),
         AlibiBias(num_heads=2),
     )
-    told = Sum(*parts)(at)
-    torch.testing.assert_close(told.added, parts[0](at).added + parts[2](at).added)
-    torch.testing.assert_close(told.rotary, parts[1](at).rotary + parts[4](at).rotary)
-    assert torch.equal(told.stretch, parts[4](at).stretch)
-    assert torch.equal(told.bias, parts[5](at).bias)
-    assert told.scale is None
+    output = Sum(*parts)(at)
+    torch.testing.assert_close(output.added, parts[0](at).added + parts[2](at).added)
+    torch.testing.assert_close(output.rotary, parts[1](at).rotary + parts[4](at).rotary)
+    assert torch.equal(output.stretch, parts[4](at).stretch)
+    assert torch.equal(output.bias, parts[5](at).bias)
+    assert output.scale is None
     scaled = Rotary(width=4, scaling=Scaling(rule="yarn", factor=4.0, original_length=8))
     assert torch.equal(Sum(scaled, scaled)(at).scale, scaled(at).scale ** 2)
     assert Sum(NoPosition())(at) == Injection()

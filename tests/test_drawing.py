@@ -63,8 +63,8 @@ def folder(tmp_path_factory):
 def test_every_method_draws_what_it_tells_with_labels_and_in_grey(name):
     one = shown(name)
     figure = drawing.figure([one])
-    told = one.method.eval()(one.texts[0][None], torch.ones(1, 20, dtype=torch.bool))
-    slots = told.injection.dense()
+    output = one.method.eval()(one.texts[0][None], torch.ones(1, 20, dtype=torch.bool))
+    slots = output.injection.dense()
     (titles,) = drawing.titles(figure)
     assert titles[0].startswith("coordinates")
     assert ("added vectors" in titles) == (slots.added is not None)
@@ -72,7 +72,7 @@ def test_every_method_draws_what_it_tells_with_labels_and_in_grey(name):
     assert ("stretches" in titles) == (slots.stretch is not None)
     assert ("bias, head 1 of 4" in titles) == (slots.bias is not None)
     assert ("scale" in titles) == (slots.scale is not None)
-    assert ("coordinates (all axes)" in titles) == (told.at.shape[-1] > 1)
+    assert ("coordinates (all axes)" in titles) == (output.at.shape[-1] > 1)
     panels = [axes for axes in figure.subfigs[0].axes if axes.get_title()]
     assert all(axes.get_xlabel() and axes.get_ylabel() and (axes.images or axes.lines) for axes in panels)
     assert np.ptp(pixels(figure), axis=-1).max() == 0
@@ -88,17 +88,17 @@ def pixels(figure):
 
 def test_a_panel_of_added_vectors_holds_the_methods_own():
     one = shown("vnait")
-    told = evaluate(one.method, one.texts[0])
+    output = evaluate(one.method, one.texts[0])
     figure = drawing.figure([one])
-    added = told.injection.added[0].double().numpy()
+    added = output.injection.added[0].double().numpy()
     np.testing.assert_array_equal(image(figure, "added vectors"), added)
     unit = added / np.linalg.norm(added, axis=1, keepdims=True)
     np.testing.assert_allclose(image(figure, "similarity of positions"), unit @ unit.T, atol=1e-6)
     axes = axes_of(figure, "coordinates (axis 0)")
-    np.testing.assert_array_equal(line(axes, "n = 20"), [np.arange(1, 21) / 20, told.at[0, :, 0].numpy()])
+    np.testing.assert_array_equal(line(axes, "n = 20"), [np.arange(1, 21) / 20, output.at[0, :, 0].numpy()])
     assert {"n = 20", "n = 10", "n = 5", "drawn in training"} <= {one.get_label() for one in axes.lines}
     each = axes_of(figure, "coordinates (all axes)")
-    np.testing.assert_array_equal(line(each, "axis 2")[1], told.at[0, :, 2].numpy())
+    np.testing.assert_array_equal(line(each, "axis 2")[1], output.at[0, :, 2].numpy())
     scale = line(axes_of(figure, "scale"), "n = 5")[1]
     np.testing.assert_allclose(scale, np.log(5) / np.log(24), rtol=1e-6)
 
@@ -106,14 +106,14 @@ def test_a_panel_of_added_vectors_holds_the_methods_own():
 def test_the_kernel_of_a_turn_is_the_mean_score_of_equal_queries_and_keys():
     """By the rotation itself: a query and a key of ones, turned and stretched pair by pair."""
     one = shown("xpos")
-    told = evaluate(one.method, one.texts[0]).injection
-    turn, stretch = told.rotary[0].double(), told.stretch[0].double()
+    output = evaluate(one.method, one.texts[0]).injection
+    turn, stretch = output.rotary[0].double(), output.stretch[0].double()
     query = torch.stack([turn.cos(), turn.sin()]) * stretch.exp()
     key = torch.stack([turn.cos(), turn.sin()]) * (-stretch).exp()
     scores = torch.einsum("cik,cjk->ij", query, key) / turn.shape[1]
     figure = drawing.figure([one])
     np.testing.assert_allclose(image(figure, "similarity of positions"), scores.numpy(), atol=1e-12)
-    np.testing.assert_array_equal(image(figure, "rotary angles"), told.rotary[0].cos().double().numpy())
+    np.testing.assert_array_equal(image(figure, "rotary angles"), output.rotary[0].cos().double().numpy())
     np.testing.assert_array_equal(image(figure, "stretches"), stretch.numpy())
     np.testing.assert_allclose(kernel(Injection(rotary=turn[None])).diagonal().numpy(), 1)
 

@@ -127,8 +127,8 @@ def test_sinusoids_keep_the_precision_of_the_coordinates_and_of_the_model() -> N
     finally:
         torch.set_default_dtype(torch.float32)
     places = torch.tensor([0.25, 4097.125], dtype=torch.float64)
-    told = Sinusoid(dim=8)(places[None, :, None]).added[0].tolist()
-    assert told == [pytest.approx(reference(place, 8), abs=1e-12) for place in places.tolist()]
+    output = Sinusoid(dim=8)(places[None, :, None]).added[0].tolist()
+    assert output == [pytest.approx(reference(place, 8), abs=1e-12) for place in places.tolist()]
 
 
 # --- Table
@@ -244,16 +244,16 @@ def test_waves_separate_neighbours_of_a_long_text_and_a_scalar_does_not() -> Non
 @settings(max_examples=30)
 @given(a=st.floats(0, 5), b=st.floats(0, 1e6))
 def test_anchors(a: float, b: float) -> None:
-    told = Anchors(count=3)(torch.tensor([[[50.0, a, b]]], dtype=torch.float64))[0, 0].tolist()
+    output = Anchors(count=3)(torch.tensor([[[50.0, a, b]]], dtype=torch.float64))[0, 0].tolist()
     expected = [max(0, 1 - abs(distance - k)) for distance in (a, b) for k in range(3)]
-    assert told == pytest.approx(expected, abs=1e-12)
+    assert output == pytest.approx(expected, abs=1e-12)
 
 
 def test_anchors_tell_every_token_near_an_end_from_every_other() -> None:
     where = Ends(Span(source="uniform"))(None, torch.ones(1, 40, dtype=torch.bool))
-    told = Anchors()(where)[0]
-    assert torch.equal(told[:8, :8], torch.eye(8)) and torch.equal(told[32:, 8:], torch.eye(8).flip(0))
-    assert not told[8:32].any()
+    output = Anchors()(where)[0]
+    assert torch.equal(output[:8, :8], torch.eye(8)) and torch.equal(output[32:, 8:], torch.eye(8).flip(0))
+    assert not output[8:32].any()
 
 
 @settings(max_examples=30)
@@ -261,12 +261,12 @@ def test_anchors_tell_every_token_near_an_end_from_every_other() -> None:
 def test_centre(a: float, b: float) -> None:
     """By the distance from the middle alone, however long the text: odd and even features of it."""
     taus = (1.0, 8.0)
-    told = Centre(taus=taus)(torch.tensor([[[50.0, a, b]]], dtype=torch.float64))[0, 0].tolist()
+    output = Centre(taus=taus)(torch.tensor([[[50.0, a, b]]], dtype=torch.float64))[0, 0].tolist()
     middle = (a - b) / 2
     expected = [math.tanh(middle / tau) for tau in taus] + [math.exp(-abs(middle) / tau) for tau in taus]
-    assert told == pytest.approx(expected, abs=1e-12)
+    assert output == pytest.approx(expected, abs=1e-12)
     mirrored = Centre(taus=taus)(torch.tensor([[[50.0, b, a]]], dtype=torch.float64))[0, 0].tolist()
-    assert mirrored == pytest.approx([-told[0], -told[1], *told[2:]], abs=1e-12)
+    assert mirrored == pytest.approx([-output[0], -output[1], *output[2:]], abs=1e-12)
 
 
 def test_coordinates_far_away_keep_their_precision() -> None:
@@ -284,10 +284,10 @@ def test_features_are_computed_before_they_are_rounded(dtype: torch.dtype) -> No
     torch.manual_seed(0)
     spatial = Spatial(dim=64, start=1.0).to(dtype)
     where = torch.linspace(90.1, 99.9, 40)[None, :, None]
-    told = spatial(where).added
-    assert told.dtype == dtype
+    output = spatial(where).added
+    assert output.dtype == dtype
     exact = copy.deepcopy(spatial).float()
-    assert (told.float() - exact(where).added).abs().max() < 0.05
+    assert (output.float() - exact(where).added).abs().max() < 0.05
     assert (exact(where.bfloat16().float()).added - exact(where).added).abs().max() > 0.2
 
 
@@ -380,8 +380,8 @@ def test_injections_add_slot_by_slot_and_scales_multiply() -> None:
 
 
 def test_injections_are_handed_to_sentences_row_by_row() -> None:
-    told = Injection(added=torch.arange(2.0).view(2, 1, 1), scale=torch.tensor([[5.0], [7.0]]))
-    rows = told.rows(torch.tensor([1, 0, 1]))
+    output = Injection(added=torch.arange(2.0).view(2, 1, 1), scale=torch.tensor([[5.0], [7.0]]))
+    rows = output.rows(torch.tensor([1, 0, 1]))
     assert rows.added.flatten().tolist() == [1, 0, 1]
     assert rows.scale.flatten().tolist() == [7, 5, 7]
     assert rows.rotary is None

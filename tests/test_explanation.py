@@ -55,15 +55,15 @@ def check_against_the_model(one, words):
     with torch.no_grad():
         attentions = model(ids, output_attentions=True).attentions
         e, mask = model.model.semantics(ids, None, None)
-        told = model.model.method(e, mask)
+        output = model.model.method(e, mask)
         block = model.model.encoder.blocks[0]
-        scores = block.attention.scores(block.norm_attention(told.x), told.injection, mask)[0]
+        scores = block.attention.scores(block.norm_attention(output.x), output.injection, mask)[0]
         whole = model(ids).logits[0]
         bag, model.bag = model.bag, type(model.bag)(model.config.vocab_size, len(one.classes))
         transformer = model(ids).logits[0]
         model.bag = bag
     assert len(found.tokens) == ids.shape[1] == len(found.coordinates)
-    assert found.coordinates == told.at[0, :, 0].tolist()
+    assert found.coordinates == output.at[0, :, 0].tolist()
     np.testing.assert_allclose(found.attention, torch.cat(attentions).numpy(), atol=1e-6)
     np.testing.assert_allclose(sum(found.terms.values()), scores.numpy(), atol=1e-5, rtol=1e-5)
     np.testing.assert_allclose(scores.softmax(-1), found.attention[0], atol=1e-6)
@@ -72,7 +72,7 @@ def check_against_the_model(one, words):
     assert list(found.logit.values()) == pytest.approx(parts, abs=1e-5) and any(found.says)
     bias = float(bag.bias[label] - bag.bias.mean())
     assert sum(found.says) + bias == pytest.approx(found.logit["bag of words"], abs=1e-5)
-    added = told.injection.added
+    added = output.injection.added
     if added is None:
         assert found.similarity is None
         assert not any(np.any(found.terms[name]) for name in found.terms if "position" in name)
@@ -146,9 +146,9 @@ def _key_of_first(one):
     """A query that is 50 times what sets the first key of each head apart from the others."""
     model = one.model.model.eval()
     ids = torch.tensor(text.encode(one.tokenizer, [ENGLISH], max_length=64))
-    told = model.method(*model.semantics(ids, None, None))
+    output = model.method(*model.semantics(ids, None, None))
     block = model.encoder.blocks[0]
-    key = block.attention.heads(block.attention.key(block.norm_attention(told.x)))[0]
+    key = block.attention.heads(block.attention.key(block.norm_attention(output.x)))[0]
     aside = torch.stack([torch.linalg.pinv(head[:1] - head[1:]).sum(-1) for head in key])
     return 50 * aside.flatten()
 

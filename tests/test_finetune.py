@@ -69,18 +69,18 @@ def test_a_base_is_tuned_saved_and_loaded(folder, tmp_path, method):
     fitted = fit(run(folder, method=method, steps=60), TABLE, Base.load(str(folder)), test=TABLE)
     assert fitted.record.metrics["accuracy"] >= 0.9
     assert fitted.record.method == method and fitted.record.run["base"] == str(folder)
-    told = fitted.probabilities(TABLE.texts)
+    output = fitted.probabilities(TABLE.texts)
     fitted.save(tmp_path / "model")
     assert (tmp_path / "model" / "adapter").is_dir() == (method != "own")
     again = load(tmp_path / "model")
     assert again.classes == ["bad", "good"] and again.max_length == 32
-    assert abs(again.probabilities(TABLE.texts) - told).max() <= 1e-6
+    assert abs(again.probabilities(TABLE.texts) - output).max() <= 1e-6
     plain = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model" / "base")
     assert not any("vnait" in name for name in plain.state_dict())
     fitted.save(
         tmp_path / "model"
     )  # the model itself went on unharmed, and replaces an older one of its kind
-    assert abs(fitted.probabilities(TABLE.texts) - told).max() == 0
+    assert abs(fitted.probabilities(TABLE.texts) - output).max() == 0
 
 
 def test_with_a_method_it_reads_further_than_the_base_was_born_for(folder):

@@ -185,12 +185,12 @@ def test_local_is_a_loop_over_taps(length: int, dim: int, reach: int, seed: int)
 def test_each_channel_of_local_starts_with_one_neighbour(look: str, own: int) -> None:
     torch.manual_seed(0)
     taps = Local(dim=800, width=9, start=0.1, look=look).taps.detach()[:, 0]
-    told = taps != 0
-    assert (told.sum(1) == 1).all() and not told[:, own].any()
-    assert told[:, [tap for tap in range(9) if tap != own]].sum(0).tolist() == [100] * 8
-    away = (told.float().argmax(1)[:8] - own).abs()
+    output = taps != 0
+    assert (output.sum(1) == 1).all() and not output[:, own].any()
+    assert output[:, [tap for tap in range(9) if tap != own]].sum(0).tolist() == [100] * 8
+    away = (output.float().argmax(1)[:8] - own).abs()
     assert (away.diff() >= 0).all()  # a narrow model starts with the nearest ones
-    assert taps[told].std().item() == pytest.approx(0.1, rel=0.1)
+    assert taps[output].std().item() == pytest.approx(0.1, rel=0.1)
 
 
 @pytest.mark.parametrize(("look", "right", "left"), [("both", 0, 1), ("back", None, 0)])
@@ -290,10 +290,10 @@ def test_views_add_up() -> None:
 def test_a_training_text_is_told_all_of_a_view_or_nothing(view: nn.Module) -> None:
     torch.manual_seed(0)
     e = torch.randn(400, 6, 4)
-    told, found = view.eval()(e), view.train()(e)
+    output, found = view.eval()(e), view.train()(e)
     none = (found == 0).flatten(1).all(1)
     assert none.float().mean().item() == pytest.approx(0.25, abs=0.07)
-    assert torch.equal(found[~none], told[~none])
+    assert torch.equal(found[~none], output[~none])
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0])

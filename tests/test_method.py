@@ -86,9 +86,9 @@ def test_a_method_in_a_method_is_an_error_that_names_both(part: str) -> None:
 
 def test_several_encodings_are_one_method() -> None:
     method = Method(coordinates=Index(), encoding=Sum(Sinusoid(dim=8), Rotary(width=4)))
-    told = method(words(2, 5, 8), MASK)
-    assert told.injection.added is not None
-    assert told.injection.rotary is not None
+    output = method(words(2, 5, 8), MASK)
+    assert output.injection.added is not None
+    assert output.injection.rotary is not None
 
 
 # --- Known places
@@ -110,12 +110,12 @@ def test_places_stand_in_for_the_count_or_are_refused(name: str, axes: int) -> N
     with torch.no_grad():
         for parameter in method.parameters():
             parameter.normal_(generator=torch.Generator().manual_seed(1))
-    told = method(words(2, 5, 16), MASK, places)
+    output = method(words(2, 5, 16), MASK, places)
     alone = method(words(2, 5, 16)[1:, 1:4], MASK[1:, 1:4], places[1:, 1:4])
-    torch.testing.assert_close(told.at[1:, 1:4], alone.at)
-    torch.testing.assert_close(told.x[1:, 1:4], alone.x)
+    torch.testing.assert_close(output.at[1:, 1:4], alone.at)
+    torch.testing.assert_close(output.x[1:, 1:4], alone.x)
     counted = method(words(2, 5, 16), MASK).at
-    assert not torch.equal(told.at, counted)
+    assert not torch.equal(output.at, counted)
     count = getattr(method.coordinates, "coordinates", method.coordinates)(
         None, MASK
     )  # what a wrapper counts by
@@ -216,10 +216,10 @@ def test_log_length_of_a_prefix() -> None:
     scale = LogLength(mean_length=4, sees="prefix")
     assert scale.causal
     assert not LogLength(mean_length=4).causal
-    told = scale(MASK).scale
+    output = scale(MASK).scale
     expected = torch.tensor([2.0, 2, 3, 4, 5]).log() / torch.tensor(4.0).log()
-    torch.testing.assert_close(told[0], expected)
-    torch.testing.assert_close(told[1, 1:4], expected[:3])
+    torch.testing.assert_close(output[0], expected)
+    torch.testing.assert_close(output[1, 1:4], expected[:3])
     text = LogLength(mean_length=4)(MASK).scale
     torch.testing.assert_close(text, expected[[4, 2]][:, None].expand(2, 5))
     with unchecked(), pytest.raises(ValueError, match="sees='all' is not known; take one of text, prefix"):

@@ -341,13 +341,13 @@ def test_a_call_is_told_without_its_texts() -> None:
 
 def test_a_study_ends_with_its_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["study", "hamming", "--quick", "--quiet", "--jobs", "1", "--out", str(tmp_path), "--json"])
-    told = json.loads(capsys.readouterr().out)
-    text = Path(told["report"]).read_text(encoding="utf-8")
-    assert text.index(f">{told['rows'][0]['verdict']}<") < text.index("data:image/png;base64,")
+    output = json.loads(capsys.readouterr().out)
+    text = Path(output["report"]).read_text(encoding="utf-8")
+    assert text.index(f">{output['rows'][0]['verdict']}<") < text.index("data:image/png;base64,")
     assert ">vnait study hamming<" in text and len(text) < 1e6, "no plotly where nothing needs it"
     found = records.read(tmp_path / "records.jsonl")
     first, *_ = studying.sections([studies.load("hamming")], found, tmp_path / "figures")
-    assert [row[0] for row in first.table.rows] == [row["verdict"] for row in told["rows"]]
+    assert [row[0] for row in first.table.rows] == [row["verdict"] for row in output["rows"]]
     assert len(first.sentences) == 1
 
 

@@ -60,12 +60,12 @@ def drawn(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Ten
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def scores(query: Tensor, key: Tensor, told: Injection) -> Tensor:
+def scores(query: Tensor, key: Tensor, output: Injection) -> Tensor:
     """As the backbone scores, before the softmax."""
-    back = None if told.stretch is None else -told.stretch
-    query, key = rotate(query, told.rotary, told.stretch), rotate(key, told.rotary, back)
+    back = None if output.stretch is None else -output.stretch
+    query, key = rotate(query, output.rotary, output.stretch), rotate(key, output.rotary, back)
     product = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
-    return product if told.scale is None else product * told.scale[:, None, :, None]
+    return product if output.scale is None else product * output.scale[:, None, :, None]
 
 
 def llama(scaling: Scaling | None, base: float = 10_000.0) -> LlamaRotaryEmbedding:
@@ -115,9 +115,9 @@ def test_llama_in_float32(scaling: Scaling | None, length: int, base: float) -> 
         if theirs:
             rotated = apply_rotary_pos_emb(q, k, *llama(scaling, base)(q, places))
         else:
-            told = Rotary(width=K, base=base, scaling=scaling)(places[..., None].float())
-            m = 1.0 if told.scale is None else float(told.scale[0, 0]) ** 0.5
-            rotated = (m * rotate(q, told.rotary), m * rotate(k, told.rotary))
+            output = Rotary(width=K, base=base, scaling=scaling)(places[..., None].float())
+            m = 1.0 if output.scale is None else float(output.scale[0, 0]) ** 0.5
+            rotated = (m * rotate(q, output.rotary), m * rotate(k, output.rotary))
         score = rotated[0] @ rotated[1].transpose(-1, -2) / K**0.5
         ((score * weight).sum() / length**0.5).backward()
         results.append((*rotated, score, q.grad, k.grad))
@@ -145,7 +145,7 @@ def test_llama_in_float64(scaling: Scaling | None, length: int) -> None:
     angle = (places[:, None] * rates)[None].repeat(1, 1, 2)
     query, key, weight = (drawn(1, 2, length, K, seed=seed) for seed in range(3))
     weight = weight @ weight.transpose(-1, -2)
-    told = Rotary(width=K, scaling=scaling)(places[None, :, None])
+    output = Rotary(width=K, scaling=scaling)(places[None, :, None])
     results = []
     for theirs in (False, True):
         q, k = (x.clone().requires_grad_() for x in (query, key))
@@ -153,7 +153,7 @@ def test_llama_in_float64(scaling: Scaling | None, length: int) -> None:
             one, other = apply_rotary_pos_emb(q, k, m * angle.cos(), m * angle.sin())
             score = one @ other.transpose(-1, -2) / K**0.5
         else:
-            score = scores(q, k, told)
+            score = scores(q, k, output)
         (score * weight).sum().backward()
         results.append((score, q.grad, k.grad))
     for ours, theirs in zip(*results, strict=True):
@@ -185,17 +185,17 @@ def test_attention_weights_are_llamas(scaling: Scaling | None) -> None:
     q, k = (attention.heads(part(x)) for part in (attention.query, attention.key))
     q, k = apply_rotary_pos_emb(q, k, *llama(scaling)(q, places))
     expected = (q @ k.transpose(-1, -2) / K**0.5).softmax(-1)
-    told = Rotary(width=K, scaling=scaling)(places[..., None].float())
-    torch.testing.assert_close(attention.weights(x, told, keep), expected, rtol=1e-5, atol=1e-6)
+    output = Rotary(width=K, scaling=scaling)(places[..., None].float())
+    torch.testing.assert_close(attention.weights(x, output, keep), expected, rtol=1e-5, atol=1e-6)
 
 
 # --- Scaling
 
 
 def test_the_attention_factor_enters_squared() -> None:
-    told = Rotary(width=K, scaling=RULES["yarn"])(at(0, 1, 2).repeat(3, 1, 1))
-    assert told.scale.shape == (3, 3)  # a number a query
-    assert told.scale.flatten().tolist() == pytest.approx([(0.1 * math.log(4) + 1) ** 2] * 9, rel=1e-12)
+    output = Rotary(width=K, scaling=RULES["yarn"])(at(0, 1, 2).repeat(3, 1, 1))
+    assert output.scale.shape == (3, 3)  # a number a query
+    assert output.scale.flatten().tolist() == pytest.approx([(0.1 * math.log(4) + 1) ** 2] * 9, rel=1e-12)
     longrope = Rotary(width=K, scaling=RULES["longrope"])(at(0, 1, 2)).scale
     assert longrope[0].tolist() == pytest.approx([1 + math.log(4) / math.log(ORIGINAL)] * 3, rel=1e-12)
     for rule in ("default", "linear", "dynamic", "llama3"):
@@ -363,8 +363,8 @@ def test_gradients_of_scores_reach_the_coordinates() -> None:
 def test_a_model_in_half_precision_tells_8192_positions_apart(dtype: torch.dtype) -> None:
     method = Method(coordinates=Index(), encoding=Rotary(width=64)).to(dtype)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        told = method(torch.zeros(1, 8193, 8, dtype=dtype), torch.ones(1, 8193).bool())
-    turn = told.injection.rotary[0]
+        output = method(torch.zeros(1, 8193, 8, dtype=dtype), torch.ones(1, 8193).bool())
+    turn = output.injection.rotary[0]
     assert turn.dtype == torch.float32
     assert len(turn.unique(dim=0)) == 8193
     for pair in (0, 1, 30, 31):
@@ -379,8 +379,8 @@ def test_angles_keep_the_precision_of_the_coordinates_and_of_the_model() -> None
     for given_, expected in kinds.items():
         assert rotary(torch.ones(1, 2, 2, dtype=given_)).rotary.dtype == expected
         assert axial(torch.ones(1, 2, 2, dtype=given_)).rotary.dtype == expected
-        told = xpos(torch.ones(1, 2, 1, dtype=given_))
-        assert told.rotary.dtype == told.stretch.dtype == expected
+        output = xpos(torch.ones(1, 2, 1, dtype=given_))
+        assert output.rotary.dtype == output.stretch.dtype == expected
     torch.set_default_dtype(torch.float64)
     try:
         assert rotary(torch.ones(1, 2, 1, dtype=torch.float32)).rotary.dtype == torch.float64
@@ -590,9 +590,9 @@ def test_xpos_is_the_papers_score(scale_base: float, dtype: torch.dtype, close: 
     base=st.sampled_from([512.0, 2e3]),
 )
 def test_xpos_stretches_beside_rotary(place: float, width: int, base: float) -> None:
-    told = XPos(width=width, scale_base=base)(at(place))
-    assert torch.equal(told.rotary, Rotary(width=width)(at(place)).rotary)
-    assert told.stretch[0, 0].exp().tolist() == pytest.approx(powers(place, width, base), rel=1e-10)
+    output = XPos(width=width, scale_base=base)(at(place))
+    assert torch.equal(output.rotary, Rotary(width=width)(at(place)).rotary)
+    assert output.stretch[0, 0].exp().tolist() == pytest.approx(powers(place, width, base), rel=1e-10)
 
 
 @pytest.mark.parametrize("shift", [1.0, 1000.0, 20_000.0, -20_000.0])
@@ -609,8 +609,10 @@ def test_xpos_scores_depend_on_differences_in_float32_too(shift: float) -> None:
 
 def test_xpos_decays_into_the_past_and_grows_into_the_future() -> None:
     ones = torch.ones(1, 1, 9, 16, dtype=torch.float64)
-    told = XPos(width=16)(torch.arange(0.0, 900.0, 100.0, dtype=torch.float64)[None, :, None])
-    envelope = scores(ones, ones, Injection(rotary=torch.zeros_like(told.rotary), stretch=told.stretch))[0, 0]
+    output = XPos(width=16)(torch.arange(0.0, 900.0, 100.0, dtype=torch.float64)[None, :, None])
+    envelope = scores(ones, ones, Injection(rotary=torch.zeros_like(output.rotary), stretch=output.stretch))[
+        0, 0
+    ]
     assert (envelope.diff(dim=1) > 0).all()  # along the keys, from the furthest past to the furthest future
     expected = sum(powers(800, 16, 512)) * 2 / 4
     assert envelope[8, 0].item() == pytest.approx(expected, rel=1e-12)
@@ -629,20 +631,20 @@ def test_how_far_xpos_reaches() -> None:
         edge = bases * 512.0
         query, key = (drawn(1, 1, 2, 64, dtype=dtype, seed=seed) for seed in (0, 1))
         for side in (1, -1):
-            told = XPos(width=64)(at(side * edge, side * (edge - 7), dtype=dtype))
+            output = XPos(width=64)(at(side * edge, side * (edge - 7), dtype=dtype))
             near = XPos(width=64)(at(0, -7 * side))
             expected = scores(query.double(), key.double(), near)
-            assert (scores(query, key, told).double() - expected).abs().max() < 1e-5
+            assert (scores(query, key, output).double() - expected).abs().max() < 1e-5
             with pytest.raises(ValueError, match="too far for xPos with scale_base=512"):
                 XPos(width=64)(at(side * edge * 1.01, dtype=dtype))
 
 
 def test_xpos_in_half_precision_tells_8192_positions_apart() -> None:
     method = Method(coordinates=Index(), encoding=XPos(width=8)).bfloat16()
-    told = method(torch.zeros(1, 8192, 8, dtype=torch.bfloat16), torch.ones(1, 8192).bool()).injection
-    assert told.stretch.dtype == torch.float32
+    output = method(torch.zeros(1, 8192, 8, dtype=torch.bfloat16), torch.ones(1, 8192).bool()).injection
+    assert output.stretch.dtype == torch.float32
     for pair in range(4):
-        assert (told.stretch[0, :, pair].diff() < 0).all()
+        assert (output.stretch[0, :, pair].diff() < 0).all()
 
 
 def test_who_claims_that_a_shift_changes_nothing() -> None:

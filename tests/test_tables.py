@@ -145,8 +145,8 @@ def test_berts_table(dtype: torch.dtype, close: float) -> None:
     x = method(theirs.word_embeddings(ids).detach(), torch.ones(3, 12, dtype=torch.bool)).x
     expected = theirs(ids)
     torch.testing.assert_close(x, expected, rtol=close, atol=close)
-    for told in (x, expected):
-        (told * torch.linspace(-1, 1, told.numel(), dtype=dtype).view_as(told)).sum().backward()
+    for output in (x, expected):
+        (output * torch.linspace(-1, 1, output.numel(), dtype=dtype).view_as(output)).sum().backward()
     torch.testing.assert_close(
         ours.weight.grad, theirs.position_embeddings.weight.grad, rtol=close, atol=close
     )

@@ -14,12 +14,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from vnait.bag_of_words import few_rows_per_class
-from vnait.data import Table, encode, split, words
+from vnait.data import WHOLE, Table, encode, split, words
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import LinearClassifier, Pooled, Terms
 from vnait.pretrained.finetune import PREFIX, Base
 from vnait.record import Record, key_of
-from vnait.run import WHOLE
 from vnait.scores import details, scores, timed
 
 # scikit-learn's C on averaged vectors. On rows of five training files (trec, subj, tnews, eprstmt, splice; 8,

@@ -12,7 +12,6 @@ import numpy as np
 from vnait.errors import InputError, meant
 
 OWN = "own"  # the method of a pretrained base that keeps its own positions
-WHOLE = 10**9  # tokens: no text is cut
 
 
 def setting(default: Any, text: str) -> Any:

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from vnait import bag_of_words
 from vnait.checkpoints import Checkpoints
-from vnait.data import Table, batches, collate, split, unknown_share
+from vnait.data import WHOLE, Table, batches, collate, split, unknown_share
 from vnait.data.vocabulary import Vocabulary
 from vnait.errors import InputError
 from vnait.methods import parameters
@@ -28,7 +28,7 @@ from vnait.predict import Fitted, logits_of
 from vnait.pretrained.finetune import Base, groups
 from vnait.randomness import apart
 from vnait.record import Record, key_of
-from vnait.run import WHOLE, Run
+from vnait.run import Run
 from vnait.scores import details, scores, timed
 
 logger = logging.getLogger("vnait")

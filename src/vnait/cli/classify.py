@@ -270,13 +270,13 @@ def predict_command(
     """Add a label and the probability of each class to every text, in the order given."""
     notes(quiet)
     given = _lines(sys.stdin.buffer) if data == "-" else read_table(data, text, None, sep, encoding).texts
-    from vnait.data import encode, report_unknown
+    from vnait.data import WHOLE, encode, report_unknown
     from vnait.files import whole_file
     from vnait.predict import Fitted, load
 
     fitted = load(model)
     if isinstance(fitted, Fitted):
-        report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=sys.maxsize))
+        report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=WHOLE))
     probabilities = fitted.probabilities(given)
     column = (
         "text" if text == "label" or text.startswith("probability_") else text

@@ -8,11 +8,12 @@ from vnait.data.batches import batches, collate
 from vnait.data.splits import repeated, shots, split
 from vnait.data.summary import QUANTILES, summary
 from vnait.data.tables import Table, read
-from vnait.data.tokens import TOKENIZATIONS, encode, report_unknown, tokenizer, unknown_share, words
+from vnait.data.tokens import TOKENIZATIONS, WHOLE, encode, report_unknown, tokenizer, unknown_share, words
 
 __all__ = [
     "QUANTILES",
     "TOKENIZATIONS",
+    "WHOLE",
     "Table",
     "batches",
     "collate",

@@ -20,6 +20,7 @@ log = logging.getLogger("vnait")
 
 SPECIAL = ("[PAD]", "[UNK]", "[MASK]")
 MANY_UNKNOWN = 0.2
+WHOLE = 10**9  # a `max_length` that cuts no text
 
 # Zero-width space and byte-order mark separate words too, though Unicode doesn't count them as white space.
 _GAPS = r"[\s\u200b\ufeff]+"

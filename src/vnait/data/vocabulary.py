@@ -17,7 +17,7 @@ from vnait import vectors as word_vectors
 from vnait.data import tokens
 from vnait.errors import InputError
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
-from vnait.run import WHOLE, Run
+from vnait.run import Run
 from vnait.vectors import Vectors
 
 DIM = 96  # width of vectors trained here, divisible into 4 heads of even width
@@ -109,7 +109,7 @@ def look_up(texts: Sequence[str], path: str, *, tokenization: str = "words") -> 
     """The words of the texts, with vectors from a file."""
     wanted = {word for sentence in tokens.words(texts, tokenization) for word in sentence}
     found = _vocabulary(word_vectors.load(path, wanted), texts, tokenization)
-    tokens.report_unknown(found.tokenizer, found.encode(texts, max_length=WHOLE))
+    tokens.report_unknown(found.tokenizer, found.encode(texts, max_length=tokens.WHOLE))
     return found
 
 
@@ -119,7 +119,7 @@ def _vocabulary(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Vo
     table, _ = word_vectors.align(vectors, names)
     if not vectors.table.any():
         raise InputError(f"{vectors.source}: every vector of these words is zero; take other vectors.")
-    ids = tokens.encode(tokenizer, texts, max_length=WHOLE)
+    ids = tokens.encode(tokenizer, texts, max_length=tokens.WHOLE)
     counts = np.bincount(np.fromiter(chain.from_iterable(ids), dtype=np.int64), minlength=len(names))
     frequency = (counts / counts.sum()).astype(np.float32)
     table = table - frequency @ table
