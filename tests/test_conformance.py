@@ -575,7 +575,8 @@ def test_a_refusal_is_not_a_failure() -> None:
 def test_wrong_input_is_refused(monkeypatch: Patch) -> None:
     with pytest.raises(
         InputError,
-        match=r"'ropee' is neither a method nor a peer; did you mean rope\? Take one of none, sinu",
+        match=r"'ropee' is neither a method nor an implementation that a plugin adds. Did you mean 'rope'\? "
+        "Take one of ours, none, sinu",
     ):
         conformance("ropee")
     with pytest.raises(
@@ -626,7 +627,7 @@ def test_the_command_prints_one_document_and_exits_1_on_a_failure(
     assert re.search(r"^rope: translation: 2 tokens, all 1 further: attention off by \d", out, re.M)
     assert run("ropes") == 2
     assert capsys.readouterr().err.startswith(
-        "vnait: 'ropes' is neither a method nor a peer; did you mean rope?"
+        "vnait: 'ropes' is neither a method nor an implementation that a plugin adds. Did you mean 'rope'?"
     )
 
 

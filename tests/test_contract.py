@@ -200,10 +200,11 @@ def test_the_boundary_penalty_counts_where_bounds_are_soft() -> None:
     method = Method(coordinates=Jitter(span), encoding=NoPosition())
     with torch.no_grad():
         span.bounds.offset.fill_(-30)
-    vectors, mask = torch.zeros(1, 10, 4), torch.ones(1, 10, dtype=torch.bool)
-    assert method.penalty(vectors, mask, smooth=0.0, bound=0.5).item() == pytest.approx(0.5 * 20**2, rel=1e-5)
-    assert method.penalty(vectors, mask, smooth=1.0, bound=0.0).item() == pytest.approx(0, abs=1e-6)
-    assert method.penalty(vectors, mask, smooth=0.0, bound=0.0) == 0
+    mask = torch.ones(1, 10, dtype=torch.bool)
+    at = method(torch.zeros(1, 10, 4), mask).at
+    assert method.penalty(at, mask, smooth=0.0, bound=0.5).item() == pytest.approx(0.5 * 20**2, rel=1e-5)
+    assert method.penalty(at, mask, smooth=1.0, bound=0.0).item() == pytest.approx(0, abs=1e-6)
+    assert method.penalty(at, mask, smooth=0.0, bound=0.0) == 0
 
 
 # --- Order

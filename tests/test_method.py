@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from conftest import unchecked
+from vnait import method as method_module
 from vnait.coordinates import (
     Ends,
     Grid,
@@ -24,6 +25,7 @@ from vnait.coordinates import (
     Span,
     Start,
 )
+from vnait.coordinates.sources import Warp
 from vnait.encodings import Anchors, Centre, Fourier, NoPosition, Rotary, Scalar, Sinusoid, Spatial, Sum
 from vnait.injection import Injection, LogLength
 from vnait.inputs import Add, Local, Nearest, Neighbours
@@ -246,28 +248,46 @@ def test_a_stretch_needs_a_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("coordinates", "counts"),
+    ("coordinates", "penalized"),
     [
-        (Span(source="warp"), True),
-        (Jitter(Span(source="warp")), True),
-        (Span(source="warp", normalization="none"), False),
-        (Running(source="content", dim=8), False),
-        (Start(Saturating(source="content", dim=8)), False),
-        (Index(), False),
-        (Grid(shape=(-1, 2)), False),
-        (Segments(size=3), False),
-        (Jitter(Ends(Span(source="warp"))), True),
-        (Phase(periods=[3]), False),
-        (Phase(periods=[3], coordinates=Span(source="warp")), False),
-        (Joined(Index(), Span(source="warp")), False),
+        (Span(source="warp"), "counts"),
+        (Jitter(Span(source="warp")), "counts"),
+        (Span(source="uniform"), "nothing learned"),
+        (Span(source="warp", normalization="none"), "no span"),
+        (Running(source="content", dim=8), "no span"),
+        (Start(Saturating(source="content", dim=8)), "no span"),
+        (Index(), "no span"),
+        (Grid(shape=(-1, 2)), "no span"),
+        (Segments(size=3), "no span"),
+        (Jitter(Ends(Span(source="warp"))), "counts"),
+        (Phase(periods=[3]), "no span"),
+        (Phase(periods=[3], coordinates=Span(source="warp")), "unseen"),
+        (Joined(Index(), Span(source="warp")), "unseen"),
     ],
 )
-def test_only_a_learned_span_is_drawn_to_uniform(coordinates: nn.Module, counts: bool) -> None:
-    """Its ideal gap, 100/n, means nothing to a coordinate that counts tokens."""
+def test_only_a_learned_span_is_drawn_to_uniform(
+    coordinates: nn.Module, penalized: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its ideal gap, 100/n, means nothing to a coordinate that counts tokens. A span that the penalty does
+    not reach is named.
+    """
+    method_module._log_unseen.cache_clear()
     for parameter in coordinates.parameters():
         nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
     method = Method(coordinates=coordinates, encoding=Spatial(dim=8, features=[Fourier()]))
-    assert (method.penalty(words(2, 5, 8), MASK, smooth=1.0, bound=0.0) > 0) == counts
+    at = method(words(2, 5, 8), MASK).at
+    assert (method.penalty(at, MASK, smooth=1.0, bound=0.0) > 0) == (penalized == "counts")
+    assert ("does not reach the learned Span" in caplog.text) == (penalized == "unseen")
+
+
+def test_a_training_step_computes_coordinates_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The penalty reads those of the forward pass."""
+    calls = []
+    source = Warp.forward
+    monkeypatch.setattr(Warp, "forward", lambda *given: calls.append(1) or source(*given))
+    model = VnaitForSequenceClassification(VnaitConfig(vocab_size=9, hidden_size=32, num_attention_heads=2))
+    model.train()(torch.tensor([[3, 4, 5]]), labels=torch.tensor([1])).loss.backward()
+    assert len(calls) == 1
 
 
 def test_relative_is_what_the_encoding_says() -> None:

@@ -1,10 +1,12 @@
 """Methods from a file or a package: in this process, on the command line, in worker processes."""
 
+import sys
 from importlib.metadata import EntryPoint
+from types import ModuleType
 
 import pytest
 
-from vnait import METHODS, InputError, cli, compare, methods, plugins
+from vnait import METHODS, InputError, cli, compare, laws, methods, plugins
 from vnait.data import Table
 
 FILE = """
@@ -87,3 +89,23 @@ def test_an_installed_package_adds_a_method(file, monkeypatch):
     monkeypatch.setattr(methods, "entry_points", lambda group: entries if group == "vnait.methods" else [])
     methods._load_entry_points()
     assert METHODS["log-bias"] is recipe
+
+
+def test_every_plugin_is_looked_up_for_implementations(monkeypatch):
+    """Names of one plugin do not hide those of another, and all of them are suggested."""
+    (rope,) = laws.subjects("rope")
+    one, other = ModuleType("one"), ModuleType("other")
+    one.subjects = lambda: {"first:rope": lambda: [rope]}
+    other.subjects = lambda: {"second:rope": lambda: [rope, rope]}
+    monkeypatch.setattr(plugins, "plugins", lambda: (one, other))
+    assert laws.subjects("second:rope") == [rope, rope]
+    with pytest.raises(InputError, match=r"Did you mean 'second:rope'\? Take one of ours, none"):
+        laws.subjects("secund:rope")
+
+
+def test_a_file_that_fails_leaves_no_module_behind(tmp_path):
+    path = tmp_path / "fails.py"
+    path.write_text("1 / 0")
+    with pytest.raises(InputError, match="ZeroDivisionError"):
+        plugins.load_file(path)
+    assert "plugin_fails" not in sys.modules

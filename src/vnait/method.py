@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
-from vnait.coordinates import Ends, Jitter, SoftBounds, Span, check_mask, located
+from vnait.coordinates import Ends, Jitter, Span, check_mask, located
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, smoothness
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("vnait")
 
 
 class MethodOutput(NamedTuple):
-    """The backbone's input and injection, and the coordinates."""
+    """The backbone's input and injection, and the coordinates, without the jitter of the training."""
 
     x: Float[Tensor, "B T D"]
     injection: Injection
@@ -91,9 +91,11 @@ class Method(nn.Module):
         places: Num[Tensor, "B T P"] | None = None,
     ) -> tuple[Tensor, Injection]:
         """Coordinates and injection, computed once per distinct mask if they depend on nothing else."""
+        jitter = self.coordinates if isinstance(self.coordinates, Jitter) else None
+        plain = self.coordinates if jitter is None else jitter.coordinates
         if self.coordinates.per_sentence or places is not None or torch.compiler.is_compiling():
-            at = located(self.coordinates, vectors, mask, places)
-            return at, self._injection(at)
+            at = located(plain, vectors, mask, places)
+            return at, self._injection(at if jitter is None else jitter.move(at, mask))
         check_mask(mask)  # here a row of the mask is still a row of the batch
         masks, row = mask.unique(dim=0, return_inverse=True)
         at = self.coordinates(vectors.new_empty(*masks.shape, 0), masks)  # empty: only the dtype counts
@@ -109,24 +111,38 @@ class Method(nn.Module):
         return injection
 
     def penalty(
-        self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"], *, smooth: float, bound: float
+        self, at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"], *, smooth: float, bound: float
     ) -> Float[Tensor, ""]:
-        """gamma1 smoothness + gamma2 boundary of a learned span, without jitter; 0 for other coordinates."""
-        plain = self.coordinates.coordinates if isinstance(self.coordinates, Jitter) else self.coordinates
-        # 100 / n is no ideal gap of other coordinates that contain a span, such as phases.
-        span = plain.span if isinstance(plain, Ends) else plain
-        learned = any(parameter.requires_grad for parameter in plain.parameters())
-        if not (learned and isinstance(span, Span) and span.normalization == "span") or (
-            smooth == 0 and bound == 0
-        ):
-            return vectors.new_zeros(())
-        at = plain(vectors, mask)
+        """gamma1 smoothness + gamma2 boundary of a learned span at `at`; 0 for other coordinates."""
+        span = _span(self.coordinates)
+        if span is None or (smooth == 0 and bound == 0):
+            return at.new_zeros(())
         loss = smooth * smoothness(at, mask)
-        if any(isinstance(part, SoftBounds) for part in span.modules()):
+        if span.bounds is not None:
             return loss + bound * boundary(at, mask)
         if bound:
             _log_no_boundary()
         return loss
+
+
+def _span(coordinates: nn.Module) -> Span | None:
+    """The learned span whose S is axis 0 of the coordinates, if there is one."""
+    part = coordinates.coordinates if isinstance(coordinates, Jitter) else coordinates
+    part = part.span if isinstance(part, Ends) else part
+    learned = [
+        span
+        for span in part.modules()
+        if isinstance(span, Span)
+        and span.normalization == "span"
+        and any(parameter.requires_grad for parameter in span.parameters())
+    ]
+    if not learned:
+        return None
+    if learned != [part]:
+        # 100 / n is no ideal gap of other coordinates that contain a span, such as phases.
+        _log_unseen(type(part).__name__)
+        return None
+    return learned[0]
 
 
 def _check_flags(name: str, part: nn.Module) -> None:
@@ -156,3 +172,12 @@ def described(method: Method) -> str:
 @lru_cache(maxsize=1)
 def _log_no_boundary() -> None:
     logger.info("hard bounds keep every coordinate in (0, 100], so the boundary penalty is 0.")
+
+
+@lru_cache(maxsize=8)
+def _log_unseen(name: str) -> None:
+    logger.warning(
+        "the regularizer does not reach the learned Span inside the coordinates %s: the smoothness and "
+        "boundary penalties are 0. Give the Span itself, Ends or Jitter, or set both weights to 0.",
+        name,
+    )

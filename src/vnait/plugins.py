@@ -5,8 +5,8 @@ An installed package adds a method by the entry point group `vnait.methods`, a n
 (`vnait.methods` loads them). It adds more by the group `vnait.plugins`, a module that may define
 
     commands(app)             adds commands to the command line, a typer application
-    subjects(name)            implementations for the conformance suite that have this name; an empty list
-                              where none has
+    subjects()                names and, for each, a function that makes its list of implementations for the
+                              conformance suite
     report(folder, records)   the title and sections of a report on records that it wrote, or None
 
 A file with a dict METHODS, as in `vnait --plugin FILE.py`, adds methods without a package.
@@ -52,11 +52,12 @@ def load_file(path: str | Path) -> list[str]:
             f"{path} is no Python file; give one that defines METHODS, a dict of names and recipes."
         )
     module = sys.modules[name] = module_from_spec(spec)  # torch.compile looks functions up there
-    cloudpickle.register_pickle_by_value(module)  # worker processes could not import it
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[name]
         raise InputError(f"{path} failed: {type(error).__name__}: {first_line(error)}.") from error
+    cloudpickle.register_pickle_by_value(module)  # worker processes could not import it
     added = getattr(module, "METHODS", None)
     if not isinstance(added, dict) or not added or not all(isinstance(one, Recipe) for one in added.values()):
         raise InputError(f"{path} defines no METHODS; give it a dict of names and vnait.methods.Recipe.")

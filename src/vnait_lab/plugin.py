@@ -4,7 +4,7 @@ other libraries, reports on studies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +23,11 @@ def commands(app: typer.Typer) -> None:
     app.command("study")(study_command)
 
 
-def subjects(name: str) -> list[Subject]:
-    """Implementations by other libraries with this name."""
-    from vnait_lab.peers.subjects import peers_named
+def subjects() -> dict[str, Callable[[], list[Subject]]]:
+    """Implementations by other libraries."""
+    from vnait_lab.peers.subjects import by_name
 
-    return peers_named(name)
+    return by_name()
 
 
 def report(folder: Path, records: Sequence[Record]) -> tuple[str, Iterator[Section]] | None:

@@ -59,7 +59,10 @@ class Jitter(Wrapper):
         return self.training or super().per_sentence
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
-        at = located(self.coordinates, vectors, mask, places)
+        return self.move(located(self.coordinates, vectors, mask, places), mask)
+
+    def move(self, at: At, mask: Mask) -> At:
+        """Coordinates with the random change."""
         if not self.training:
             return at
         line = at[..., 0] + _uniform(at, self.shift, (len(at), 1))

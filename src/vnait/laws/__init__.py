@@ -91,13 +91,14 @@ def subjects(
         return [subject_of_name(name) for name in METHODS]
     if subject in METHODS:
         return [subject_of_name(subject)]
-    found = answers("subjects", subject)
-    if not found:
+    added = {name: make for names in answers("subjects") for name, make in names.items()}
+    if subject not in added:
+        known = ["ours", *METHODS, *added]
         raise InputError(
-            f"{subject!r} is neither a method nor an implementation that a plugin "
-            f"adds.{meant(subject, METHODS)} Take ours, or one of {', '.join(METHODS)}."
+            f"{subject!r} is neither a method nor an implementation that a plugin adds."
+            f"{meant(subject, known)} Take one of {', '.join(known)}."
         )
-    return [peer for peers in found for peer in peers]
+    return list(added[subject]())
 
 
 def _laws(names: Iterable[str] | None) -> list[Law]:

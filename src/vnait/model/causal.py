@@ -91,9 +91,9 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
         whole, mask = (vectors, new) if cache is None else with_past(cache, vectors, new, layers=layers)
         if attention_mask is not None:
             mask = attention_mask.bool()
-        x, injection, _ = self.model.method(whole, mask)
+        x, injection, at = self.model.method(whole, mask)
         states = self.model.encoder.trace(x[:, past:], injection.since(past), causal_mask(mask, past), cache)
-        return Encoded(BaseModelOutput(last_hidden_state=states[-1]), whole, mask)
+        return Encoded(BaseModelOutput(last_hidden_state=states[-1]), at, mask)
 
 
 def causal_mask(mask: Bool[Tensor, "B T"], past: int = 0) -> Bool[Tensor, "B TQ T"]:

@@ -135,7 +135,7 @@ class VnaitModel(VnaitPreTrainedModel):
     ) -> Encoded:
         """`forward`, and what a head needs."""
         vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds)
-        x, injection, _ = self.method(vectors, mask, places)
+        x, injection, at = self.method(vectors, mask, places)
         states = self.encoder.trace(x, injection, mask)
         weights = self.config.output_attentions if output_attentions is None else output_attentions
         output = BaseModelOutput(
@@ -143,7 +143,7 @@ class VnaitModel(VnaitPreTrainedModel):
             hidden_states=tuple(states) if output_hidden_states or self.config.output_hidden_states else None,
             attentions=tuple(self.encoder.weights(states, injection, mask)) if weights else None,
         )
-        return Encoded(output, vectors, mask)
+        return Encoded(output, at, mask)
 
     def semantics(
         self, input_ids: Ids, attention_mask: AnyMask, inputs_embeds: Embeds
@@ -170,15 +170,15 @@ class VnaitModel(VnaitPreTrainedModel):
         """The regularizer of the coordinates, `Method.penalty`."""
         settings = self.config
         return self.method.penalty(
-            encoded.vectors, encoded.mask, smooth=settings.smoothness, bound=settings.boundary
+            encoded.at, encoded.mask, smooth=settings.smoothness, bound=settings.boundary
         )
 
 
 class Encoded(NamedTuple):
-    """A batch after the encoder: its output, its semantic vectors and the mask of real tokens."""
+    """A batch after the encoder: its output, its coordinates and the mask of real tokens."""
 
     output: BaseModelOutput
-    vectors: Float[Tensor, "B T D"]
+    at: Float[Tensor, "B T C"]
     mask: Bool[Tensor, "B T"]
 
 

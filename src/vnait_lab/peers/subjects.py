@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from difflib import get_close_matches
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,7 +12,7 @@ from vnait.errors import InputError
 from vnait.laws import formulas
 from vnait.laws.formulas import Expected, Rows
 from vnait.laws.subjects import Probe, Subject
-from vnait.methods import METHODS, Size
+from vnait.methods import Size
 from vnait_lab.peers.adapters import (
     M2M,
     Added,
@@ -152,17 +152,22 @@ PEERS: dict[str, Subject] = {
 }
 
 
-def peers_named(name: str) -> list[Subject]:
-    """The peers of a name: one of `PEERS`, all of a library, or "peers" for those that are installed."""
-    if name == "peers":
-        return [peer for peer in PEERS.values() if find_spec(LIBRARIES[_library(peer.name)]) is not None]
-    found = [peer for peer in PEERS.values() if name in (peer.name, _library(peer.name))]
-    if not found:
-        known = [*METHODS, "ours", "peers", *LIBRARIES, *PEERS]
-        near = get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}? Take" if near else "take"
-        raise InputError(f"{name!r} is neither a method nor a peer; {hint} one of {', '.join(known)}.")
-    library = _library(found[0].name)
+def by_name() -> dict[str, Callable[[], list[Subject]]]:
+    """Each of `PEERS`, all of a library, and "peers": those that are installed."""
+    one = {name: partial(_installed, name, [peer]) for name, peer in PEERS.items()}
+    library = {
+        name: partial(_installed, name, [peer for peer in PEERS.values() if _library(peer.name) == name])
+        for name in LIBRARIES
+    }
+    return {"peers": _all_installed, **library, **one}
+
+
+def _all_installed() -> list[Subject]:
+    return [peer for peer in PEERS.values() if find_spec(LIBRARIES[_library(peer.name)]) is not None]
+
+
+def _installed(name: str, found: list[Subject]) -> list[Subject]:
+    library = _library(name)
     if find_spec(LIBRARIES[library]) is None:
         raise InputError(f"{name} needs {library}, which is not installed; run: pip install 'vnait[peers]'")
     return found
