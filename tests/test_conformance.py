@@ -583,6 +583,15 @@ def test_wrong_input_is_refused(monkeypatch: Patch) -> None:
         InputError, match=r"the law 'prefixes' is not known; did you mean 'prefix'\? Take one of bfloat16"
     ):
         conformance("rope", laws=["prefixes"])
+    with pytest.raises(InputError, match=r"Index is a type; give an object of it, Index\(\.\.\.\)"):
+        conformance(Index)
+
+    class Own(nn.Module):
+        def forward(self, vectors: Tensor | None, mask: Tensor) -> Tensor:
+            return mask[..., None].float()
+
+    with pytest.raises(TypeError, match="the coordinates Own must have causal and per_sentence"):
+        conformance(Own())
     with pytest.raises(ValueError, match=r"a probe makes no claims; put it into a vnait.laws.Subject"):
         conformance(subjects("rope")[0].probe())
     monkeypatch.setattr(peers, "find_spec", lambda name: None)

@@ -318,3 +318,41 @@ def test_a_part_that_does_not_say_what_it_must_is_named() -> None:
         pytest.raises(TypeError, match="the encoding Identity returned a Tensor; return an Injection"),
     ):
         method(words(1, 3, 4), torch.ones(1, 3, dtype=torch.bool))
+
+
+class Line(nn.Module):
+    causal, per_sentence = True, False
+
+    def forward(self, vectors: Tensor | None, mask: Tensor) -> Tensor:
+        return mask.float()
+
+
+class Slot(nn.Module):
+    def __init__(self, **shapes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shapes = shapes
+
+    def forward(self, at: Tensor) -> Injection:
+        return Injection(**{name: torch.zeros(shape) for name, shape in self.shapes.items()})
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "encoding", "message"),
+    [
+        (
+            Line(),
+            NoPosition(),
+            r"coordinates Line returned the shape \(2, 5\) for a mask of the shape \(2, 5\)",
+        ),
+        (Index(), Slot(bias=(3, 5, 5)), r"Slot returned bias of the shape \(3, 5, 5\).*\(2, H, 5, 5\)"),
+        (Index(), Slot(bias=(2, 3, 4, 5)), r"bias of the shape \(2, 3, 4, 5\)"),
+        (Index(), Slot(bias=(3, 1, 5, 5)), r"bias of the shape \(3, 1, 5, 5\)"),
+        (Index(), Slot(added=(1, 3, 5, 5)), r"added of the shape \(1, 3, 5, 5\).*return \(B, T, \.\.\.\)"),
+        (Index(), Slot(added=(2, 4, 8)), r"added of the shape \(2, 4, 8\)"),
+        (Index(), Slot(rotary=(5, 4)), r"rotary of the shape \(5, 4\)"),
+        (Index(), Slot(scale=(2, 5, 1)), r"scale of the shape \(2, 5, 1\)"),
+    ],
+)
+def test_a_wrong_shape_is_named(coordinates: nn.Module, encoding: nn.Module, message: str) -> None:
+    with unchecked(), pytest.raises(ValueError, match=message):
+        Method(coordinates=coordinates, encoding=encoding)(words(2, 5, 8), MASK)

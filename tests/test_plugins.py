@@ -62,6 +62,9 @@ def test_the_command_line_tries_the_laws_on_a_file(file, capsys):
     assert stopped.value.code == 2 and "'missing-method' is" in capsys.readouterr().err
     cli.main(["--plugin", str(file), "list", "--json"])
     assert '"log-bias"' in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["list", "--plugin", str(file)])
+    assert stopped.value.code == 2 and "it comes before the command" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -69,7 +72,8 @@ def test_the_command_line_tries_the_laws_on_a_file(file, capsys):
     [
         (None, "is no Python file; give one that defines METHODS"),
         ("METHODS = {}", "defines no METHODS; give it a dict"),
-        ("METHODS = {'one': 1}", "defines no METHODS; give it a dict"),
+        ("METHODS = {'one': 1}", r"METHODS\['one'\] is a int; give a vnait.methods.Recipe"),
+        (FILE.replace("log-bias", "rope"), "defines the method 'rope', which exists already"),
         ("1 / 0", "failed: ZeroDivisionError: division by zero."),
     ],
 )

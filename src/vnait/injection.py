@@ -94,6 +94,27 @@ class Injection:
             scale=_combined(mul, self.scale, other.scale),
         )
 
+    def misshaped(self, batch: int, tokens: int) -> dict[str, str]:
+        """The slots whose shape does not fit so many texts of so many tokens, with the shape expected."""
+        per_token = f"(B, T, ...) = ({batch}, {tokens}, ...)"
+        fits = {
+            "added": (self.added, 3, (batch, tokens), per_token),
+            "rotary": (self.rotary, 3, (batch, tokens), per_token),
+            "stretch": (self.stretch, 3, (batch, tokens), per_token),
+            "bias": (self.bias, 4, (tokens, tokens), f"(B, H, T, T) = ({batch}, H, {tokens}, {tokens})"),
+            "scale": (self.scale, 2, (batch, tokens), f"(B, T) = ({batch}, {tokens})"),
+        }
+        return {
+            name: expected
+            for name, (slot, axes, sizes, expected) in fits.items()
+            if slot is not None
+            and (
+                slot.ndim != axes
+                or tuple(slot.shape[-2:] if name == "bias" else slot.shape[:2]) != sizes
+                or len(slot) not in (1, batch)
+            )
+        }
+
     def rows(self, index: Tensor) -> Injection:
         """The injection of the sentences `index` (N,)."""
         distance = None if self.distance is None else replace(self.distance, line=self.distance.line[index])

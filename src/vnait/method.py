@@ -94,11 +94,12 @@ class Method(nn.Module):
         jitter = self.coordinates if isinstance(self.coordinates, Jitter) else None
         plain = self.coordinates if jitter is None else jitter.coordinates
         if self.coordinates.per_sentence or places is not None or torch.compiler.is_compiling():
-            at = located(plain, vectors, mask, places)
+            at = _checked(plain, located(plain, vectors, mask, places), mask)
             return at, self._injection(at if jitter is None else jitter.move(at, mask))
         check_mask(mask)  # here a row of the mask is still a row of the batch
         masks, row = mask.unique(dim=0, return_inverse=True)
-        at = self.coordinates(vectors.new_empty(*masks.shape, 0), masks)  # empty: only the dtype counts
+        empty = vectors.new_empty(*masks.shape, 0)  # only the dtype counts
+        at = _checked(plain, self.coordinates(empty, masks), masks)
         return at[row], self._injection(at).rows(row)
 
     def _injection(self, at: Float[Tensor, "B T C"]) -> Injection:
@@ -107,6 +108,12 @@ class Method(nn.Module):
             raise TypeError(
                 f"the encoding {type(self.encoding).__name__} returned a {type(injection).__name__}; return "
                 "an Injection, such as Injection(added=...)."
+            )
+        for name, expected in injection.misshaped(*at.shape[:2]).items():
+            raise ValueError(
+                f"the encoding {type(self.encoding).__name__} returned {name} of the shape "
+                f"{tuple(getattr(injection, name).shape)}, for coordinates of the shape {tuple(at.shape)}; "
+                f"return {expected}."
             )
         return injection
 
@@ -123,6 +130,15 @@ class Method(nn.Module):
         if bound:
             _log_no_boundary()
         return loss
+
+
+def _checked(coordinates: nn.Module, at: Tensor, mask: Tensor) -> Tensor:
+    if at.ndim != 3 or at.shape[:2] != mask.shape:
+        raise ValueError(
+            f"the coordinates {type(coordinates).__name__} returned the shape {tuple(at.shape)} for a mask "
+            f"of the shape {tuple(mask.shape)}; return (B, T, C), such as line[..., None]."
+        )
+    return at
 
 
 def _span(coordinates: nn.Module) -> Span | None:

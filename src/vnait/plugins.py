@@ -59,7 +59,16 @@ def load_file(path: str | Path) -> list[str]:
         raise InputError(f"{path} failed: {type(error).__name__}: {first_line(error)}.") from error
     cloudpickle.register_pickle_by_value(module)  # worker processes could not import it
     added = getattr(module, "METHODS", None)
-    if not isinstance(added, dict) or not added or not all(isinstance(one, Recipe) for one in added.values()):
+    if not isinstance(added, dict) or not added:
         raise InputError(f"{path} defines no METHODS; give it a dict of names and vnait.methods.Recipe.")
+    for method, recipe in added.items():
+        if not isinstance(recipe, Recipe):
+            raise InputError(
+                f"{path}: METHODS[{method!r}] is a {type(recipe).__name__}; give a vnait.methods.Recipe."
+            )
+        if method in METHODS and METHODS[method].make.__module__ != name:
+            raise InputError(
+                f"{path} defines the method {method!r}, which exists already; give it another name."
+            )
     METHODS.update(added)
     return list(added)

@@ -41,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = STOPPED
     except _WRONG_USE as error:
         message = error.format_message().rstrip(".")  # empty where the help was shown instead
+        if "--plugin" in message:  # an option of vnait itself
+            message += ": it comes before the command, as in vnait --plugin FILE.py compare"
         sys.exit(_said(f"{message}; see --help.", 2) if message else 2)
     except InputError as error:
         sys.exit(_said(error, 2))

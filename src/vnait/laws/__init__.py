@@ -85,6 +85,8 @@ def subjects(
         return [subject]
     if isinstance(subject, nn.Module):
         return [subject_of_part(subject, dim=dim, num_heads=num_heads)]
+    if isinstance(subject, type):
+        raise InputError(f"{subject.__name__} is a type; give an object of it, {subject.__name__}(...).")
     if not isinstance(subject, str):
         return list(subject)
     if subject == "ours":

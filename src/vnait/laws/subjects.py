@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -209,7 +210,7 @@ def subject_of_part(part: nn.Module, *, dim: int | None = None, num_heads: int |
         method, name = part, described(part)
     else:
         name = type(part).__name__
-        if hasattr(part, "per_sentence"):
+        if hasattr(part, "per_sentence") or _arguments(part) > 1:
             method = Method(coordinates=part, encoding=Sinusoid(dim=dim or SIZE.dim))
         else:
             method = Method(coordinates=Index(), encoding=part)
@@ -268,6 +269,12 @@ def _size_of(method: Method) -> tuple[int | None, int | None]:
     if dim is not None and heads is None:
         heads = dim // width if width else (2 if dim % 2 == 0 else 1)
     return dim, heads
+
+
+def _arguments(part: nn.Module) -> int:
+    """How many arguments `forward` needs: coordinates need vectors and mask, encodings coordinates alone."""
+    needed = inspect.signature(part.forward).parameters.values()
+    return sum(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in needed)
 
 
 def _integer(part: nn.Module, name: str) -> int | None:
