@@ -15,41 +15,42 @@ if TYPE_CHECKING:
     from vnait_lab.runners import Outcome
 
 
+Names = Annotated[list[str], typer.Argument(help="Names from `vnait study list`; all: every short study.")]
+Methods = Annotated[str, typer.Option("--methods", help="Of a suite: methods, with commas. Without: all.")]
+Tasks = Annotated[str, typer.Option("--tasks", help="Of a suite: tasks or sets, with commas. Without: all.")]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", min=1, help="Of a suite: seeds, or draws of rows. Without: 5.")
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="A look: fewer steps, tests or seeds; few-labels: 16 labels only.")
+]
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        "--base",
+        help="Of few-labels: compare this pretrained encoder too, frozen; method base:own fine-tunes it. "
+        "Without: none.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", help="Folder of records and figures; recorded cells do not run again. Without: in runs."
+    ),
+]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one per core.")]
+
+
 def study_command(
-    names: Annotated[
-        list[str], typer.Argument(help="Names from `vnait study list`; all: every short study.")
-    ],
+    names: Names,
     *,
-    methods: Annotated[
-        str, typer.Option("--methods", help="Of a suite: methods, with commas. Without: all.")
-    ] = "",
-    tasks: Annotated[
-        str, typer.Option("--tasks", help="Of a suite: tasks or sets, with commas. Without: all.")
-    ] = "",
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Of a suite: seeds, or draws of rows. Without: 5.")
-    ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="A look: fewer steps, tests or seeds; few-labels: 16 labels only."),
-    ] = False,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            "--base",
-            help="Of few-labels: compare this pretrained encoder too, frozen; method base:own fine-tunes it. "
-            "Without: none.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="Folder of records and figures; recorded cells do not run again. Without: in runs."
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one per core.")
-    ] = None,
+    methods: Methods = "",
+    tasks: Tasks = "",
+    seeds: Seeds = None,
+    quick: Quick = False,
+    base: Encoder = None,
+    out: Out = None,
+    jobs: Jobs = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -69,33 +70,41 @@ def study_command(
         raise InputError(
             f"--base is for few-labels, and {names[0]} trains no pretrained encoder; leave it out."
         )
-    if suites:
-        out = out or Path("runs") / suites[0]
-        with bar(quiet, "training") as callback:
-            outcome = SUITES[suites[0]](
-                Options(
-                    methods=listed(methods),
-                    tasks=listed(tasks),
-                    seeds=seeds or 5,
-                    quick=quick,
-                    base=base,
-                    out=out,
-                    jobs=jobs,
-                    callback=callback,
-                )
+    if not suites:
+        if methods or tasks or seeds:
+            raise InputError(
+                f"--methods, --tasks and --seeds are for {', '.join(SUITES)}; a short study has its own arms "
+                "and seeds."
             )
-        _print_outcome(outcome, out, as_json)
+        _run_studies(names, quick=quick, out=out, jobs=jobs, as_json=as_json, quiet=quiet)
         return
-    if methods or tasks or seeds:
-        raise InputError(
-            f"--methods, --tasks and --seeds are for {', '.join(SUITES)}; a short study has its own arms "
-            "and seeds."
+    out = out or Path("runs") / suites[0]
+    with bar(quiet, "training") as callback:
+        outcome = SUITES[suites[0]](
+            Options(
+                methods=listed(methods),
+                tasks=listed(tasks),
+                seeds=seeds or 5,
+                quick=quick,
+                base=base,
+                out=out,
+                jobs=jobs,
+                callback=callback,
+            )
         )
+    _print_outcome(outcome, out, as_json)
+
+
+def _run_studies(
+    names: list[str], *, quick: bool, out: Path | None, jobs: int | None, as_json: bool, quiet: bool
+) -> None:
+    """Run short studies, print their verdicts and write their report."""
+    from vnait import report
+    from vnait_lab import studies
+
     out = out or Path("runs") / ("studies-quick" if quick else "studies")
     with bar(quiet, "studying") as callback:
         rows = studies.run(names, quick=quick, out=out, jobs=jobs, callback=callback)
-    from vnait import report
-
     page = report.write(out)
     if as_json:
         print_json({"rows": rows, "records": str(out), "report": str(page)})

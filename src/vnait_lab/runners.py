@@ -14,7 +14,7 @@ from vnait.record import Record
 from vnait_lab import terminal
 from vnait_lab.study import Verdict
 from vnait_lab.suites import algorithmic, decoding, few_labels, length
-from vnait_lab.suites.suite import Score, Suite, Training
+from vnait_lab.suites.suite import Score, Standing, Suite, Training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +55,7 @@ def study_length(options: Options) -> Outcome:
 def study_algorithmic(options: Options) -> Outcome:
     """The fifteen tasks of Deletang et al., trained on 1 to 40 symbols, tested up to 500."""
     scores = _scores(options, algorithmic.SUITE, algorithmic.QUICK, METHODS)
-    overall = [standing.row() for standing in algorithmic.overall(scores)]
-    return Outcome(
-        rows=[score.row() for score in scores],
-        show=lambda: terminal.show_shares(overall, name="method"),
-        verdicts={"vnait": _judged(options, algorithmic.verdict(scores, "vnait"))},
-    )
+    return _ranked(options, scores, algorithmic.overall(scores), "vnait", algorithmic.verdict)
 
 
 def study_decoding(options: Options) -> Outcome:
@@ -69,12 +64,7 @@ def study_decoding(options: Options) -> Outcome:
     """
     causal = (name for name in METHODS if build(name, dim=64, num_heads=4).causal)
     scores = _scores(options, decoding.SUITE, decoding.QUICK, causal)
-    overall = [standing.row() for standing in decoding.overall(scores)]
-    return Outcome(
-        rows=[score.row() for score in scores],
-        show=lambda: terminal.show_shares(overall, name="method"),
-        verdicts={"vnait-causal": _judged(options, decoding.verdict(scores, "vnait-causal"))},
-    )
+    return _ranked(options, scores, decoding.overall(scores), "vnait-causal", decoding.verdict)
 
 
 def study_few_labels(options: Options) -> Outcome:
@@ -125,6 +115,22 @@ def _scores(options: Options, suite: Suite, quick: Training, methods: Iterable[s
         callback=callback,
     )
     return suite.summary(found)
+
+
+def _ranked(
+    options: Options,
+    scores: list[Score],
+    overall: list[Standing],
+    method: str,
+    verdict: Callable[[list[Score], str], Verdict],
+) -> Outcome:
+    """The outcome of a suite that ranks methods by means over tasks, and the verdict on one of them."""
+    means = [standing.row() for standing in overall]
+    return Outcome(
+        rows=[score.row() for score in scores],
+        show=lambda: terminal.show_shares(means, name="method"),
+        verdicts={method: _judged(options, verdict(scores, method))},
+    )
 
 
 def _judged(options: Options, verdict: Verdict) -> Verdict:

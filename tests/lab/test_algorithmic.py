@@ -1,18 +1,15 @@
-"""The algorithmic suite: its answers, found again in plain Python; it resumes; its summary and verdict."""
+"""The algorithmic suite: its answers, found again in plain Python; its summary and verdict."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Generator
 
-from vnait import record as records
-from vnait.errors import InputError
 from vnait.record import Record
 from vnait.statistics import interval
 from vnait_lab.suites import algorithmic
@@ -243,32 +240,6 @@ def test_a_method_that_refuses_a_length_has_no_score() -> None:
     assert algorithmic.score(model, ALGORITHMS["duplicate_string"], 501, 8, Generator()) == 0
 
 
-def test_a_suite_resumes_and_a_task_comes_from_outside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "new" / "records.jsonl"
-    options = {"methods": ["none", "learned"], "setting": TINY, "path": path, "jobs": 1}
-    first = SUITE.run(tasks=["parity_check"], seeds=[0], **options)
-    assert [record.method for record in first] == ["none", "learned"]
-    assert all(set(record.metrics) == {f"accuracy_{length}" for length in LENGTHS} for record in first)
-    assert first[0].data == {"name": "parity_check", "level": "regular", "chance": 0.5, "trained": [1, 40]}
-    monkeypatch.setitem(
-        ALGORITHMS, "other", replace(ALGORITHMS["even_pairs"], asks="the same, by another name")
-    )
-    seen = []
-    both = SUITE.run(
-        tasks=["parity_check", "other"],
-        seeds=[0],
-        callback=lambda done, total, record: seen.append((done, total)),
-        **options,
-    )
-    assert seen == [(2, 4), (3, 4), (4, 4)]
-    assert [record.key for record in both[:2]] == [record.key for record in first]
-    assert len(records.read(path)) == 4
-    again = SUITE.run(tasks=["parity_check"], seeds=[0], **{**options, "setting": replace(TINY, steps=3)})
-    assert not {record.key for record in again} & {record.key for record in first}
-
-
 def test_a_task_is_registered_by_name() -> None:
     try:
 
@@ -415,19 +386,3 @@ def test_the_verdict_asks_for_all_fifteen_tasks() -> None:
     assert found.word == "undecided" and found.found.endswith(
         ", ".join([name for name in ALGORITHMS if name != "even_pairs"])
     )
-
-
-def test_unknown_names_are_named(tmp_path: Path) -> None:
-    options = {"seeds": [0], "setting": TINY, "path": tmp_path / "r.jsonl"}
-    with pytest.raises(
-        InputError,
-        match=r"the task 'parity' is not known. Did you mean 'parity_check'\? Take one of even_pairs",
-    ):
-        SUITE.run(methods=["none"], tasks=["parity"], **options)
-    with pytest.raises(
-        InputError, match=r"the method 'ropes' is not known. Did you mean 'rope'\? Take one of none"
-    ):
-        SUITE.run(methods=["ropes"], tasks=["parity_check"], **options)
-    with pytest.raises(InputError, match="no task was given"):
-        SUITE.run(methods=["none"], tasks=[], **options)
-    assert not (tmp_path / "r.jsonl").exists()

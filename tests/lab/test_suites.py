@@ -1,4 +1,6 @@
-"""The length suite: its answers, found again by a loop; a suite resumes; its summary and its verdict."""
+"""The length suite: its answers, found again by a loop; its summary and its verdict. All suites: they resume,
+and name what they do not know.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,21 @@ from vnait.record import Record
 from vnait.statistics import Interval
 from vnait_lab import page
 from vnait_lab.runs import ablation
+from vnait_lab.suites import algorithmic, decoding
 from vnait_lab.suites.length import LENGTHS, SUITE, Setting, fit, learned, new_model, score, verdict
-from vnait_lab.suites.suite import Score
+from vnait_lab.suites.suite import Score, Suite, Training
 from vnait_lab.suites.tasks import TASKS, VOCABULARY, A, B, M, task
 
 STUDIES = Path(__file__).parents[2] / "studies"
-TINY = Setting(steps=2, batch=4, tests=5, hidden_size=8, num_attention_heads=2, num_hidden_layers=1)
+TINY_SIZES = {
+    "steps": 2,
+    "batch": 4,
+    "tests": 5,
+    "hidden_size": 8,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+}
+TINY = Setting(**TINY_SIZES)
 
 
 def answer(name: str, text: list[int]) -> int:
@@ -98,27 +109,65 @@ def test_marks_stand_everywhere() -> None:
         assert len((ids == mark).nonzero()[:, 1].unique()) == places, name
 
 
+TINY_SUITES = {
+    "length": ("half", SUITE, TINY),
+    "algorithmic": (
+        "parity_check",
+        algorithmic.SUITE,
+        algorithmic.Setting(intermediate_size=8, **TINY_SIZES),
+    ),
+    "decoding": ("parity", decoding.SUITE, decoding.Setting(intermediate_size=8, **TINY_SIZES)),
+}
+of_every_suite = pytest.mark.parametrize(("name", "suite", "tiny"), TINY_SUITES.values(), ids=TINY_SUITES)
+
+
+@of_every_suite
 def test_a_suite_resumes_and_a_task_comes_from_outside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, suite: Suite, tiny: Training
 ) -> None:
     path = tmp_path / "new" / "records.jsonl"
-    options = {"methods": ["none", "learned"], "setting": TINY, "path": path, "jobs": 1}
-    first = SUITE.run(tasks=["half"], seeds=[0], **options)
+    options = {"methods": ["none", "learned"], "seeds": [0], "path": path, "jobs": 1}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(11)
+        first = suite.run(tasks=[name], setting=tiny, **options)
+        drawn = torch.rand(())
+    assert drawn == torch.rand((), generator=Generator().manual_seed(11)), "the caller's random state is kept"
     assert [record.method for record in first] == ["none", "learned"]
-    assert all(set(record.metrics) == {f"accuracy_{length}" for length in LENGTHS} for record in first)
-    monkeypatch.setitem(TASKS, "reversed", replace(TASKS["half"], asks="the same, by another name"))
+    assert all(record.data == {"name": name, **suite.facts(suite.tasks[name])} for record in first)
+    monkeypatch.setitem(suite.tasks, "other", replace(suite.tasks[name], asks="the same, by another name"))
     seen = []
-    both = SUITE.run(
-        tasks=["half", "reversed"],
-        seeds=[0],
+    both = suite.run(
+        tasks=[name, "other"],
+        setting=tiny,
         callback=lambda done, total, record: seen.append((done, total)),
         **options,
     )
     assert seen == [(2, 4), (3, 4), (4, 4)]
     assert [record.key for record in both[:2]] == [record.key for record in first]
     assert len(records.read(path)) == 4
-    again = SUITE.run(tasks=["half"], seeds=[0], **{**options, "setting": replace(TINY, steps=3)})
+    again = suite.run(tasks=[name], setting=replace(tiny, steps=3), **options)
     assert not {record.key for record in again} & {record.key for record in first}
+    more = suite.run(tasks=[name], setting=tiny, **{**options, "seeds": [0, 1]})
+    assert [record.seed for record in more] == [0, 0, 1, 1]
+    assert [record.key for record in more[:2]] == [record.key for record in first]
+
+
+def test_a_record_has_the_facts_of_its_task_and_a_score_per_length(tmp_path: Path) -> None:
+    def recorded(number: str) -> Record:
+        task, suite, tiny = TINY_SUITES[number]
+        path = tmp_path / f"{number}.jsonl"
+        (found,) = suite.run(methods=["none"], tasks=[task], seeds=[0], setting=tiny, path=path, jobs=1)
+        return found
+
+    length = recorded("length")
+    assert length.data == {"name": "half", "family": "global", "trained": [8, 40]}
+    assert set(length.metrics) == {f"accuracy_{tokens}" for tokens in LENGTHS}
+    algorithm = recorded("algorithmic")
+    assert algorithm.data == {"name": "parity_check", "level": "regular", "chance": 0.5, "trained": [1, 40]}
+    assert set(algorithm.metrics) == {f"accuracy_{symbols}" for symbols in algorithmic.LENGTHS}
+    question = recorded("decoding")
+    assert question.data["lengths"] == [20, 24, 28, 32, 36, 40]
+    assert set(question.metrics) == {f"exact_{share}" for share in (50, 60, 70, 80, 90, 100)}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -317,16 +366,19 @@ def test_every_arm_of_the_ablation_takes_texts_of_two_lengths() -> None:
             assert x.shape == vectors.shape and x[mask].isfinite().all(), name
 
 
-def test_unknown_names_are_named(tmp_path: Path) -> None:
-    options = {"seeds": [0], "setting": TINY, "path": tmp_path / "r.jsonl"}
+@of_every_suite
+def test_unknown_names_are_named(tmp_path: Path, name: str, suite: Suite, tiny: Training) -> None:
+    options = {"seeds": [0], "setting": tiny, "path": tmp_path / "r.jsonl"}
+    first = next(iter(suite.tasks))
     with pytest.raises(
-        InputError, match=r"the task 'halve' is not known. Did you mean 'half'\? Take one of half, order"
+        InputError,
+        match=rf"the task '{name}s' is not known. Did you mean '{name}'\? Take one of {first}",
     ):
-        SUITE.run(methods=["none"], tasks=["halve"], **options)
+        suite.run(methods=["none"], tasks=[f"{name}s"], **options)
     with pytest.raises(
         InputError, match=r"the method 'ropes' is not known. Did you mean 'rope'\? Take one of none"
     ):
-        SUITE.run(methods=["ropes"], tasks=["half"], **options)
+        suite.run(methods=["ropes"], tasks=[name], **options)
     with pytest.raises(InputError, match="no task was given"):
-        SUITE.run(methods=["none"], tasks=[], **options)
+        suite.run(methods=["none"], tasks=[], **options)
     assert not (tmp_path / "r.jsonl").exists()

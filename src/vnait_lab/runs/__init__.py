@@ -6,14 +6,48 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from vnait.record import Record
+from vnait_lab.suites.suite import Suite
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
     """A command line whose --help starts with a module's docstring."""
     return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def suite_parser(doc: str | None, *, seeds: int) -> argparse.ArgumentParser:
+    """The command line of a run of suites: `run_suite` reads its options."""
+    command = parser(doc)
+    command.add_argument("--seeds", type=int, default=seeds, help="how many [%(default)s]")
+    command.add_argument("--jobs", type=int, help="worker processes for tasks [one per core]")
+    return command
+
+
+def run_suite(
+    suite: Suite, options: argparse.Namespace, *, methods: Sequence[str], tasks: Iterable[str], path: Path
+) -> None:
+    """Run a suite and print its progress."""
+    suite.run(
+        methods=methods,
+        tasks=tuple(tasks),
+        seeds=range(options.seeds),
+        path=path,
+        jobs=options.jobs,
+        callback=show_progress,
+    )
+
+
+def encoder_parser(doc: str | None, *, methods: str, shots: str, seeds: int) -> argparse.ArgumentParser:
+    """The command line of a run that fine-tunes a pretrained encoder."""
+    command = parser(doc)
+    command.add_argument("model", help="folder of the pretrained encoder")
+    command.add_argument("--methods", type=names, default=methods, help="[%(default)s]")
+    command.add_argument("--shots", type=numbers, default=shots, help="labels per class [%(default)s]")
+    command.add_argument("--seeds", type=int, default=seeds, help="how many draws of rows [%(default)s]")
+    return command
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from vnait.inputs import Add, Fusion, Local, Nearest, Neighbours
 from vnait.method import Method
 from vnait.methods import METHODS, Recipe, Size, parameters
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, numbers, parser, show_progress
+from vnait_lab.runs import data_folder, names, numbers, run_suite, show_progress, suite_parser
 from vnait_lab.runs.held_out import HELD_OUT, SEEN
 from vnait_lab.suites import few_labels, length
 
@@ -141,7 +141,7 @@ ARMS: dict[str, Callable[[Size], Method]] = {
 
 
 def main() -> None:
-    command = parser(__doc__)
+    command = suite_parser(__doc__, seeds=3)
     command.add_argument(
         "--tasks", type=names, default=",".join(TASKS), help="of the length suite [%(default)s]"
     )
@@ -150,8 +150,6 @@ def main() -> None:
         "--shots", type=numbers, default="16", help="labels per class of the sets [%(default)s]"
     )
     command.add_argument("--arms", type=names, default=",".join(ARMS), help="[all: %(default)s]")
-    command.add_argument("--seeds", type=int, default=3, help="how many [%(default)s]")
-    command.add_argument("--jobs", type=int, help="worker processes for tasks [one per core]")
     options = command.parse_args()
     whole = METHODS["vnait"].formula  # every arm's key depends on it, since its change changes every arm
     for name, make in ARMS.items():
@@ -161,14 +159,9 @@ def main() -> None:
     if options.sets:
         on_few_labels(options, data_folder(command, "one folder per set (train.csv and test.csv)"))
         return
-    replace(length.SUITE, tasks={**length.SUITE.tasks, **SEEN, **HELD_OUT}).run(
-        methods=options.arms,
-        tasks=options.tasks,
-        seeds=range(options.seeds),
-        path=RECORDS / "ablation" / "records.jsonl",
-        jobs=options.jobs,
-        callback=show_progress,
-    )
+    suite = replace(length.SUITE, tasks={**length.SUITE.tasks, **SEEN, **HELD_OUT})
+    path = RECORDS / "ablation" / "records.jsonl"
+    run_suite(suite, options, methods=options.arms, tasks=options.tasks, path=path)
 
 
 def on_few_labels(options: argparse.Namespace, data: Path) -> None:

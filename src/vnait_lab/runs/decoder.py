@@ -19,7 +19,7 @@ from torch import Generator, Tensor
 
 from vnait import VnaitForCausalLM
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, parser, show_progress
+from vnait_lab.runs import data_folder, names, run_suite, suite_parser
 from vnait_lab.suites.suite import Suite, Training, new_model
 
 PATH = RECORDS / "decoder" / "records.jsonl"
@@ -131,11 +131,9 @@ def _losses(model: VnaitForCausalLM, ids: Tensor) -> Tensor:
 
 
 def main() -> None:
-    command = parser(__doc__)
+    command = suite_parser(__doc__, seeds=2)
     command.add_argument("--texts", type=names, default="tinyshakespeare,wikitext2", help="[%(default)s]")
     command.add_argument("--methods", type=names, default=",".join(COMPARED), help="[%(default)s]")
-    command.add_argument("--seeds", type=int, default=2, help="how many [%(default)s]")
-    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
     options = command.parse_args()
     data = data_folder(command, "one folder per text (train.txt and test.txt)")
     suite = Suite(
@@ -146,14 +144,7 @@ def main() -> None:
         scores=perplexities,
         facts=lambda text: {"trained": TRAINED, "read": READ, "words": text.words},
     )
-    suite.run(
-        methods=options.methods,
-        tasks=options.texts,
-        seeds=range(options.seeds),
-        path=PATH,
-        jobs=options.jobs,
-        callback=show_progress,
-    )
+    run_suite(suite, options, methods=options.methods, tasks=options.texts, path=PATH)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ studies/records/fine_tuning; recorded cells do not run again.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from joblib import delayed
@@ -26,7 +26,7 @@ from vnait.run import Run
 from vnait.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, numbers, parser, show_progress
+from vnait_lab.runs import data_folder, encoder_parser, names, show_progress
 
 PATH = RECORDS / "fine_tuning" / "records.jsonl"
 SETTING = Run(steps=100, batch_size=16, learning_rate=1e-4, max_length=256, validation=0, refit=0)
@@ -64,9 +64,19 @@ def run_cell(cell: Cell, base: Base, data: Path) -> Record:
     with bfloat16(name in LONG):
         record = fit(run, few, base, test=test.select(range(min(TESTED, len(test))))).record
     assert record is not None
-    facts = {**record.data, "name": name, "shots": shots, "vectors": Path(base.source).name}
+    return of_base(record, base, key=key(cell, base), data={"name": name, "shots": shots})
+
+
+def of_base(record: Record, base: Base, *, key: str, data: Mapping[str, Any]) -> Record:
+    """The record under its key and with more facts on its data. It names the base's folder without the path,
+    which depends on the machine.
+    """
+    source = Path(base.source).name
     return replace(
-        record, key=key(cell, base), data=facts, run={**record.run, "base": Path(base.source).name}
+        record,
+        key=key,
+        data={**record.data, **data, "vectors": source},
+        run={**record.run, "base": source},
     )
 
 
@@ -87,12 +97,8 @@ def one_by_one(path: Path, cells: Mapping[str, T], run: Callable[[T], Record]) -
 
 
 def main() -> None:
-    command = parser(__doc__)
-    command.add_argument("model", help="folder of the pretrained encoder")
+    command = encoder_parser(__doc__, methods="own,vnait,rope,alibi", shots="16,64", seeds=5)
     command.add_argument("--sets", type=names, default="trec,cola,bbc_news", help="[%(default)s]")
-    command.add_argument("--shots", type=numbers, default="16,64", help="labels per class [%(default)s]")
-    command.add_argument("--seeds", type=int, default=5, help="how many draws of rows [%(default)s]")
-    command.add_argument("--methods", type=names, default="own,vnait,rope,alibi", help="[%(default)s]")
     options = command.parse_args()
     data = data_folder(command, "one folder per set (train.csv and test.csv)")
     base = Base.load(options.model)

@@ -14,7 +14,7 @@ import torch
 from torch import Generator
 
 from vnait_lab import RECORDS
-from vnait_lab.runs import names, parser, show_progress
+from vnait_lab.runs import names, run_suite, suite_parser
 from vnait_lab.suites import length
 from vnait_lab.suites.tasks import TASKS, A, B, M, Task, Texts, at, below, coin, put, task, words
 
@@ -155,20 +155,11 @@ def inward(count: int, length: int, random: Generator) -> Texts:
 
 
 def main() -> None:
-    command = parser(__doc__)
+    command = suite_parser(__doc__, seeds=3)
     command.add_argument("--methods", type=names, default="vnait,rope", help="[%(default)s]")
-    command.add_argument("--seeds", type=int, default=3, help="how many [%(default)s]")
-    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
     options = command.parse_args()
-    tasks = {**HELD_OUT, **SEEN}
-    replace(length.SUITE, tasks=tasks).run(
-        methods=options.methods,
-        tasks=tuple(tasks),
-        seeds=range(options.seeds),
-        path=PATH,
-        jobs=options.jobs,
-        callback=show_progress,
-    )
+    suite = replace(length.SUITE, tasks={**HELD_OUT, **SEEN})
+    run_suite(suite, options, methods=options.methods, tasks=suite.tasks, path=PATH)
 
 
 if __name__ == "__main__":

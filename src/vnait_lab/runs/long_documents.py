@@ -28,8 +28,8 @@ from vnait.record import Record
 from vnait.run import OWN, Run
 from vnait.train import fit
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, numbers, parser
-from vnait_lab.runs.fine_tuning import bfloat16, formula, one_by_one
+from vnait_lab.runs import data_folder, encoder_parser
+from vnait_lab.runs.fine_tuning import bfloat16, formula, of_base, one_by_one
 
 PATH = RECORDS / "long_documents" / "records.jsonl"
 SETTING = Run(steps=60, batch_size=8, learning_rate=1e-4, max_length=512, validation=0, refit=0)
@@ -51,16 +51,16 @@ def key(cell: Cell, base: Base) -> str:
     )
 
 
-def run_cell(cell: Cell, base: Base, data: Path) -> Record:
+def run_cell(cell: Cell, base: Base, folder: Path) -> Record:
     method, shots, seed = cell
-    train, test = (texts.read(str(data / "bbc_news" / f"{part}.csv")) for part in ("train", "test"))
+    train, test = (texts.read(str(folder / "bbc_news" / f"{part}.csv")) for part in ("train", "test"))
     few = train.select(texts.shots(train.labels or [], count=shots, seed=seed))
     run = replace(SETTING, method=method, seed=seed, base=base.source)
-    fitted = fit(run, surrounded(few, data / "wikitext2" / "train.txt", SHORT, seed), base)
+    fitted = fit(run, surrounded(few, folder / "wikitext2" / "train.txt", SHORT, seed), base)
     assert fitted.record is not None
     reader = fitted if method == OWN else replace(fitted, max_length=READ)
     some = test.select(range(TESTED))
-    long = surrounded(some, data / "wikitext2" / "test.txt", LONG, seed)
+    long = surrounded(some, folder / "wikitext2" / "test.txt", LONG, seed)
     whole = test.select(
         [i for i, ids in enumerate(base.encode(test.texts, max_length=READ)) if len(ids) > 512][:TESTED]
     )
@@ -70,16 +70,8 @@ def run_cell(cell: Cell, base: Base, data: Path) -> Record:
         "accuracy_articles": accuracy(reader, whole),
         "accuracy_windows": accuracy(fitted, long, in_windows(fitted, base, long)),
     }
-    source = Path(base.source).name
-    facts = {
-        **fitted.record.data,
-        "name": "bbc_news in wikitext2",
-        "shots": shots,
-        "articles": len(whole),
-        "vectors": source,
-    }
-    run_facts = {**fitted.record.run, "base": source}
-    return replace(fitted.record, key=key(cell, base), metrics=metrics, data=facts, run=run_facts)
+    data = {"name": "bbc_news in wikitext2", "shots": shots, "articles": len(whole)}
+    return of_base(replace(fitted.record, metrics=metrics), base, key=key(cell, base), data=data)
 
 
 def surrounded(articles: texts.Table, filler: Path, words: int, seed: int) -> texts.Table:
@@ -116,13 +108,9 @@ def accuracy(fitted: Fitted, table: texts.Table, probabilities: NDArray[np.float
 
 
 def main() -> None:
-    command = parser(__doc__)
-    command.add_argument("model", help="folder of the pretrained encoder")
-    command.add_argument("--methods", type=names, default="own,vnait", help="[%(default)s]")
-    command.add_argument("--shots", type=numbers, default="16", help="labels per class [%(default)s]")
-    command.add_argument("--seeds", type=int, default=3, help="how many draws of rows [%(default)s]")
+    command = encoder_parser(__doc__, methods="own,vnait", shots="16", seeds=3)
     options = command.parse_args()
-    data = data_folder(command, "bbc_news and wikitext2")
+    folder = data_folder(command, "bbc_news and wikitext2")
     base = Base.load(options.model)
     cells = {
         key(cell, base): cell
@@ -132,7 +120,7 @@ def main() -> None:
         for cell in [(method, shots, seed)]
     }
     with bfloat16():
-        one_by_one(PATH, cells, lambda cell: run_cell(cell, base, data))
+        one_by_one(PATH, cells, lambda cell: run_cell(cell, base, folder))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ from vnait.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
 from vnait_lab.runs import data_folder, names, parser
-from vnait_lab.suites.few_labels import RUN, SETS, plan_of
+from vnait_lab.suites.few_labels import RUN, SETS, plan_of, score_of
 
 PATH = RECORDS / "mixing" / "records.jsonl"
 SHOTS, SCORED = 16, 1000
@@ -208,8 +208,7 @@ def show(part: str) -> None:
     found: dict[str, dict[tuple[str, int], float]] = {}
 
     def add(arm: str, one: Record) -> None:
-        score = one.metrics[SETS[one.data["name"]].metric]
-        found.setdefault(arm, {})[one.data["name"], one.seed] = 100 * score
+        found.setdefault(arm, {})[one.data["name"], one.seed] = 100 * score_of(one)
 
     mixed = _read()
     for one in mixed:

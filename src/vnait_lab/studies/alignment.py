@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
+# Without noise and repeated words, the words alone would align: position could neither help nor harm.
 LENGTH, DIM, NOISE, SHARPNESS = 12, 24, 0.3, 10.0
 WEIGHTS = (0.0, 0.3, 1.0, 3.0)
 # Numbers of copies of the repeated word.

@@ -22,8 +22,9 @@ from vnait_lab.studies.figures import bands, bars, panels
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-LENGTH, CHANNELS, RATE, NOISE = 80, 48, 0.12, 1.0
-NEAR, FAR = 6, 24  # smallest separations of scored pairs, and of far pairs
+LENGTH, CHANNELS, NOISE = 80, 48, 1.0
+RATE = 0.12  # share of far pairs in contact, more than in real proteins
+NEAR, FAR = 6, 24  # smallest separations of scored pairs (nearer ones touch in any chain), and of far pairs
 TURN = 28  # residues per turn of the solenoid
 KEPT, FALSE = 0.5, 0.03  # shares of contacts, and of other pairs, in a noisy map
 FAMILIES = {

@@ -20,10 +20,10 @@ from vnait_lab.studies.figures import panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 DIM, HEADS = 32, 4
-SOURCE = [0, 1, 2, 3, 4, 5, 2, 2, 6]  # words, some of them equal
+SOURCE = [0, 1, 2, 3, 4, 5, 2, 2, 6]  # words, some of them equal: else "equal words" would be none
 TARGET = [0, 1, 2, 3, 4, 1, 5]
 EQUAL_SOURCES, EQUAL_TARGETS = [2, 6, 7], [1, 5]
-SAME, BROKEN = 1e-12, 1e-2
+SAME, BROKEN = 1e-12, 1e-2  # rounding in float64; a change that is not rounding
 SECTION = "004, cross-attention"
 ADDED = {"source": (1, 0), "target": (0, 1), "both": (1, 1)}  # 1: a sinusoid is added to source, target
 RELATIVE = {

@@ -26,7 +26,7 @@ from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, 
 
 WINDOW, AHEAD = 120, 6
 FOCUS = (1.0, 4.0, 16.0, 64.0)  # beta
-WINDOWS = (120, 125, 127)
+WINDOWS = (120, 125, 127)  # a multiple of the period 12, and two that are not: there the spectrum leaks
 SOURCE = "004, phase-aligned forecasting"
 CANDIDATES = [float(period) for period in range(2, 22)]
 # The known period of a series, which the seasonal forecast repeats, and its description.

@@ -22,7 +22,7 @@ from vnait.encodings import Binary
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-SHARP = 5.0
+SHARP = 5.0  # far above ln(21/4) = 1.66, from which on all words are decoded
 GRID = torch.linspace(0, 4, 81, dtype=torch.float64)
 CODES = {"(3,1)": 2, "(7,4)": 3, "(15,11)": 4}  # name: checks
 

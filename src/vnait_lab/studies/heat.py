@@ -20,11 +20,13 @@ from torch import Generator, Tensor
 
 from vnait_lab.studies.figures import dots, lines, panels
 from vnait_lab.studies.parts.graphs import (
+    DATA,
     DIM,
     LENGTH,
     NODES_DIM,
     graphs,
     laplacian,
+    path_eigenvalues,
     sinusoid,
     spanned,
     spectral,
@@ -90,7 +92,7 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
 
 def law(dim: int) -> float:
     """The share of heat on the path that d eigenvectors leave unexplained, in closed form."""
-    share = np.exp(-2 * TIME * (2 - 2 * np.cos(np.pi * np.arange(LENGTH) / LENGTH)))
+    share = (-2 * TIME * path_eigenvalues()).exp()
     return float(share[dim:].sum() / share.sum())
 
 
@@ -190,8 +192,7 @@ def draw(found: Findings) -> Figure:
 STUDY = Study(
     name="heat",
     subject="Heat on texts and graphs, explained by Laplacian eigenvectors",
-    data=f"a path of {LENGTH} nodes; ten graphs: four social, three random, three regular; heat of white "
-    "noise on them",
+    data=f"{DATA}; heat of white noise on them",
     measure="the share of a signal that a linear map of the code leaves unexplained, d columns each",
     smallest="1e-5 for an identity; a tenth of the best sinusoid's share at d=16",
     arms=ARMS,

@@ -21,7 +21,8 @@ from vnait_lab.studies.figures import bands, bars, panels
 from vnait_lab.studies.parts.dna import letters, planted, reverse_complement, starts
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-LENGTH, WIDTH, OFFSET = 200, 64, 17
+LENGTH, WIDTH = 200, 64
+OFFSET = 17  # not 0, at which a formula with the wrong sign of the offset is right, too
 FIRST, SECOND = "TGAC", "GGCA"
 OFFSETS = range(-30, 31)
 TINY = 1e-10

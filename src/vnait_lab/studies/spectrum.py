@@ -24,11 +24,13 @@ from torch import Generator, Tensor
 
 from vnait_lab.studies.figures import bars, dots, panels
 from vnait_lab.studies.parts.graphs import (
+    DATA,
     DIM,
     LENGTH,
     NODES_DIM,
     graphs,
     laplacian,
+    path_eigenvalues,
     sinusoid,
     spanned,
     spectral,
@@ -73,8 +75,7 @@ def least_cosine(code: Tensor) -> float:
 
 def eigenvalue_error(path: Any) -> float:
     """The largest difference of a path's eigenvalues from 2 - 2 cos(pi k / n)."""
-    law = 2 - 2 * (torch.pi * torch.arange(LENGTH, dtype=torch.float64) / LENGTH).cos()
-    return float((torch.linalg.eigvalsh(laplacian(path)) - law).abs().max())
+    return float((torch.linalg.eigvalsh(laplacian(path)) - path_eigenvalues()).abs().max())
 
 
 def shared(path: Any) -> list[float]:
@@ -168,7 +169,7 @@ def draw(found: Findings) -> Figure:
 STUDY = Study(
     name="spectrum",
     subject="Laplacian eigenvectors as positions: the DCT of a path, and stability under renumbering",
-    data=f"a path of {LENGTH} nodes; ten graphs: four social, three random, three regular",
+    data=DATA,
     measure="cosines with the DCT-II and with the span of sinusoids; changes of a code if the nodes are "
     "renumbered, d columns each",
     smallest="1e-10 for an identity, 1e-9 for an unchanged code; .98 for a principal cosine",

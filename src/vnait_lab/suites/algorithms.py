@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Generator, Tensor
 
-MODULUS = 5
+MODULUS = 5  # as in Deletang et al.
 PLUS, MINUS, TIMES, OPEN, CLOSE, UNKNOWN, EQUALS = range(MODULUS, MODULUS + 7)  # after the digits 0 ... 4
 END = 2  # after bits: of answers, and between two numbers
 POP, PUSH = 2, 3  # PUSH + bit

@@ -149,13 +149,17 @@ def rows(found: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def curves(found: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, float]]:
-    """(set, method, seed) -> labels per class -> score: Matthews correlation on CoLA, else accuracy."""
+    """(set, method, seed) -> labels per class -> score."""
     curves: dict[tuple[str, str, int], dict[int, float]] = {}
     for record in found:
-        name = str(record.data["name"])
-        score = record.metrics[SETS[name].metric]
-        curves.setdefault((name, record.method, record.seed), {})[int(record.data["shots"])] = score
+        curve = curves.setdefault((str(record.data["name"]), record.method, record.seed), {})
+        curve[int(record.data["shots"])] = score_of(record)
     return {key: dict(sorted(curve.items())) for key, curve in curves.items()}
+
+
+def score_of(record: Record) -> float:
+    """Matthews correlation on CoLA, else accuracy."""
+    return float(record.metrics[SETS[str(record.data["name"])].metric])
 
 
 def area(curve: dict[int, float]) -> float:
@@ -283,7 +287,7 @@ def no_loss(
 def _parts(differences: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
     """The differences that the claim is about: 1 supports it, -1 refutes it, 0 is undecided."""
     for row in differences:
-        sign = Interval(row["mean"], row["ci_low"], row["ci_high"]).sign
+        sign = interval_of(row).sign
         name, baseline = row["set"], row["against"] in BASELINES
         if name is None and not baseline:
             yield row, sign
@@ -320,6 +324,11 @@ def _unmatched(found: Sequence[Record], method: str) -> list[str]:
         for other, cells in draws.items()
     }
     return [f"{other} on {', '.join(sorted(set(names)))}" for other, names in lacking.items() if names]
+
+
+def interval_of(row: dict[str, Any]) -> Interval:
+    """The mean of a row with its bounds."""
+    return Interval(row["mean"], row["ci_low"], row["ci_high"])
 
 
 def _bounds(values: Sequence[float]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The size and the training of every model of a suite, whatever its method and task."""
+    """The size and the training of every model, whatever its method and task."""
 
     steps: int
     batch: int = 16
@@ -42,6 +42,18 @@ class Training:
     weight_decay: float = 0.01
     hidden_size: int = 64
     num_hidden_layers: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Training):
+    """The setting of a suite of generated texts. All texts of a batch have one length, drawn evenly from the
+    lengths trained on.
+
+    tests    texts per length tested
+    """
+
+    num_attention_heads: int = 4
+    tests: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +247,17 @@ def new_model(kind: type[Model], setting: Training, seed: int, **config: Any) ->
         model = kind(VnaitConfig(**sizes, **config, dropout=0.0)).train()
     seed_weights(model, seed)
     return model
+
+
+@torch.no_grad()
+def answers(logits: Callable[[Tensor], Tensor], ids: Tensor, *, rows: int) -> Tensor | None:
+    """The likeliest classes of texts, `rows` at a time: the bias of long texts takes much memory. None if the
+    method refuses the length, as a table does past its end.
+    """
+    try:
+        return torch.cat([logits(part).argmax(-1) for part in ids.split(rows)])
+    except ValueError:
+        return None
 
 
 def train(

@@ -13,6 +13,7 @@ from vnait.encodings import Sinusoid
 
 LENGTH, DIM = 64, 16  # of the path, and of its codes
 NODES_DIM = 8  # of the graphs' codes, at most
+DATA = f"a path of {LENGTH} nodes; ten graphs: four social, three random, three regular"
 
 
 def graphs(seed: int) -> dict[str, Any]:
@@ -37,6 +38,11 @@ def graphs(seed: int) -> dict[str, Any]:
 def laplacian(graph: Any) -> Tensor:
     """D - A, with the nodes in the graph's own order."""
     return torch.tensor(nx.laplacian_matrix(graph).toarray(), dtype=torch.float64)
+
+
+def path_eigenvalues(count: int = LENGTH) -> Tensor:
+    """2 - 2 cos(pi k / n): the eigenvalues of D - A of a path of n nodes, in closed form."""
+    return 2 - 2 * (torch.pi * torch.arange(count, dtype=torch.float64) / count).cos()
 
 
 def whole(graph: Any, dim: int) -> int:

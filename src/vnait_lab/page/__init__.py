@@ -1,0 +1,58 @@
+"""Writes studies/README.md from the records, one module per section: `python -m vnait_lab.page`"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vnait.record import Record
+from vnait_lab.page import (
+    ablation,
+    ablation_few_labels,
+    algorithms,
+    decoders,
+    decoding,
+    few_labels,
+    fine_tuning,
+    held_out,
+    length,
+    long_documents,
+    parameters,
+    pretrained_base,
+    short_studies,
+)
+from vnait_lab.page.parts import Section, records
+
+# In the page's order: a folder of records, and what writes its section.
+SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
+    ("length", length.section),
+    ("held_out", held_out.section),
+    ("algorithmic", algorithms.section),
+    ("decoding", decoding.section),
+    ("few_labels", few_labels.section),
+    ("few_labels_base", pretrained_base.section),
+    ("fine_tuning", fine_tuning.section),
+    ("long_documents", long_documents.section),
+    ("decoder", decoders.section),
+    ("few_labels", parameters.section),
+    ("ablation", ablation.section),
+    ("ablation_few_labels", ablation_few_labels.section),
+    ("claims", short_studies.section),
+)
+
+
+def page() -> str:
+    """The whole page; a section without records is left out."""
+    written = [section(found) for folder, section in SECTIONS if (found := records(folder))]
+    claims = "\n".join(claim for section in written for claim in section.claims)
+    text = "\n\n".join(section.text for section in written)
+    return f"""# Studies
+
+Written by `python -m vnait_lab.page` from the records in `studies/records`; dated findings are in
+[findings](findings/README.md).
+
+| claim | verdict | what was found | command |
+|---|---|---|---|
+{claims}
+
+{text}
+"""

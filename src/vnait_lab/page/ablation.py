@@ -1,0 +1,49 @@
+"""`vnait` without one of its parts, on tasks of the length suite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vnait.record import Record
+from vnait_lab.page.parts import Section, difference, mean, over_seeds, table
+from vnait_lab.runs.ablation import ARMS, TASKS
+
+
+def section(found: list[Record]) -> Section:
+    text = f"""## Ablation of `vnait`
+
+In the setting of the length suite; accuracy in % at 320 and 500 tokens, mean over seeds. The last column is
+the paired difference to `vnait` over these tasks, with its 95 % interval over seeds. Command:
+`python -m vnait_lab.runs.ablation`.
+
+{ablated(found, TASKS)}"""
+    more = list(dict.fromkeys(one.data["name"] for one in found if one.data["name"] not in TASKS))
+    if more:
+        arms = {one.method for one in found if one.data["name"] == more[0]}
+        text += f"""
+
+On further tasks, some of them from `src/vnait_lab/runs/held_out.py`:
+
+{ablated([one for one in found if one.method in arms], more)}"""
+    return Section(text)
+
+
+def ablated(everything: Sequence[Record], tasks: Sequence[str]) -> str:
+    """One line per arm: its accuracy per task, and its difference to `vnait` if it ran all of them."""
+    found = [one for one in everything if one.data["name"] in tasks]
+    base = over_seeds([one for one in found if one.method == "vnait"], far)
+    lines: list[list[object]] = []
+    for arm in ARMS:
+        own = [one for one in found if one.method == arm]
+        if not own:
+            continue
+        scores = over_seeds(own, far)
+        each = [mean(far(one) for one in own if one.data["name"] == task) for task in tasks]
+        complete = {one.data["name"] for one in own} == set(tasks)
+        minus = difference(scores, base) if arm != "vnait" and complete else ""
+        lines.append([arm, len(scores), *each, minus])
+    return table(["arm", "seeds", *tasks, "minus vnait"], lines)
+
+
+def far(one: Record) -> float:
+    return float(one.metrics["accuracy_320"] + one.metrics["accuracy_500"]) / 2

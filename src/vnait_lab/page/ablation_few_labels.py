@@ -1,0 +1,35 @@
+"""`vnait` without one of its parts, on few labels."""
+
+from __future__ import annotations
+
+from vnait.baselines import BASELINES
+from vnait.record import Record
+from vnait_lab.page.parts import Section, difference, mean, table
+from vnait_lab.runs.ablation import ARMS
+from vnait_lab.suites.few_labels import score_of
+
+
+def section(found: list[Record]) -> Section:
+    sets = list(dict.fromkeys(str(one.data["name"]) for one in found))
+    scores: dict[tuple[str, str], dict[int, float]] = {}
+    for one in found:
+        scores.setdefault((str(one.data["name"]), one.method), {})[one.seed] = score_of(one)
+    lines: list[list[object]] = []
+    for arm in (*BASELINES, "none", *ARMS):
+        if any(one.method == arm for one in found):
+            line: list[object] = [arm]
+            for name in sets:
+                by_seed = scores.get((name, arm), {})
+                minus = "" if arm == "vnait" else difference(by_seed, scores[name, "vnait"])
+                line += [len(by_seed), mean(by_seed.values()), minus]
+            lines.append(line)
+    heads = [head for name in sets for head in ("draws", name, "minus vnait")]
+    shots = " and ".join(map(str, sorted({one.data["shots"] for one in found})))
+    text = f"""## Ablation of `vnait` on few labels
+
+{shots} labels per class, in the setting of the few-label suite, tested on 30 % of train.csv, which each draw
+holds out; paired differences with their 95 % interval over draws. Command:
+`VNAIT_DATA=DIR python -m vnait_lab.runs.ablation --sets {",".join(sets)} --seeds 10`.
+
+{table(["arm", *heads], lines)}"""
+    return Section(text)

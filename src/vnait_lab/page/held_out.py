@@ -1,0 +1,24 @@
+"""Methods on tasks of lengths that decided no choice, and on those that did so later."""
+
+from __future__ import annotations
+
+from vnait.record import Record
+from vnait_lab.page.length import by_length
+from vnait_lab.page.parts import Section, claim_row
+from vnait_lab.runs.held_out import HELD_OUT, SEEN
+from vnait_lab.suites import length
+
+
+def section(everything: list[Record]) -> Section:
+    found, seen = ([one for one in everything if one.data["name"] in tasks] for tasks in (HELD_OUT, SEEN))
+    claim = claim_row(
+        "The same on tasks that decided no choice, written before the last change of `vnait`",
+        length.verdict(length.SUITE.summary(found), "vnait", tasks=tuple(HELD_OUT)),
+        "python -m vnait_lab.runs.held_out",
+    )
+    text = """## Held-out tasks
+
+The same setting; the tasks are in `src/vnait_lab/runs/held_out.py`. The two earlier sets of tasks follow;
+their results have changed `vnait`, so they are no longer held out."""
+    tables = [*by_length(found, "Held out, "), *by_length(seen, "Held out before, ")]
+    return Section("\n\n".join([text, *tables]), [claim])

@@ -1,0 +1,79 @@
+"""What the sections share: records by folder and by seed, intervals and tables as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from vnait import record
+from vnait.methods import METHODS
+from vnait.record import Record
+from vnait.statistics import Interval, interval, paired
+from vnait_lab import RECORDS
+from vnait_lab.study import Verdict
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page, and its rows in the table of claims at the top."""
+
+    text: str
+    claims: Sequence[str] = ()
+
+
+def records(folder: str) -> list[Record]:
+    """The records in a folder of `RECORDS`; if a cell ran twice, its last record."""
+    found = [one for path in sorted((RECORDS / folder).rglob("records.jsonl")) for one in record.read(path)]
+    return list(
+        {(one.method, one.seed, *map(one.data.get, ("name", "shots"))): one for one in found}.values()
+    )
+
+
+def over_seeds(found: Iterable[Record], score: Callable[[Record], float]) -> dict[int, float]:
+    """Per seed, the mean of its records' scores."""
+    groups: dict[int, list[float]] = {}
+    for one in found:
+        groups.setdefault(one.seed, []).append(score(one))
+    return {seed: fmean(values) for seed, values in groups.items()}
+
+
+def bounded(found: Interval | None, sign: str = "") -> str:
+    """A mean in %, with its bounds if it has any; `sign` "+" signs the mean."""
+    if found is None:
+        return "-"
+    mean = f"{100 * found.mean:{sign}.1f}"
+    if found.low is None or found.high is None:
+        return mean
+    return f"{mean} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def percent(values: Iterable[float], sign: str = "") -> str:
+    """The mean of scores, or of their differences, in % with its interval."""
+    values = list(values)
+    return bounded(interval(values, within=(-1, 1)) if values else None, sign)
+
+
+def mean(values: Iterable[float]) -> str:
+    """The mean of scores in %, without an interval."""
+    values = list(values)
+    return bounded(Interval(fmean(values), None, None) if values else None)
+
+
+def difference(own: dict[int, float], other: dict[int, float]) -> str:
+    """In points, paired by seed."""
+    return percent(paired(own, other), "+")
+
+
+def claim_row(claim: str, verdict: Verdict, command: str) -> str:
+    return f"| {claim} | {verdict.word} | {verdict.found} | `{command}` |"
+
+
+def with_commas(methods: Collection[str]) -> str:
+    """In the order of `METHODS`, as a command takes them."""
+    return ",".join(name for name in METHODS if name in methods)
+
+
+def table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)

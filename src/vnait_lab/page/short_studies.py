@@ -1,0 +1,44 @@
+"""The claims of the short studies, each study with its figure."""
+
+from __future__ import annotations
+
+from vnait.record import Record
+from vnait_lab import studies
+from vnait_lab.page.parts import Section, table
+from vnait_lab.study import Findings, Study
+
+TEXT = """## Claims about positions
+
+Claims of the source documents (000, 001, 003 and 004, as [faithfulness.md](../docs/faithfulness.md) names
+them) and of the field, one study each. The rules of the verdicts are in `src/vnait_lab/studies`. Command:
+`vnait study all --out studies/records/claims`; for a single study: `vnait study NAME`."""
+
+
+def section(found: list[Record]) -> Section:
+    parts = [
+        part(studies.load(name), Findings.of([one for one in found if one.data["name"] == name]))
+        for name in studies.NAMES
+    ]
+    return Section("\n\n".join([TEXT, *parts]))
+
+
+def part(study: Study, findings: Findings) -> str:
+    """One study: its verdicts, how it was made, its figure."""
+    lines = []
+    for claim in study.claims:
+        verdict = study.verdict(claim, findings)
+        condition = f"if {verdict.condition}: " if verdict.condition else ""
+        lines.append([claim.says, claim.source, verdict.word, condition + verdict.found])
+    failed = (
+        "all failed" if all(control.fails(findings) for control in study.controls) else "did not all fail"
+    )
+    controls = "; ".join(control.says for control in study.controls)
+    arms = "; ".join(f"`{arm}`: {what}" for arm, what in study.arms.items())
+    return f"""### {study.name}: {study.subject}
+
+{table(["claim", "source", "verdict", "what was found"], lines)}
+
+Data: {study.data}. Measure: {study.measure}. Smallest effect that matters: {study.smallest}. Seeds:
+{study.full.seeds}. Controls, which {failed}: {controls}. Arms: {arms}.
+
+![{study.subject}](records/claims/figures/{study.name}.png)"""
