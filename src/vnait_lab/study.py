@@ -50,7 +50,8 @@ class Verdict:
     condition: str = ""
 
     def __post_init__(self) -> None:
-        assert self.word in WORDS, self.word
+        if self.word not in WORDS:
+            raise ValueError(f"the verdict {self.word!r} is not known; take one of {', '.join(WORDS)}.")
         assert bool(self.condition) == (self.word == "conditional"), "only conditional has a condition"
 
     @classmethod
@@ -222,6 +223,16 @@ class Study:
     run: Callable[[str, int, Budget], Metrics]
     draw: Callable[[Findings], Figure]
     needs: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        named = [arm for control in self.controls for arm in (control.arm, control.mechanism)]
+        named += [arm for claim in self.claims for arm in claim.needs]
+        for arm in [*named, *self.needs]:
+            if arm not in self.arms:
+                raise ValueError(
+                    f"the study {self.name} has no arm {arm!r}, which a control, a claim or `needs` names; its "
+                    f"arms are {', '.join(self.arms)}."
+                )
 
     def verdict(self, claim: Claim, findings: Findings) -> Verdict:
         """The verdict; undecided if an arm did not run or has a NaN, or if a control did not fail."""

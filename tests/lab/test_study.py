@@ -48,6 +48,21 @@ STUDY = Study(
 )
 
 
+@pytest.mark.parametrize("wrong", ["arm", "mechanism"])
+def test_a_control_without_its_arm_is_refused(wrong: str) -> None:
+    """Else the control would never run, and the claim could be confirmed without it."""
+    control = replace(STUDY.controls[0], **{wrong: "witout"})
+    with pytest.raises(ValueError, match=r"toy has no arm 'witout', .* its arms are with, without"):
+        replace(STUDY, controls=[control])
+    with pytest.raises(ValueError, match="no arm 'gpu'"):
+        replace(STUDY, needs={"gpu": "module:torch"})
+
+
+def test_a_verdict_has_one_of_four_words() -> None:
+    with pytest.raises(ValueError, match="the verdict 'yes' is not known; take one of confirmed, refuted"):
+        Verdict("yes", "it works")
+
+
 def test_a_study_resumes(tmp_path: Path) -> None:
     path, seen = tmp_path / "records.jsonl", []
 
