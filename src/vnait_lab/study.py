@@ -230,8 +230,8 @@ class Study:
         for arm in [*named, *self.needs]:
             if arm not in self.arms:
                 raise ValueError(
-                    f"the study {self.name} has no arm {arm!r}, which a control, a claim or `needs` names; its "
-                    f"arms are {', '.join(self.arms)}."
+                    f"the study {self.name} has no arm {arm!r}, which a control, a claim or `needs` names; "
+                    f"its arms are {', '.join(self.arms)}."
                 )
 
     def verdict(self, claim: Claim, findings: Findings) -> Verdict:
