@@ -40,6 +40,14 @@ def few_rows_per_class() -> Iterator[None]:
         yield
 
 
+def both_classes(head: LogisticRegression) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights (C, F) and biases (C,), also for two classes, of which scikit-learn stores the difference."""
+    weights, bias = head.coef_, head.intercept_
+    if len(head.classes_) == 2:
+        weights, bias = np.concatenate([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
+    return weights, bias
+
+
 def rarity(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray[np.float32]:
     """The weight a / (a + p) of each word, a = .01, p its frequency (SIF, Arora et al. 2017).
 
@@ -95,9 +103,7 @@ class BagRegression(ClassifierMixin, BaseEstimator):
             head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(
                 sparse.hstack([sparse.csr_array(sums / length), rows], format="csr"), labels
             )
-        weights, bias = head.coef_, head.intercept_
-        if len(head.classes_) == 2:  # scikit-learn stores the difference of their logits
-            weights, bias = np.concatenate([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
+        weights, bias = both_classes(head)
         dim = self.table.shape[1]
         logits = self.table @ weights[:, :dim].T / length + weights[:, dim:].T
         self.classes_, self.bias_ = head.classes_, bias

@@ -19,7 +19,7 @@ from transformers import AutoModel
 
 from vnait.data import collate
 from vnait.data import words as words_of
-from vnait.errors import InputError
+from vnait.errors import InputError, as_input_error
 from vnait.files import whole_folder
 from vnait.pretrained.finetune import BASE, Base, no_bars
 from vnait.record import Record
@@ -175,7 +175,9 @@ class LinearClassifier:
 
 def load(folder: Path, record: Record | None) -> LinearClassifier:
     """Load what `LinearClassifier.save` wrote; an `InputError` names the damage."""
-    try:
+    kinds = (OSError, ValueError, KeyError, TypeError, SafetensorError)
+    after = ". Save the model again, or train it again."
+    with as_input_error(kinds, f"{folder} is damaged: ", after, says=repr):
         notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
         arrays = load_file(folder / WEIGHTS)
         features: Terms | Pooled
@@ -193,10 +195,6 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
             inputs=notes["inputs"],
             record=record,
         )
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise InputError(
-            f"{folder} is damaged: {error!r}. Save the model again, or train it again."
-        ) from error
     expected = (len(features.terms) if isinstance(features, Terms) else found.inputs, len(found.classes))
     if found.weights.shape != expected:
         raise InputError(

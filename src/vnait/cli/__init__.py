@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from vnait.cli import classify, methods, playground, report, vectors  # noqa: F401  they add their commands to the app
+from vnait.cli import classify, methods, pages, vectors  # noqa: F401  they add their commands to the app
 from vnait.cli.shared import app
 from vnait.errors import InputError
 from vnait.plugins import answers

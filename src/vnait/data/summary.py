@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vnait.data.splits import duplicates
+from vnait.data.rows import duplicates
 from vnait.data.tables import Table
 from vnait.data.tokens import words
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait.data.decoding import SEPARATORS, decoded, rows_of, same, separator_of, sniffed
-from vnait.errors import InputError
+from vnait.errors import InputError, as_input_error
 
 log = logging.getLogger("vnait")
 
@@ -301,10 +301,8 @@ _OBJECTS = "expected one JSON object per line, or an array of objects."
 
 
 def _json(text: str, place: str) -> Any:
-    try:
+    with as_input_error((ValueError, RecursionError), f"{place} is no JSON: ", f"; {_OBJECTS}", says=_reason):
         return json.loads(text, parse_float=str, parse_int=str)  # numbers as written: 1.10 stays "1.10"
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place} is no JSON: {_reason(error)}; {_OBJECTS}") from error
 
 
 def _field(rows: list[tuple[int, dict[str, object]]], name: str) -> list[object]:
@@ -317,13 +315,11 @@ def _excel(path: Path, form: Format) -> Columns:
         from openpyxl import load_workbook
     except ImportError as error:
         raise InputError(f'{path} needs openpyxl; run: pip install "vnait[excel]".') from error
-    try:
+    before, after = f"{path} can't be read as an Excel workbook: ", ". Save it again as .xlsx."
+    # openpyxl, zipfile and expat raise their own.
+    with as_input_error(Exception, before, after, says=_reason):
         book = load_workbook(path, read_only=True, data_only=True)
         rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
-    except Exception as error:  # openpyxl, zipfile and expat raise their own
-        raise InputError(
-            f"{path} can't be read as an Excel workbook: {_reason(error)}. Save it again as .xlsx."
-        ) from error
     if len(book.sheetnames) > 1:
         log.info("%s: read its first sheet, %r, of %d.", path, book.sheetnames[0], len(book.sheetnames))
     rows = [row for row in rows if any(cell is not None for cell in row)]
@@ -342,14 +338,10 @@ def _parquet(path: Path, form: Format) -> Columns:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        # Not read_table, which adds columns it reads off folder names such as label=3/.
-        with pq.ParquetFile(path) as file:
-            table = file.read()
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(
-            f"{path} can't be read as Parquet: {_reason(error)}. Write the file again."
-        ) from error
+    kinds, before = (OSError, pa.ArrowException), f"{path} can't be read as Parquet: "
+    # Not read_table, which adds columns it reads off folder names such as label=3/.
+    with as_input_error(kinds, before, ". Write the file again.", says=_reason), pq.ParquetFile(path) as file:
+        table = file.read()
     return _by_name(path, table.column_names, [column.to_pylist for column in table.columns])
 
 
@@ -357,14 +349,11 @@ def _hub(source: str, split: str) -> Columns:
     import datasets
 
     name, _, config = source.removeprefix("hf:").partition(":")
-    try:
-        data = datasets.load_dataset(name, config or None, split=split)
+    before = f"{source} (split {split!r}) could not be loaded: "
+    after = ". Check the name, the split and the network, or give a local file."
     # The libraries below raise a dozen unrelated types (httpx, fsspec, pyarrow, datasets).
-    except Exception as error:
-        raise InputError(
-            f"{source} (split {split!r}) could not be loaded: {_reason(error)}. "
-            "Check the name, the split and the network, or give a local file."
-        ) from error
+    with as_input_error(Exception, before, after, says=_reason):
+        data = datasets.load_dataset(name, config or None, split=split)
     return {column: partial(_hub_cells, data, column) for column in data.column_names}
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from vnait.laws.comparing import EXACT, difference, is_finite, row_of, text
-from vnait.laws.register import DoesNotApply, law
+from vnait.laws.register import EXACT, DoesNotApply, difference, is_finite, law, row_of, text
 from vnait.laws.subjects import Observation, Probe, Subject
 
 

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import torch
 
-from vnait.laws.comparing import difference, is_finite, row_of, text
-from vnait.laws.register import DoesNotApply, error_line, is_refusal, law
+from vnait.laws.register import DoesNotApply, difference, error_line, is_finite, is_refusal, law, row_of, text
 from vnait.laws.subjects import Subject
 
 
