@@ -37,7 +37,9 @@ from vnait.run import Run
 
 if TYPE_CHECKING:
     from vnait.data.conllu import Tree
+    from vnait.data.vocabulary import Vocabulary
     from vnait.linear import LinearClassifier
+    from vnait.pretrained.finetune import Base
     from vnait.record import Record
 
 DEFAULT_DATA = "builtin:polarity"
@@ -181,9 +183,8 @@ def train_command(
     tests = None if test is None else read_table(test, text, label, sep, encoding)
     from vnait import card as cards
     from vnait.data import summary
-    from vnait.data.vocabulary import Vocabulary, vocabulary_of
     from vnait.predict import check_replaceable
-    from vnait.pretrained.finetune import RATE, Base
+    from vnait.pretrained.finetune import RATE
     from vnait.train import fit, forget
 
     if not out.name:
@@ -191,10 +192,6 @@ def train_command(
     check_replaceable(out)
     if learning_rate is None:
         learning_rate = Run.learning_rate if base is None else RATE
-    if base is not None and (vectors is not None or tune_vectors or tokenization != "words"):
-        raise InputError(
-            "--base brings its own vectors and tokens; leave --vectors, --tune-vectors, --tokenization out."
-        )
     run = Run(
         method=method,
         base=base,
@@ -204,11 +201,7 @@ def train_command(
         learning_rate=learning_rate,
         tune_vectors=tune_vectors,
     )
-    words: Vocabulary | Base
-    if base is None:
-        words = vocabulary_of(table.texts, vectors=vectors, tokenization=tokenization, seed=seed)
-    else:
-        words = Base.load(base)
+    words = _words(run, table.texts, vectors, tokenization)
     checkpoints = out.with_name(out.name + ".checkpoints")
     with bar(quiet, f"training {method}") as move:
         fitted = fit(
@@ -227,6 +220,20 @@ def train_command(
         return
     terminal.show_scores(fitted.record)
     print(f"model: {out}")
+
+
+def _words(run: Run, texts: list[str], vectors: str | None, tokenization: str) -> Vocabulary | Base:
+    """What makes ids of texts: a vocabulary with its vectors, or the tokenizer of the run's base."""
+    from vnait.data.vocabulary import vocabulary_of
+    from vnait.pretrained.finetune import Base
+
+    if run.base is None:
+        return vocabulary_of(texts, vectors=vectors, tokenization=tokenization, seed=run.seed)
+    if vectors is not None or run.tune_vectors or tokenization != "words":
+        raise InputError(
+            "--base brings its own vectors and tokens; leave --vectors, --tune-vectors, --tokenization out."
+        )
+    return Base.load(run.base)
 
 
 @app.command("predict")
