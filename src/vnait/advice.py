@@ -1,7 +1,5 @@
 """Advice from a comparison: which model to use, whether word order matters, whether more labels help."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from math import log2

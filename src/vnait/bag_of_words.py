@@ -1,7 +1,5 @@
 """A linear classifier of a text's words without their order, which `train.fit` mixes into the Transformer."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence

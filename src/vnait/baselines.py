@@ -1,7 +1,5 @@
 """Linear baselines, what a user would try instead of a Transformer; every comparison has two of them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A model card in the hub's format: the model, its training data, its scores and its limits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

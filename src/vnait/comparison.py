@@ -1,7 +1,5 @@
 """Comparison of methods x shots x seeds on identical splits, by paired differences with intervals."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A text classifier with scikit-learn's contract."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Sequence

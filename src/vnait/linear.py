@@ -1,7 +1,5 @@
 """The fitted baselines: linear classifiers of a text's terms or embedding, saved without pickle."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

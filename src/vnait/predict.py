@@ -1,7 +1,5 @@
 """A trained classifier: probabilities of texts; saved to a folder and loaded from it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Results of a comparison, computed from its records: means, paired differences, intervals, conclusions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -2,8 +2,6 @@
 2 wrong use, 130 stopped.
 """
 
-from __future__ import annotations
-
 import io
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Commands on the methods themselves: draw, list, params, conformance."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

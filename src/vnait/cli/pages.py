@@ -1,7 +1,5 @@
 """Commands that make pages: report, playground."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

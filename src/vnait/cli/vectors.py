@@ -1,7 +1,5 @@
 """Commands on semantic vectors: vectors train, info, convert."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

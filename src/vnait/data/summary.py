@@ -1,7 +1,5 @@
 """The numbers and labels of a table, but not its texts, so that a report can be passed on."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from typing import Any

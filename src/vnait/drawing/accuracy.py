@@ -1,7 +1,5 @@
 """A comparison as one picture: mean accuracy of each method with its interval, at each number of labels."""
 
-from __future__ import annotations
-
 from itertools import cycle
 
 import numpy as np

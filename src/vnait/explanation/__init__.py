@@ -2,8 +2,6 @@
 method; the attention of every head.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 

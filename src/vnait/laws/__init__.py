@@ -6,8 +6,6 @@ register.py     what a law is, how it is tried, texts to try, and the comparison
 precision.py, texts.py, positions.py, running.py    the laws, each a function with a sentence
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches

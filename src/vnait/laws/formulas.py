@@ -1,7 +1,5 @@
 """The papers' formulas as loops over Python floats, without tensors, for the law `formula`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

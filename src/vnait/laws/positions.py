@@ -1,7 +1,5 @@
 """Laws of positions: fractional, per text, gradients, prefixes, shifts, order, and a single method."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Laws of precision: half precision is accurate at 8,192 tokens, and has no effect on later calls."""
 
-from __future__ import annotations
-
 import copy
 import math
 import re

@@ -1,7 +1,5 @@
 """A law, how it is tried on a subject, the texts to try, and the comparison of two observations."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

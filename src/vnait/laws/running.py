@@ -1,7 +1,5 @@
 """Laws of execution: repeated, saved and loaded, compiled, exported; and the paper's formula."""
 
-from __future__ import annotations
-
 import copy
 import io
 import logging

@@ -1,7 +1,5 @@
 """Laws of texts: padding, batches, widths, and lengths from zero to past the longest."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import pairwise

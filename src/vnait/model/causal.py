@@ -2,8 +2,6 @@
 vectors, from which a causal method computes its coordinates again.
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """The page of the playground: explain a text with two models, compare methods on a file, read a report."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from base64 import b64encode

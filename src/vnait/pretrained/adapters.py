@@ -1,7 +1,5 @@
 """Adapters: what was attached, without the base model, in a folder of two files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`attach` puts another positional method into a pretrained model; `detach` takes it out again."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 from typing import Any, NamedTuple

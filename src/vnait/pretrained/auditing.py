@@ -1,7 +1,5 @@
 """`audit`: name every source of position in a model, and measure whether another one is left."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass

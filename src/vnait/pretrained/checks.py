@@ -3,8 +3,6 @@
 A mark in the model's configuration makes `from_pretrained` refuse a folder saved with a method inside.
 """
 
-from __future__ import annotations
-
 import inspect
 from typing import Literal
 

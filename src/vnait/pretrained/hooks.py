@@ -1,7 +1,5 @@
 """The attached module, and the hook that runs it before the model's forward."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self

@@ -2,8 +2,6 @@
 layers, the method's bias and angles, the model's own distance bias at real places, and cross-attention.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """The sections of a comparison's report, from its records and `about.json`; none shows a text of the data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plotly figures as plain data. Methods differ in shape and dash, too, so that they read in grey."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
