@@ -16,6 +16,10 @@ from vnait.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Rows are sorted inside chunks of this many batches: wide enough for little padding, narrow enough to keep
+# epochs different.
+CHUNK = 50
+
 
 def split(labels: Sequence[str], *, holdout: float, seed: int) -> tuple[list[int], list[int]]:
     """Training rows and held-out rows, stratified by class, both in increasing order.
@@ -116,11 +120,6 @@ def _punctuation() -> dict[int, None]:
         for code in range(sys.maxunicode + 1)
         if unicodedata.category(chr(code)).startswith(categories)
     }
-
-
-# Rows are sorted inside chunks of this many batches: wide enough for little padding, narrow enough to keep
-# epochs different.
-CHUNK = 50
 
 
 def batches(lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int) -> list[list[int]]:

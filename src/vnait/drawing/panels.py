@@ -36,6 +36,7 @@ UNITS = {
     "Phase": "phase (radians)",
     "Spectrum": "entry of an eigenvector",
 }
+DRAWS = 3  # of coordinates that training draws at random
 
 
 @dataclass(frozen=True)
@@ -172,9 +173,6 @@ def _shares(length: int) -> NDArray[np.float64]:
 def _unit(method: Method) -> str:
     names = (type(part).__name__ for part in method.coordinates.modules())
     return next((UNITS[name] for name in names if name in UNITS), "coordinate")
-
-
-DRAWS = 3  # of coordinates that training draws at random
 
 
 @torch.no_grad()

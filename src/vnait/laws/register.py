@@ -11,6 +11,7 @@ from torch import Tensor
 from vnait.laws.subjects import Observation, Subject
 
 Check = Callable[[Subject], str | None]
+EXACT = 1e-4  # float32 through an attention
 
 
 class DoesNotApply(Exception):
@@ -61,9 +62,6 @@ def error_line(error: Exception) -> str:
     return (
         f"{type(error).__name__}: {lines[0][:120]}" if lines else f"{type(error).__name__} without a message"
     )
-
-
-EXACT = 1e-4  # float32 through an attention
 
 
 def text(subject: Subject, count: int, rows: int = 1) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,9 @@ from vnait.errors import InputError
 from vnait.model.configuration import VnaitConfig
 from vnait.model.encoder import AnyMask, Embeds, Encoded, Ids, TiedDecoder, VnaitModel
 
+Vectors = Float[Tensor, "B T D"]
+Mask = Bool[Tensor, "B T"]
+
 
 class VnaitForCausalLM(TiedDecoder, GenerationMixin):
     """The next word: p(w_{i+1} | w_1 ... w_i). The output table is the table of semantic vectors (tied).
@@ -104,10 +107,6 @@ def causal_mask(mask: Bool[Tensor, "B T"], past: int = 0) -> Bool[Tensor, "B TQ 
     place = torch.arange(mask.shape[1], device=mask.device)
     before = place <= place[past:, None]
     return (before & mask[:, None]) | (place == place[past:, None])
-
-
-Vectors = Float[Tensor, "B T D"]
-Mask = Bool[Tensor, "B T"]
 
 
 class Words(DynamicLayer):

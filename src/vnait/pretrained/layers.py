@@ -14,6 +14,10 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from vnait.encodings.bias_tables import of_buckets
 from vnait.model.backbone import rotate
 
+Bias = Float[Tensor, "B H T TK"]
+ATTENTION_INPUTS = "vnait"  # keyword that carries `AttentionInputs` from the model to its attention modules
+ROTARY = "vnait_rotary"  # keyword that carries angles, and name of the attention that rotates by them
+
 
 class SilencedTable(nn.Module):
     """A position table that returns zeros. Its frozen weight keeps its key in the state dict.
@@ -61,11 +65,6 @@ class DifferentiableRotary(nn.Module):
     def original(self) -> nn.Module:
         """The module without the wrapper."""
         return self.rotary
-
-
-Bias = Float[Tensor, "B H T TK"]
-ATTENTION_INPUTS = "vnait"  # keyword that carries `AttentionInputs` from the model to its attention modules
-ROTARY = "vnait_rotary"  # keyword that carries angles, and name of the attention that rotates by them
 
 
 class AttentionInputs(NamedTuple):

@@ -27,6 +27,10 @@ _HEAD = 1 << 18  # enough for the first line of a text table 50,000 wide
 _LOOK = 1 << 16  # bytes searched for control characters, which no text has
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r"))
 _HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,15})\s*")
+Row = tuple[bytes, bytes]  # a word and its values, not decoded, since most rows are skipped
+_CHUNK = 1 << 18  # stays in the processor's cache: chunks of 4 MB take twice as long
+_LONGEST_WORD = 1 << 16
+_DEFLATE = 1032  # gzip never packs tighter than 1032 to 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,13 +160,6 @@ def _is_text(rest: bytes, dim: int) -> bool:
 def _glove(path: Path, packed: bool, head: bytes) -> Layout | None:
     values = head.partition(b"\n")[0].rstrip().split(b" ")[1:]
     return Layout(path=path, format=GLOVE, packed=packed, dim=len(values)) if are_numbers(values) else None
-
-
-Row = tuple[bytes, bytes]  # a word and its values, not decoded, since most rows are skipped
-
-_CHUNK = 1 << 18  # stays in the processor's cache: chunks of 4 MB take twice as long
-_LONGEST_WORD = 1 << 16
-_DEFLATE = 1032  # gzip never packs tighter than 1032 to 1
 
 
 def collect(layout: Layout, wanted: Collection[str] | None) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
