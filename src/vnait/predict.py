@@ -85,12 +85,12 @@ def load_transformer(folder: str | Path) -> Fitted:
 def load(folder: str | Path) -> Fitted | LinearClassifier:
     """The classifier saved in a folder; an `InputError` names the fault of the folder."""
     folder = Path(folder)
+    record = _record(folder / "record.json")
     if (folder / linear.NOTES).is_file():
-        return linear.load(folder, _record(folder / "record.json"))
+        return linear.load(folder, record)
     if (folder / finetune.NOTES).is_file():
         with finetune.no_bars():
             tuned, tokenizer, notes = finetune.load(folder)
-        record = _record(folder / "record.json")
         return Fitted(model=tuned, tokenizer=tokenizer, record=record, max_length=notes["max_length"])
     with finetune.no_bars():
         model = load_classifier(folder)
@@ -99,7 +99,7 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
         raise InputError(
             f"{folder} is damaged: it has {len(tokenizer)} words and {model.config.vocab_size} vectors."
         )
-    return Fitted(model=model, tokenizer=tokenizer, record=_record(folder / "record.json"))
+    return Fitted(model=model, tokenizer=tokenizer, record=record)
 
 
 @torch.no_grad()
