@@ -1,4 +1,4 @@
-"""Commands that make pages: report, playground."""
+"""Commands that make pages: playground, report."""
 
 import os
 from contextlib import suppress
@@ -8,19 +8,6 @@ from typing import Annotated
 import typer
 
 from vnait.cli.shared import AsJson, app, notes, print_json
-
-
-@app.command("report")
-def report_command(
-    folder: Annotated[Path, typer.Argument(help="A folder that `vnait compare` or short studies wrote.")],
-    *,
-    as_json: AsJson = False,
-) -> None:
-    """Write the results in a folder as one page, report.html, which opens anywhere, offline."""
-    from vnait import report
-
-    path = report.write(folder)
-    print_json({"report": str(path)}) if as_json else print(path)
 
 
 @app.command("playground")
@@ -47,3 +34,16 @@ def playground_command(
         )
     # Open pages would keep the server alive, and Python's exit may wait for a thread that draws a picture.
     os._exit(0)
+
+
+@app.command("report")
+def report_command(
+    folder: Annotated[Path, typer.Argument(help="A folder that `vnait compare` or short studies wrote.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Write the results in a folder as one page, report.html, which opens anywhere, offline."""
+    from vnait import report
+
+    path = report.write(folder)
+    print_json({"report": str(path)}) if as_json else print(path)
