@@ -23,8 +23,6 @@ def as_input_error(
 ) -> Iterator[None]:
     """Turn an error of these kinds into an InputError: `before`, what the error `says`, `after`.
 
-    An InputError of the block stays as it is.
-
     >>> with as_input_error(KeyError, "there is no setting ", "; name another."):
     ...     {}["pace"]
     Traceback (most recent call last):
@@ -32,8 +30,6 @@ def as_input_error(
     """
     try:
         yield
-    except InputError:
-        raise
     except kinds as error:
         raise InputError(f"{before}{says(error)}{after}") from error
 

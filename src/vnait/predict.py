@@ -164,11 +164,16 @@ def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
             f"{folder} was trained with the method {settings['method']!r}, which is not known here; register "
             "it in vnait.METHODS as it was then, and load the folder again."
         )
-    after = ". Save the model again, or train it again."
-    with as_input_error(Exception, f"{folder} is damaged: ", after, says=first_line):
+    try:
         model, info = VnaitForSequenceClassification.from_pretrained(
             folder, output_loading_info=True, local_files_only=True
         )
+    except InputError:  # of another format, which is no damage
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{folder} is damaged: {first_line(error)}. Save the model again, or train it again."
+        ) from error
     if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
         keys = sorted([*info["missing_keys"], *info["unexpected_keys"]])[:3]
         raise InputError(
