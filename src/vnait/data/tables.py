@@ -169,9 +169,8 @@ def _string(cell: object, where: str) -> str:
 def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
     if not texts:
         raise InputError(f"{source} has no rows below its header; expected at least one text.")
-    kept = [row for row, text in enumerate(texts) if text.strip()]
     blank = [row for row, text in enumerate(texts) if not text.strip()]
-    if not kept:
+    if len(blank) == len(texts):
         raise InputError(
             f"{source} has no text: all {len(blank)} rows are empty in the text column. Name another column."
         )
@@ -181,10 +180,10 @@ def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
                 "%s: %d of %d rows have an empty text: %s.", source, len(blank), len(texts), _numbers(blank)
             )
         return Table(texts=texts, labels=None, name=source, dropped=0)
-    unlabelled = [row for row in kept if not labels[row].strip()]
-    if len(unlabelled) == len(kept):
+    unlabelled = [row for row, text in enumerate(texts) if text.strip() and not labels[row].strip()]
+    if (written := len(texts) - len(blank)) == len(unlabelled):
         raise InputError(
-            f"{source} has no label in any of its {len(kept)} rows with a text. Name another column; for "
+            f"{source} has no label in any of its {written} rows with a text. Name another column; for "
             "texts without labels, use label=None."
         )
     for rows, why in ((blank, "whose text is empty"), (unlabelled, "which have no label")):
@@ -192,7 +191,8 @@ def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
             log.warning(
                 "%s: dropped %d of %d rows, %s: %s.", source, len(rows), len(texts), why, _numbers(rows)
             )
-    kept = [row for row in kept if labels[row].strip()]
+    dropped = {*blank, *unlabelled}
+    kept = [row for row in range(len(texts)) if row not in dropped]
     if alike := _alike(labels[row] for row in kept):
         log.warning(
             "%s: the labels %s differ only in spaces or capitals and count as different classes; write them "
@@ -200,8 +200,8 @@ def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
             source,
             ", ".join(map(repr, alike)),
         )
-    whole = Table(texts=texts, labels=labels, name=source, dropped=len(texts) - len(kept))
-    return whole.select(kept) if whole.dropped else whole
+    whole = Table(texts=texts, labels=labels, name=source, dropped=len(dropped))
+    return whole.select(kept) if dropped else whole
 
 
 def _alike(labels: Iterable[str]) -> list[str]:
