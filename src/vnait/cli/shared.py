@@ -93,7 +93,7 @@ LearningRate = Annotated[float, setting("learning_rate")]
 def notes(quiet: bool) -> None:
     """What the library has to say goes to standard error, a line each."""
     logger = logging.getLogger("vnait")
-    logger.handlers[:] = [logging.StreamHandler()]
+    logger.handlers[:] = [logging.StreamHandler()]  # replaced: `main` may run twice in one process
     logger.handlers[0].setFormatter(logging.Formatter("vnait: %(message)s"))
     logger.setLevel(logging.ERROR if quiet else logging.INFO)
     logger.propagate = False
