@@ -232,7 +232,7 @@ def test_repeated_counts_test_rows():
 # The examples in the docstrings
 
 
-@pytest.mark.parametrize("name", ["tables", "tokens", "batches", "splits", "summary"])
+@pytest.mark.parametrize("name", ["tables", "tokens", "rows", "summary"])
 def test_examples_run(name):
     result = doctest.testmod(importlib.import_module(f"vnait.data.{name}"))
     assert result.attempted and not result.failed

@@ -15,7 +15,7 @@ import vnait
 from conftest import same_picture
 from vnait import cli, drawing, predict
 from vnait.drawing import accuracy, save
-from vnait.drawing.measures import decay, evaluate, kernel
+from vnait.drawing.panels import decay, evaluate, kernel
 from vnait.encodings import AlibiBias, Rotary, Sinusoid, Sum
 from vnait.errors import InputError
 from vnait.injection import Injection

@@ -34,9 +34,9 @@ from vnait.model import (
     VnaitForSequenceClassification,
     VnaitForTokenClassification,
     VnaitModel,
-    load_classifier,
     seed_weights,
 )
+from vnait.predict import load_classifier
 
 HEADS = [VnaitForSequenceClassification, VnaitForTokenClassification, VnaitForMaskedLM]
 AUTO = [AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoModelForMaskedLM]

@@ -23,28 +23,6 @@ if TYPE_CHECKING:
     from vnait.methods import METHODS, build
     from vnait.pretrained import attach, audit, detach
 
-_LATER = {
-    "METHODS": "vnait.methods",
-    "Injection": "vnait.injection",
-    "Method": "vnait.method",
-    "Record": "vnait.record",
-    "Run": "vnait.run",
-    "TextClassifier": "vnait.estimator",
-    "VnaitConfig": "vnait.model",
-    "VnaitForCausalLM": "vnait.model",
-    "VnaitForMaskedLM": "vnait.model",
-    "VnaitForSequenceClassification": "vnait.model",
-    "VnaitForTokenClassification": "vnait.model",
-    "VnaitModel": "vnait.model",
-    "attach": "vnait.pretrained",
-    "audit": "vnait.pretrained",
-    "build": "vnait.methods",
-    "compare": "vnait.comparison",
-    "conformance": "vnait.laws",
-    "detach": "vnait.pretrained",
-    "explain": "vnait.explanation",
-}
-
 __all__ = [
     "METHODS",
     "Injection",
@@ -72,12 +50,28 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "vnait.comparison": ("compare",),
+    "vnait.estimator": ("TextClassifier",),
+    "vnait.explanation": ("explain",),
+    "vnait.injection": ("Injection",),
+    "vnait.laws": ("conformance",),
+    "vnait.method": ("Method",),
+    "vnait.methods": ("METHODS", "build"),
+    "vnait.model": tuple(name for name in __all__ if name.startswith("Vnait")),
+    "vnait.pretrained": ("attach", "audit", "detach"),
+    "vnait.record": ("Record",),
+    "vnait.run": ("Run",),
+}
+
+
 def __getattr__(name: str) -> Any:
     if name in ("coordinates", "encodings", "inputs"):
         return import_module(f"vnait.{name}")
-    if name not in _LATER:
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'vnait' has no attribute {name!r}")
-    value = getattr(import_module(_LATER[name]), name)
+    value = getattr(import_module(home), name)
     globals()[name] = value
     return value
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from vnait.errors import InputError
+from vnait.errors import as_input_error
 from vnait.files import whole_file
 
 NAME = "about.json"
@@ -40,12 +40,9 @@ class About:
         path = Path(folder) / NAME
         if not path.is_file():
             return None
-        try:
+        after = ". Delete it; the report works without it."
+        with as_input_error((ValueError, TypeError), f"{path} is damaged: ", after):
             return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                f"{path} is damaged: {error}. Delete it; the report works without it."
-            ) from error
 
     def write(self, folder: str | Path) -> None:
         """Write the file into the folder, whole or not at all."""

@@ -1,13 +1,11 @@
 """Advice from a comparison: which model to use, whether word order matters, whether more labels help."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from math import log2
 
 from vnait.record import Record
-from vnait.results import ALL, Results, by_size
+from vnait.results import ALL, Results, by_size, interval_of
 from vnait.statistics import Interval, interval, paired, seeds_needed
 
 NONE = "none"  # the method without positions
@@ -30,8 +28,7 @@ def advice(results: Results, *, most_frequent: float | None = None) -> list[str]
 
 def _model(results: Results, best: str, most_frequent: float | None) -> str:
     row = next(row for row in results.rows if row["method"] == best and row["shots"] == results.most)
-    bounds = "" if row["ci_low"] is None else f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
-    score = f"{100 * row['mean']:.1f} %{bounds}"
+    score = interval_of(row).times(100).written("{:.1f}", " %")
     low = row["mean"] if row["ci_low"] is None else row["ci_low"]
     if most_frequent is not None and low <= most_frequent:
         return (
@@ -122,17 +119,7 @@ def _differences(results: Results, one: str, other: str) -> list[float]:
 
 
 def _points(found: Interval) -> str:
-    """A difference of accuracy in points, with its interval.
-
-    >>> _points(Interval(0.021, 0.012, 0.03))
-    '+2.1 points [+1.2, +3.0]'
-    """
-    bounds = (
-        ""
-        if found.low is None or found.high is None
-        else f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
-    )
-    return f"{100 * found.mean:+.1f} points{bounds}"
+    return found.times(100).written("{:+.1f}", " points")
 
 
 def _short(value: float) -> str:

@@ -1,7 +1,5 @@
 """A linear classifier of a text's words without their order, which `train.fit` mixes into the Transformer."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -38,6 +36,14 @@ def few_rows_per_class() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         yield
+
+
+def both_classes(head: LogisticRegression) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights (C, F) and biases (C,), also for two classes, of which scikit-learn stores the difference."""
+    weights, bias = head.coef_, head.intercept_
+    if len(head.classes_) == 2:
+        weights, bias = np.concatenate([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
+    return weights, bias
 
 
 def rarity(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray[np.float32]:
@@ -95,9 +101,7 @@ class BagRegression(ClassifierMixin, BaseEstimator):
             head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(
                 sparse.hstack([sparse.csr_array(sums / length), rows], format="csr"), labels
             )
-        weights, bias = head.coef_, head.intercept_
-        if len(head.classes_) == 2:  # scikit-learn stores the difference of their logits
-            weights, bias = np.concatenate([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
+        weights, bias = both_classes(head)
         dim = self.table.shape[1]
         logits = self.table @ weights[:, :dim].T / length + weights[:, dim:].T
         self.classes_, self.bias_ = head.classes_, bias

@@ -1,19 +1,16 @@
 """Linear baselines, what a user would try instead of a Transformer; every comparison has two of them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from vnait.bag_of_words import few_rows_per_class
+from vnait.bag_of_words import both_classes, few_rows_per_class
 from vnait.data import WHOLE, Table, encode, split, words
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import LinearClassifier, Pooled, Terms
@@ -34,10 +31,7 @@ def tfidf(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) ->
     vectorizer = TfidfVectorizer(analyzer=lambda row: row, sublinear_tf=True)
     head = LogisticRegression(max_iter=2000).fit(vectorizer.fit_transform(analyzed), table.labels)
     terms = replace(empty, terms=vectorizer.get_feature_names_out().tolist(), idf=vectorizer.idf_)
-    weights, bias = _both(head)
-    return LinearClassifier(
-        name=name, features=terms, classes=_named(head), weights=weights, bias=bias, inputs=len(weights)
-    )
+    return _linear(name, terms, head)
 
 
 def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
@@ -46,26 +40,29 @@ def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
     means = np.stack([vectors[row].mean(0) for row in encode(tokenizer, table.texts, max_length=WHOLE)])
     scaler = StandardScaler().fit(means)
     head = LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000).fit(scaler.transform(means), table.labels)
-    weights, bias = _both(head)
-    weights = weights / scaler.scale_[:, None]
     names = tokenizer.convert_ids_to_tokens(range(len(vectors)))
     terms = Terms(kind="mean", tokenization=tokenization, terms=names, unknown=tokenizer.unk_token)
-    return LinearClassifier(
-        name=name,
-        features=terms,
-        classes=_named(head),
-        weights=vectors.astype(np.float64) @ weights,
-        bias=bias - scaler.mean_ @ weights,
-        inputs=vocabulary.dim,
-    )
+    model = _linear(name, terms, head)
+    weights = model.weights / scaler.scale_[:, None]
+    bias = model.bias - scaler.mean_ @ weights
+    return replace(model, weights=vectors.astype(np.float64) @ weights, bias=bias)
 
 
 def frozen(name: str, table: Table, features: Pooled) -> LinearClassifier:
     """Logistic regression of a pretrained encoder's frozen embeddings, C = 10."""
     head = LogisticRegression(C=10, max_iter=2000).fit(features(table.texts), table.labels)
-    weights, bias = _both(head)
+    return _linear(name, features, head)
+
+
+def _linear(name: str, features: Terms | Pooled, head: LogisticRegression) -> LinearClassifier:
+    weights, bias = both_classes(head)
     return LinearClassifier(
-        name=name, features=features, classes=_named(head), weights=weights, bias=bias, inputs=len(weights)
+        name=name,
+        features=features,
+        classes=list(map(str, head.classes_)),
+        weights=weights.T,
+        bias=bias,
+        inputs=weights.shape[1],
     )
 
 
@@ -150,15 +147,3 @@ def _numbers(model: LinearClassifier, table: Table) -> list[int]:
     """The number of each row's class; -1 for a label that training never saw."""
     number = {label: index for index, label in enumerate(model.classes)}
     return [number.get(label, -1) for label in table.labels or []]
-
-
-def _named(head: LogisticRegression) -> list[str]:
-    return [str(label) for label in head.classes_]
-
-
-def _both(head: LogisticRegression) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weights (F, C) and biases (C,), also for two classes, of which scikit-learn stores the difference."""
-    weights, bias = head.coef_.T, head.intercept_
-    if len(head.classes_) == 2:
-        weights, bias = np.concatenate([-weights, weights], 1) / 2, np.concatenate([-bias, bias]) / 2
-    return weights, bias

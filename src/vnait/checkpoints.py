@@ -1,7 +1,5 @@
 """The last state of a training on the disk, from which a killed run continues."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from pathlib import Path

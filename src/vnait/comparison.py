@@ -1,7 +1,5 @@
 """Comparison of methods x shots x seeds on identical splits, by paired differences with intervals."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil
@@ -166,18 +164,9 @@ def compare(
     check_replaceable(out / "model")
     _warn_of_others(plan, out)
     facts = summary(plan.table, plan.tokenization)
-    if (longest := facts["tokens"]["quantiles"][-1]) > plan.run.max_length:
-        logger.warning(
-            "%s: texts are cut to %d tokens; the longest has %d.",
-            plan.table.name,
-            plan.run.max_length,
-            longest,
-        )
-    path = out / "records.jsonl"
-    models = out / MODELS
-    found = run_plan(
-        plan, path, jobs=jobs or os.cpu_count() or 1, backend=backend, callback=callback, keep=models
-    )
+    _warn_of_cuts(plan, facts["tokens"]["quantiles"][-1])
+    path, models, jobs = out / "records.jsonl", out / MODELS, jobs or os.cpu_count() or 1
+    found = run_plan(plan, path, jobs=jobs, backend=backend, callback=callback, keep=models)
     comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
     _save_best(plan, comparison.best, models, out / "model")
     about = About(
@@ -215,6 +204,12 @@ def _warn_of_others(plan: Plan, out: Path) -> None:
             name,
             plan.table.name,
         )
+
+
+def _warn_of_cuts(plan: Plan, longest: int) -> None:
+    if longest > plan.run.max_length:
+        cut = "%s: texts are cut to %d tokens; the longest has %d."
+        logger.warning(cut, plan.table.name, plan.run.max_length, longest)
 
 
 def run_plan(
@@ -284,11 +279,15 @@ def _fitted(plan: Plan, cell: Cell, words: Vocabulary) -> Fitted | LinearClassif
     table, test = plan.rows(cell.shots, cell.seed)
     fitted: Fitted | LinearClassifier
     if cell.method in plan.baselines:
-        share = plan.run.validation if plan.chooses else 0
-        settings: dict[str, Any] = {"tokenization": plan.tokenization, "seed": cell.seed, "validation": share}
         frozen = cell.method == FROZEN and plan.base is not None
         fitted = fit_baseline(
-            cell.method, table, test, pooled(str(plan.base)) if frozen else words, **settings
+            cell.method,
+            table,
+            test,
+            pooled(str(plan.base)) if frozen else words,
+            tokenization=plan.tokenization,
+            seed=cell.seed,
+            validation=plan.run.validation if plan.chooses else 0,
         )
     else:
         run = plan.run_of(cell)

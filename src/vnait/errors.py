@@ -1,6 +1,7 @@
 """The error for wrong input, and parts of its message."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -10,6 +11,27 @@ class InputError(ValueError):
     The command line prints it without a traceback and exits with 2. Any other error is a bug
     and keeps its traceback.
     """
+
+
+@contextmanager
+def as_input_error(
+    kinds: type[Exception] | tuple[type[Exception], ...],
+    before: str = "",
+    after: str = "",
+    *,
+    says: Callable[[BaseException], str] = str,
+) -> Iterator[None]:
+    """Turn an error of these kinds into an InputError: `before`, what the error `says`, `after`.
+
+    >>> with as_input_error(KeyError, "there is no setting ", "; name another."):
+    ...     {}["pace"]
+    Traceback (most recent call last):
+    vnait.errors.InputError: there is no setting 'pace'; name another.
+    """
+    try:
+        yield
+    except kinds as error:
+        raise InputError(f"{before}{says(error)}{after}") from error
 
 
 def one_of(name: str, given: str, known: tuple[str, ...]) -> None:

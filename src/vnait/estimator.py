@@ -1,7 +1,5 @@
 """A text classifier with scikit-learn's contract."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Sequence
@@ -18,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from vnait import predict
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
-from vnait.errors import InputError
+from vnait.errors import InputError, as_input_error
 from vnait.explanation import Explanation, explain
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
@@ -222,7 +220,5 @@ def _classes(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
 
 
 def _notes(path: Path) -> dict[str, Any]:
-    try:
+    with as_input_error(ValueError, f"{path} is damaged: ", "."):
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}.") from error

@@ -1,11 +1,9 @@
 """The fitted baselines: linear classifiers of a text's terms or embedding, saved without pickle."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,14 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
-from scipy import sparse, special
+from scipy import special
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.preprocessing import normalize
 from transformers import AutoModel
 
 from vnait.data import collate
 from vnait.data import words as words_of
-from vnait.errors import InputError
+from vnait.errors import InputError, as_input_error
 from vnait.files import whole_folder
 from vnait.pretrained.finetune import BASE, Base, no_bars
 from vnait.record import Record
@@ -27,7 +27,7 @@ from vnait.record import Record
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"
 WRITTEN = (NOTES, WEIGHTS, "record.json", "README.md")  # the files of a saved baseline
 
-Features = Any  # a sparse array of scikit-learn's kind (texts, F); scipy has no types
+Features = Any  # a sparse matrix of scikit-learn's (texts, F), which has no types
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,32 +48,21 @@ class Terms:
     unknown: str | None = None
 
     def __call__(self, texts: Sequence[str]) -> Features:
-        columns = {term: column for column, term in enumerate(self.terms)}
-        rows = [self._columns(words, columns) for words in words_of(texts, self.tokenization)]
-        sizes, shape = [len(row) for row in rows], (len(rows), len(self.terms))
-        places = (np.repeat(np.arange(len(rows)), sizes), list(chain.from_iterable(rows)))
-        counts = sparse.csr_array((np.ones(sum(sizes)), places), shape=shape)
-        counts.sum_duplicates()
-        if self.idf is None:
-            return _over(counts, np.asarray(counts.sum(1)).ravel())
-        counts.data = 1 + np.log(counts.data)
-        weighed = sparse.csr_array(counts.multiply(self.idf[None]))
-        return _over(weighed, np.sqrt(np.asarray(weighed.power(2).sum(1)).ravel()))
+        rows = [self.of(words) for words in words_of(texts, self.tokenization)]
+        if self.idf is not None:
+            vectorizer = TfidfVectorizer(analyzer=lambda row: row, vocabulary=self.terms, sublinear_tf=True)
+            vectorizer.idf_ = self.idf
+            return vectorizer.transform(rows)
+        assert self.unknown is not None, "means count unknown words too"
+        known, unknown = set(self.terms), self.unknown
+        rows = [[term if term in known else unknown for term in row] or [unknown] for row in rows]
+        counter = CountVectorizer(analyzer=lambda row: row, vocabulary=self.terms)
+        return normalize(counter.transform(rows).astype(np.float64), norm="l1")
 
     def of(self, words: Sequence[str]) -> list[str]:
         """The terms of one text's words: the words in order, then the pairs."""
         pairs = [] if self.kind == "mean" else [f"{one} {other}" for one, other in pairwise(words)]
         return [*words, *pairs]
-
-    def _columns(self, words: Sequence[str], columns: Mapping[str, int]) -> list[int]:
-        if self.unknown is None:
-            return [columns[term] for term in self.of(words) if term in columns]
-        return [columns.get(term, columns[self.unknown]) for term in words] or [columns[self.unknown]]
-
-
-def _over(rows: Features, lengths: NDArray[Any]) -> Features:
-    """Each row divided by its length; zero rows stay zero."""
-    return sparse.csr_array(sparse.diags_array(1 / np.where(lengths > 0, lengths, 1)) @ rows)
 
 
 class Pooled:
@@ -175,7 +164,9 @@ class LinearClassifier:
 
 def load(folder: Path, record: Record | None) -> LinearClassifier:
     """Load what `LinearClassifier.save` wrote; an `InputError` names the damage."""
-    try:
+    kinds = (OSError, ValueError, KeyError, TypeError, SafetensorError)
+    after = ". Save the model again, or train it again."
+    with as_input_error(kinds, f"{folder} is damaged: ", after, says=repr):
         notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
         arrays = load_file(folder / WEIGHTS)
         features: Terms | Pooled
@@ -193,10 +184,6 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
             inputs=notes["inputs"],
             record=record,
         )
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise InputError(
-            f"{folder} is damaged: {error!r}. Save the model again, or train it again."
-        ) from error
     expected = (len(features.terms) if isinstance(features, Terms) else found.inputs, len(found.classes))
     if found.weights.shape != expected:
         raise InputError(

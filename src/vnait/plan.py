@@ -1,7 +1,5 @@
 """The plan of a comparison: methods, data and settings, all checked before anything trains."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

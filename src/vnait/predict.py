@@ -1,7 +1,5 @@
 """A trained classifier: probabilities of texts; saved to a folder and loaded from it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +14,11 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from vnait import files, linear
 from vnait.data import collate, encode
-from vnait.errors import InputError
+from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
 from vnait.linear import LinearClassifier
-from vnait.model import VnaitConfig, load_classifier
+from vnait.methods import METHODS
+from vnait.model import VnaitConfig, VnaitForSequenceClassification
 from vnait.pretrained import finetune
 from vnait.record import Record
 
@@ -86,12 +85,12 @@ def load_transformer(folder: str | Path) -> Fitted:
 def load(folder: str | Path) -> Fitted | LinearClassifier:
     """The classifier saved in a folder; an `InputError` names the fault of the folder."""
     folder = Path(folder)
+    record = _record(folder / "record.json")
     if (folder / linear.NOTES).is_file():
-        return linear.load(folder, _record(folder / "record.json"))
+        return linear.load(folder, record)
     if (folder / finetune.NOTES).is_file():
         with finetune.no_bars():
             tuned, tokenizer, notes = finetune.load(folder)
-        record = _record(folder / "record.json")
         return Fitted(model=tuned, tokenizer=tokenizer, record=record, max_length=notes["max_length"])
     with finetune.no_bars():
         model = load_classifier(folder)
@@ -100,7 +99,7 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
         raise InputError(
             f"{folder} is damaged: it has {len(tokenizer)} words and {model.config.vocab_size} vectors."
         )
-    return Fitted(model=model, tokenizer=tokenizer, record=_record(folder / "record.json"))
+    return Fitted(model=model, tokenizer=tokenizer, record=record)
 
 
 @torch.no_grad()
@@ -140,14 +139,55 @@ def _model_type(config: Path) -> object:
 def _tokenizer(folder: Path) -> Any:
     if not (folder / "tokenizer.json").is_file():
         raise InputError(f"{folder} is damaged: it has no tokenizer.json.")
-    try:
+    with as_input_error(Exception, f"{folder} is damaged: its tokenizer.json can't be read (", ")."):
         return AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception as error:
-        raise InputError(f"{folder} is damaged: its tokenizer.json can't be read ({error}).") from error
 
 
 def _record(path: Path) -> Record | None:
-    try:
+    after = ". Delete it; the model works without it."
+    with as_input_error((ValueError, TypeError), f"{path} is damaged: ", after):
         return Record(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{path} is damaged: {error}. Delete it; the model works without it.") from error
+
+
+def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
+    """The classifier saved in a folder, or an `InputError` with the folder's fault."""
+    folder = Path(folder)
+    settings = _settings(folder)
+    if settings.get("model_type") != "vnait" or settings.get("architectures") != [
+        "VnaitForSequenceClassification"
+    ]:
+        raise InputError(
+            f"{folder} holds no vnait classifier (its config.json says {settings.get('architectures')})."
+        )
+    if settings.get("method", "vnait") not in METHODS:
+        raise InputError(
+            f"{folder} was trained with the method {settings['method']!r}, which is not known here; register "
+            "it in vnait.METHODS as it was then, and load the folder again."
+        )
+    try:
+        model, info = VnaitForSequenceClassification.from_pretrained(
+            folder, output_loading_info=True, local_files_only=True
+        )
+    except InputError:  # of another format, which is no damage
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{folder} is damaged: {first_line(error)}. Save the model again, or train it again."
+        ) from error
+    if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
+        keys = sorted([*info["missing_keys"], *info["unexpected_keys"]])[:3]
+        raise InputError(
+            f"{folder} is damaged: its weights don't fit its config.json (for one, {', '.join(keys)})."
+        )
+    return model.eval()
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(
+            f"{folder} is no saved model: it has no config.json. Give a folder that `vnait train --out` made."
+        )
+    with as_input_error(ValueError, f"{path} is damaged: ", ".", says=first_line):
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    return settings if isinstance(settings, dict) else {}

@@ -1,7 +1,5 @@
 """The global random generators of Python, NumPy and PyTorch."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """Results of a comparison, computed from its records: means, paired differences, intervals, conclusions."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -40,12 +38,42 @@ class Results:
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """A row per method and number of shots: mean accuracy with interval, parameters, seconds."""
-        return list(self._rows())
+        return [
+            {
+                "method": method,
+                "shots": shots,
+                "metric": METRIC,
+                **_bounds(interval([record.metrics[METRIC] for record in found], within=UNIT), "mean"),
+                "seeds": len(found),
+                "alone": _mean(found, f"{METRIC}_alone"),
+                "parameters": found[0].parameters,
+                "seconds": sum(record.seconds for record in found) / len(found),
+                "ms_per_text": _mean(found, "ms_per_text"),
+            }
+            for shots in self.shots
+            for method in self.methods
+            if (found := self.of(method, shots))
+        ]
 
     @cached_property
     def paired(self) -> list[dict[str, Any]]:
         """A row per method and number of shots: paired difference to the reference, with interval."""
-        return list(self._paired())
+        return [
+            {
+                "method": method,
+                "against": self.reference,
+                "shots": shots,
+                **_bounds(interval(differences), "difference"),
+            }
+            for shots in self.shots
+            for method in self.methods
+            if method != self.reference
+            and (differences := paired(self.by_seed(method, shots), self.by_seed(self.reference, shots)))
+        ]
+
+    def ranked(self, shots: Shots) -> list[dict[str, Any]]:
+        """The rows of a number of shots, the highest mean first."""
+        return sorted((row for row in self.rows if row["shots"] == shots), key=lambda row: -row["mean"])
 
     @property
     def seeds(self) -> list[int]:
@@ -103,37 +131,6 @@ class Results:
         """The records of a method at a number of shots, in the order of the seeds."""
         return self.cells.get((method, shots), [])
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for shots in self.shots:
-            for method in self.methods:
-                if found := self.of(method, shots):
-                    yield {
-                        "method": method,
-                        "shots": shots,
-                        "metric": METRIC,
-                        **_bounds(
-                            interval([record.metrics[METRIC] for record in found], within=UNIT), "mean"
-                        ),
-                        "seeds": len(found),
-                        "alone": _mean(found, f"{METRIC}_alone"),
-                        "parameters": found[0].parameters,
-                        "seconds": sum(record.seconds for record in found) / len(found),
-                        "ms_per_text": _mean(found, "ms_per_text"),
-                    }
-
-    def _paired(self) -> Iterator[dict[str, Any]]:
-        for shots in self.shots:
-            against = self.by_seed(self.reference, shots)
-            for method in self.methods:
-                own = self.by_seed(method, shots)
-                if method != self.reference and (differences := paired(own, against)):
-                    yield {
-                        "method": method,
-                        "against": self.reference,
-                        "shots": shots,
-                        **_bounds(interval(differences), "difference"),
-                    }
-
     def by_seed(self, method: str, shots: Shots) -> dict[int, float]:
         """Seed -> accuracy on the test rows."""
         return {record.seed: record.metrics[METRIC] for record in self.of(method, shots)}
@@ -146,7 +143,7 @@ class Results:
         of_sign: dict[int, list[dict[str, Any]]] = {sign: [] for sign in (-1, 0, 1)}
         for row in self.paired:
             if row["shots"] == shots:
-                of_sign[sign_of(row)].append(row)
+                of_sign[interval_of(row).sign].append(row)
         parts = [
             f"{self.reference} is {word} {_listed([_points(row) for row in of_sign[sign]])}"
             for sign, word in ((-1, "ahead of"), (1, "behind"))
@@ -183,9 +180,9 @@ def by_size(shots: Sequence[Shots]) -> list[Shots]:
     return sorted(shots, key=lambda count: float("inf") if count == ALL else float(count))
 
 
-def sign_of(row: dict[str, Any]) -> int:
-    """1 or -1 if the interval of a row of `paired` excludes zero, else 0."""
-    return Interval(row["difference"], row["ci_low"], row["ci_high"]).sign
+def interval_of(row: Mapping[str, Any]) -> Interval:
+    """The mean of a row of `rows`, or the difference of a row of `paired`, with its interval."""
+    return Interval(row["difference" if "difference" in row else "mean"], row["ci_low"], row["ci_high"])
 
 
 def _mean(found: Sequence[Record], metric: str) -> float | None:
@@ -203,10 +200,8 @@ def _points(row: dict[str, Any]) -> str:
     >>> _points({"method": "none", "difference": -0.1, "ci_low": -0.12, "ci_high": -0.08})
     'none by 10.0 points [8.0, 12.0]'
     """
-    low, high = 100 * row["ci_low"], 100 * row["ci_high"]
-    if row["difference"] < 0:
-        low, high = -high, -low
-    return f"{row['method']} by {abs(100 * row['difference']):.1f} points [{low:.1f}, {high:.1f}]"
+    size = interval_of(row).times(-100 if row["difference"] < 0 else 100)
+    return f"{row['method']} by {size.written('{:.1f}', ' points')}"
 
 
 def _listed(names: list[str]) -> str:

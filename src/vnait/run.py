@@ -1,7 +1,5 @@
 """The settings of one training. `TextClassifier` and the command line take names and defaults from here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields

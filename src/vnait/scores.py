@@ -1,7 +1,5 @@
 """Scores of a classifier's answers, and the counts that a report shows with them."""
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_left
 from collections import Counter

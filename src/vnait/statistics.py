@@ -28,6 +28,24 @@ class Interval(NamedTuple):
             return 0
         return int(self.low > 0) - int(self.high < 0)
 
+    def times(self, factor: float) -> Interval:
+        """Mean and bounds times `factor`, such as 100 for points; a negative one exchanges the bounds."""
+        low, high = (None if end is None else factor * end for end in (self.low, self.high))
+        return Interval(factor * self.mean, *((low, high) if factor > 0 else (high, low)))
+
+    def written(self, form: str = "{:.3g}", unit: str = "") -> str:
+        """The mean with its unit and, if there is one, its interval.
+
+        >>> Interval(0.5, None, None).written()
+        '0.5'
+        >>> Interval(0.021, 0.012, 0.03).times(100).written("{:+.1f}", " points")
+        '+2.1 points [+1.2, +3.0]'
+        """
+        mean = form.format(self.mean) + unit
+        if self.low is None or self.high is None:
+            return mean
+        return f"{mean} [{form.format(self.low)}, {form.format(self.high)}]"
+
 
 def interval(values: Sequence[float], *, within: tuple[float, float] = (-np.inf, np.inf)) -> Interval:
     """Mean and 95 % interval over seeds: mean -+ t s / sqrt(n), s with n - 1 in the denominator, t the 97.5 %

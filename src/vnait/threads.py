@@ -1,7 +1,5 @@
 """The number of threads of PyTorch and NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

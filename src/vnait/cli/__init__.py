@@ -2,8 +2,6 @@
 2 wrong use, 130 stopped.
 """
 
-from __future__ import annotations
-
 import io
 import shlex
 import sys
@@ -12,7 +10,7 @@ from typing import Any
 
 import typer
 
-from vnait.cli import classify, methods, playground, report, vectors  # noqa: F401  they add their commands to the app
+from vnait.cli import classify, methods, pages, vectors  # noqa: F401  they add their commands to the app
 from vnait.cli.shared import app
 from vnait.errors import InputError
 from vnait.plugins import answers
@@ -31,9 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # what can't write a letter gets its code, not a traceback
+            # What can't write a letter gets its code, not a traceback.
+            stream.reconfigure(errors="backslashreplace")
     try:
         typed = shlex.join(["vnait", *(sys.argv[1:] if arguments is None else arguments)])
         code = app(args=arguments, standalone_mode=False, obj=typed)  # typer catches Ctrl-C itself
@@ -44,23 +41,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if "--plugin" in message:  # an option of vnait itself
             message += ": it comes before the command, as in vnait --plugin FILE.py compare"
         sys.exit(_said(f"{message}; see --help.", 2) if message else 2)
-    except InputError as error:
-        sys.exit(_said(error, 2))
     except BrokenPipeError:
         sys.stderr.close()  # a reader such as `head` has seen enough
         sys.exit(0)
-    except OSError as error:
+    except (InputError, OSError) as error:
         sys.exit(_said(error, 2))
     except (FloatingPointError, MemoryError) as error:
         sys.exit(_said(error, 1))
     if code == STOPPED:
-        sys.exit(
-            _said(
-                "stopped; what compare, train or study has finished is kept, and the same command goes on "
-                "from there.",
-                STOPPED,
-            )
-        )
+        kept = "what compare, train or study has finished is kept, and the same command goes on from there."
+        _said(f"stopped; {kept}", STOPPED)
     if code:
         sys.exit(code)
 

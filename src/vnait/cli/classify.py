@@ -27,7 +27,6 @@ from vnait.cli.shared import (
     app,
     bar,
     listed,
-    moved,
     notes,
     print_json,
     read_table,
@@ -38,7 +37,9 @@ from vnait.run import Run
 
 if TYPE_CHECKING:
     from vnait.data.conllu import Tree
+    from vnait.data.vocabulary import Vocabulary
     from vnait.linear import LinearClassifier
+    from vnait.pretrained.finetune import Base
     from vnait.record import Record
 
 DEFAULT_DATA = "builtin:polarity"
@@ -52,42 +53,32 @@ def compare_command(
     text: Text = "text",
     label: Label = "label",
     test: Annotated[
-        str | None, typer.Option("--test", help="A file of test rows. Without: 30 % held out by each seed.")
+        str | None, typer.Option(help="A file of test rows. Without: 30 % held out by each seed.")
     ] = None,
     sep: Separator = None,
     encoding: Encoding = None,
     methods: Annotated[
         str,
         typer.Option(
-            "--methods",
             help="Names from `vnait list`, with commas. Without: none, sinusoidal, learned, vnait-uniform, "
-            "vnait.",
+            "vnait."
         ),
     ] = "",
-    shots: Annotated[
-        str, typer.Option("--shots", help="Rows per class to learn from, with commas, or all.")
-    ] = "all",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 5,
+    shots: Annotated[str, typer.Option(help="Rows per class to learn from, with commas, or all.")] = "all",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Where all of it goes. Without: runs/ and the name of DATA."),
+        Path | None, typer.Option(help="Where all of it goes. Without: runs/ and the name of DATA.")
     ] = None,
     reference: Annotated[
-        str | None,
-        typer.Option(
-            "--reference", help="The method that others are paired with. Without: vnait, or the first."
-        ),
+        str | None, typer.Option(help="The method that others are paired with. Without: vnait, or the first.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one per core.")
-    ] = None,
-    backend: Annotated[str, typer.Option("--backend", help="local or ray.")] = "local",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time. Without: one per core.")] = None,
+    backend: Annotated[str, typer.Option(help="local or ray.")] = "local",
     base: Annotated[
         str | None,
         typer.Option(
-            "--base",
             help="A pretrained encoder, a folder or hub name: also frozen, fine-tuned, and with any "
-            "base:METHOD. Without: none.",
+            "base:METHOD. Without: none."
         ),
     ] = None,
     vectors: VectorFile = None,
@@ -127,30 +118,20 @@ def compare_command(
             callback=lambda done, total, record: move(done, total, _cell_note(record)),
             command=context.obj,
         )
-    report, picture = found.report(), found.picture()
+    files = {"records": found.path, "report": found.report(), "picture": found.picture()}
     if as_json:
-        print_json(
-            {
-                "rows": found.rows,
-                "paired": found.paired,
-                "best": found.best,
-                "advice": found.advice(),
-                "records": str(found.path),
-                "model": str(folder / "model"),
-                "report": str(report),
-                "picture": str(picture),
-            }
-        )
+        words = {"best": found.best, "advice": found.advice(), "model": str(folder / "model")}
+        paths = {name: str(path) for name, path in files.items()}
+        print_json({"rows": found.rows, "paired": found.paired, **words, **paths})
         return
     terminal.show_comparison(found, table)
-    print(
-        f"\nmodel: {folder / 'model'} ({found.best})\nrecords: {found.path}\nreport: {report}\npicture: "
-        f"{picture}"
-    )
+    print(f"\nmodel: {folder / 'model'} ({found.best})")
+    for name, path in files.items():
+        print(f"{name}: {path}")
 
 
 def _shots(given: str) -> tuple[int | str, ...]:
-    parts = [part.strip() for part in given.split(",") if part.strip()]
+    parts = listed(given)
     wrong = next((part for part in parts if part != "all" and not part.isdecimal()), None)
     if wrong is not None:
         raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows per class nor all.")
@@ -173,14 +154,12 @@ def _cell_note(record: Record | None) -> str:
 def train_command(
     data: Data,
     *,
-    out: Annotated[Path, typer.Option("--out", help="The model's folder.")],
+    out: Annotated[Path, typer.Option(help="The model's folder.")],
     method: Annotated[str, setting("method")] = Run.method,
     base: Annotated[str | None, setting("base")] = Run.base,
     text: Text = "text",
     label: Label = "label",
-    test: Annotated[
-        str | None, typer.Option("--test", help="A file of test rows. Without: no test scores.")
-    ] = None,
+    test: Annotated[str | None, typer.Option(help="A file of test rows. Without: no test scores.")] = None,
     sep: Separator = None,
     encoding: Encoding = None,
     seed: Annotated[int, setting("seed")] = Run.seed,
@@ -190,8 +169,7 @@ def train_command(
     steps: Steps = Run.steps,
     max_length: MaxLength = Run.max_length,
     learning_rate: Annotated[
-        float | None,
-        typer.Option("--learning-rate", help="Of AdamW. Without: 3e-3, and 1e-4 with --base."),
+        float | None, typer.Option(help="Of AdamW. Without: 3e-3, and 1e-4 with --base.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -205,9 +183,8 @@ def train_command(
     tests = None if test is None else read_table(test, text, label, sep, encoding)
     from vnait import card as cards
     from vnait.data import summary
-    from vnait.data.vocabulary import vocabulary_of
     from vnait.predict import check_replaceable
-    from vnait.pretrained.finetune import RATE, Base
+    from vnait.pretrained.finetune import RATE
     from vnait.train import fit, forget
 
     if not out.name:
@@ -215,10 +192,6 @@ def train_command(
     check_replaceable(out)
     if learning_rate is None:
         learning_rate = Run.learning_rate if base is None else RATE
-    if base is not None and (vectors is not None or tune_vectors or tokenization != "words"):
-        raise InputError(
-            "--base brings its own vectors and tokens; leave --vectors, --tune-vectors, --tokenization out."
-        )
     run = Run(
         method=method,
         base=base,
@@ -228,11 +201,7 @@ def train_command(
         learning_rate=learning_rate,
         tune_vectors=tune_vectors,
     )
-    words = (
-        vocabulary_of(table.texts, vectors=vectors, tokenization=tokenization, seed=seed)
-        if base is None
-        else Base.load(base)
-    )
+    words = _words(run, table.texts, vectors, tokenization)
     checkpoints = out.with_name(out.name + ".checkpoints")
     with bar(quiet, f"training {method}") as move:
         fitted = fit(
@@ -241,7 +210,7 @@ def train_command(
             words,
             test=tests,
             checkpoints=checkpoints,
-            callback=lambda status: moved(move, status),
+            callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
         )
     assert fitted.record is not None
     fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
@@ -251,6 +220,20 @@ def train_command(
         return
     terminal.show_scores(fitted.record)
     print(f"model: {out}")
+
+
+def _words(run: Run, texts: list[str], vectors: str | None, tokenization: str) -> Vocabulary | Base:
+    """What makes ids of texts: a vocabulary with its vectors, or the tokenizer of the run's base."""
+    from vnait.data.vocabulary import vocabulary_of
+    from vnait.pretrained.finetune import Base
+
+    if run.base is None:
+        return vocabulary_of(texts, vectors=vectors, tokenization=tokenization, seed=run.seed)
+    if vectors is not None or run.tune_vectors or tokenization != "words":
+        raise InputError(
+            "--base brings its own vectors and tokens; leave --vectors, --tune-vectors, --tokenization out."
+        )
+    return Base.load(run.base)
 
 
 @app.command("predict")
@@ -263,7 +246,7 @@ def predict_command(
     text: Text = "text",
     sep: Separator = None,
     encoding: Encoding = None,
-    out: Annotated[Path | None, typer.Option("--out", help="A CSV file. Without: standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A CSV file. Without: standard output.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -278,9 +261,8 @@ def predict_command(
     if isinstance(fitted, Fitted):
         report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=WHOLE))
     probabilities = fitted.probabilities(given)
-    column = (
-        "text" if text == "label" or text.startswith("probability_") else text
-    )  # the answers need these names
+    taken = text == "label" or text.startswith("probability_")  # the answers need these names
+    column = "text" if taken else text
     rows = [
         {column: words, "label": fitted.classes[int(row.argmax())]}
         | {
@@ -330,20 +312,16 @@ def explain_command(
     *,
     conllu: Annotated[
         Path | None,
-        typer.Option(
-            "--conllu", help="A CoNLL-U file, whose phrases and arcs are shown, too. Without: the text."
-        ),
+        typer.Option(help="A CoNLL-U file, whose phrases and arcs are shown, too. Without: the text."),
     ] = None,
-    sentence: Annotated[int, typer.Option("--sentence", min=1, help="Which sentence of that file.")] = 1,
+    sentence: Annotated[int, typer.Option(min=1, help="Which sentence of that file.")] = 1,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="A .png, .svg, .pdf or .html file. Without: only printed."),
+        Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Without: only printed.")
     ] = None,
     bertviz: Annotated[
         Path | None,
         typer.Option(
-            "--bertviz",
-            help="An .html file for bertviz's view of the heads, which needs the net. Without: none.",
+            help="An .html file for bertviz's view of the heads, which needs the net. Without: none."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -390,8 +368,7 @@ def _explain_baseline(fitted: LinearClassifier, given: str | Tree, file: Path | 
     if not isinstance(given, str) or file is not None:
         raise InputError(
             f"the model is the baseline {fitted.name}, which has no coordinates and no attention to draw; "
-            "leave --out, --bertviz and "
-            "--conllu out, and its terms are listed."
+            "leave --out, --bertviz and --conllu out, and its terms are listed."
         )
     facts = fitted.explain(given)
     if as_json:

@@ -1,7 +1,5 @@
 """Commands on the methods themselves: draw, list, params, conformance."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -20,27 +18,21 @@ def draw_command(
     ] = None,
     *,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="A .png, .svg or .pdf file. Without: in runs/draw, by the names."),
+        Path | None, typer.Option(help="A .png, .svg or .pdf file. Without: in runs/draw, by the names.")
     ] = None,
     length: Annotated[
         int | None,
-        typer.Option(
-            "--length", min=1, max=1024, help="Tokens; half and a quarter are drawn, too. Without: 64."
-        ),
+        typer.Option(min=1, max=1024, help="Tokens; half and a quarter are drawn, too. Without: 64."),
     ] = None,
     dim: Annotated[
-        int | None, typer.Option("--dim", min=1, max=4096, help="Width of the vectors. Without: 128.")
+        int | None, typer.Option(min=1, max=4096, help="Width of the vectors. Without: 128.")
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(
-            "--model", help="A model's folder; draws its trained method. Without: untrained methods."
-        ),
+        typer.Option(help="A model's folder; draws its trained method. Without: untrained methods."),
     ] = None,
     text: Annotated[
-        list[str] | None,
-        typer.Option("--text", help="With --model: a text; repeat for more. Without: random words."),
+        list[str] | None, typer.Option(help="With --model: a text; repeat for more. Without: random words.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -71,8 +63,8 @@ def draw_command(
 @app.command("list")
 def list_command(
     *,
-    dim: Annotated[int, typer.Option("--dim", min=1, help="Width of the model.")] = 768,
-    max_length: Annotated[int, typer.Option("--max-length", min=1, help="Longest text, in tokens.")] = 512,
+    dim: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 768,
+    max_length: Annotated[int, typer.Option(min=1, help="Longest text, in tokens.")] = 512,
     as_json: AsJson = False,
 ) -> None:
     """List every method: formula, number of parameters, learned or not, causal or not, source."""
@@ -87,9 +79,7 @@ def list_command(
 
 @app.command("params")
 def params_command(
-    *,
-    dim: Annotated[int, typer.Option("--dim", min=1, help="Width of the model.")] = 768,
-    as_json: AsJson = False,
+    *, dim: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 768, as_json: AsJson = False
 ) -> None:
     """Count the parameters of tables and of Vnait at several sizes, from the modules themselves."""
     from vnait.methods import sizes

@@ -20,7 +20,6 @@ from vnait.run import Run
 
 if TYPE_CHECKING:
     from vnait.data import Table
-    from vnait.train import Status
 
 app = typer.Typer(
     name="vnait",
@@ -43,7 +42,7 @@ def _version(wanted: bool) -> None:
 def root(
     plugin: Annotated[
         list[str] | None,
-        typer.Option("--plugin", help="A Python file with METHODS to add; repeat it for more files."),
+        typer.Option(help="A Python file with METHODS to add; repeat it for more files."),
     ] = None,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
@@ -94,7 +93,7 @@ LearningRate = Annotated[float, setting("learning_rate")]
 def notes(quiet: bool) -> None:
     """What the library has to say goes to standard error, a line each."""
     logger = logging.getLogger("vnait")
-    logger.handlers[:] = [logging.StreamHandler()]
+    logger.handlers[:] = [logging.StreamHandler()]  # replaced: `main` may run twice in one process
     logger.handlers[0].setFormatter(logging.Formatter("vnait: %(message)s"))
     logger.setLevel(logging.ERROR if quiet else logging.INFO)
     logger.propagate = False
@@ -168,8 +167,3 @@ class _Lines:
         fresh = done - self.first
         left = f", about {(now - self.started) / fresh * (total - done):.0f} s left" if fresh else ""
         print(f"vnait: {self.title}: {done} of {total} done{left}", file=sys.stderr, flush=True)
-
-
-def moved(move: Any, status: Status) -> None:
-    """Move a bar by what a training says."""
-    move(status.step, status.steps, f"loss {status.loss:.3f}")

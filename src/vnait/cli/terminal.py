@@ -45,31 +45,22 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
 
 
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
+    from vnait.results import interval_of  # scipy, which other commands do not wait for
+
     where = "all labels" if shots == "all" else f"{shots} labels per class"
     grid = new_grid(where, "accuracy, %", f"minus {comparison.reference}", "alone", "seconds", "ms", left=1)
     paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
-    rows = [row for row in comparison.rows if row["shots"] == shots]
-    for row in sorted(rows, key=lambda row: -row["mean"]):
+    for row in comparison.results.ranked(shots):
         other = paired.get(row["method"])
         grid.add_row(
             row["method"],
-            _with_bounds(row["mean"], row["ci_low"], row["ci_high"], "{:.1f}"),
-            ""
-            if other is None
-            else _with_bounds(other["difference"], other["ci_low"], other["ci_high"], "{:+.1f}"),
+            interval_of(row).times(100).written("{:.1f}"),
+            "" if other is None else interval_of(other).times(100).written("{:+.1f}"),
             "" if row["alone"] is None else f"{100 * row['alone']:.1f}",
             f"{row['seconds']:.1f}",
             "" if row["ms_per_text"] is None else f"{row['ms_per_text']:.2f}",
         )
     return grid
-
-
-def _with_bounds(mean: float, low: float | None, high: float | None, form: str) -> str:
-    """In %, with the interval if there is one."""
-    middle = form.format(100 * mean)
-    if low is None or high is None:
-        return middle
-    return f"{middle} [{form.format(100 * low)}, {form.format(100 * high)}]"
 
 
 def show_scores(record: Record) -> None:

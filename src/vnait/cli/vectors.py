@@ -1,7 +1,5 @@
 """Commands on semantic vectors: vectors train, info, convert."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -17,12 +15,12 @@ app.add_typer(vectors_app, name="vectors")
 def vectors_train_command(
     data: Data,
     *,
-    out: Annotated[Path, typer.Option("--out", help="A .bin, .txt, .vec or .kv file.")],
+    out: Annotated[Path, typer.Option(help="A .bin, .txt, .vec or .kv file.")],
     text: Text = "text",
-    dim: Annotated[int, typer.Option("--dim", min=1, help="Width of the vectors.")] = 96,
-    epochs: Annotated[int, typer.Option("--epochs", min=1)] = 20,
-    min_count: Annotated[int, typer.Option("--min-count", min=1, help="Rarer words are left out.")] = 2,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
+    dim: Annotated[int, typer.Option(min=1, help="Width of the vectors.")] = 96,
+    epochs: Annotated[int, typer.Option(min=1)] = 20,
+    min_count: Annotated[int, typer.Option(min=1, help="Rarer words are left out.")] = 2,
+    seed: Annotated[int, typer.Option()] = 0,
     tokens: Tokenization = "words",
     as_json: AsJson = False,
 ) -> None:

@@ -4,8 +4,7 @@ In the order data flows: `read` a file into a `Table`; choose rows (`split`, `sh
 texts as ids with a `tokenizer`; put rows into `batches` and `collate` each into tensors.
 """
 
-from vnait.data.batches import batches, collate
-from vnait.data.splits import repeated, shots, split
+from vnait.data.rows import batches, collate, repeated, shots, split
 from vnait.data.summary import QUANTILES, summary
 from vnait.data.tables import Table, read
 from vnait.data.tokens import TOKENIZATIONS, WHOLE, encode, report_unknown, tokenizer, unknown_share, words

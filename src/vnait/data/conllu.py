@@ -1,7 +1,5 @@
 """Sentences with dependency trees, from a CoNLL-U file (https://universaldependencies.org/format.html)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

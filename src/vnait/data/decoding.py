@@ -1,7 +1,5 @@
 """Bytes of a file to text: its encoding, and the separator of a table."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip

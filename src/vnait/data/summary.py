@@ -1,14 +1,12 @@
 """The numbers and labels of a table, but not its texts, so that a report can be passed on."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from vnait.data.splits import duplicates
+from vnait.data.rows import duplicates
 from vnait.data.tables import Table
 from vnait.data.tokens import words
 

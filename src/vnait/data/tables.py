@@ -15,16 +15,17 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from importlib.resources import files
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 from vnait.data.decoding import SEPARATORS, decoded, rows_of, same, separator_of, sniffed
-from vnait.errors import InputError
+from vnait.errors import InputError, as_input_error
 
 log = logging.getLogger("vnait")
 
-# Columns are decoded on demand: those not needed may be large or not text.
-Columns = dict[str, Callable[[], Iterable[object]]]
+# Names of columns, and the cells of the column at an index: those not needed may be large or not text.
+Columns = tuple[list[str], Callable[[int], Iterable[object]]]
 
 # JSON can spell half an emoji ("\ud83d"), which no tokenizer and no UTF-8 file takes.
 HALF = re.compile("[\ud800-\udfff]")
@@ -117,20 +118,23 @@ def _columns(source: str, split: str, form: Format) -> Columns:
 
 
 def _strings(columns: Columns, name: str, source: str) -> list[str]:
-    found = name if name in columns else _alike_column(columns, name, source)
+    names, cells = columns
+    found = name if name in names else _alike_column(list(dict.fromkeys(names)), name, source)
+    if (count := names.count(found)) > 1:
+        raise InputError(f"{source} has {count} columns {found!r}; rename all but one.")
     return [
         _string(cell, f"{source}, row {row}, column {found!r}")
-        for row, cell in enumerate(columns[found](), 1)
+        for row, cell in enumerate(cells(names.index(found)), 1)
     ]
 
 
-def _alike_column(columns: Columns, name: str, source: str) -> str:
+def _alike_column(columns: Sequence[str], name: str, source: str) -> str:
     """The only column that differs just in case or space; else an error that suggests the closest."""
     alike = [column for column in columns if same(column) == same(name)]
     if len(alike) == 1:
         return alike[0]
-    there = ", ".join(map(repr, list(columns)[:20])) + " ..." * (len(columns) > 20)
-    close = alike or get_close_matches(name, list(columns), n=1)
+    there = ", ".join(map(repr, columns[:20])) + " ..." * (len(columns) > 20)
+    close = alike or get_close_matches(name, columns, n=1)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     raise InputError(
         f"{source} has no column {name!r}; its columns are {there}.{meant} Name the columns with --text and "
@@ -165,9 +169,8 @@ def _string(cell: object, where: str) -> str:
 def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
     if not texts:
         raise InputError(f"{source} has no rows below its header; expected at least one text.")
-    kept = [row for row, text in enumerate(texts) if text.strip()]
     blank = [row for row, text in enumerate(texts) if not text.strip()]
-    if not kept:
+    if len(blank) == len(texts):
         raise InputError(
             f"{source} has no text: all {len(blank)} rows are empty in the text column. Name another column."
         )
@@ -177,10 +180,10 @@ def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
                 "%s: %d of %d rows have an empty text: %s.", source, len(blank), len(texts), _numbers(blank)
             )
         return Table(texts=texts, labels=None, name=source, dropped=0)
-    unlabelled = [row for row in kept if not labels[row].strip()]
-    if len(unlabelled) == len(kept):
+    unlabelled = [row for row, text in enumerate(texts) if text.strip() and not labels[row].strip()]
+    if (written := len(texts) - len(blank)) == len(unlabelled):
         raise InputError(
-            f"{source} has no label in any of its {len(kept)} rows with a text. Name another column; for "
+            f"{source} has no label in any of its {written} rows with a text. Name another column; for "
             "texts without labels, use label=None."
         )
     for rows, why in ((blank, "whose text is empty"), (unlabelled, "which have no label")):
@@ -188,7 +191,8 @@ def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
             log.warning(
                 "%s: dropped %d of %d rows, %s: %s.", source, len(rows), len(texts), why, _numbers(rows)
             )
-    kept = [row for row in kept if labels[row].strip()]
+    dropped = {*blank, *unlabelled}
+    kept = [row for row in range(len(texts)) if row not in dropped]
     if alike := _alike(labels[row] for row in kept):
         log.warning(
             "%s: the labels %s differ only in spaces or capitals and count as different classes; write them "
@@ -196,8 +200,8 @@ def _table(source: str, texts: list[str], labels: list[str] | None) -> Table:
             source,
             ", ".join(map(repr, alike)),
         )
-    whole = Table(texts=texts, labels=labels, name=source, dropped=len(texts) - len(kept))
-    return whole.select(kept) if whole.dropped else whole
+    whole = Table(texts=texts, labels=labels, name=source, dropped=len(dropped))
+    return whole.select(kept) if dropped else whole
 
 
 def _alike(labels: Iterable[str]) -> list[str]:
@@ -253,11 +257,7 @@ def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
             'with a separator, a quote or a newline needs quotes around it, and a quote in it is written ""; '
             "--sep sets another separator."
         ) from error
-    return _by_name(path, rows[0], [partial(_column, rows, column) for column in range(len(rows[0]))])
-
-
-def _column(rows: Sequence[Sequence[str]], column: int) -> list[object]:
-    return [row[column] if column < len(row) else "" for row in rows[1:]]
+    return rows[0], lambda at: [row[at] if at < len(row) else "" for row in rows[1:]]
 
 
 def _separated(text: str, form: Format, usual: str) -> tuple[str, str]:
@@ -266,18 +266,6 @@ def _separated(text: str, form: Format, usual: str) -> tuple[str, str]:
     if same(first).startswith("sep=") and len(first.strip()) == 5:
         return rest, form.sep or separator_of(first.strip()[4])
     return text, form.sep or sniffed(text, form.wanted, usual)
-
-
-def _by_name(path: Path, names: Sequence[str], cells: Sequence[Callable[[], list[object]]]) -> Columns:
-    """Columns by name; a name that occurs twice is refused when it is read."""
-
-    def twice(name: str) -> list[object]:
-        raise InputError(f"{path} has {names.count(name)} columns {name!r}; rename all but one.")
-
-    return {
-        name: read if names.count(name) == 1 else partial(twice, name)
-        for name, read in zip(names, cells, strict=True)
-    }
 
 
 def _json_lines(path: Path, form: Format) -> Columns:
@@ -293,22 +281,16 @@ def _json_lines(path: Path, form: Format) -> Columns:
     for number, row in rows:
         if not isinstance(row, dict):
             raise InputError(f"{path}, {kind} {number} is no JSON object; {_OBJECTS}")
-    names = dict.fromkeys(name for _, row in rows for name in row)
-    return {name: partial(_field, rows, name) for name in names}
+    names = list(dict.fromkeys(name for _, row in rows for name in row))
+    return names, lambda at: [row.get(names[at]) for _, row in rows]
 
 
 _OBJECTS = "expected one JSON object per line, or an array of objects."
 
 
 def _json(text: str, place: str) -> Any:
-    try:
+    with as_input_error((ValueError, RecursionError), f"{place} is no JSON: ", f"; {_OBJECTS}", says=_reason):
         return json.loads(text, parse_float=str, parse_int=str)  # numbers as written: 1.10 stays "1.10"
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place} is no JSON: {_reason(error)}; {_OBJECTS}") from error
-
-
-def _field(rows: list[tuple[int, dict[str, object]]], name: str) -> list[object]:
-    return [row.get(name) for _, row in rows]
 
 
 def _excel(path: Path, form: Format) -> Columns:
@@ -317,21 +299,18 @@ def _excel(path: Path, form: Format) -> Columns:
         from openpyxl import load_workbook
     except ImportError as error:
         raise InputError(f'{path} needs openpyxl; run: pip install "vnait[excel]".') from error
-    try:
+    before, after = f"{path} can't be read as an Excel workbook: ", ". Save it again as .xlsx."
+    # openpyxl, zipfile and expat raise their own.
+    with as_input_error(Exception, before, after, says=_reason):
         book = load_workbook(path, read_only=True, data_only=True)
         rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
-    except Exception as error:  # openpyxl, zipfile and expat raise their own
-        raise InputError(
-            f"{path} can't be read as an Excel workbook: {_reason(error)}. Save it again as .xlsx."
-        ) from error
     if len(book.sheetnames) > 1:
         log.info("%s: read its first sheet, %r, of %d.", path, book.sheetnames[0], len(book.sheetnames))
     rows = [row for row in rows if any(cell is not None for cell in row)]
     if not rows:
         raise InputError(f"{path} is empty; expected a table with a text column.")
     names = ["" if cell is None else str(_shown(cell)) for cell in rows[0]]
-    columns = [[_shown(row[column]) for row in rows[1:]] for column in range(len(names))]
-    return _by_name(path, names, [cells.copy for cells in columns])
+    return names, lambda at: [_shown(row[at]) for row in rows[1:]]
 
 
 def _shown(cell: object) -> object:
@@ -342,41 +321,32 @@ def _parquet(path: Path, form: Format) -> Columns:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        # Not read_table, which adds columns it reads off folder names such as label=3/.
-        with pq.ParquetFile(path) as file:
-            table = file.read()
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(
-            f"{path} can't be read as Parquet: {_reason(error)}. Write the file again."
-        ) from error
-    return _by_name(path, table.column_names, [column.to_pylist for column in table.columns])
+    kinds, before = (OSError, pa.ArrowException), f"{path} can't be read as Parquet: "
+    # Not read_table, which adds columns it reads off folder names such as label=3/.
+    with as_input_error(kinds, before, ". Write the file again.", says=_reason), pq.ParquetFile(path) as file:
+        table = file.read()
+    return table.column_names, lambda at: table.column(at).to_pylist()
 
 
 def _hub(source: str, split: str) -> Columns:
     import datasets
 
     name, _, config = source.removeprefix("hf:").partition(":")
-    try:
-        data = datasets.load_dataset(name, config or None, split=split)
+    before = f"{source} (split {split!r}) could not be loaded: "
+    after = ". Check the name, the split and the network, or give a local file."
     # The libraries below raise a dozen unrelated types (httpx, fsspec, pyarrow, datasets).
-    except Exception as error:
-        raise InputError(
-            f"{source} (split {split!r}) could not be loaded: {_reason(error)}. "
-            "Check the name, the split and the network, or give a local file."
-        ) from error
-    return {column: partial(_hub_cells, data, column) for column in data.column_names}
+    with as_input_error(Exception, before, after, says=_reason):
+        data = datasets.load_dataset(name, config or None, split=split)
 
+    def cells(at: int) -> list[object]:
+        """Classes by name; a class of -1, as in unlabelled test splits, is missing."""
+        found, feature = list(data[names[at]]), data.features[names[at]]
+        if not isinstance(feature, datasets.ClassLabel):
+            return found
+        return [None if cell in (None, -1) else feature.int2str(cell) for cell in found]
 
-def _hub_cells(data: object, column: str) -> list[object]:
-    """The cells of a column, classes by name; a class of -1, as in unlabelled test splits, is missing."""
-    from datasets import ClassLabel
-
-    cells: list[object] = list(data[column])  # type: ignore[index]
-    feature = data.features[column]  # type: ignore[attr-defined]
-    if not isinstance(feature, ClassLabel):
-        return cells
-    return [None if cell in (None, -1) else feature.int2str(cell) for cell in cells]
+    names: list[str] = data.column_names
+    return names, cells
 
 
 def _builtin(source: str) -> Columns:
@@ -386,13 +356,11 @@ def _builtin(source: str) -> Columns:
         raise InputError(
             f"there is no {source}; give builtin:splice, builtin:splice-test or builtin:polarity."
         )
-    columns = _delimited(
-        Path(str(files("vnait") / "samples" / "splice.csv.gz")), Format(["text", "label"]), usual=","
-    )
+    path = Path(str(files("vnait") / "samples" / "splice.csv.gz"))
+    (*names, _), cells = _delimited(path, Format(["text", "label"]), usual=",")
     wanted = "test" if source.endswith("test") else "train"
-    rows = [row for row, part in enumerate(columns["part"]()) if part == wanted]
-    cells = {name: list(columns[name]()) for name in ("text", "label")}
-    return {name: [column[row] for row in rows].copy for name, column in cells.items()}
+    kept = [part == wanted for part in cells(len(names))]  # the last column says which part a row is of
+    return names, lambda at: compress(cells(at), kept)
 
 
 def _polarity() -> Columns:
@@ -403,7 +371,7 @@ def _polarity() -> Columns:
     rows = [line.split(" ", 1) for line in written.split("\n") if line]
     labels = [label.removeprefix("__label__") for label, _ in rows]
     texts = [text.strip() for _, text in rows]
-    return {"text": texts.copy, "label": labels.copy}
+    return ["text", "label"], lambda at: (texts, labels)[at]
 
 
 def _reason(error: BaseException) -> str:

@@ -1,7 +1,5 @@
 """The words of a data set and their semantic vectors, shared by all methods of a comparison."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ decay          the same over the distance of key and query
 more           all axes of the coordinates, stretches, the factors of the scores
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill

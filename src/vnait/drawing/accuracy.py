@@ -1,14 +1,12 @@
 """A comparison as one picture: mean accuracy of each method with its interval, at each number of labels."""
 
-from __future__ import annotations
-
 from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vnait.results import Results, Shots, by_size
+from vnait.results import Results, Shots, by_size, interval_of
 
 GREYS = ("0", "0.45", "0.65")
 MARKS = ("o", "s", "^", "D", "v", "X", "P")
@@ -73,11 +71,8 @@ def _lines(axes: Axes, results: Results) -> None:
 
 def _points(row: dict[str, float | None]) -> tuple[float, float, float]:
     """Low end of the interval, mean and high end in %; all three are the mean if there is no interval."""
-    mean = row["mean"]
-    assert mean is not None
-    low, high = (mean if row[end] is None else row[end] for end in ("ci_low", "ci_high"))
-    assert low is not None and high is not None
-    return 100 * low, 100 * mean, 100 * high
+    mean, low, high = interval_of(row).times(100)
+    return mean if low is None else low, mean, mean if high is None else high
 
 
 def _short(name: str) -> str:

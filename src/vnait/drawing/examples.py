@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vnait.errors import InputError
+from vnait.errors import InputError, as_input_error
 from vnait.method import Method
 from vnait.methods import build, parameters
 from vnait.randomness import apart
@@ -68,10 +68,8 @@ def untrained(name: str, *, texts: Sequence[Float[Tensor, "T D"]], **size: Any) 
     longest = max(512, *map(len, texts))
     with apart():
         torch.manual_seed(SEED)
-        try:
+        with as_input_error(ValueError):
             method = build(name, dim=texts[0].shape[-1], max_length=longest, **size)
-        except ValueError as error:
-            raise InputError(str(error)) from error
     return Example(
         name=name, method=method, texts=texts, note="before training" if parameters(method) else ""
     )

@@ -2,8 +2,6 @@
 method; the attention of every head.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
@@ -109,12 +107,9 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
     output = classifier(ids, output_attentions=True)
     attention = torch.cat(output.attentions)
 
-    logits = output.logits[0]
-    probabilities = torch.softmax(logits.double(), -1)
+    probabilities = torch.softmax(output.logits[0].double(), -1)
     best = int(probabilities.argmax())
-    token_logits = classifier.bag.each(ids, mask)[0]
-    bag = token_logits.sum(0) + classifier.bag.bias
-    bag_part, rest, says = (part[..., best] - part.mean(-1) for part in (bag, logits - bag, token_logits))
+    says = classifier.bag.each(ids, mask)[0]
 
     position = torch.zeros_like(x) if injection.added is None else injection.added.to(x.dtype)
     block = cast(Block, model.encoder.blocks[0])
@@ -132,8 +127,8 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         gaps=np.diff(line, prepend=min(0.0, line[0])).tolist(),
         label=fitted.classes[best],
         probability=float(probabilities[best]),
-        logit={"Transformer": float(rest), "bag of words": float(bag_part)},
-        says=says.tolist(),
+        logit=_logit_parts(output.logits[0], says.sum(0) + classifier.bag.bias, best),
+        says=(says[:, best] - says.mean(-1)).tolist(),
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
         enters=entry_points(injection),
@@ -146,6 +141,12 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         attention=attention.numpy(),
         terms={term: scores.numpy() for term, scores in terms.items()},
     )
+
+
+def _logit_parts(logits: torch.Tensor, bag: torch.Tensor, best: int) -> dict[str, float]:
+    """The logit of the answer `best` minus the mean over the labels, in two parts."""
+    parts = {"Transformer": logits - bag, "bag of words": bag}
+    return {name: float(part[best] - part.mean()) for name, part in parts.items()}
 
 
 def _syntax(tree: Tree, tokenization: str, count: int) -> tuple[list[Arc], list[Arc]]:

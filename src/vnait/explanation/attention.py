@@ -1,7 +1,5 @@
 """Analysis of attention: kinds of heads, and the terms that sum to the scores of a block."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Words for figures and terminals: without control characters, cut, in fonts that have their letters."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 

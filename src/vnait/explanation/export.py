@@ -1,7 +1,5 @@
 """An explanation as a file: a figure, or a page with the figure and its numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.util import find_spec
 from io import BytesIO

@@ -1,7 +1,5 @@
 """An explanation as one grey figure: tokens on the coordinate line, gaps, rho, attention, shares."""
 
-from __future__ import annotations
-
 from textwrap import fill
 
 import matplotlib

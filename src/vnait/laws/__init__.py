@@ -2,12 +2,9 @@
 
 subjects.py     a method between semantic vectors and attention, and its claims
 formulas.py     the papers' formulas as plain loops
-register.py     what a law is, and how it is tried
-comparing.py    texts to try, and the comparison of results
+register.py     what a law is, how it is tried, texts to try, and the comparison of results
 precision.py, texts.py, positions.py, running.py    the laws, each a function with a sentence
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The papers' formulas as loops over Python floats, without tensors, for the law `formula`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -80,20 +78,8 @@ def _width(probe: Any) -> int:
     return probe.attention.query.out_features // _heads(probe)
 
 
-def _softplus(z: float) -> float:
-    return math.log1p(math.exp(z))
-
-
 def _sinusoidal(probe: Any, at: Rows) -> Expected:
     return _added(at, lambda i: sinusoid(i, _dim(probe)))
-
-
-def _randomized_sinusoidal(probe: Any, at: Rows) -> Expected:
-    return Expected(added=[sinusoid(i, _dim(probe)) for i in _means(probe, len(at))])
-
-
-def _randomized_rope(probe: Any, at: Rows) -> Expected:
-    return Expected(rotary=[angles(i, _width(probe)) for i in _means(probe, len(at))])
 
 
 def _means(probe: Any, count: int) -> list[float]:
@@ -102,16 +88,8 @@ def _means(probe: Any, count: int) -> list[float]:
     return [k * (limit + 1) / (count + 1) - 1 for k in range(1, count + 1)]
 
 
-def _learned(probe: Any, at: Rows) -> Expected:
-    return Expected(added=probe.method.encoding.weight.tolist()[: len(at)])
-
-
 def _rope(probe: Any, at: Rows, factor: float = 1.0) -> Expected:
     return Expected(rotary=[angles(i / factor, _width(probe)) for i in range(len(at))])
-
-
-def _lpi(probe: Any, at: Rows) -> Expected:
-    return Expected(rotary=[angles(place, _width(probe)) for (place,) in at])
 
 
 def _xpos(probe: Any, at: Rows) -> Expected:
@@ -138,7 +116,9 @@ def _shaw(probe: Any, at: Rows) -> Expected:
 
 def _kerple(probe: Any, at: Rows) -> Expected:
     encoding = probe.method.encoding
-    r1, r2 = ([_softplus(raw) for raw in part.tolist()] for part in (encoding.raw_r1, encoding.raw_r2))
+    r1, r2 = (
+        [math.log1p(math.exp(raw)) for raw in part.tolist()] for part in (encoding.raw_r1, encoding.raw_r2)
+    )
     return _bias(probe, at, lambda head, query, key: -r1[head] * math.log(1 + r2[head] * abs(query - key)))
 
 
@@ -155,10 +135,6 @@ def _fire(probe: Any, at: Rows) -> Expected:
         return sum(w * h for w, h in zip(outer_weight[head], hidden, strict=True)) + outer_bias[head]
 
     return _bias(probe, at, number)
-
-
-def _cable(probe: Any, at: Rows) -> Expected:
-    return _bias(probe, at, lambda head, query, key: -abs(at[query][head] - at[key][head]))
 
 
 def _prefix(probe: Any, at: Rows) -> Expected:
@@ -227,20 +203,26 @@ def _spectral(probe: Any, at: Rows) -> Expected:
 FORMULAS: dict[str, Formula] = {
     "none": lambda probe, at: Expected(),
     "sinusoidal": _sinusoidal,
-    "learned": _learned,
+    "learned": lambda probe, at: Expected(added=probe.method.encoding.weight.tolist()[: len(at)]),
     "cape": _sinusoidal,
-    "randomized-sinusoidal": _randomized_sinusoidal,
+    "randomized-sinusoidal": lambda probe, at: Expected(
+        added=[sinusoid(i, _dim(probe)) for i in _means(probe, len(at))]
+    ),
     "rope": _rope,
     "rope-linear": lambda probe, at: _rope(probe, at, 4.0),
-    "randomized-rope": _randomized_rope,
+    "randomized-rope": lambda probe, at: Expected(
+        rotary=[angles(i, _width(probe)) for i in _means(probe, len(at))]
+    ),
     "xpos": _xpos,
-    "lpi": _lpi,
+    "lpi": lambda probe, at: Expected(rotary=[angles(place, _width(probe)) for (place,) in at]),
     "alibi": _alibi,
     "t5": _t5,
     "shaw": _shaw,
     "kerple": _kerple,
     "fire": _fire,
-    "cable": _cable,
+    "cable": lambda probe, at: _bias(
+        probe, at, lambda head, one, other: -abs(at[one][head] - at[other][head])
+    ),
     "prefix": _prefix,
     "hierarchical": _two_halves(lambda i: i // 8, lambda i: i % 8, 10_000.0),
     "grid-separable": _two_halves(lambda i: i // 16, lambda i: i % 16, 100.0),

@@ -1,14 +1,11 @@
 """Laws of positions: fractional, per text, gradients, prefixes, shifts, order, and a single method."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from vnait.laws.comparing import EXACT, difference, is_finite, row_of, text
-from vnait.laws.register import DoesNotApply, law
+from vnait.laws.register import EXACT, DoesNotApply, difference, is_finite, law, row_of, text
 from vnait.laws.subjects import Observation, Probe, Subject
 
 

@@ -1,7 +1,5 @@
 """Laws of precision: half precision is accurate at 8,192 tokens, and has no effect on later calls."""
 
-from __future__ import annotations
-
 import copy
 import math
 import re
@@ -12,8 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from vnait.laws.comparing import difference, dtype_name, text
-from vnait.laws.register import DoesNotApply, error_line, law
+from vnait.laws.register import DoesNotApply, difference, dtype_name, error_line, law, text
 from vnait.laws.subjects import Observation, Probe, Subject
 
 LENGTH = 8192
@@ -109,11 +106,9 @@ def _half_inputs(probe: Probe, dtype: torch.dtype) -> Iterator[None]:
             probe.attention = attention
 
 
-@contextmanager
-def _autocast(probe: Probe, dtype: torch.dtype) -> Iterator[None]:
+def _autocast(probe: Probe, dtype: torch.dtype) -> torch.autocast:
     """Everything in float32, under autocast."""
-    with torch.autocast("cpu", dtype=dtype):
-        yield
+    return torch.autocast("cpu", dtype=dtype)
 
 
 @contextmanager

@@ -1,20 +1,18 @@
 """Laws of execution: repeated, saved and loaded, compiled, exported; and the paper's formula."""
 
-from __future__ import annotations
-
 import copy
 import io
 import logging
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from operator import mul
 
 import torch
 from torch import Tensor
 
-from vnait.laws.comparing import difference, text
 from vnait.laws.formulas import Expected
-from vnait.laws.register import DoesNotApply, error_line, law
+from vnait.laws.register import DoesNotApply, difference, error_line, law, text
 from vnait.laws.subjects import Observation, Probe, Subject
 from vnait.model.backbone import Attention
 from vnait.randomness import apart
@@ -54,30 +52,19 @@ def state_dict(subject: Subject) -> str | None:
 @law("compile")
 def compiles(subject: Subject) -> str | None:
     """torch.compile makes one graph of it, with the same result."""
-    vectors, mask = text(subject, 5)
     torch._dynamo.reset()
-    compiled = torch.compile(subject.probe(), backend="aot_eager", fullgraph=True)
-    try:
-        with _logging_disabled():
-            seen = compiled(vectors, mask)
-    except Exception as error:
-        return f"5 tokens: {error_line(error)}"
-    failure = difference(subject.probe()(vectors, mask), seen)
-    return failure and f"5 tokens: {failure}"
+    return _changed(subject, torch.compile(subject.probe(), backend="aot_eager", fullgraph=True))
 
 
 @law("export")
 def exports(subject: Subject) -> str | None:
     """torch.export exports it, with the same result."""
-    vectors, mask = text(subject, 5)
-    try:
-        with _logging_disabled():
-            exported = torch.export.export(subject.probe(), (vectors, mask), strict=False)
-        seen = Observation(*exported.module()(vectors, mask))
-    except Exception as error:
-        return f"5 tokens: {error_line(error)}"
-    failure = difference(subject.probe()(vectors, mask), seen)
-    return failure and f"5 tokens: {failure}"
+
+    def exported(*inputs: Tensor) -> Observation:
+        program = torch.export.export(subject.probe(), inputs, strict=False)
+        return Observation(*program.module()(*inputs))
+
+    return _changed(subject, exported)
 
 
 @law("formula")
@@ -97,15 +84,19 @@ def formula(subject: Subject) -> str | None:
     return None
 
 
-@contextmanager
-def _logging_disabled() -> Iterator[None]:
-    """PyTorch logs at length what it can't compile before it raises."""
+def _changed(subject: Subject, call: Callable[..., Observation]) -> str | None:
+    """How `call`, made of the subject's probe, differs from it on a text of 5 tokens; None if it does not."""
+    vectors, mask = text(subject, 5)
     before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    logging.disable(logging.CRITICAL)  # PyTorch logs at length what it can't compile before it raises
     try:
-        yield
+        seen = call(vectors, mask)
+    except Exception as error:
+        return f"5 tokens: {error_line(error)}"
     finally:
         logging.disable(before)
+    failure = difference(subject.probe()(vectors, mask), seen)
+    return failure and f"5 tokens: {failure}"
 
 
 def _coordinates(probe: Probe, vectors: Tensor, mask: Tensor) -> list[list[float]]:
@@ -136,7 +127,7 @@ def _scores(
     for head, (queries, keys) in enumerate(zip(query, key, strict=True)):
         queries = [_rotated(q, i, expected, 1.0) for i, q in enumerate(queries)]
         keys = [_rotated(k, j, expected, -1.0) for j, k in enumerate(keys)]
-        rows = [[_dot(q, k) / math.sqrt(len(q)) for k in keys] for q in queries]
+        rows = [[sum(map(mul, q, k)) / math.sqrt(len(q)) for k in keys] for q in queries]
         if expected.bias is not None:
             pairs = zip(rows, expected.bias[head], strict=True)
             rows = [[s + b for s, b in zip(row, bias, strict=True)] for row, bias in pairs]
@@ -156,10 +147,6 @@ def _rotated(vector: Sequence[float], place: int, expected: Expected, side: floa
         rotated[one] = power * (vector[one] * math.cos(angle) - vector[other] * math.sin(angle))
         rotated[other] = power * (vector[one] * math.sin(angle) + vector[other] * math.cos(angle))
     return rotated
-
-
-def _dot(one: Sequence[float], other: Sequence[float]) -> float:
-    return sum(a * b for a, b in zip(one, other, strict=True))
 
 
 LAWS = (deterministic, state_dict, compiles, exports, formula)

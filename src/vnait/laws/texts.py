@@ -1,15 +1,12 @@
 """Laws of texts: padding, batches, widths, and lengths from zero to past the longest."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import pairwise
 
 import torch
 
-from vnait.laws.comparing import difference, is_finite, row_of, text
-from vnait.laws.register import DoesNotApply, error_line, is_refusal, law
+from vnait.laws.register import DoesNotApply, difference, error_line, is_finite, is_refusal, law, row_of, text
 from vnait.laws.subjects import Subject
 
 

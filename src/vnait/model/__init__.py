@@ -18,7 +18,6 @@ from vnait.model.heads import (
     VnaitForTokenClassification,
     mean_of,
 )
-from vnait.model.loading import load_classifier
 
 __all__ = [
     "FORMAT",
@@ -32,7 +31,6 @@ __all__ = [
     "VnaitModel",
     "VnaitPreTrainedModel",
     "causal_mask",
-    "load_classifier",
     "mean_of",
     "seed_weights",
 ]

@@ -1,19 +1,21 @@
-"""The language model that reads from left to right and generates: `VnaitForCausalLM`."""
-
-from __future__ import annotations
+"""The language model that reads from left to right and generates, `VnaitForCausalLM`; its cache of semantic
+vectors, from which a causal method computes its coordinates again.
+"""
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import DynamicCache, GenerationConfig, GenerationMixin
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPast
 from transformers.utils import can_return_tuple
 
 from vnait.errors import InputError
-from vnait.model.cache import with_past
 from vnait.model.configuration import VnaitConfig
 from vnait.model.encoder import AnyMask, Embeds, Encoded, Ids, TiedDecoder, VnaitModel
+
+Vectors = Float[Tensor, "B T D"]
+Mask = Bool[Tensor, "B T"]
 
 
 class VnaitForCausalLM(TiedDecoder, GenerationMixin):
@@ -105,3 +107,31 @@ def causal_mask(mask: Bool[Tensor, "B T"], past: int = 0) -> Bool[Tensor, "B TQ 
     place = torch.arange(mask.shape[1], device=mask.device)
     before = place <= place[past:, None]
     return (before & mask[:, None]) | (place == place[past:, None])
+
+
+class Words(DynamicLayer):
+    """The semantic vectors of the text so far and their mask, as one more layer: cropped as the keys are.
+
+    A causal method reads them again with the new ones, so that a cache changes no result.
+    """
+
+    def extend(self, vectors: Vectors, mask: Mask) -> tuple[Vectors, Mask]:
+        """All vectors and their mask, the new ones last."""
+        keys, values = self.update(vectors[:, None], mask[:, None, :, None].to(vectors.dtype))
+        return keys[:, 0], values[:, 0, :, 0].bool()
+
+
+def with_past(cache: Cache, vectors: Vectors, mask: Mask, *, layers: int) -> tuple[Vectors, Mask]:
+    """The vectors of the text so far and their mask; the cache stores them after the model's own `layers`."""
+    if not any(isinstance(layer, Words) for layer in cache.layers):
+        if past := int(cache.get_seq_length()):
+            raise InputError(
+                f"the cache has {past} tokens that were read before the method was attached; start with an "
+                "empty cache."
+            )
+        # A cache that grows on demand numbers its layers: the model's own come first.
+        while cache.layer_class_to_replicate is not None and len(cache.layers) < layers:
+            cache.layers.append(cache.layer_class_to_replicate())
+        cache.layers.append(Words())
+    words = next(layer for layer in cache.layers if isinstance(layer, Words))
+    return words.extend(vectors, mask)

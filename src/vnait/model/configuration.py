@@ -1,7 +1,5 @@
 """The settings of a model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from transformers import PreTrainedConfig

@@ -1,7 +1,5 @@
 """The tasks: one answer per text, one per token, the masked words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Sections as one HTML file without requests: it includes scripts, style and pictures."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The content of a page: sections with sentences, figures and a table each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@
 'vnait[playground]'.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Sequence

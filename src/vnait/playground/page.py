@@ -1,17 +1,16 @@
 """The page of the playground: explain a text with two models, compare methods on a file, read a report."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import gradio as gr
+from jinja2 import Environment
 
 from vnait import report
 from vnait.comparison import DEFAULT_METHODS
@@ -32,6 +31,17 @@ CSS = """
 .problem { border-left: 4px solid #b00020; padding: 0.5em 1em; }
 iframe { width: 100%; height: 80vh; border: 1px solid #888; background: white; }
 """
+EXPLANATION = Environment(autoescape=True, trim_blocks=True).from_string("""\
+<p>{{ words }}</p>
+{% if image %}<img src="data:image/png;base64,{{ image }}" alt="{{ label }}">{% endif %}
+<table>
+<thead><tr>{% for column in table.columns %}<th>{{ column.title }}</th>{% endfor %}</tr></thead>
+<tbody>
+{% for row in table.rows %}
+<tr>{% for cell in row %}<td>{{ table.columns[loop.index0].format(cell) }}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody>
+</table>""")
 
 
 def theme() -> Any:
@@ -94,28 +104,14 @@ def explanation(shelf: Shelf, model: str, text: str) -> str:
         words = f"{answer}; {found['method']} has no positions to draw."
         rows = [("bias", found["bias"]), *found["terms"].items()]
         columns = (Column("term"), Column("adds", "{:+.2f}"))
-        return _paragraphs(words) + _table(Table(caption="Terms", columns=columns, rows=rows))
-    image = b64encode(export.png(found, narrow=NARROW)).decode()
-    label = escape(f"{found.method}: {export.LABEL}", quote=True)
-    words = _paragraphs(
-        f"{found.label}, with a probability of {found.probability:.3f}; {found.method} has "
-        f"{found.parameters:,} parameters."
+        return EXPLANATION.render(words=words, table=Table(caption="Terms", columns=columns, rows=rows))
+    return EXPLANATION.render(
+        words=f"{found.label}, with a probability of {found.probability:.3f}; {found.method} has "
+        f"{found.parameters:,} parameters.",
+        image=b64encode(export.png(found, narrow=NARROW)).decode(),
+        label=f"{found.method}: {export.LABEL}",
+        table=export.token_table(found),
     )
-    return (
-        f'{words}<img src="data:image/png;base64,{image}" alt="{label}">{_table(export.token_table(found))}'
-    )
-
-
-def _table(table: Table) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    rows = [
-        [column.format(cell) for column, cell in zip(table.columns, cells, strict=True)]
-        for cells in table.rows
-    ]
-    head = row([column.title for column in table.columns], "th")
-    return f"<table><thead>{head}</thead><tbody>{''.join(row(cells, 'td') for cells in rows)}</tbody></table>"
 
 
 def _compare(shelf: Shelf, choices: list[gr.Dropdown]) -> None:

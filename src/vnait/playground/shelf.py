@@ -11,7 +11,7 @@ from typing import Any
 from vnait import data
 from vnait.data import vocabulary
 from vnait.data.vocabulary import Vocabulary
-from vnait.errors import InputError
+from vnait.errors import InputError, as_input_error
 from vnait.explanation import Explanation, explain
 from vnait.linear import LinearClassifier
 from vnait.methods import METHODS
@@ -74,10 +74,8 @@ class Shelf:
 def untrained(method: str) -> Fitted:
     """An untrained classifier of the built-in sentences."""
     words, lengths = _words()
-    try:
+    with as_input_error(ValueError):
         model = words.new_model(Run(method=method), ["neg", "pos"], lengths)
-    except ValueError as error:
-        raise InputError(str(error)) from error
     return Fitted(model=model, tokenizer=words.tokenizer)
 
 

@@ -1,10 +1,7 @@
 """Adapters: what was attached, without the base model, in a folder of two files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +11,11 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedModel
 
-from vnait.errors import InputError
+from vnait.errors import InputError, as_input_error
 from vnait.files import check_replaceable, whole_folder
 from vnait.method import Method
-from vnait.pretrained.attaching import AttachArguments, Attachment, attach, attached_owners, detach
-from vnait.pretrained.config_mark import mark, unmark
+from vnait.pretrained.attaching import Attachment, attach, attached_owners, detach
+from vnait.pretrained.checks import mark, unmark
 from vnait.pretrained.hooks import Attached
 from vnait.pretrained.locate import owners_of
 
@@ -34,8 +31,8 @@ def save_adapter(model: nn.Module, folder: str | Path) -> None:
     """
     check_replaceable(folder, (WEIGHTS, SETTINGS), "an adapter")
     owners = attached_owners(model)
-    arguments: AttachArguments = next(iter(owners.values())).vnait.arguments
-    settings = {"format": FORMAT, "base": _base(owners), "weights_sha256": "", **asdict(arguments)}
+    arguments = next(iter(owners.values())).vnait.arguments
+    settings = {"format": FORMAT, "base": _base(owners), "weights_sha256": "", **arguments}
     settings["scale"] = {path: owner.vnait.scale for path, owner in owners.items()}
     weights = {
         f"{path}.{name}".removeprefix("."): tensor.detach().cpu().contiguous()
@@ -157,10 +154,8 @@ def _settings(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"{folder} is not an adapter: it has no {SETTINGS}; give a folder that save_adapter wrote."
         )
-    try:
+    with as_input_error(ValueError, f"{path} is damaged: ", "; save the adapter again."):
         settings = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}; save the adapter again.") from error
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
         raise InputError(f"{path} is not of format {FORMAT}, which this vnait reads; save the adapter again.")
     return settings
@@ -174,7 +169,5 @@ def _weights(folder: Path, settings: dict[str, Any]) -> dict[str, torch.Tensor]:
         raise InputError(
             f"{path} is damaged: its checksum is not the one in {SETTINGS}; save the adapter again."
         )
-    try:
+    with as_input_error(SafetensorError, f"{path} is damaged: ", "; save the adapter again."):
         return load_file(path)
-    except SafetensorError as error:
-        raise InputError(f"{path} is damaged: {error}; save the adapter again.") from error

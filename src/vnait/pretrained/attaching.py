@@ -1,7 +1,5 @@
 """`attach` puts another positional method into a pretrained model; `detach` takes it out again."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,14 +22,22 @@ from vnait.pretrained.checks import (
     check_site,
     check_supported,
     check_takes_effect,
+    check_unmarked,
+    mark,
     needs_rotary_attention,
+    unmark,
 )
-from vnait.pretrained.config_mark import check_unmarked, mark, unmark
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
 from vnait.pretrained.hooks import Attached, pre_forward
-from vnait.pretrained.layers import ROTARY, pre_attention, restore_class, use_alibi_at_places
+from vnait.pretrained.layers import (
+    ROTARY,
+    DifferentiableRotary,
+    SilencedTable,
+    pre_attention,
+    restore_class,
+    use_alibi_at_places,
+)
 from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe_ids
-from vnait.pretrained.replacements import DifferentiableRotary, SilencedTable
 from vnait.pretrained.warm_start import Rows, Waves, first_row
 from vnait.randomness import apart
 
@@ -58,18 +64,6 @@ class Attachment:
     warm_start: WarmStart | None
     difference: float
     relative: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttachArguments:
-    """The arguments of `attach` as `save_adapter` writes them; a `Method` object has the name None."""
-
-    method: str | None
-    decoder: str | None
-    described: tuple[str, ...]
-    cross: Cross | None
-    warm_start: WarmStart | None
-    options: dict[str, Any]
 
 
 class _Side(NamedTuple):
@@ -133,14 +127,14 @@ def attach(
         _side(site, own, options, warm_start, cross if site.causal else None, name)
         for site, own in zip(sites, methods, strict=True)
     ]
-    arguments = AttachArguments(
-        method=method if isinstance(method, str) else None,
-        decoder=methods[1] if len(methods) == 2 and isinstance(methods[1], str) else None,
-        described=tuple(described(side.attached.method) for side in sides),
-        cross=cross,
-        warm_start=warm_start,
-        options=options,
-    )
+    arguments = {  # as `save_adapter` writes them; a `Method` object has no name
+        "method": method if isinstance(method, str) else None,
+        "decoder": methods[1] if len(methods) == 2 and isinstance(methods[1], str) else None,
+        "described": tuple(described(side.attached.method) for side in sides),
+        "cross": cross,
+        "warm_start": warm_start,
+        "options": options,
+    }
     try:
         if isinstance(model, PreTrainedModel):
             mark(model.config)
@@ -215,13 +209,10 @@ def _side(
         warm=warm_start is not None and injection.rotary is None,
         own_attention=site.owner.config._attn_implementation if rotates else None,
         own_places=_own_places(site, injection, warm_start),
-        owner=site.owner,
+        site=site,
         first_row=first,
-        causal=site.causal,
         has_bias=injection.bias is not None,
         crossing=None if cross is None else CROSS_ATTENTION[cross](dim=site.dim, heads=site.heads),
-        hooks_attention=bool(site.attentions),
-        alibi=site.alibi,
     )
     return _Side(site, name, attached.to(torch.promote_types(site.owner.dtype, torch.float32)))
 
@@ -253,7 +244,7 @@ def _own_places(site: Site, injection: Injection, warm_start: WarmStart | None) 
     return "zero" if warm_start is None else "running"
 
 
-def _insert(side: _Side, arguments: AttachArguments, model: str) -> tuple[float, float]:
+def _insert(side: _Side, arguments: dict[str, Any], model: str) -> tuple[float, float]:
     """Put one side's modules and hooks in place, check them, and return `difference` and `relative`."""
     site, name, attached = side
     owner = site.owner
@@ -277,13 +268,13 @@ def _insert(side: _Side, arguments: AttachArguments, model: str) -> tuple[float,
     change = (_probe_states(site) - before).float()
     difference = float(change.abs().max())
     relative = float(change.square().mean().sqrt() / before.float().square().mean().sqrt().clamp(min=1e-30))
-    check_exact(relative, before.dtype, arguments.warm_start, model)
+    check_exact(relative, before.dtype, arguments["warm_start"], model)
     logger.info(
         "%s is attached to %s in place of %s, warm start %s: states differ by at most %.2g (relative %.2g).",
         name,
         site.path or model,
         ", ".join(site.replaced),
-        arguments.warm_start,
+        arguments["warm_start"],
         difference,
         relative,
     )

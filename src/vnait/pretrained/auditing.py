@@ -1,7 +1,5 @@
 """`audit`: name every source of position in a model, and measure whether another one is left."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -11,8 +9,8 @@ from transformers import PreTrainedModel
 
 from vnait.method import described
 from vnait.pretrained.hooks import Attached
+from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
 from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe_ids
-from vnait.pretrained.replacements import DifferentiableRotary, SilencedTable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,14 @@
-"""Checks before and after `attach` acts: each raises an `InputError` that names what the model can't do."""
+"""Checks before and after `attach` acts: each raises an `InputError` that names what the model can't do.
 
-from __future__ import annotations
+A mark in the model's configuration makes `from_pretrained` refuse a folder saved with a method inside.
+"""
 
 import inspect
 from typing import Literal
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from vnait.encodings import Rotary
 from vnait.errors import InputError
@@ -217,3 +218,30 @@ def check_exact(relative: float, dtype: torch.dtype, warm_start: WarmStart | Non
             "evaluation, or encodes position in a way that was not found; give warm_start='fit' or None if "
             "that is acceptable."
         )
+
+
+MARK = {
+    "attached_by": "vnait",
+    "why": "a positional method is in this model, and from_pretrained can't put it there",
+    "how_to_load": "save it again: vnait.pretrained.save_adapter, vnait.detach, then save_pretrained for "
+    "the base; load the base, then vnait.pretrained.load_adapter",
+}
+
+
+def mark(config: PreTrainedConfig) -> None:
+    """Make `from_pretrained` refuse what is saved from now on."""
+    config.quantization_config = MARK
+
+
+def unmark(config: PreTrainedConfig) -> bool:
+    """Remove the mark; return whether there was one."""
+    marked = getattr(config, "quantization_config", None) == MARK
+    if marked:
+        del config.quantization_config
+    return marked
+
+
+def check_unmarked(*configs: PreTrainedConfig) -> None:
+    """Refuse quantized bases, whose weights no method can start from; nobody has tried."""
+    if any(getattr(config, "quantization_config", None) not in (None, MARK) for config in configs):
+        raise InputError("the model is quantized, which attach was never tried on; load it unquantized.")

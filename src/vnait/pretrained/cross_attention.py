@@ -3,8 +3,6 @@
 Each part starts at zero, so a warm start stays exact, and comes in addition to the methods of both sides.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from vnait.errors import InputError, first_line
+from vnait.errors import InputError, as_input_error, first_line
 from vnait.methods import build
 from vnait.pretrained import attach, load_adapter, save_adapter, save_base
 from vnait.run import OWN, Run
@@ -43,12 +43,9 @@ class Base:
             raise InputError(
                 f"{source} is not a folder; give one that from_pretrained reads, or a name on the hub."
             )
-        try:
+        before = f"{source} is not a pretrained model with a tokenizer: "
+        with as_input_error(Exception, before, ".", says=first_line):
             tokenizer = AutoTokenizer.from_pretrained(source)
-        except Exception as error:
-            raise InputError(
-                f"{source} is not a pretrained model with a tokenizer: {first_line(error)}."
-            ) from error
         if tokenizer.pad_token_id is None:
             raise InputError(
                 f"the tokenizer of {source} has no padding token, which batches need; set its pad_token."
@@ -87,15 +84,12 @@ class Base:
         names = dict(enumerate(classes))
         shown = transformers_logging.get_verbosity()
         transformers_logging.set_verbosity_error()  # it would warn that the head is new
+        before = f"{self.source} can't be loaded as a classifier: "
         try:
-            with no_bars():
+            with no_bars(), as_input_error(Exception, before, ".", says=first_line):
                 model = AutoModelForSequenceClassification.from_pretrained(
                     self.source, id2label=names, label2id={name: index for index, name in names.items()}
                 )
-        except Exception as error:
-            raise InputError(
-                f"{self.source} can't be loaded as a classifier: {first_line(error)}."
-            ) from error
         finally:
             transformers_logging.set_verbosity(shown)
         model.config.pad_token_id = self.tokenizer.pad_token_id
@@ -155,14 +149,11 @@ def save(model: PreTrainedModel, tokenizer: Any, folder: Path, notes: dict[str, 
 
 def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
     """Read what `save` wrote: classifier, tokenizer, notes."""
-    try:
+    after = ". Save the model again, or train it again."
+    with as_input_error((OSError, ValueError), f"{folder} is damaged: ", after, says=first_line):
         notes: dict[str, Any] = json.loads((folder / NOTES).read_text(encoding="utf-8"))
         base = Base.load(str(folder / BASE))
         model = AutoModelForSequenceClassification.from_pretrained(folder / BASE, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{folder} is damaged: {first_line(error)}. Save the model again, or train it again."
-        ) from error
     if notes["method"] != OWN:
         load_adapter(model, folder / ADAPTER)
     return model.eval(), base.tokenizer, notes

@@ -1,7 +1,5 @@
 """The attached module, and the hook that runs it before the model's forward."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -15,9 +13,10 @@ from transformers.cache_utils import Cache
 from vnait.coordinates.shared import rank
 from vnait.errors import InputError
 from vnait.method import Method
-from vnait.model.cache import with_past
+from vnait.model.causal import with_past
 from vnait.pretrained.cross_attention import Relative, Source, Target
 from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY, AttentionInputs
+from vnait.pretrained.locate import Site
 from vnait.pretrained.warm_start import Rows, Waves, interpolated, running_places
 
 Vectors = Float[Tensor, "B T D"]
@@ -44,11 +43,10 @@ class Attached(nn.Module):
         warm: whether there is a gate (D,)
         own_places: where the model's own rotation or distance bias is read: "coordinates" of the method,
             "running" places p, "zero"; None if it has neither
+        site: the side of the model
         first_row: row of the table that the first token reads
         own_attention: name of the model's attention if it was replaced by rotary attention
         crossing: position in a decoder's cross-attention
-        hooks_attention: whether attention modules have the hook `pre_attention`
-        alibi: whether the model builds ALiBi from its attention mask
     """
 
     def __init__(
@@ -58,27 +56,25 @@ class Attached(nn.Module):
         old: Rows | Waves | None,
         warm: bool,
         own_places: str | None,
-        owner: PreTrainedModel,
+        site: Site,
         first_row: int,
-        causal: bool,
         has_bias: bool,
         own_attention: str | None,
         crossing: Source | Target | Relative | None,
-        hooks_attention: bool,
-        alibi: bool,
     ) -> None:
         super().__init__()
         self.method, self.old, self.crossing = method, old, crossing
+        owner = site.owner
         embeddings = owner.get_input_embeddings()
         with torch.no_grad():  # through `forward`: some models scale their vectors there
             table = embeddings(torch.arange(len(embeddings.weight), device=embeddings.weight.device)).float()
         # Methods are made for vectors of root mean square 1. Scaling by a power of two rounds nothing.
         self.scale = 2.0 ** round(float(table.square().mean().clamp(min=1e-12).sqrt().log2()))
         self.gate = nn.Parameter(torch.zeros(table.shape[1], device=table.device)) if warm else None
-        self.own_places, self.first_row, self.causal = own_places, first_row, causal
+        self.own_places, self.first_row, self.causal = own_places, first_row, site.causal
         self.has_bias, self.own_attention = has_bias, own_attention
-        self.hooks_attention, self.alibi = hooks_attention, alibi
-        self.arguments: object = None  # of `attach`, for `save_adapter`
+        self.hooks_attention, self.alibi = bool(site.attentions), site.alibi
+        self.arguments: dict[str, Any] = {}  # of `attach`, for `save_adapter`
         self.disabled = False  # for `audit`: all places at zero, no method
         self.argument_names = tuple(inspect.signature(owner.forward).parameters)
         self.has_token_types = any(name.endswith("token_type_ids") for name, _ in owner.named_buffers())

@@ -1,8 +1,6 @@
-"""Position inside a pretrained model's layers: the method's bias and angles, the model's own distance bias at
-real places, cross-attention.
+"""What `attach` puts into a pretrained model: modules in place of its own position modules; inside the
+layers, the method's bias and angles, the model's own distance bias at real places, and cross-attention.
 """
-
-from __future__ import annotations
 
 from typing import Any, NamedTuple
 
@@ -19,6 +17,54 @@ from vnait.model.backbone import rotate
 Bias = Float[Tensor, "B H T TK"]
 ATTENTION_INPUTS = "vnait"  # keyword that carries `AttentionInputs` from the model to its attention modules
 ROTARY = "vnait_rotary"  # keyword that carries angles, and name of the attention that rotates by them
+
+
+class SilencedTable(nn.Module):
+    """A position table that returns zeros. Its frozen weight keeps its key in the state dict.
+
+    >>> import torch
+    >>> SilencedTable(nn.Embedding(8, 2))(torch.tensor([[99]]))
+    tensor([[[0., 0.]]])
+    """
+
+    def __init__(self, table: nn.Embedding) -> None:
+        super().__init__()
+        self.learned = table.weight.requires_grad
+        self.weight = table.weight.requires_grad_(False)
+        self._table = (table,)  # in a tuple: a submodule would add keys to the state dict
+
+    def forward(self, *args: Any, **kwargs: Any) -> Float[Tensor, "1 1 D"]:
+        """Zeros for any ids, also past the last row; the sum broadcasts."""
+        return self.weight.new_zeros(1, 1, self.weight.shape[1])
+
+    def original(self) -> nn.Embedding:
+        """The table, learned again if it was."""
+        (table,) = self._table
+        table.weight = self.weight.requires_grad_(self.learned)
+        return table
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[0]} rows"
+
+
+class DifferentiableRotary(nn.Module):
+    """A model's own rotary module with gradients: transformers runs it under `no_grad`, so places could not
+    be learned.
+
+    Layout, base and scaling stay: it calls the original forward without the `no_grad` decorator.
+    """
+
+    def __init__(self, rotary: nn.Module) -> None:
+        super().__init__()
+        self.rotary = rotary
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        forward = type(self.rotary).forward
+        return getattr(forward, "__wrapped__", forward)(self.rotary, *args, **kwargs)
+
+    def original(self) -> nn.Module:
+        """The module without the wrapper."""
+        return self.rotary
 
 
 class AttentionInputs(NamedTuple):

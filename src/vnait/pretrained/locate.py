@@ -1,7 +1,5 @@
 """Find where position enters a pretrained model, by its structure and by running it, not by its class."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterator

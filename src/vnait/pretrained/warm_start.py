@@ -1,7 +1,5 @@
 """A model's own position table, taken over: as it was, or as the fewest waves that reproduce it."""
 
-from __future__ import annotations
-
 import math
 
 import torch

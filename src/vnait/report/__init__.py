@@ -3,8 +3,6 @@
 `comparison` makes the sections of a comparison, a plugin those of its own records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

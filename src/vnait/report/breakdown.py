@@ -1,7 +1,5 @@
 """Accuracy by length of the text, and confusion matrices, from the counts in the records."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

@@ -1,35 +1,32 @@
-"""The sections of a comparison's report, from its records and `about.json`."""
+"""The sections of a comparison's report, from its records and `about.json`; none shows a text of the data."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vnait.about import About
 from vnait.advice import advice
-from vnait.page.sections import Column, Figure, Section, Table
+from vnait.page.sections import Cell, Column, Figure, Section, Table
 from vnait.record import Record
-from vnait.report import dataset, figures
+from vnait.report import figures
 from vnait.report.breakdown import confusions, lengths
 from vnait.report.provenance import provenance
-from vnait.results import METRIC, Results, by_size, inside, sign_of, where
-from vnait.statistics import Interval
+from vnait.results import METRIC, Results, by_size, inside, interval_of, where
 
 SHARE = "{:.3f}"
 POINTS = "{:+.1f}"
 LABELS = "labels per class"
-ROW = (
-    "method",
-    "shots",
-    "mean",
-    "ci_low",
-    "ci_high",
-    "alone",
-    "seeds",
-    "parameters",
-    "seconds",
-    "ms_per_text",
-)
+COLUMNS = {  # of the rows of `Results.rows`
+    "method": Column("method"),
+    "shots": Column(LABELS),
+    "mean": Column(METRIC, SHARE),
+    "ci_low": Column("low", SHARE),
+    "ci_high": Column("high", SHARE),
+    "alone": Column("alone", SHARE),
+    "seeds": Column("seeds"),
+    "parameters": Column("parameters", "{:,}"),
+    "seconds": Column("seconds", "{:.1f}"),
+    "ms_per_text": Column("ms per text", "{:.2f}"),
+}
 CURVES = 8  # of a figure; the others are drawn after a click on the legend
 
 
@@ -44,7 +41,9 @@ def sections(results: Results, about: About | None) -> Iterator[Section]:
     yield lengths(results)
     yield from confusions(results)
     if about is not None:
-        yield from dataset.sections(about, results)
+        yield summary(about, results)
+        yield classes(about.data)
+        yield histogram(about.data["tokens"])
     yield runs(results.records)
     yield provenance(results.records, about.command if about else "")
 
@@ -74,39 +73,29 @@ def conclusions(results: Results, about: About | None) -> Section:
 def methods(results: Results) -> Section:
     """Means with intervals: a figure per number of labels, the most first, the others folded; and a table."""
     drawn: list[Figure] = []
-    rows: list[list[Any]] = []
+    rows: list[dict[str, Any]] = []
     for shots in by_size(results.shots)[::-1]:
-        own = sorted((row for row in results.rows if row["shots"] == shots), key=lambda row: -row["mean"])
-        rows += [[row[name] for name in ROW] for row in own]
+        own = results.ranked(shots)
+        rows += own
         drawn.append(
             figures.dots(
-                {row["method"]: _interval(row) for row in own},
+                {row["method"]: interval_of(row) for row in own},
                 label=f"{where(shots)}: mean {METRIC} of each method with its interval",
                 title=f"{METRIC} {inside(shots)}",
                 folded=bool(drawn),
             )
         )
-    table = Table(
-        caption=f"Mean {METRIC} on the test rows with its 95 % interval (alone: without the linear part); "
-        "size, seconds, ms per text",
-        columns=[
-            Column("method"),
-            Column(LABELS),
-            *(Column(name, SHARE) for name in (METRIC, "low", "high", "alone")),
-            Column("seeds"),
-            Column("parameters", "{:,}"),
-            Column("seconds", "{:.1f}"),
-            Column("ms per text", "{:.2f}"),
-        ],
-        rows=rows,
+    caption = (
+        f"Mean {METRIC} on the test rows with its 95 % interval (alone: without the linear part); "
+        "size, seconds, ms per text"
     )
-    return Section(heading="Methods", figures=drawn, table=table)
+    return Section(heading="Methods", figures=drawn, table=_table(caption, rows, tuple(COLUMNS)))
 
 
 def curves(results: Results) -> Section:
     """Accuracy over the number of labels."""
     sizes = by_size(results.shots)
-    intervals = {(row["method"], row["shots"]): _interval(row) for row in results.rows}
+    intervals = {(row["method"], row["shots"]): interval_of(row) for row in results.rows}
     lines = {method: [intervals.get((method, shots)) for shots in sizes] for method in results.methods}
     figure = figures.lines(
         lines,
@@ -134,11 +123,11 @@ def differences(results: Results) -> Section:
         if rows:
             drawn.append(
                 figures.dots(
-                    {row["method"]: _points(row) for row in rows},
+                    {row["method"]: interval_of(row).times(100) for row in rows},
                     label=f"{where(shots)}: difference of each method to {against} in points, with its "
                     "interval",
                     title=f"points above {against} {inside(shots)}",
-                    hollow=[row["method"] for row in rows if not sign_of(row)],
+                    hollow=[row["method"] for row in rows if not interval_of(row).sign],
                     folded=bool(drawn),
                 )
             )
@@ -151,7 +140,10 @@ def differences(results: Results) -> Section:
             *(Column(name, POINTS) for name in ("points", "low", "high")),
             Column("result"),
         ],
-        rows=[[row["method"], row["shots"], *_points(row), words[sign_of(row)]] for row in results.paired],
+        rows=[
+            [row["method"], row["shots"], *interval_of(row).times(100), words[interval_of(row).sign]]
+            for row in results.paired
+        ],
     )
     sentence = (
         f"A hollow dot can't be told apart from {against}: its interval includes zero, or there are fewer "
@@ -175,17 +167,15 @@ def costs(results: Results) -> Section:
             ("parameters", "learned parameters", 1, "~s"),
         )
     ]
-    table = Table(
-        caption=f"Parameters and time beside {METRIC}, {inside(results.most)}",
-        columns=[
-            Column("method"),
-            Column(METRIC, SHARE),
-            Column("parameters", "{:,}"),
-            Column("seconds", "{:.1f}"),
-        ],
-        rows=[[row["method"], row["mean"], row["parameters"], row["seconds"]] for row in rows],
-    )
+    caption = f"Parameters and time beside {METRIC}, {inside(results.most)}"
+    table = _table(caption, rows, ("method", "mean", "parameters", "seconds"))
     return Section(heading="Parameters and time", figures=drawn, table=table)
+
+
+def _table(caption: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
+    """Rows of `Results.rows` with these columns of them."""
+    cells = [[row[name] for name in names] for row in rows]
+    return Table(caption=caption, columns=[COLUMNS[name] for name in names], rows=cells)
 
 
 def runs(found: Sequence[Record]) -> Section:
@@ -211,15 +201,61 @@ def runs(found: Sequence[Record]) -> Section:
 
 def leading(results: Results) -> list[str]:
     """The curves to draw if there are many: reference, best, then the highest at the most labels."""
-    rows = sorted((row for row in results.rows if row["shots"] == results.most), key=lambda row: -row["mean"])
+    rows = results.ranked(results.most)
     names = [results.reference, results.best or results.reference, *(row["method"] for row in rows)]
     return list(dict.fromkeys(names))[:CURVES]
 
 
-def _interval(row: dict[str, Any]) -> Interval:
-    return Interval(row["mean"], row["ci_low"], row["ci_high"])
+def summary(about: About, results: Results) -> Section:
+    """Counts of rows, repeats, classes, tokens and unknown words."""
+    facts, lengths = about.data, about.data["tokens"]["quantiles"]
+    found = [one.data for one in results.records if one.data["shots"] == results.most]
+    unknown = [data["unknown_share"] for data in found if "unknown_share" in data]
+    tested = (
+        "rows held out by each seed"
+        if about.test is None
+        else f"{about.test['name']}: {about.test['rows']:,} rows"
+    )
+    unknown_share = f"{100 * sum(unknown) / len(unknown):.1f} %" if unknown else None
+    rows: list[list[Cell]] = [
+        ["name", facts["name"]],
+        ["rows", f"{facts['rows']:,}"],
+        ["rows left out, without text", f"{facts['dropped']:,}"],
+        ["rows that repeat the text of an earlier row", f"{facts['duplicates']:,}"],
+        ["classes", f"{len(facts['classes']):,}"],
+        ["tokens per text: shortest, median, longest", f"{lengths[0]:,}; {lengths[3]:,}; {lengths[6]:,}"],
+        ["unknown tokens in the training rows", unknown_share],
+        ["tested on", tested],
+        ["test rows that are also training rows", f"{about.repeated:,}"],
+    ]
+    table = Table(caption="The data in numbers", columns=[Column("fact"), Column("value")], rows=rows)
+    return Section(heading="The data", sentences=["No text of the data is on this page."], table=table)
 
 
-def _points(row: dict[str, Any]) -> Interval:
-    low, high = (None if row[name] is None else 100 * row[name] for name in ("ci_low", "ci_high"))
-    return Interval(100 * row["difference"], low, high)
+def classes(facts: Any) -> Section:
+    """Rows per class."""
+    counts = facts["classes"].items()
+    table = Table(
+        caption="Rows per class",
+        columns=[Column("class"), Column("rows", "{:,}"), Column("share, %", "{:.1f}")],
+        rows=[[name, count, 100 * count / facts["rows"]] for name, count in counts],
+        folded=len(counts) > 30,
+    )
+    return Section(heading="Classes", table=table)
+
+
+def histogram(tokens: dict[str, Any]) -> Section:
+    """Texts by number of tokens."""
+    starts = [1, *(edge + 1 for edge in tokens["edges"][:-1])]
+    groups = [
+        f"{low} to {high}" if low < high else str(low)
+        for low, high in zip(starts, tokens["edges"], strict=True)
+    ]
+    titles, label = ("tokens", "texts"), "Texts by number of tokens"
+    figure = figures.columns(groups, tokens["rows"], label=label, titles=titles)
+    table = Table(
+        caption=label,
+        columns=list(map(Column, titles)),
+        rows=[[group, count] for group, count in zip(groups, tokens["rows"], strict=True)],
+    )
+    return Section(heading="Lengths of the texts", figures=[figure], table=table)

@@ -1,7 +1,5 @@
 """Plotly figures as plain data. Methods differ in shape and dash, too, so that they read in grey."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -34,11 +32,11 @@ def dots(
             "color": COLOURS[0],
             "symbol": ["circle" + "-open" * (name in hollow) for name in names],
         },
-        "hovertext": [f"{escaped(name)}: {with_bounds(rows[name])}" for name in names],
+        "hovertext": [f"{escaped(name)}: {rows[name].written()}" for name in names],
         "hoverinfo": "text",
     }
-    layout = _layout(height=ROW * len(names) + 80)
-    layout["xaxis"] |= {"title": {"text": title}, "zeroline": True}
+    layout = _layout((title, ""), height=ROW * len(names) + 80)
+    layout["xaxis"] |= {"zeroline": True}
     layout["yaxis"] |= _names(names) | {"range": [-0.7, len(names) - 0.3], "showgrid": False}
     return Figure(label=label, data=[trace], layout=layout, folded=folded)
 
@@ -73,15 +71,14 @@ def lines(
                 "marker": {"size": 8, "symbol": SYMBOLS[number % len(SYMBOLS)], "color": colour},
                 "visible": True if number < len(COLOURS) else "legendonly",
                 "hovertext": [
-                    f"{escaped(name)}, {escaped(group)}: {'' if point is None else with_bounds(point)}"
+                    f"{escaped(name)}, {escaped(group)}: {'' if point is None else point.written()}"
                     for group, point in zip(at, points, strict=True)
                 ],
                 "hoverinfo": "text",
             }
         )
-    layout = _layout(height=380 + 10 * min(len(order), 40), legend=True)
-    layout["xaxis"] |= {"title": {"text": titles[0]}, **_names(at), "range": [-0.3, len(at) - 0.7]}
-    layout["yaxis"] |= {"title": {"text": titles[1]}}
+    layout = _layout(titles, height=380 + 10 * min(len(order), 40), legend=True)
+    layout["xaxis"] |= _names(at) | {"range": [-0.3, len(at) - 0.7]}
     return Figure(label=label, data=traces, layout=layout)
 
 
@@ -112,14 +109,8 @@ def cloud(
     ]
     places = [x for x, _ in points.values()]
     wide = max(places) > 200 * min(places)  # then 2 and 5 between the powers of ten leave no room
-    layout = _layout(height=320 + 14 * len(points) * legend, legend=legend)
-    layout["xaxis"] |= {
-        "title": {"text": titles[0]},
-        "type": "log",
-        "dtick": 1 if wide else "D2",
-        "tickformat": form,
-    }
-    layout["yaxis"] |= {"title": {"text": titles[1]}}
+    layout = _layout(titles, height=320 + 14 * len(points) * legend, legend=legend)
+    layout["xaxis"] |= {"type": "log", "dtick": 1 if wide else "D2", "tickformat": form}
     return Figure(label=label, data=traces, layout=layout)
 
 
@@ -148,14 +139,9 @@ def squares(
     }
     if len(columns) <= 12:
         trace |= {"text": [[str(count) for count in row] for row in counts], "texttemplate": "%{text}"}
-    layout = _layout(height=max(240, 120 + 34 * min(len(rows), 20)))
-    layout["xaxis"] |= {"title": {"text": "answer"}, **_names(columns), "showgrid": False}
-    layout["yaxis"] |= {
-        "title": {"text": "truth"},
-        **_names(rows),
-        "autorange": "reversed",
-        "showgrid": False,
-    }
+    layout = _layout(("answer", "truth"), height=max(240, 120 + 34 * min(len(rows), 20)))
+    layout["xaxis"] |= _names(columns) | {"showgrid": False}
+    layout["yaxis"] |= _names(rows) | {"autorange": "reversed", "showgrid": False}
     return Figure(label=label, data=[trace], layout=layout)
 
 
@@ -169,25 +155,14 @@ def columns(groups: Sequence[str], counts: Sequence[int], *, label: str, titles:
         "hovertext": [f"{escaped(group)}: {count:,}" for group, count in zip(groups, counts, strict=True)],
         "hoverinfo": "text",
     }
-    layout = _layout(height=280)
-    layout["xaxis"] |= {"title": {"text": titles[0]}, **_names(groups), "showgrid": False}
-    layout["yaxis"] |= {"title": {"text": titles[1]}}
+    layout = _layout(titles, height=280)
+    layout["xaxis"] |= _names(groups) | {"showgrid": False}
     return Figure(label=label, data=[trace], layout={**layout, "bargap": 0.08})
 
 
 def escaped(name: str) -> str:
     """A name, cut and escaped: plotly interprets some HTML in names, and names come from files of others."""
     return escape(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…", quote=False)
-
-
-def with_bounds(found: Interval) -> str:
-    """A mean with its interval.
-
-    >>> with_bounds(Interval(0.5, 0.4, 0.65)), with_bounds(Interval(0.5, None, None))
-    ('0.5 [0.4, 0.65]', '0.5')
-    """
-    bounds = "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
-    return f"{found.mean:.3g}{bounds}"
 
 
 def _bars(rows: Sequence[Interval | None]) -> dict[str, Any]:
@@ -206,8 +181,8 @@ def _names(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _layout(*, height: int, legend: bool = False) -> dict[str, Any]:
-    """The layout that all figures share; the style sheet of the page colours text and grid."""
+def _layout(titles: tuple[str, str], *, height: int, legend: bool = False) -> dict[str, Any]:
+    """The layout that all figures share, titled; the page's style sheet colours text and grid."""
     axis = {"automargin": True, "fixedrange": True, "zeroline": False}
     return {
         "height": height,
@@ -220,6 +195,6 @@ def _layout(*, height: int, legend: bool = False) -> dict[str, Any]:
         "hoverlabel": {"bgcolor": "#222222", "bordercolor": "#222222", "font": {"color": "#ffffff"}},
         "showlegend": legend,
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "xaxis": dict(axis),
-        "yaxis": dict(axis),
+        "xaxis": {**axis, "title": {"text": titles[0]}},
+        "yaxis": {**axis, "title": {"text": titles[1]}},
     }

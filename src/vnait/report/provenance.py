@@ -1,7 +1,5 @@
 """The last section of every report: command, seeds, settings, versions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from vnait.page.sections import Cell, Column, Section, Table

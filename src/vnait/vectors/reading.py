@@ -1,14 +1,19 @@
-"""Vectors from a file, and a summary of a file."""
+"""Vectors from a file, and a summary of a file; gensim reads its own KeyedVectors and fastText for us."""
 
-from collections.abc import Collection
+import logging
+import struct
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float32
+
 from vnait.errors import InputError
-from vnait.vectors.layout import FASTTEXT, NATIVE, Layout, sniff
-from vnait.vectors.native import fasttext, keyed, pick, scan
-from vnait.vectors.streams import collect, rows
+from vnait.vectors.streams import FASTTEXT, FASTTEXT_MAGIC, NATIVE, Layout, collect, records, rows, sniff
 from vnait.vectors.table import Vectors, none_known
 
 _SHOWN = 5
@@ -72,3 +77,115 @@ _READERS = {
     FASTTEXT: lambda layout, words: pick(fasttext(layout), words),
 }
 _COUNTERS = {NATIVE: _count_keyed, FASTTEXT: lambda layout: scan(layout.path)}
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No log lines from gensim: its warnings (too few jobs, no n-grams) are not about the user's data."""
+    logger = logging.getLogger("gensim")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def keyed(layout: Layout) -> Any:
+    """The KeyedVectors of the file; a table in a file of its own is mapped, not read."""
+    from gensim.models import KeyedVectors
+
+    try:
+        with quiet():
+            model = KeyedVectors.load(str(layout.path), mmap="r")
+    except Exception as error:  # a damaged pickle raises anything at all
+        raise InputError(
+            f"{layout.path} can't be read as gensim's own file ({error}); save it again with a current "
+            "gensim, and keep its .npy files beside it."
+        ) from error
+    vectors = getattr(model, "wv", model)
+    if not isinstance(vectors, KeyedVectors):
+        raise InputError(f"{layout.path} is a {type(model).__name__}; give gensim KeyedVectors or Word2Vec.")
+    return vectors
+
+
+def fasttext(layout: Layout) -> Any:
+    """KeyedVectors with subwords from a fastText model, checked first: gensim never ends on a cut one."""
+    scan(layout.path)
+    from gensim.models.fasttext import load_facebook_vectors
+
+    try:
+        with quiet():
+            return load_facebook_vectors(str(layout.path))
+    except (AssertionError, ValueError) as error:
+        raise _damaged(layout.path, "its sizes disagree") from error
+
+
+def pick(vectors: Any, wanted: Collection[str] | None) -> tuple[list[str], Float32[np.ndarray, "V D"]]:
+    """The `wanted` words (None: all) of gensim's `vectors` and their rows, in the table's order.
+
+    A model with subwords has a vector for every word, so its rows are in the order of `wanted`.
+    """
+    if wanted is None:
+        return list(vectors.index_to_key), np.array(vectors.vectors, dtype=np.float32)
+    if getattr(vectors, "bucket", 0):
+        words = list(dict.fromkeys(wanted))
+        with quiet():
+            rows = [vectors.get_vector(word) for word in words]
+        return words, np.array(rows, dtype=np.float32).reshape(len(words), vectors.vector_size)
+    index = sorted(vectors.key_to_index[word] for word in set(wanted) if word in vectors.key_to_index)
+    return [vectors.index_to_key[row] for row in index], np.asarray(vectors.vectors[index], dtype=np.float32)
+
+
+def scan(path: Path) -> tuple[int, int, list[str]]:
+    """The number of words, the width and the first five words of a fastText model.
+
+    InputError unless the model is whole, unsupervised and not quantized.
+
+    Layout (args.cc and dictionary.cc of fastText): [magic, version,] 12 settings, a double; sizes; words;
+    matrix.
+    """
+    with path.open("rb") as file:
+        new = file.read(4) == FASTTEXT_MAGIC
+        file.seek(8 if new else 0)
+        try:
+            return _scan(path, file, new)
+        except (EOFError, struct.error) as error:
+            raise _damaged(path, "the file ends early") from error
+
+
+def _scan(path: Path, file: BufferedReader, new: bool) -> tuple[int, int, list[str]]:
+    dim = _unpack(file, "<12id")[0]
+    count, _, labels, _ = _unpack(file, "<3iq")
+    pruned = max(0, _unpack(file, "<q")[0]) if new else 0
+    if labels:
+        raise InputError(f"{path} is a fastText classifier; give a model trained with skipgram or cbow.")
+    first: list[str] = []
+    start, used = file.tell(), 0
+    for word, _ in records(file, b"\0", 9, count):
+        used += len(word) + 10
+        if len(first) < 5:
+            first.append(word.decode("utf-8", "backslashreplace"))
+    file.seek(start + used + 8 * pruned)
+    _check_matrix(path, file, new, dim)
+    return count, dim, first
+
+
+def _check_matrix(path: Path, file: BufferedReader, new: bool, dim: int) -> None:
+    if new and _unpack(file, "<?")[0]:
+        raise InputError(
+            f"{path} is a quantised fastText model (.ftz), which gensim can't read; give the full .bin."
+        )
+    rows, width = _unpack(file, "<2q")
+    if width != dim:
+        raise _damaged(path, f"its matrix has width {width}, and its settings {dim}")
+    if file.tell() + 4 * rows * width > path.stat().st_size:
+        raise _damaged(path, f"its matrix of {rows:,} rows is cut")
+
+
+def _unpack(file: BufferedReader, form: str) -> tuple[Any, ...]:
+    return struct.unpack(form, file.read(struct.calcsize(form)))
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(f"{path} is a damaged fastText model: {why}; get the file again.")

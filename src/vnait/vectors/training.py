@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from vnait.errors import InputError
-from vnait.vectors.native import quiet
+from vnait.vectors.reading import quiet
 from vnait.vectors.table import Vectors
 
 # gensim silently ignores the words of a sentence after this many.

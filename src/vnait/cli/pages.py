@@ -1,6 +1,4 @@
-"""The command `vnait playground`."""
-
-from __future__ import annotations
+"""Commands that make pages: playground, report."""
 
 import os
 from contextlib import suppress
@@ -9,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vnait.cli.shared import app, notes
+from vnait.cli.shared import AsJson, app, notes, print_json
 
 
 @app.command("playground")
@@ -19,9 +17,9 @@ def playground_command(
     ] = None,
     *,
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for every machine.")
+        str, typer.Option(help="The address to listen on; 0.0.0.0 for every machine.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 7860,
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 7860,
 ) -> None:
     """Serve a page for the browser: explanations of a text as you type, comparisons, reports."""
     notes(quiet=False)
@@ -36,3 +34,16 @@ def playground_command(
         )
     # Open pages would keep the server alive, and Python's exit may wait for a thread that draws a picture.
     os._exit(0)
+
+
+@app.command("report")
+def report_command(
+    folder: Annotated[Path, typer.Argument(help="A folder that `vnait compare` or short studies wrote.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Write the results in a folder as one page, report.html, which opens anywhere, offline."""
+    from vnait import report
+
+    path = report.write(folder)
+    print_json({"report": str(path)}) if as_json else print(path)
