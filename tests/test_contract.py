@@ -276,8 +276,8 @@ def test_jitter_is_drawn_in_training() -> None:
     model = classifier("vnait").train()
     ids, mask = padded("right")
     assert not torch.equal(model(ids, mask).logits, model(ids, mask).logits)
-    at = model.model.method(*model.model.semantics(ids[:1].repeat(16, 1), None, None)).at
-    moved = at[:, 0, 0].unique(return_counts=True)[1].sort().values
+    added = model.model.method(*model.model.semantics(ids[:1].repeat(16, 1), None, None)).injection.added
+    moved = added[:, 0, 0].unique(return_counts=True)[1].sort().values
     assert (
         2 < len(moved) < 16 and moved[-2] == 1
     )  # each sentence its own, but for the share that stays where it is
@@ -385,6 +385,7 @@ def test_the_catalogue_is_read_off_the_modules() -> None:
         "spectral",
         "vnait",
         "vnait-uniform",
+        "vnait-elastic",
         "vnait-paper",
     ]
     assert all(

@@ -13,7 +13,9 @@ from torch import nn
 from vnait.coordinates import (
     SPAN,
     Diagonal,
+    Elastic,
     Ends,
+    Gate,
     Grid,
     Index,
     Jitter,
@@ -112,10 +114,10 @@ def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
     )
 
 
-def _vnait(size: Size, source: str) -> Method:
+def _vnait(size: Size, coordinates: nn.Module) -> Method:
     features = [Scalar(), Fourier(pairs=8, shortest=SPAN / 8), Anchors(), Centre()]
     return Method(
-        coordinates=Jitter(Ends(Span(source=source)), shift=12.0, share=0.5),
+        coordinates=Jitter(coordinates, shift=12.0, share=0.5),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
         inputs=Neighbours(Fusion(dim=size.dim, hidden=16), [Local(dim=size.dim), Nearest(dim=size.dim)]),
         scale=LogLength(mean_length=size.mean_length),
@@ -308,7 +310,7 @@ METHODS: dict[str, Recipe] = {
         source="arXiv 2012.09699; source documents, graph spectra",
     ),
     "vnait": Recipe(
-        make=lambda size: _vnait(size, "warp"),
+        make=lambda size: _vnait(size, Ends(Span(source="warp"))),
         formula="x = e + s + MLP([e; s; e-s; cos]) + window(e) + nearest(e), s = MLP(S, 8 waves of S, 8 "
         "places from either end, centre), "
         "S = 100 R_i/R_n, in half of the training texts + U(-12, 12); window and nearest in 7 of 10 each; "
@@ -316,9 +318,15 @@ METHODS: dict[str, Recipe] = {
         source="the Vnait papers; docs/faithfulness.md; studies/findings/",
     ),
     "vnait-uniform": Recipe(
-        make=lambda size: _vnait(size, "uniform"),
+        make=lambda size: _vnait(size, Ends(Span(source="uniform"))),
         formula="vnait with S_i = 100 i/n, nothing learned in S",
         source="control: frozen uniform S",
+    ),
+    "vnait-elastic": Recipe(
+        make=lambda size: _vnait(size, Elastic(Gate(dim=size.dim))),
+        formula="vnait with R_i = g_1 + ... + g_i, g = clip(3/2 + f(e) + 4 w ((1 + cos)/2)^8, 0, 1), cos "
+        "with the token before; distances from the ends in R",
+        source="this project; studies/findings/",
     ),
     "vnait-causal": Recipe(
         make=_vnait_causal,

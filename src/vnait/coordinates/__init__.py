@@ -10,6 +10,7 @@ real token, and has the flags
 
 shared.py       shapes, padding, known places
 sources.py      sources of a span's gaps: uniform, free, a warp, the words
+elastic.py      along a text, with a learned weight of each token
 spans.py        along a text: the index, the span, the running coordinate, the ends
 grids.py        several axes: grids, segments, phases, coordinates side by side
 spectrum.py     eigenvectors of a graph
@@ -20,6 +21,7 @@ coordinate. Axis 0 is the main coordinate. Sums are in float32, or in float64 if
 neighbours, whatever the model's dtype.
 """
 
+from vnait.coordinates.elastic import Elastic, Gate
 from vnait.coordinates.grids import Diagonal, Grid, Joined, Phase, Segments
 from vnait.coordinates.moving import Jitter, Randomized
 from vnait.coordinates.shared import check_mask, located
@@ -42,8 +44,10 @@ __all__ = [
     "SPAN",
     "Content",
     "Diagonal",
+    "Elastic",
     "Ends",
     "Free",
+    "Gate",
     "Grid",
     "Index",
     "Jitter",
