@@ -63,17 +63,38 @@ REPORTED = "coordinate_examples"
 
 
 # The files that take longest, in this order: begun first, they leave no worker alone with one at the end.
-LONG = (
-    "test_conformance test_contract test_train test_pretrained test_comparison test_playground test_cli "
-    "test_families test_docs test_explanation test_browser test_product test_site test_estimator "
-    "test_coordinates test_finetune test_drawing test_public test_study_command test_together test_backbone "
-    "test_rotary test_vectors test_moving test_combined"
-).split()
+LONG = [
+    "conformance",
+    "contract",
+    "train",
+    "pretrained",
+    "comparison",
+    "playground",
+    "cli",
+    "families",
+    "docs",
+    "explanation",
+    "browser",
+    "product",
+    "site",
+    "estimator",
+    "coordinates",
+    "finetune",
+    "drawing",
+    "public",
+    "study_command",
+    "together",
+    "backbone",
+    "rotary",
+    "vectors",
+    "moving",
+    "combined",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: number for number, name in enumerate(LONG)}
-    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+    items.sort(key=lambda item: order.get(item.path.stem.removeprefix("test_"), len(order)))
 
 
 def pytest_configure(config: pytest.Config) -> None:
