@@ -575,9 +575,8 @@ def test_a_word_of_one_class_never_argues_for_another():
             word = int(random_.choice(sorted(of_class)))
             others = [random_.integers(3, len(table), size=size).tolist() for size in (0, 1, 7, 49)]
             asked = [text + [word] * times for text in others for times in (0, 1, 2, 5)]
-            chances = softmax(model.decision_function(bag_of_words.bags_of(asked, weights)))[
-                :, of_class[word]
-            ]
+            logits = model.decision_function(bag_of_words.bags_of(asked, weights))
+            chances = softmax(logits)[:, of_class[word]]
             for group in chances.reshape(len(others), 4):
                 assert (np.diff(group) >= -1e-9).all(), (seed, group)
 
