@@ -1,8 +1,9 @@
 # `make install` builds .venv once; every other target reuses it.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: install browser demo test check bench studies docs clean
+.PHONY: install browser demo test test-all check bench studies docs clean
 
 install: .venv/.installed
 
@@ -19,8 +20,11 @@ browser:  ## Debian's chromium, for tests/test_browser.py; where it can't be had
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq -y chromium; } \
 		|| echo "no chromium and no root with apt-get: the tests in a browser are skipped"
 
-test: install browser
-	$(BIN)/pytest -n 2 --dist loadfile
+test: install browser  ## less than five minutes on two cores: all but the tests marked slow
+	$(PYTEST) -m "not slow"
+
+test-all: install browser  ## every test
+	$(PYTEST)
 
 check: install
 	$(BIN)/ruff check .

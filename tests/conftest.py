@@ -62,6 +62,41 @@ EXAMPLES = pytest.StashKey[list[int]]()
 REPORTED = "coordinate_examples"
 
 
+# The files that take longest, in this order: begun first, they leave no worker alone with one at the end.
+LONG = [
+    "conformance",
+    "contract",
+    "train",
+    "pretrained",
+    "comparison",
+    "playground",
+    "cli",
+    "families",
+    "docs",
+    "explanation",
+    "browser",
+    "product",
+    "site",
+    "estimator",
+    "coordinates",
+    "finetune",
+    "drawing",
+    "public",
+    "study_command",
+    "together",
+    "backbone",
+    "rotary",
+    "vectors",
+    "moving",
+    "combined",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path.stem.removeprefix("test_"), len(order)))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[EXAMPLES] = [0]
 

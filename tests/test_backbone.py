@@ -328,9 +328,10 @@ def formula(places, of, *heads):
     line = places.transpose(1, 2).contiguous()
     return Injection(distance=DistanceBias(line=line, formula=of, heads=heads, dtype=line.dtype))
 
-calls, compiled = [], len(sys.argv) > 1
-attend = torch.compile(flex_attention, dynamic=True) if compiled else flex_attention
-backbone.flex_attention = lambda *args, **options: calls.append(1) or attend(*args, **options)
+calls = []
+hows = {"eager": flex_attention}
+if "compiled" in sys.argv:
+    hows["compiled"] = torch.compile(flex_attention, dynamic=True)
 Encoder._fuses = lambda self, x, injection: injection.distance is not None
 computed = bias._of_distances
 encodings = [Kerple(num_heads=4), AlibiBias(num_heads=4), CableBias(num_heads=4)]
@@ -339,33 +340,44 @@ torch.manual_seed(0)
 encoder = Encoder(dim=64, num_heads=4, intermediate=64, num_layers=2, dropout=0.0).eval()
 x, at = torch.randn(2, 150, 64), torch.rand(2, 150, 4).cumsum(1)
 keep = torch.arange(150) < torch.tensor([[150], [111]])
-with torch.no_grad():
-    for encoding in encodings[:2] if compiled else encodings:
-        bias._of_distances = computed
-        dense = encoding(at)
-        bias._of_distances = formula
-        kept = encoding(at)
-        assert dense.distance is None and kept.bias is None and not calls
-        found, expected = encoder(x, kept, keep)[keep], encoder(x, dense, keep)[keep]
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-        assert len(calls) == 2, calls
-        calls.clear()
-        for one, other in zip(encoder.weights([x], kept, keep), encoder.weights([x], dense, keep)):
-            torch.testing.assert_close(one, other)
+@torch.no_grad()
+def check(encoding, attend):
+    backbone.flex_attention = lambda *args, **options: calls.append(1) or attend(*args, **options)
+    bias._of_distances = computed
+    dense = encoding(at)
+    bias._of_distances = formula
+    kept = encoding(at)
+    assert dense.distance is None and kept.bias is None and not calls
+    found, expected = encoder(x, kept, keep)[keep], encoder(x, dense, keep)[keep]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert len(calls) == 2, calls
+    calls.clear()
+    for one, other in zip(encoder.weights([x], kept, keep), encoder.weights([x], dense, keep)):
+        torch.testing.assert_close(one, other)
+
+for how, attend in hows.items():
+    for encoding in encodings[:2] if how == "compiled" else encodings:
+        check(encoding, attend)
+    print(how, flush=True)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["", "compiled"])
-def test_flex_attention_gives_what_the_dense_bias_gives(how: str) -> None:
-    """Its forward on the CPU; in a process of its own, for the compiler can't follow the tests' check of
-    types.
+@pytest.fixture(scope="module")
+def flex() -> subprocess.CompletedProcess:
+    """FlexAttention's forward on the CPU, in a process of its own: the compiler can't follow the tests' check
+    of types.
     """
-    if how and shutil.which("g++") is None:
+    hows = ["compiled"] if shutil.which("g++") else []
+    script = [sys.executable, "-W", "ignore", "-c", FLEX, *hows]
+    return subprocess.run(script, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["eager", "compiled"])
+def test_flex_attention_gives_what_the_dense_bias_gives(how: str, flex: subprocess.CompletedProcess) -> None:
+    if how == "compiled" and shutil.which("g++") is None:
         pytest.skip("PyTorch's compiler for the CPU needs g++")
-    script = [sys.executable, "-W", "ignore", "-c", FLEX, *([how] if how else [])]
-    done = subprocess.run(script, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert how in flex.stdout.split(), flex.stderr
 
 
 def test_on_the_cpu_a_formula_is_made_dense_and_has_gradients(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,7 @@ def test_the_mouse_over_a_dot_tells_its_interval(tab: Tab) -> None:
     )
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_serious_by_day_or_by_night(browser: Any, made: Path, study: Path) -> None:
     for path in (made, study):
         opened = Tab(browser, path.as_uri(), scheme="dark")
@@ -131,6 +132,7 @@ def test_axe_finds_nothing_serious_by_day_or_by_night(browser: Any, made: Path, 
             opened.page.get_by_role("button", name="Dark or light").click()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(
     width: int, browser: Any, made: Path, study: Path, tmp_path: Path

@@ -77,7 +77,7 @@ def test_train_writes_a_card_that_loads(data, capsys):
 
 
 def test_compare_writes_its_table_and_writes_it_again(data, capsys):
-    options = ("--out", "runs", "--seeds", "3", "--steps", "2", "--quiet")
+    options = ("--out", "runs", "--seeds", "3", "--steps", "2", "--jobs", "1", "--quiet")
     cli.main(["compare", str(data), "--methods", "none", *options, "--json"])
     rows = json.loads(capsys.readouterr().out)["rows"]
     path = data.parent / "runs" / "model" / "README.md"

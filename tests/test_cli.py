@@ -150,7 +150,13 @@ def test_tables_fit_the_terminal(home, vnait, monkeypatch, columns, command):
 def test_no_colour_where_none_is_wanted(home):
     """In a real terminal: nothing sets a colour of letters or ground; a bar may still move the cursor."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "NO_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "80"}
+    environment = {
+        **os.environ,
+        "NO_COLOR": "1",
+        "TERM": "xterm-256color",
+        "COLUMNS": "80",
+        "OMP_NUM_THREADS": "1",
+    }
     command = [sys.executable, "-m", "vnait", "train", "data.csv", *SMALL, "--out", "new"]
     process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
@@ -365,7 +371,9 @@ def test_the_installed_command_writes_plain_text_into_a_pipe():
 def test_a_reader_that_has_seen_enough_is_no_error(home, given):
     table(home / "long.csv", rows_of(rows=2000))
     script = f"{VNAIT} predict model long.csv | head -n 1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = ["bash", "-o", "pipefail", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.stdout == "text,label,probability_neg,probability_pos\n" and done.stderr == ""
 
 
@@ -503,7 +511,10 @@ BAD_INPUT = {
     "missing file to predict": plain("predict", "model", "gone.csv", message="there is no file gone.csv"),
     "missing vectors": with_vectors("gone.bin", None, "there is no file gone.bin"),
     "missing vectors to compare": plain(
-        "compare", "data.csv", "--vectors", "gone", "--out", "new", message="no file gone"
+        "compare", "data.csv", "--vectors", "gone", "--out", "new", "--jobs", "1", message="no file gone"
+    ),
+    "missing vectors to compare, in workers": plain(
+        "compare", "data.csv", "--vectors", "gone", "--out", "new", "--jobs", "2", message="no file gone"
     ),
     "missing vectors to convert": plain(
         "vectors", "convert", "gone.bin", "v.txt", message="there is no file gone.bin"
@@ -659,7 +670,9 @@ BAD_INPUT = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_INPUT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("workers" in name)) for name in BAD_INPUT]
+)
 def test_bad_input_is_one_sentence_and_changes_nothing(name, home, vnait):
     arguments, message = BAD_INPUT[name](home)
     before = tree(home)

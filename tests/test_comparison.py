@@ -18,8 +18,9 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
+from test_plugins import FILE
 from vnait import comparison as module
-from vnait import methods, vectors
+from vnait import methods, plugins, vectors
 from vnait.baselines import BASELINES
 from vnait.comparison import Comparison, compare
 from vnait.data import Table, split
@@ -244,6 +245,17 @@ def test_a_method_of_ones_own_runs_in_other_processes_too(words, tmp_path, monke
     ] > 0
 
 
+def test_a_method_of_a_file_runs_in_other_processes_too(words, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    try:
+        assert plugins.load_file(path) == ["log-bias"]
+        found = small(words, tmp_path / "out", methods=("none", "log-bias"), jobs=2)
+    finally:
+        methods.METHODS.pop("log-bias", None)
+    assert {row["method"] for row in found.rows} >= {"none", "log-bias"}
+
+
 def test_it_leaves_threads_and_log_as_they_were(words, tmp_path):
     logger = logging.getLogger("vnait")
     before = (logger.level, torch.get_num_threads())
@@ -324,6 +336,7 @@ def uninterrupted(server, command, tmp_path_factory) -> tuple[tuple[dict, bytes]
     return result, time.perf_counter() - started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time_of_killing", range(3))
 def test_kill_9_at_a_random_moment_ends_with_the_table_of_an_uninterrupted_run(
     time_of_killing, server, command, uninterrupted, tmp_path

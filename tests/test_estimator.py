@@ -293,6 +293,7 @@ def test_the_pipeline_of_transformers_agrees(learned, tmp_path):
     assert [answer[0]["label"] for answer in pipe(X)] == learned.predict(X).tolist()
 
 
+@pytest.mark.slow
 def test_the_pipeline_of_transformers_agrees_in_a_fresh_process(learned, tmp_path):
     learned.save(tmp_path / "model")
     script = (
@@ -419,6 +420,7 @@ NOT_FOR_TEXTS = {
 }
 
 
+@pytest.mark.slow
 def test_scikit_learns_checks_pass_where_they_apply_to_texts():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -5,6 +5,7 @@ of others.
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -41,6 +42,7 @@ def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
                 yield str(parts[0].value).rstrip(".")
 
 
+@cache
 def graph(root: Path) -> nx.DiGraph:
     """An arrow from each module to those that it imports."""
     known = modules(root)

@@ -6,6 +6,7 @@
 import re
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ ODD = BANNED | {
 }
 
 
+@cache
 def counts(root: Path) -> Counter[str]:
     """How often each odd word occurs in the files of a checkout."""
     text = "\n".join(

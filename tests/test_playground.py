@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import signal
 import socket
 import subprocess
@@ -18,8 +19,8 @@ import pytest
 from browsing import CHROMIUM, Tab, started
 from test_explanation import fitted
 from test_report import EVIL, folder_of
+from vnait import cli, report
 from vnait import data as text
-from vnait import report
 from vnait.baselines import fit_baseline
 from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
@@ -137,6 +138,7 @@ def test_a_typed_sentence_changes_both_pictures_and_their_numbers(tab: Tab) -> N
 
 
 @in_a_browser
+@pytest.mark.slow
 def test_a_method_can_be_chosen_and_what_it_cannot_show_is_said(tab: Tab) -> None:
     box = tab.page.get_by_label("Text", exact=True)
     box.fill("")
@@ -200,6 +202,7 @@ def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(
 
 
 @in_a_browser
+@pytest.mark.slow
 def test_a_report_is_loaded_and_reaches_nothing(tab: Tab, tmp_path: Path) -> None:
     path = report.write(folder_of(tmp_path, name=f"c{EVIL}.csv"))
     for given in (path, tmp_path / "records.jsonl"):
@@ -214,6 +217,7 @@ def test_a_report_is_loaded_and_reaches_nothing(tab: Tab, tmp_path: Path) -> Non
 
 
 @in_a_browser
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str, tmp_path: Path) -> None:
     opened = Tab(browser, address, width=width)
@@ -226,6 +230,7 @@ def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str
 
 
 @in_a_browser
+@pytest.mark.slow
 def test_ctrl_c_ends_it_at_once_while_a_page_is_open_and_draws(browser: Any, model: Path) -> None:
     with served(model) as address:
         opened = Tab(browser, address)
@@ -284,12 +289,17 @@ def test_a_file_that_is_no_report_is_one_sentence(tmp_path: Path, name: str, con
     assert shown.startswith('<div role="alert"') and shown.count("<p>") == 1 and "iframe" not in shown
 
 
-def test_a_port_in_use_is_said() -> None:
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # gradio leaves the socket that it tried
+def test_a_port_in_use_is_said(capsys: pytest.CaptureFixture) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        command = [sys.executable, "-m", "vnait", "playground", f"--port={port}"]
-        found = subprocess.run(command, capture_output=True, text=True)
-    assert found.returncode == 2 and found.stdout == ""
-    assert found.stderr.startswith("vnait: ") and str(port) in found.stderr and found.stderr.count("\n") == 1
+        with pytest.raises(SystemExit) as left:
+            cli.main(["playground", f"--port={port}"])
+    code = left.value.code
+    del left
+    gc.collect()
+    said = capsys.readouterr()
+    assert code == 2 and said.out == ""
+    assert said.err.startswith("vnait: ") and str(port) in said.err and said.err.count("\n") == 1

@@ -6,8 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from vnait import METHODS, InputError, cli, compare, laws, methods, plugins
-from vnait.data import Table
+from vnait import METHODS, InputError, cli, laws, methods, plugins
 
 FILE = """
 import torch
@@ -49,11 +48,9 @@ def file(tmp_path):
     METHODS.update(before)
 
 
-def test_a_file_adds_a_method_that_workers_know_too(file, tmp_path):
-    assert plugins.load_file(file) == ["log-bias"]
-    table = Table(["good film", "bad plot"] * 12, ["pos", "neg"] * 12, "twelve", 0)
-    found = compare(table, methods=["none", "log-bias"], seeds=2, steps=2, jobs=2, out=tmp_path / "out")
-    assert {row["method"] for row in found.rows} >= {"none", "log-bias"}
+def test_a_file_adds_a_method(file):
+    """That worker processes know it too is tested in test_comparison.py, which has some."""
+    assert plugins.load_file(file) == ["log-bias"] and "log-bias" in METHODS
 
 
 def test_the_command_line_tries_the_laws_on_a_file(file, capsys):
