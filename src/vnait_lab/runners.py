@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from vnait.methods import METHODS, build
 from vnait.record import Record
 from vnait_lab import terminal
 from vnait_lab.study import Verdict
-from vnait_lab.suites import algorithmic, decoding, few_labels, length
+from vnait_lab.suites import algorithmic, decoding, elastic, few_labels, fillers, length
 from vnait_lab.suites.suite import Score, Standing, Suite, Training
 
 
@@ -49,6 +49,31 @@ def study_length(options: Options) -> Outcome:
         rows=rows,
         show=lambda: terminal.show_lengths(rows, length.LENGTHS),
         verdicts={method: _judged(options, length.verdict(scores, method)) for method in own},
+    )
+
+
+def study_elastic(options: Options) -> Outcome:
+    """Texts with filler, trained on 8 to 40 tokens, tested up to 500; what counts must be counted."""
+    plain = replace(options, tasks=options.tasks or tuple(fillers.TASKS))
+    scores = _scores(plain, elastic.SUITE, elastic.QUICK, METHODS)
+    oracles: list[Score] = []
+    if not options.tasks:  # the control with an oracle's help decides which tasks count
+        helped = replace(options, methods=[elastic.CONTROL], tasks=tuple(fillers.ORACLES))
+        oracles = _scores(helped, elastic.SUITE, elastic.QUICK, METHODS)
+    own = dict.fromkeys(score.method for score in scores if score.method.startswith("vnait"))
+    rows, of_oracles = (
+        [one.row() | {"learned": length.learned(one)} for one in part] for part in (scores, oracles)
+    )
+
+    def show() -> None:
+        for part in (rows, of_oracles):
+            if part:
+                terminal.show_lengths(part, elastic.LENGTHS)
+
+    return Outcome(
+        rows=[*rows, *of_oracles],
+        show=show,
+        verdicts={method: _judged(options, elastic.verdict([*scores, *oracles], method)) for method in own},
     )
 
 
@@ -142,6 +167,7 @@ def _judged(options: Options, verdict: Verdict) -> Verdict:
 
 SUITES = {
     "length": study_length,
+    "elastic": study_elastic,
     "algorithmic": study_algorithmic,
     "decoding": study_decoding,
     "few-labels": study_few_labels,

@@ -1,0 +1,215 @@
+"""The elastic suite: its answers, found again by a loop; an oracle; its verdict; its coordinates."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Generator, nn
+
+from vnait.coordinates import Elastic, Ends, Gate, Span
+from vnait.statistics import Interval
+from vnait_lab.suites import elastic
+from vnait_lab.suites.fillers import (
+    CLOSE,
+    FEWEST,
+    FILLERS,
+    OPEN,
+    ORACLES,
+    TASKS,
+    VOCABULARY,
+    WORDS,
+    M,
+    condensed,
+)
+from vnait_lab.suites.suite import Score
+
+MASK = torch.tensor([[True] * 5, [False, True, True, True, False]])
+
+
+def weights_of(name: str, text: list[int]) -> list[float]:
+    """What each token counts, from the text alone."""
+    kind, inside, weights = TASKS[name].filler, False, []
+    for number, token in enumerate(text):
+        if kind == "class":
+            weights.append(0.0 if token in FILLERS else 1.0)
+        elif kind == "repetition":
+            weights.append(1.0 if number == 0 or token != text[number - 1] else 0.0)
+        elif kind == "context":
+            inside = inside or token == OPEN
+            weights.append(0.0 if inside else 1.0)
+            inside = inside and token != CLOSE
+        else:
+            weights.append(0.5 if token in FILLERS else 1.0)
+    return weights
+
+
+def answer(name: str, text: list[int], weights: list[float]) -> int:
+    """The class, looked up by hand."""
+    counting = [token for token, weight in zip(text, weights, strict=True) if weight]
+    if name in ("half", "half_of_weight"):
+        place = text.index(M)
+        return int(sum(weights[:place]) < sum(weights[place + 1 :]))
+    if name == "parity":
+        return len(counting) % 2
+    place = {
+        "middle": len(counting) // 2,
+        "third": 2,
+        "third_from_end": len(counting) - 3,
+        "three_after": counting.index(M) + 3 if M in counting else 0,
+    }[name.removesuffix("_run").removesuffix("_outside")]
+    return counting[place] % 2
+
+
+@pytest.mark.parametrize("filler", [True, False])
+@pytest.mark.parametrize("length", [8, 9, 40, 320])
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks_ask_what_they_say(name: str, length: int, filler: bool) -> None:
+    ids, classes, weights = TASKS[name].make(300, length, Generator().manual_seed(1), filler)
+    assert ids.shape == weights.shape == (300, length)
+    assert int(ids.min()) >= 1 and int(ids.max()) < VOCABULARY
+    assert int((weights > 0).sum(-1).min()) >= FEWEST or name == "half"
+    for text, own, found in zip(ids.tolist(), weights.tolist(), classes.tolist(), strict=True):
+        if filler or name != "half_of_weight":
+            assert weights_of(name, text) == own, text
+        assert answer(name, text, own) == found, text
+    if filler:
+        assert 0.3 < classes.float().mean() < 0.7
+        assert length < 40 or (weights < 1).float().mean() > 0.2
+    else:
+        assert (weights == 1).all()
+
+
+def test_an_oracle_removes_what_does_not_count() -> None:
+    ids, weights = torch.tensor([5, 12, 6, 13]), torch.tensor([1.0, 0.0, 1.0, 0.0])
+    assert condensed(ids, weights).tolist() == [5, 6]
+    assert condensed(ids, torch.tensor([1.0, 0.5, 1.0, 0.5])).tolist() == [5, 5, 12, 6, 6, 13]
+    assert ORACLES["middle-oracle"].make is TASKS["middle"].make and ORACLES["middle-oracle"].oracle
+
+
+def test_an_oracle_answers_from_what_counts() -> None:
+    """A model that reads the middle word is right on condensed texts and wrong on whole ones."""
+
+    class Middle(nn.Module):
+        def forward(self, ids: torch.Tensor) -> object:
+            logits = nn.functional.one_hot(ids[:, ids.shape[1] // 2] % 2, 2).float()
+            return type("Output", (), {"logits": logits})
+
+    oracle, alone = (
+        elastic.score(Middle(), task, 40, 200, Generator().manual_seed(0))
+        for task in (ORACLES["middle-oracle"], TASKS["middle"])
+    )
+    assert oracle == 1 and alone < 0.75
+
+
+def test_whose_coordinates_read_words() -> None:
+    reads = {
+        name: elastic.reads_words(name) for name in ("rope", "cape", "randomized-rope", "vnait", "cable")
+    }
+    assert reads == {"rope": False, "cape": False, "randomized-rope": False, "vnait": False, "cable": True}
+    assert elastic.reads_words("vnait-elastic") and elastic.reads_words("lpi")
+
+
+def score(method: str, task: str, mean: float, seeds: int = 3) -> Score:
+    at = {f"accuracy_{length}": Interval(mean, None, None) for length in elastic.LENGTHS}
+    return Score(method=method, task=task, seeds=seeds, facts={}, intervals=at)
+
+
+CONTROLS = [score("vnait-uniform", "middle", 0.6), score("vnait-uniform", "middle-oracle", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("scores", "word", "found"),
+    [
+        ([*CONTROLS, score("vnait-elastic", "middle", 0.97)], "confirmed", "97.0 % on average over 1 tasks"),
+        ([*CONTROLS, score("vnait-elastic", "middle", 0.89)], "refuted", "short of 90: middle (89.0)"),
+        (
+            [*CONTROLS, score("vnait-elastic", "middle", 0.97), score("rope", "middle", 0.7)],
+            "refuted",
+            "+27.0 points to the best method of the raw index, rope",
+        ),
+        (
+            [*CONTROLS, score("vnait-elastic", "middle", 0.97), score("cable", "middle", 0.9)],
+            "confirmed",
+            "+37.0 points to the best method of the raw index, vnait-uniform",
+        ),
+        ([*CONTROLS, score("vnait-elastic", "middle", 0.97, seeds=2)], "undecided", "fewer than 3 seeds"),
+        ([score("vnait-elastic", "middle", 0.97)], "undecided", "no task counts"),
+        (
+            [score("vnait-uniform", "middle", 0.8), CONTROLS[1], score("vnait-elastic", "middle", 0.97)],
+            "undecided",
+            "no task counts",
+        ),
+        (CONTROLS, "undecided", "vnait-elastic was not run"),
+    ],
+)
+def test_the_verdict(scores: list[Score], word: str, found: str) -> None:
+    verdict = elastic.verdict(scores, "vnait-elastic")
+    assert verdict.word == word and found in verdict.found
+
+
+# --- The coordinates
+
+
+def gated(*weights: float) -> Elastic:
+    class Fixed(nn.Module):
+        def forward(self, vectors: object, mask: torch.Tensor) -> torch.Tensor:
+            return torch.tensor([weights])
+
+    return Elastic(Fixed())
+
+
+def test_what_counts_nothing_takes_no_room() -> None:
+    mask = torch.ones(1, 5, dtype=torch.bool)
+    at = gated(1, 0, 1, 0, 1)(None, mask)[0]
+    assert at[:, 1].tolist() == pytest.approx([0, 0.5, 1, 1.5, 2], abs=1e-4)
+    assert at[:, 2].tolist() == pytest.approx([2, 1.5, 1, 0.5, 0], abs=1e-4)
+    assert at[:, 0].tolist() == pytest.approx([100 / 3, 100 / 3, 200 / 3, 200 / 3, 100], abs=1e-2)
+    assert bool((at[1:, 0] > at[:-1, 0]).all()) and at[-1, 0] == 100
+    half = gated(1, 0.5, 1)(None, mask[:, :3])[0]
+    assert half[:, 1].tolist() == pytest.approx([0, 0.75, 1.5], abs=1e-4)
+
+
+def test_where_all_count_they_are_the_ends() -> None:
+    words = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
+    at = Elastic(Gate(dim=8))(words, MASK)
+    torch.testing.assert_close(at, Ends(Span(source="uniform"))(words, MASK).double(), rtol=0, atol=1e-5)
+
+
+def test_a_gate_is_exact_and_never_closed_for_good() -> None:
+    """Beyond the clip the weight is 0 or 1 to the digit, and still has a gradient."""
+    gate, mask = Gate(dim=4), torch.ones(1, 1, dtype=torch.bool)
+    for bias, weight in ((-3.0, 0.0), (-1.0, 0.5), (2.0, 1.0)):
+        nn.init.constant_(gate.weigh.bias, bias)
+        found = gate(torch.ones(1, 1, 4), mask)
+        assert found.item() == weight
+        (gradient,) = torch.autograd.grad(found.sum(), gate.weigh.bias)
+        assert gradient.item() == 1
+
+
+def test_a_repetition_can_count_less() -> None:
+    gate = Gate(dim=4)
+    nn.init.constant_(gate.repeat, -1.0)
+    words = torch.eye(4)[None, [0, 0, 1, 1, 1, 0]]
+    assert gate(words, torch.ones(1, 6, dtype=torch.bool)).round(decimals=1).tolist() == [[1, 0, 1, 0, 0, 1]]
+    padded = torch.cat([torch.zeros(1, 1, 4), words], 1)
+    mask = torch.tensor([[False] + [True] * 6])
+    assert torch.equal(gate(padded, mask)[:, 1:], gate(words, mask[:, 1:]))
+
+
+def test_wrong_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="a Gate reads the words"):
+        Elastic(Gate(dim=4))(None, torch.ones(1, 2, dtype=torch.bool))
+    with pytest.raises(ValueError, match=r"min_gap=0; it is a share of a token and must be in \(0, 1\)"):
+        Elastic(Gate(dim=4), min_gap=0)
+
+
+@pytest.mark.slow
+def test_the_labels_alone_silence_filler() -> None:
+    """In 700 steps on texts of 8 to 40 tokens: words count one, filler nothing."""
+    setting = elastic.Setting(steps=700)
+    (model,) = elastic.fit("vnait-elastic", TASKS["middle"], [0], setting)
+    gate = model.model.method.coordinates.coordinates.gate
+    types = model.model.vectors.weight[None]
+    with torch.no_grad():
+        weights = gate(types, torch.ones(1, VOCABULARY, dtype=torch.bool))[0]
+    assert weights[list(WORDS)].mean() > 0.9 and weights[list(FILLERS)].mean() < 0.1
