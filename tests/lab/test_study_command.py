@@ -12,7 +12,7 @@ from vnait.cli import main
 from vnait.run import Run
 from vnait_lab import runners, studies
 from vnait_lab.study import Verdict
-from vnait_lab.suites import algorithmic, decoding, few_labels, length
+from vnait_lab.suites import algorithmic, decoding, elastic, few_labels, length
 
 SMALL = {
     "steps": 2,
@@ -27,6 +27,7 @@ SMALL = {
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(length, "QUICK", length.Setting(**SMALL))
+    monkeypatch.setattr(elastic, "QUICK", elastic.Setting(**SMALL))
     monkeypatch.setattr(algorithmic, "QUICK", algorithmic.Setting(**SMALL))
     monkeypatch.setattr(decoding, "QUICK", decoding.Setting(**SMALL))
     monkeypatch.setattr(few_labels, "RUN", Run(validation=0, steps=1, num_layers=1))
@@ -44,6 +45,7 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ("name", "task", "method", "shown"),
     [
         ("length", "half", "vnait", "500 tokens"),
+        ("elastic", "middle", "vnait-elastic", "500 tokens"),
         ("algorithmic", "parity_check", "vnait", "accuracy"),
         ("decoding", "parity", "vnait-causal", "mrr"),
         ("few-labels", "trec", "vnait", "area"),
@@ -95,7 +97,7 @@ def test_a_quick_look_decides_nothing() -> None:
     [
         (
             ["widths"],
-            "unknown study 'widths'. Choose from all, length, algorithmic, decoding, few-labels, sinusoid",
+            "unknown study 'widths'. Choose from all, length, elastic, algorithmic, decoding, few-labels, ",
         ),
         (["length", "hamming"], "length is a suite with its own options; run it alone"),
         (["hamming", "--seeds", "3"], "a short study has its own arms and seeds"),
@@ -130,6 +132,7 @@ def test_the_list_has_every_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["study"] for row in rows] == [
         *studies.NAMES,
         "length",
+        "elastic",
         "algorithmic",
         "decoding",
         "few-labels",

@@ -24,7 +24,7 @@ from vnait.record import Record
 from vnait.statistics import Interval
 from vnait_lab import page
 from vnait_lab.runs import ablation
-from vnait_lab.suites import algorithmic, decoding
+from vnait_lab.suites import algorithmic, decoding, elastic
 from vnait_lab.suites.length import LENGTHS, SUITE, Setting, fit, learned, new_model, score, verdict
 from vnait_lab.suites.suite import Score, Suite, Training
 from vnait_lab.suites.tasks import TASKS, VOCABULARY, A, B, M, task
@@ -111,6 +111,7 @@ def test_marks_stand_everywhere() -> None:
 
 TINY_SUITES = {
     "length": ("half", SUITE, TINY),
+    "elastic": ("half", elastic.SUITE, elastic.Setting(**TINY_SIZES)),
     "algorithmic": (
         "parity_check",
         algorithmic.SUITE,

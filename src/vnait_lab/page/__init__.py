@@ -11,6 +11,7 @@ from vnait_lab.page import (
     algorithms,
     decoders,
     decoding,
+    elastic,
     few_labels,
     fine_tuning,
     held_out,
@@ -25,6 +26,7 @@ from vnait_lab.page.parts import Section, records
 # In the page's order: a folder of records, and what writes its section.
 SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("length", length.section),
+    ("elastic", elastic.section),
     ("held_out", held_out.section),
     ("algorithmic", algorithms.section),
     ("decoding", decoding.section),
