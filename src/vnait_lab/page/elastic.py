@@ -35,8 +35,9 @@ below {100 * elastic.ALONE:.0f} %, and with an oracle that removes filler at
 
 {questions}
 
-Accuracy in %, mean over seeds; the last column is the mean over the tasks that count with its 95 % interval
-over seeds. Coordinates of the methods marked * read the words."""
+Accuracy in %, mean over seeds. The second column has the most seeds of any task; the last one the mean over
+the tasks that count, with its 95 % interval over the seeds that ran them all. Coordinates of the methods
+marked * read the words."""
     tables = [f"### With filler: {tokens} tokens\n\n{by_method(found, scores, tokens)}" for tokens in SHOWN]
     return Section("\n\n".join([text, *tables]), [claim])
 
@@ -47,14 +48,17 @@ def by_method(found: list[Record], scores: list[Score], tokens: int) -> str:
     lines: list[list[object]] = []
     for name in sorted({score.method for score in scores}, key=list(METHODS).index):
         own = [one for one in found if one.method == name and one.data["name"] in counted]
-        means = over_seeds(own, lambda one: one.metrics[f"accuracy_{tokens}"])
-        complete = {one.data["name"] for one in own} == counted
+        ran = {
+            seed: {one.data["name"] for one in own if one.seed == seed} for seed in {one.seed for one in own}
+        }
+        whole = [one for one in own if ran[one.seed] == counted]
+        means = over_seeds(whole, lambda one: one.metrics[f"accuracy_{tokens}"])
         lines.append(
             [
                 f"{name} *" if elastic.reads_words(name) else name,
-                len({one.seed for one in found if one.method == name}),
+                len(ran),
                 *(f"{100 * cells[name, task]:.0f}" if (name, task) in cells else "-" for task in tasks),
-                percent(means.values()) if complete and counted else "-",
+                percent(means.values()) if means else "-",
             ]
         )
     oracle = [cells.get((elastic.CONTROL, f"{task}-oracle")) for task in tasks]
