@@ -109,6 +109,8 @@ class Method(nn.Module):
                 f"the encoding {type(self.encoding).__name__} returned a {type(injection).__name__}; return "
                 "an Injection, such as Injection(added=...)."
             )
+        if torch.compiler.is_compiling():  # sizes are symbols there
+            return injection
         for name, expected in injection.misshaped(*at.shape[:2]).items():
             raise ValueError(
                 f"the encoding {type(self.encoding).__name__} returned {name} of the shape "
@@ -123,7 +125,7 @@ class Method(nn.Module):
         """gamma1 smoothness + gamma2 boundary of a learned span at `at`; 0 for other coordinates."""
         span = _span(self.coordinates)
         if span is None or (smooth == 0 and bound == 0):
-            return at.new_zeros(())
+            return at.new_zeros((), dtype=torch.float32)  # coordinates may be float64, and a loss is not
         loss = smooth * smoothness(at, mask)
         if span.bounds is not None:
             return loss + bound * boundary(at, mask)
@@ -133,7 +135,7 @@ class Method(nn.Module):
 
 
 def _checked(coordinates: nn.Module, at: Tensor, mask: Tensor) -> Tensor:
-    if at.ndim != 3 or at.shape[:2] != mask.shape:
+    if not torch.compiler.is_compiling() and (at.ndim != 3 or at.shape[:2] != mask.shape):
         raise ValueError(
             f"the coordinates {type(coordinates).__name__} returned the shape {tuple(at.shape)} for a mask "
             f"of the shape {tuple(mask.shape)}; return (B, T, C), such as line[..., None]."
