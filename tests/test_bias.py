@@ -395,7 +395,7 @@ def test_the_bias_depends_on_the_distance_alone(name: str) -> None:
 def test_fire_divides_by_the_query_and_not_by_the_key() -> None:
     output = part_of("fire")(line(0, 2, 20)).bias[0]
     within = part_of("fire")(line(0, 2)).bias[0]
-    torch.testing.assert_close(output[:, :2, :2], within)  # no token is told anything by those behind it
+    torch.testing.assert_close(output[:, :2, :2], within)  # no token depends on those behind it
     assert (output[:, 0, 2] - output[:, 2, 0]).abs().min() > 1e-4
 
 

@@ -55,11 +55,11 @@ def study_length(options: Options) -> Outcome:
 def study_elastic(options: Options) -> Outcome:
     """Texts with filler, trained on 8 to 40 tokens, tested up to 500; what counts must be counted."""
     plain = replace(options, tasks=options.tasks or tuple(fillers.TASKS))
-    scores = _scores(plain, elastic.SUITE, elastic.QUICK, METHODS)
+    scores = _scores(plain, elastic.SUITE, length.QUICK, METHODS)
     oracles: list[Score] = []
     if not options.tasks:  # the control with an oracle's help decides which tasks count
         helped = replace(options, methods=[elastic.CONTROL], tasks=tuple(fillers.ORACLES))
-        oracles = _scores(helped, elastic.SUITE, elastic.QUICK, METHODS)
+        oracles = _scores(helped, elastic.SUITE, length.QUICK, METHODS)
     own = dict.fromkeys(score.method for score in scores if score.method.startswith("vnait"))
     rows, of_oracles = (
         [one.row() | {"learned": length.learned(one)} for one in part] for part in (scores, oracles)

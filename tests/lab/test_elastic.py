@@ -21,6 +21,7 @@ from vnait_lab.suites.fillers import (
     M,
     condensed,
 )
+from vnait_lab.suites.length import Setting
 from vnait_lab.suites.suite import Score
 
 MASK = torch.tensor([[True] * 5, [False, True, True, True, False]])
@@ -206,7 +207,7 @@ def test_wrong_input_is_refused() -> None:
 @pytest.mark.slow
 def test_the_labels_alone_silence_filler() -> None:
     """In 700 steps on texts of 8 to 40 tokens: words count one, filler nothing."""
-    setting = elastic.Setting(steps=700)
+    setting = Setting(steps=700)
     (model,) = elastic.fit("vnait-elastic", TASKS["middle"], [0], setting)
     gate = model.model.method.coordinates.coordinates.gate
     types = model.model.vectors.weight[None]

@@ -12,7 +12,7 @@ from vnait.cli import main
 from vnait.run import Run
 from vnait_lab import runners, studies
 from vnait_lab.study import Verdict
-from vnait_lab.suites import algorithmic, decoding, elastic, few_labels, length
+from vnait_lab.suites import algorithmic, decoding, few_labels, length
 
 SMALL = {
     "steps": 2,
@@ -27,7 +27,6 @@ SMALL = {
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(length, "QUICK", length.Setting(**SMALL))
-    monkeypatch.setattr(elastic, "QUICK", elastic.Setting(**SMALL))
     monkeypatch.setattr(algorithmic, "QUICK", algorithmic.Setting(**SMALL))
     monkeypatch.setattr(decoding, "QUICK", decoding.Setting(**SMALL))
     monkeypatch.setattr(few_labels, "RUN", Run(validation=0, steps=1, num_layers=1))

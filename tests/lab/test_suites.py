@@ -111,7 +111,7 @@ def test_marks_stand_everywhere() -> None:
 
 TINY_SUITES = {
     "length": ("half", SUITE, TINY),
-    "elastic": ("half", elastic.SUITE, elastic.Setting(**TINY_SIZES)),
+    "elastic": ("half", elastic.SUITE, TINY),
     "algorithmic": (
         "parity_check",
         algorithmic.SUITE,

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from vnait.coordinates.shared import At, Line, Mask, Vectors, check_mask, nearest_real
-from vnait.coordinates.sources import ZeroLinear
+from vnait.coordinates.sources import ZeroLinear, weights_in
 from vnait.coordinates.spans import SPAN
 
 
@@ -48,8 +48,8 @@ class Gate(nn.Module):
         dtype = torch.promote_types(vectors.dtype, torch.float32)  # never in half: gaps are summed
         with torch.autocast(vectors.device.type, enabled=False):
             words = vectors.to(dtype)
-            hidden = F.gelu(F.linear(words, self.look.weight.to(dtype), self.look.bias.to(dtype)))
-            level = F.linear(hidden, self.weigh.weight.to(dtype), self.weigh.bias.to(dtype))[..., 0]
+            hidden = F.gelu(F.linear(words, *weights_in(dtype, self.look)))
+            level = F.linear(hidden, *weights_in(dtype, self.weigh))[..., 0]
             likeness = F.cosine_similarity(words[:, 1:], words[:, :-1], dim=-1)
             likeness = F.pad(likeness.masked_fill(~mask[:, :-1], -1), (1, 0), value=-1.0)
             level = self.START + level + self.REPEAT_SCALE * self.repeat.to(dtype) * ((1 + likeness) / 2) ** 8

@@ -98,12 +98,15 @@ class Content(nn.Module):
             raise ValueError('the source "content" needs vectors: call coordinates(vectors, mask).')
         # Never in half: a position is the sum of thousands of gaps.
         dtype = torch.promote_types(vectors.dtype, torch.float32)
-        look, tell = (
-            (part.weight.to(dtype), cast(Tensor, part.bias).to(dtype)) for part in (self.look, self.tell)
-        )
+        look, tell = weights_in(dtype, self.look), weights_in(dtype, self.tell)
         with torch.autocast(vectors.device.type, enabled=False):
             seen = F.pad((vectors * mask[..., None]).to(dtype).transpose(1, 2), (self.before, self.after))
             return UNIT_Z + F.linear(F.gelu(F.conv1d(seen, *look)).transpose(1, 2), *tell)[..., 0]
+
+
+def weights_in(dtype: torch.dtype, part: nn.Linear | nn.Conv1d) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a part in this dtype, whatever the model's."""
+    return part.weight.to(dtype), cast(Tensor, part.bias).to(dtype)
 
 
 class ZeroLinear(nn.Linear):

@@ -1,11 +1,10 @@
 """The elastic suite: what counts must be counted, not what stands there. Trained on 8 to 40 tokens, tested at
-40, 160, 320 and 500.
+40, 160, 320 and 500. Sizes and training are the length suite's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
@@ -16,28 +15,14 @@ from vnait.randomness import apart
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.fillers import ORACLES, TASKS, VOCABULARY, Task, condensed
+from vnait_lab.suites.length import FAR, TOKENS, TRAINED, Setting
 from vnait_lab.suites.suite import Score, Suite, answers, judged
+from vnait_lab.suites.tasks import SHORTEST
 
-SHORTEST, TRAINED = 8, 40
 LENGTHS = (40, 160, 320, 500)
-FAR = (320, 500)
-TOKENS = 20_000  # at a time in a test
 EACH, ALL, AHEAD = 0.9, 0.95, 0.3  # the claim: on every task, on average, and above methods of the raw index
 CONTROL = "vnait-uniform"
 HELPED, ALONE = 0.95, 0.75  # a task counts if the control is right with the oracle's help, and wrong without
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting(suite.Setting):
-    """Trained on 8 to 40 tokens."""
-
-    steps: int = 1000
-    learning_rate: float = 2e-3
-    num_hidden_layers: int = 2
-    tests: int = 200
-
-
-QUICK = Setting(steps=160, tests=50)
 
 
 def fit(
