@@ -31,7 +31,7 @@ COORDINATES = {
     "Running content": (1, lambda: Running(source="content", dim=DIM)),
     "Saturating": (1, lambda: Saturating()),
     "Ends": (3, lambda: Ends(Span(source="content", dim=DIM))),
-    "Elastic": (3, lambda: where_is.Elastic(where_is.Gate(dim=DIM))),
+    "Elastic": (4, lambda: where_is.Elastic(where_is.Gate(dim=DIM))),
     "Start": (2, lambda: Start(Running(source="content", dim=DIM))),
     "Grid": (2, lambda: Grid(shape=(2, 3))),
     "Grid 3-D": (3, lambda: Grid(shape=(-1, 2, 2))),

@@ -1,7 +1,8 @@
 """The input layer, from semantic vectors e and added vectors s to the backbone's input x; the regularizers.
 
 Every part is called `inputs(vectors, added)` with `vectors` (B, T, D), zero at padding, and `added` (B, T, D)
-or None, and has the flag `causal`: x_i never depends on what follows token i.
+or None, and has the flag `causal`: x_i never depends on what follows token i. With the flag
+`reads_coordinates` it is called `inputs(vectors, added, at)`, with the coordinates (B, T, C), not jittered.
 """
 
 from __future__ import annotations
@@ -131,6 +132,38 @@ class Neighbours(nn.Module):
     def forward(self, vectors: X, added: X | None) -> X:
         x: Tensor = self.inputs(vectors, added)
         return x + sum(view(vectors) for view in self.views)
+
+
+class Condensed(Neighbours):
+    """Neighbours by what counts: x = inputs(e, s) + sum_v v(c)(a_i), c_m = sum_j g_j max(0, 1 - |a_j - m|) e_j.
+
+    a and g are axes 1 and 3 of `Elastic`: places in what counts, and weights. c is the text without what
+    counts nothing, so the views see the next token that counts, however much filler stands between. Between
+    two whole places a view is interpolated, so gradients reach learned weights. Where all tokens count one,
+    the same as `Neighbours`. Source: this project.
+
+    >>> at = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.5, 0.0], [0.0, 1.0, 0.0, 1.0]]])
+    >>> Condensed(Add(), [nn.Identity()])(torch.tensor([[[1.0], [9.0], [2.0]]]), None, at)[..., 0]
+    tensor([[ 2.0000, 10.5000,  4.0000]])
+    """
+
+    causal = False  # a token may share its place with the next one
+    reads_coordinates = True
+
+    def forward(self, vectors: X, added: X | None, at: Float[Tensor, "B T C"]) -> X:
+        if at.shape[-1] < 4:
+            raise ValueError(
+                f"Condensed reads axes 1 and 3 of Elastic, and the coordinates have {at.shape[-1]}."
+            )
+        place, weight = at[..., 1:2].clamp(min=0), at[..., 3:4].to(vectors.dtype)
+        low = place.floor().long().clamp(max=vectors.shape[1] - 1)
+        share = (place - low).to(vectors.dtype)
+        low = low.expand_as(vectors)
+        counted = weight * vectors
+        room = vectors.new_zeros(len(vectors), vectors.shape[1] + 1, vectors.shape[2])
+        condensed = room.scatter_add(1, low, counted * (1 - share)).scatter_add(1, low + 1, counted * share)
+        found = F.pad(sum(view(condensed[:, :-1]) for view in self.views), (0, 0, 0, 1))
+        return self.inputs(vectors, added) + torch.lerp(found.gather(1, low), found.gather(1, low + 1), share)
 
 
 class _View(nn.Module):

@@ -30,7 +30,7 @@ class Method(nn.Module):
 
     coordinates    (vectors, mask) -> (B, T, C)
     encoding       (at) -> Injection
-    inputs         (vectors, added) -> (B, T, D); by default `Add`
+    inputs         (vectors, added) -> (B, T, D); by default `Add`. It may read the coordinates (`Condensed`)
     scale          (mask) -> Injection, or None for the attention scores as they are
 
     A method contains no other method. Known `places` (B, T, P), such as timestamps or a patch's row and
@@ -82,7 +82,8 @@ class Method(nn.Module):
         added = None if injection.added is None else injection.added.to(vectors.dtype)
         if self.scale is not None:
             injection = injection + self.scale(mask)
-        return MethodOutput(self.inputs(vectors, added), injection, at)
+        seen = (vectors, added, at) if getattr(self.inputs, "reads_coordinates", False) else (vectors, added)
+        return MethodOutput(self.inputs(*seen), injection, at)
 
     def inject(
         self,

@@ -58,7 +58,7 @@ from vnait.encodings import (
 )
 from vnait.errors import InputError, meant
 from vnait.injection import LogLength
-from vnait.inputs import Fusion, LiteralFusion, Local, Nearest, Neighbours
+from vnait.inputs import Condensed, Fusion, LiteralFusion, Local, Nearest, Neighbours
 from vnait.method import Method, described
 
 
@@ -114,12 +114,12 @@ def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
     )
 
 
-def _vnait(size: Size, coordinates: nn.Module) -> Method:
+def _vnait(size: Size, coordinates: nn.Module, neighbours: type[Neighbours] = Neighbours) -> Method:
     features = [Scalar(), Fourier(pairs=8, shortest=SPAN / 8), Anchors(), Centre()]
     return Method(
         coordinates=Jitter(coordinates, shift=12.0, share=0.5),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
-        inputs=Neighbours(Fusion(dim=size.dim, hidden=16), [Local(dim=size.dim), Nearest(dim=size.dim)]),
+        inputs=neighbours(Fusion(dim=size.dim, hidden=16), [Local(dim=size.dim), Nearest(dim=size.dim)]),
         scale=LogLength(mean_length=size.mean_length),
     )
 
@@ -323,9 +323,9 @@ METHODS: dict[str, Recipe] = {
         source="control: frozen uniform S",
     ),
     "vnait-elastic": Recipe(
-        make=lambda size: _vnait(size, Elastic(Gate(dim=size.dim))),
+        make=lambda size: _vnait(size, Elastic(Gate(dim=size.dim)), Condensed),
         formula="vnait with R_i = g_1 + ... + g_i, g = clip(3/2 + f(e) + 4 w ((1 + cos)/2)^8, 0, 1), cos "
-        "with the token before; distances from the ends in R",
+        "with the token before; distances from the ends in R, neighbours too",
         source="this project; studies/findings/",
     ),
     "vnait-causal": Recipe(

@@ -7,6 +7,7 @@ import torch
 from torch import Generator, nn
 
 from vnait.coordinates import Elastic, Ends, Gate, Span
+from vnait.inputs import Add, Condensed, Local, Nearest, Neighbours
 from vnait.statistics import Interval
 from vnait_lab.suites import elastic
 from vnait_lab.suites.fillers import (
@@ -173,7 +174,9 @@ def test_what_counts_nothing_takes_no_room() -> None:
 def test_where_all_count_they_are_the_ends() -> None:
     words = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
     at = Elastic(Gate(dim=8))(words, MASK)
-    torch.testing.assert_close(at, Ends(Span(source="uniform"))(words, MASK).double(), rtol=0, atol=1e-5)
+    ends = Ends(Span(source="uniform"))(words, MASK).double()
+    torch.testing.assert_close(at[..., :3], ends, rtol=0, atol=1e-5)
+    assert at[..., 3].eq(1).all()
 
 
 def test_a_gate_is_exact_and_never_closed_for_good() -> None:
@@ -195,6 +198,44 @@ def test_a_repetition_can_count_less() -> None:
     padded = torch.cat([torch.zeros(1, 1, 4), words], 1)
     mask = torch.tensor([[False] + [True] * 6])
     assert torch.equal(gate(padded, mask)[:, 1:], gate(words, mask[:, 1:]))
+
+
+def test_neighbours_are_the_next_ones_that_count() -> None:
+    """The view of a text with filler is the view of the text without it, read at the tokens that count."""
+    weights = (1, 0, 0, 1, 1, 0, 1)
+    words = torch.randn(1, 7, 8, generator=torch.Generator().manual_seed(0))
+    counted = torch.tensor(weights).bool()
+    views = [Local(dim=8, dropout=0), Nearest(dim=8, dropout=0)]
+    plain, condensed = Neighbours(Add(), views), Condensed(Add(), views)
+    mask = torch.ones(1, 7, dtype=torch.bool)
+    without = plain(words[:, counted], None)
+    at = gated(*weights)(None, mask)
+    torch.testing.assert_close(condensed(words, None, at)[:, counted], without, rtol=0, atol=1e-3)
+    assert (plain(words, None)[:, counted] - without).abs().max() > 0.1
+    at = gated(*[1.0] * 7)(None, mask)
+    torch.testing.assert_close(condensed(words, None, at), plain(words, None), rtol=0, atol=1e-6)
+
+
+def test_views_give_gradients_to_weights() -> None:
+    """The view of the last word moves when filler before it counts less."""
+    weight = torch.tensor([[1.0, 0.6, 1.0]], requires_grad=True)
+
+    class Learned(nn.Module):
+        def forward(self, vectors: object, mask: torch.Tensor) -> torch.Tensor:
+            return weight
+
+    at = Elastic(Learned())(None, torch.ones(1, 3, dtype=torch.bool))
+    found = Condensed(Add(), [Local(dim=4, dropout=0)])(torch.randn(1, 3, 4), None, at)
+    (gradient,) = torch.autograd.grad(found[0, -1].sum(), weight)
+    assert bool(gradient.isfinite().all()) and gradient[0, 1] != 0
+
+
+def test_condensed_views_need_weights() -> None:
+    at = Ends(Span(source="uniform"))(None, MASK)
+    with pytest.raises(
+        ValueError, match="Condensed reads axes 1 and 3 of Elastic, and the coordinates have 3"
+    ):
+        Condensed(Add(), [Local(dim=4)])(torch.randn(*MASK.shape, 4), None, at)
 
 
 def test_wrong_input_is_refused() -> None:

@@ -57,7 +57,7 @@ class Gate(nn.Module):
 
 
 class Elastic(nn.Module):
-    """(S_i, a_i, b_i), (B, T, 3), from the weights g of a `Gate`: a span and the distances from both ends.
+    """(S_i, a_i, b_i, g_i), (B, T, 4): a span, the distances from both ends, and the weights of a `Gate`.
 
     R_i = g_1 + ... + g_i, S_i = 100 R_i / R_n, a_i = R_i - (g_i + 1) / 2, b_i = R_n - R_i + (g_i - 1) / 2
 
@@ -68,7 +68,7 @@ class Elastic(nn.Module):
     token that counts nothing has S of the token before, and stands halfway between its neighbours in a and b,
     so that no token that counts has its place. Source: this project.
 
-    >>> Elastic(Gate(dim=4))(torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool))[0, :, 1:].tolist()
+    >>> Elastic(Gate(dim=4))(torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool))[0, :, 1:3].tolist()
     [[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
     """
 
@@ -89,7 +89,9 @@ class Elastic(nn.Module):
         running = weight.cumsum(-1)
         total = running[..., -1:]
         start, end = running - (weight + 1) / 2, total - running + (weight - 1) / 2
-        return torch.stack([nearest_real(line, mask) for line in (SPAN * running / total, start, end)], -1)
+        return torch.stack(
+            [nearest_real(line, mask) for line in (SPAN * running / total, start, end, weight)], -1
+        )
 
     def extra_repr(self) -> str:
         return f"min_gap={self.min_gap}"
