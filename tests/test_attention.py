@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from vnait.encodings import ScaleInvariant
 from vnait.explanation.attention import (
     KINDS,
     OTHERS,
@@ -35,10 +36,12 @@ INJECTIONS = {
     "stretch": Injection(rotary=TURN, stretch=TURN / 10),
     "bias": Injection(bias=torch.randn(1, HEADS, T, T, generator=torch.Generator().manual_seed(3))),
     "scale": Injection(scale=torch.linspace(0.5, 2, T)[None]),
+    "score_mod": ScaleInvariant()(torch.arange(float(T))[None, :, None]),
     "all": Injection(
         rotary=TURN,
         scale=torch.linspace(0.5, 2, T)[None],
         bias=torch.randn(1, HEADS, T, T, generator=torch.Generator().manual_seed(3)),
+        score_mod=ScaleInvariant()(torch.arange(float(T))[None, :, None]).score_mod,
     ),
 }
 

@@ -16,7 +16,8 @@ from vnait.model import causal_mask
 from vnait.model.backbone import Encoder
 
 CAUSAL = [name for name in METHODS if vnait.build(name, dim=32, num_heads=4).causal]
-MODES = ["lpi", "vnait-causal", "prefix"]  # running, saturating, share of the prefix
+# Running, saturating, share of the prefix, counted keys, distances inside the layers.
+MODES = ["lpi", "vnait-causal", "prefix", "cope", "scale-invariant"]
 
 
 def model_of(method: str, **settings: object) -> VnaitForCausalLM:

@@ -381,6 +381,7 @@ def test_the_catalogue_is_read_off_the_modules() -> None:
         "fourier",
         "randomized-sinusoidal",
         "rope-ntk",
+        "rope-p",
         "randomized-rope",
         "spectral",
         "vnait",

@@ -70,7 +70,8 @@ def test_every_method_draws_what_it_tells_with_labels_and_in_grey(name):
     assert ("added vectors" in titles) == (slots.added is not None)
     assert ("rotary angles" in titles) == (slots.rotary is not None)
     assert ("stretches" in titles) == (slots.stretch is not None)
-    assert ("bias, head 1 of 4" in titles) == (slots.bias is not None)
+    heads = 0 if slots.bias is None else slots.bias.shape[1]
+    assert ("bias, head 1 of 4" in titles, "bias, all heads" in titles) == (heads == 4, heads == 1)
     assert ("scale" in titles) == (slots.scale is not None)
     assert ("coordinates (all axes)" in titles) == (output.at.shape[-1] > 1)
     panels = [axes for axes in figure.subfigs[0].axes if axes.get_title()]

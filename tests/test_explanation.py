@@ -93,11 +93,26 @@ def test_chinese_numbers_are_the_models_own(tokens):
 
 
 @pytest.mark.parametrize(
-    "method", ["none", "sinusoidal", "rope", "alibi", "t5", "xpos", "vnait-paper", "grid-rope"]
+    "method",
+    [
+        "none",
+        "sinusoidal",
+        "rope",
+        "alibi",
+        "t5",
+        "xpos",
+        "cope",
+        "scale-invariant",
+        "vnait-paper",
+        "grid-rope",
+    ],
 )
 def test_numbers_are_the_models_own_wherever_position_enters(method):
     found = check_against_the_model(fitted(method), ENGLISH)
-    slots = {"rotary": method in ("rope", "xpos", "grid-rope"), "bias": method in ("alibi", "t5")}
+    slots = {
+        "rotary": method in ("rope", "xpos", "scale-invariant", "grid-rope"),
+        "bias": method in ("alibi", "t5", "cope", "scale-invariant"),
+    }
     for name, there in slots.items():
         assert (max(found.shares[name]) > 0) == there
 

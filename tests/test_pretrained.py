@@ -701,6 +701,21 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], dict[str, Any], str]] = {
         {"method": scaled()},
         "Sinusoid has a scale, which BertForMaskedLM can't apply",
     ),
+    "scores of its own": (
+        lambda: model_of("bert"),
+        {"method": "cope", "warm_start": None},
+        r"cope changes the attention scores inside the layers \(score_mod\), and those of BertForMas.* can't",
+    ),
+    "scores of its own, in a decoder": (
+        lambda: model_of("llama"),
+        {"method": "scale-invariant"},
+        "scale-invariant changes the attention scores inside the layers .* those of LlamaForCausalLM can't",
+    ),
+    "half of a rotation": (
+        lambda: model_of("modernbert"),
+        {"method": "rope-p"},
+        "rope-p rotates in its own way",
+    ),
     "a warm bias": (
         lambda: model_of("bert"),
         {"method": "alibi"},

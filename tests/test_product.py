@@ -74,6 +74,7 @@ ENCODINGS = {
         1,
         lambda: Rotary(width=WIDTH, scaling=Scaling(rule="dynamic", factor=2.0, original_length=8)),
     ),
+    "Partial rotary": (1, lambda: told.PartialRotary(width=WIDTH, share=0.5)),
     "XPos": (1, lambda: told.XPos(width=WIDTH)),
     "Axial": (2, lambda: told.Axial(width=WIDTH, axes=2)),
     "Slopes": (1, lambda: told.AlibiBias(num_heads=HEADS)),
@@ -85,6 +86,8 @@ ENCODINGS = {
     "Decay": (1, lambda: told.CableBias(num_heads=HEADS)),
     "Decay heads": (HEADS, lambda: told.CableBias(num_heads=HEADS, form="heads")),
     "Prefix": (1, lambda: told.Prefix(num_heads=HEADS, start=0.1)),
+    "Cope": (1, lambda: told.Cope(width=WIDTH)),
+    "Scale-invariant": (1, lambda: told.ScaleInvariant()),
     "Contacts": (1, lambda: told.Contacts(num_heads=HEADS, contacts=MAP)),
 }
 
@@ -112,9 +115,9 @@ PAIRS = [
 def test_how_many_pairs_there_are():
     """And why the others are left out; the part that reads none of the axes it lacks says so itself."""
     left_out = Counter(reason(where, how) for where, how in EVERY)
-    assert len(EVERY) == 23 * 34
+    assert len(EVERY) == 23 * 37
     assert left_out == {
-        None: 627,
+        None: 696,
         "an encoding of several axes needs coordinates that have them": 146,
         "an axis per head, no more and no fewer": 4,
         "a table of places has none below 0, and eigenvectors go there": 4,
@@ -159,6 +162,7 @@ def test_every_pair_works(where, how):
     assert all(torch.isfinite(part.grad).all() for part in method.parameters() if part.grad is not None)
     if how != "NoPosition":
         assert all(part.grad is not None for part in method.encoding.parameters())
+    if how not in ("NoPosition", "Cope"):  # which read no coordinate
         assert all(part.grad is not None for part in method.coordinates.parameters())
 
 

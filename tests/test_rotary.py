@@ -18,9 +18,10 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply
 
 from conftest import unchecked
 from vnait.coordinates import Index
-from vnait.encodings.rotary import Axial, Rotary, Scaling, XPos, convert_layout
+from vnait.encodings.rotary import Axial, PartialRotary, Rotary, Scaling, XPos, convert_layout
 from vnait.injection import Injection
 from vnait.method import Method
+from vnait.methods import build
 from vnait.model.backbone import Attention, rotate
 
 K = 32
@@ -487,6 +488,40 @@ def test_rows_of_two_heads() -> None:
     assert converted.tolist() == [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11]
 
 
+# --- p-RoPE
+
+
+@pytest.mark.parametrize(("share", "rotating"), [(0.25, 4), (0.5, 8), (0.74, 11), (1.0, 16)])
+def test_partial_is_rope_in_its_fastest_pairs(share: float, rotating: int) -> None:
+    """The listing's int(share * K // 2) pairs; scores are RoPE's there, and the words' own in the others."""
+    places, partial = drawn(2, 5, 1) * 100, PartialRotary(width=K, share=share, base=500.0)
+    output = partial(places)
+    for row in range(2):
+        for token in range(5):
+            expected = reference(places[row, token, 0].item(), K, 500.0)[:rotating]
+            assert apart(output.rotary[row, token, :rotating], torch.tensor(expected).double()) < 1e-5
+    assert (output.rotary[..., rotating:] == 0).all() and output.rotary.shape == (2, 5, K // 2)
+    query, key = drawn(2, 1, 5, K), drawn(2, 1, 5, K, seed=1)
+    still = torch.arange(K) % (K // 2) >= rotating
+    found = scores(query * still, key * still, output)
+    torch.testing.assert_close(found, (query * still) @ (key * still).mT / K**0.5)
+
+
+def test_partial_of_all_pairs_is_rotary() -> None:
+    places = drawn(1, 5, 1)
+    assert torch.equal(PartialRotary(width=8, share=1.0)(places).rotary, Rotary(width=8)(places).rotary)
+
+
+def test_rope_p_rotates_a_quarter_of_the_channels_twice_down_to_1_in_1024() -> None:
+    """And scales by log length: of 9 tokens after a mean of 3, by 2."""
+    method = build("rope-p", dim=64, num_heads=2, mean_length=3.0)
+    injection = method(torch.zeros(1, 9, 64), torch.ones(1, 9, dtype=torch.bool)).injection
+    rates = injection.rotary[0, 1]
+    torch.testing.assert_close(rates[:8], 1024 ** (-torch.arange(8) / 8))
+    assert (rates[8:] == 0).all() and len(rates) == 16
+    torch.testing.assert_close(injection.scale, torch.full((1, 9), 2.0))
+
+
 # --- Axial
 
 
@@ -719,6 +754,12 @@ def scaled(**settings_: Any) -> Callable[[], object]:
         (lambda: Axial(width=7), "a head width of 7 has no equal number of pairs"),
         (lambda: Axial(width=8, axes=0), "for each of 0 axes"),
         (lambda: Axial(width=8, base=0.5), "base=0.5 gives no falling frequencies"),
+        (
+            lambda: PartialRotary(width=4, share=0.4),
+            "share=0.4 rotates 0 of 2 pairs of channels; give a share, at most 1, that rotates at least one",
+        ),
+        (lambda: PartialRotary(width=4, share=1.5), "share=1.5 rotates 3 of 2 pairs"),
+        (lambda: PartialRotary(width=7, share=0.5), "a head width of 7 can't be rotated in pairs"),
         (lambda: XPos(width=7), "a head width of 7 can't be rotated in pairs"),
         (lambda: XPos(width=8, base=0.5), "base=0.5 gives no falling frequencies"),
         (lambda: XPos(width=8, scale_base=0.0), "scale_base=0.0; give a positive number of positions"),
@@ -748,5 +789,6 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 
 def test_what_they_say_of_themselves() -> None:
     assert repr(Rotary(width=8)) == "Rotary(width=8, base=10000, scaling=None)"
+    assert repr(PartialRotary(width=8, share=0.5)) == "PartialRotary(width=8, share=0.5, base=10000)"
     assert repr(XPos(width=8)) == "XPos(width=8, base=10000, scale_base=512)"
     assert repr(Axial(width=8)) == "Axial(width=8, axes=2, base=100)"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from operator import add, mul
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -51,6 +51,42 @@ class DistanceBias:
         return self.formula(distance, *(numbers[head] for numbers in self.heads))
 
 
+@runtime_checkable
+class ScoreMod(Protocol):
+    """A change of the attention scores that depends on queries and keys: every layer calls it with its own.
+
+    query     (B, H, TQ, K)    rotated, stretched and scaled; key (B, H, TK, K) likewise
+    scores    (B, H, TQ, TK)   query . key / sqrt(K), without the injection's bias
+    visible   broadcasts to the scores: False at keys that the query must not see
+
+    It returns the new scores, (B, H, TQ, TK), also of hidden keys; the bias is added, and hidden keys are
+    masked, after it. The queries are the last TQ of the TK tokens: a decoder with a cache has new ones only.
+
+    The name is FlexAttention's, whose score_mod sees one score of a pair, and neither query nor key.
+
+    >>> class Temperature:
+    ...     def __call__(self, query, key, scores, visible):
+    ...         return 2 * scores
+    ...
+    ...     def rows(self, index):
+    ...         return self
+    >>> isinstance(Temperature(), ScoreMod)
+    True
+    """
+
+    def __call__(
+        self,
+        query: Float[Tensor, "B H TQ K"],
+        key: Float[Tensor, "B H TK K"],
+        scores: Float[Tensor, "B H TQ TK"],
+        visible: Bool[Tensor, "#B 1 #TQ TK"],
+    ) -> Float[Tensor, "B H TQ TK"]: ...
+
+    def rows(self, index: Tensor) -> ScoreMod:
+        """The same for the sentences `index` (N,)."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Injection:
     """Everything that a positional method puts into a model; None in an unused slot.
@@ -58,12 +94,13 @@ class Injection:
     added    (B, T, D)       joins the semantic vectors in the input layer
     rotary   (B, T, K/2)     angles in radians: queries and keys are rotated by them, pair by pair
     stretch  (B, T, K/2)     with rotary: multiplies a query's pair by exp(stretch), a key's by exp(-stretch)
-    bias     (B, H, T, T)    added to the attention scores (query, key)
+    bias     (B, H, T, T)    added to the attention scores (query, key); H = 1 is for all heads
     distance                 a bias of distances, not computed yet; `dense` computes it
     scale    (B, T)          multiplies a query's attention scores
+    score_mod                changes the scores inside every layer, by its queries and keys; before the bias
 
     Injections add slot by slot (`scale` multiplies), so "a rotation on the index and a spatial vector on the
-    span" is a sum.
+    span" is a sum. Two of them can't both have a score_mod.
 
     >>> added = Injection(added=torch.ones(1, 2, 3))
     >>> both = added + added + Injection(rotary=torch.zeros(1, 2, 1))
@@ -77,6 +114,7 @@ class Injection:
     bias: Float[Tensor, "B H TQ TK"] | None = None  # TQ < TK for the new tokens of a decoder with a cache
     distance: DistanceBias | None = None
     scale: Float[Tensor, "B T"] | None = None
+    score_mod: ScoreMod | None = None
 
     def __post_init__(self) -> None:
         if self.stretch is not None and self.rotary is None:
@@ -85,6 +123,9 @@ class Injection:
     def __add__(self, other: Injection) -> Injection:
         if self.distance is not None and other.distance is not None:
             return self.dense() + other
+        if self.score_mod is not None and other.score_mod is not None:
+            names = " and ".join(type(one.score_mod).__name__ for one in (self, other))
+            raise ValueError(f"both injections have a score_mod, {names}, and a layer applies one; drop one.")
         return Injection(
             added=_combined(add, self.added, other.added),
             rotary=_combined(add, self.rotary, other.rotary),
@@ -92,10 +133,14 @@ class Injection:
             bias=_combined(add, self.bias, other.bias),
             distance=self.distance or other.distance,
             scale=_combined(mul, self.scale, other.scale),
+            score_mod=self.score_mod or other.score_mod,
         )
 
     def misshaped(self, batch: int, tokens: int) -> dict[str, str]:
-        """The slots whose shape does not fit so many texts of so many tokens, with the shape expected."""
+        """The slots whose shape does not fit so many texts of so many tokens, with the shape expected.
+
+        A score_mod is not among them: it has no shape before a layer calls it, which checks the result.
+        """
         per_token = f"(B, T, ...) = ({batch}, {tokens}, ...)"
         fits = {
             "added": (self.added, 3, (batch, tokens), per_token),
@@ -118,16 +163,19 @@ class Injection:
     def rows(self, index: Tensor) -> Injection:
         """The injection of the sentences `index` (N,)."""
         distance = None if self.distance is None else replace(self.distance, line=self.distance.line[index])
-        return Injection(**{name: slot[index] for name, slot in self._tensors().items()}, distance=distance)
+        score_mod = None if self.score_mod is None else self.score_mod.rows(index)
+        tensors = {name: slot[index] for name, slot in self._tensors().items()}
+        return replace(self, **tensors, distance=distance, score_mod=score_mod)
 
     def since(self, past: int) -> Injection:
-        """The injection of the tokens after the first `past`; a bias keeps all keys."""
+        """The injection of the tokens after the first `past`; a bias and a score_mod keep all keys."""
         if past == 0:
             return self
-        tensors = self.dense()._tensors()
+        dense = self.dense()
+        tensors = dense._tensors()
         for name, slot in tensors.items():
             tensors[name] = slot[:, :, past:] if name == "bias" else slot[:, past:]
-        return Injection(**tensors)  # type: ignore[arg-type]  # "distance" is no tensor
+        return replace(dense, **tensors, distance=None, score_mod=self.score_mod)
 
     def dense(self) -> Injection:
         """The same, with a bias of distances computed for every pair."""

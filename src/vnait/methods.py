@@ -37,6 +37,7 @@ from vnait.encodings import (
     CableBias,
     Centre,
     Concatenated,
+    Cope,
     Fire,
     Fourier,
     GridTable,
@@ -44,9 +45,11 @@ from vnait.encodings import (
     Kerple,
     Linear,
     NoPosition,
+    PartialRotary,
     Prefix,
     Rotary,
     Scalar,
+    ScaleInvariant,
     Scaling,
     ShawBias,
     Sinusoid,
@@ -99,6 +102,11 @@ def _rotary(size: Size, rule: str | None = None) -> nn.Module:
     original = None if rule == "linear" else size.max_length
     scaling = None if rule is None else Scaling(rule=rule, factor=4.0, original_length=original)  # type: ignore[arg-type]
     return Rotary(width=size.width, scaling=scaling)
+
+
+def _half_rotary(size: Size) -> nn.Module:
+    """p-RoPE as with scale-invariant attention: half of the pairs, down to 1 radian in 1,024 tokens."""
+    return PartialRotary(width=size.width, share=0.5, base=1024.0**2)
 
 
 def _randomized(size: Size) -> Randomized:
@@ -199,6 +207,13 @@ METHODS: dict[str, Recipe] = {
         formula="rope, low frequencies / 4, high ones kept; scores * (0.1 ln 4 + 1)^2",
         source="arXiv 2309.00071",
     ),
+    "rope-p": Recipe(
+        make=lambda size: Method(
+            coordinates=Index(), encoding=_half_rotary(size), scale=LogLength(mean_length=size.mean_length)
+        ),
+        formula="rope in half of the pairs, w_k = 1024^(-4k/K), k < K/4; scores * log n/log n0",
+        source="p-RoPE, arXiv 2410.06205, with LogN as in arXiv 2505.17083",
+    ),
     "randomized-rope": Recipe(
         make=lambda size: Method(coordinates=_randomized(size), encoding=_rotary(size)),
         formula="rope on n sorted random positions below 2048, or 4 times the longest text; in evaluation "
@@ -249,6 +264,17 @@ METHODS: dict[str, Recipe] = {
         ),
         formula="scores - |R_hi - R_hj|, R_h = cumsum(softplus(f_h(e_{i-1}, e_i))), a sum of its own a head",
         source="CABLE, arXiv 2503.08067, both directions",
+    ),
+    "cope": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Cope(width=size.width)),
+        formula="scores + q_i . P[p_ij], p_ij = g_ij + ... + g_ii, g = sigmoid(scores); a second P after the "
+        "query",
+        source="CoPE, arXiv 2405.18719, both directions",
+    ),
+    "scale-invariant": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Sum(_half_rotary(size), ScaleInvariant())),
+        formula="rope-p's rotation; a scores + 1 - a^2, a^2 = 1 + 2 log(1 + |i-j|/10)",
+        source="arXiv 2505.17083, section 3.2, both directions",
     ),
     "prefix": Recipe(
         make=lambda size: Method(

@@ -96,7 +96,8 @@ def _pairs(injection: Injection) -> Iterator[Panel]:
         yield _decay("decay of the kernel", [kernels], "mean kernel")
     if injection.bias is not None:
         heads = injection.bias[0]
-        yield _map("pairs", f"bias, head 1 of {len(heads)}", heads[0], names, "added to the score")
+        title = f"bias, head 1 of {len(heads)}" if len(heads) > 1 else "bias, all heads"
+        yield _map("pairs", title, heads[0], names, "added to the score")
         yield _decay("decay of the bias", list(heads[: len(STYLES)]), "added to the score")
 
 

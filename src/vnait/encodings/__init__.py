@@ -11,6 +11,7 @@ tables.py         learned tables of a position or of a place in a grid          
 rotary.py         angles that rotate queries and keys; their scaling rules and layouts  rotary
 bias.py           formulas of distances                                                 bias
 bias_tables.py    learned tables of a distance, of a share of the prefix, of a pair     bias
+scores.py         changes of the scores by queries and keys, inside the layers          score_mod
 combined.py       one axis, sums, encodings side by side; no position                   any
 shared.py         precision, and reading coordinates and tables
 """
@@ -19,7 +20,8 @@ from vnait.encodings.bias import AlibiBias, CableBias, Fire, Kerple, alibi_slope
 from vnait.encodings.bias_tables import Contacts, Prefix, ShawBias, T5Bias
 from vnait.encodings.codes import Binary, Harmonics, Linear, Sinusoid
 from vnait.encodings.combined import Axis, Concatenated, NoPosition, Sum
-from vnait.encodings.rotary import Axial, Rotary, Scaling, XPos, convert_layout
+from vnait.encodings.rotary import Axial, PartialRotary, Rotary, Scaling, XPos, convert_layout
+from vnait.encodings.scores import Cope, ScaleInvariant
 from vnait.encodings.spatial import Anchors, Centre, Fourier, LearnedFourier, Scalar, Spatial
 from vnait.encodings.tables import GridTable, Table
 
@@ -33,6 +35,7 @@ __all__ = [
     "Centre",
     "Concatenated",
     "Contacts",
+    "Cope",
     "Fire",
     "Fourier",
     "GridTable",
@@ -41,9 +44,11 @@ __all__ = [
     "LearnedFourier",
     "Linear",
     "NoPosition",
+    "PartialRotary",
     "Prefix",
     "Rotary",
     "Scalar",
+    "ScaleInvariant",
     "Scaling",
     "ShawBias",
     "Sinusoid",

@@ -125,8 +125,11 @@ class CableBias(nn.Module):
             "heads"   head h reads axis h, as in the paper, and nothing is learned here; as many axes as heads
 
     The paper's S sums softplus(W x + b), with a column of W per head; `Running(source="content", ...)` gives
-    one axis, for "shared". Source: arXiv 2503.08067, and its code, axiomlab/Cable, which is causal; the
-    absolute value for keys after the query is ours.
+    one axis, for "shared". A forget gate f = sigmoid(z), as in the Forgetting Transformer (arXiv 2503.02130),
+    is the same function, since -log f = softplus(-z); it reads the states of its layer.
+
+    Source: arXiv 2503.08067, and its code, axiomlab/Cable, which is causal; the absolute value for keys after
+    the query is ours.
 
     >>> CableBias(num_heads=2, form="heads")(torch.tensor([[[1.0, 1.0], [2.0, 4.0]]])).bias[0, :, 1, 0]
     tensor([-1., -3.])

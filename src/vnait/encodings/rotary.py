@@ -174,6 +174,41 @@ class Rotary(nn.Module):
         return f"width={self.width}, base={self.base:g}, scaling={self.scaling}"
 
 
+class PartialRotary(nn.Module):
+    """p-RoPE: RoPE in the share p of pairs that rotate fastest, and no rotation in the others.
+
+    angle_k = p * base^(-2k/K) for k < int(share * K/2), else 0, with any real p; rotary, (B, T, K/2).
+
+    width       K, the width of a head, even
+    share       in (0, 1]
+
+    Pairs that do not rotate compare words at any distance. Source: arXiv 2410.06205, p-RoPE, and its listing.
+
+    >>> PartialRotary(width=8, share=0.5)(torch.tensor([[[2.0]]])).rotary
+    tensor([[[2.0000, 0.2000, 0.0000, 0.0000]]])
+    """
+
+    relative = True
+
+    def __init__(self, *, width: int, share: float, base: float = 10_000.0) -> None:
+        super().__init__()
+        self.width, self.share, self.base = _checked_width(width), share, _checked_base(base)
+        self.rotating = int(share * width / 2)
+        if not 1 <= self.rotating <= width // 2:
+            raise ValueError(
+                f"share={share} rotates {self.rotating} of {width // 2} pairs of channels; give a share, at "
+                "most 1, that rotates at least one, or take a greater width."
+            )
+
+    def forward(self, at: At) -> Injection:
+        pairs = self.width // 2
+        rates = _geometric(pairs, self.base, at.device)[: self.rotating]
+        return Injection(rotary=_angles(at[..., :1], F.pad(rates, (0, pairs - self.rotating))))
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, share={self.share:g}, base={self.base:g}"
+
+
 class Axial(nn.Module):
     """RoPE of a grid: each of the first C = `axes` axes rotates P = K/(2C) pairs; rotary, (B, T, K/2).
 

@@ -28,6 +28,7 @@ PLACES = {
     "bias": "is added to the attention scores",
     "distance": "is added to the attention scores",
     "scale": "multiplies the attention scores",
+    "score_mod": "changes the attention scores in every layer, by its queries and keys",
 }
 
 

@@ -93,7 +93,7 @@ def score_terms(
     content-content ... position-position   the four of `TERMS`, both parts divided by the token's norm
     constants   products with the biases of the LayerNorm and of the projections
     rotary      the change by rotations and stretches
-    bias        added by the injection, not scaled; a scale multiplies all other terms
+    bias        added by the injection, and the change by its score_mod; a scale multiplies all other terms
 
     >>> block = Block(dim=4, num_heads=2, intermediate=4, dropout=0.0)
     >>> terms = score_terms(block, torch.randn(3, 4), torch.zeros(3, 4), Injection())
@@ -115,9 +115,10 @@ def score_terms(
         factor * term / query.shape[-1] ** 0.5 for term in (*four_terms(own, place, query, key), constants)
     ]
     dense = injection.dense()
-    plain = attention.scores(x, replace(dense, rotary=None, stretch=None, bias=None), None)[0]
-    rotated = attention.scores(x, replace(dense, bias=None), None)[0]
-    bias = torch.zeros_like(plain) if dense.bias is None else dense.bias[0].to(plain.dtype)
+    turned = replace(dense, bias=None, score_mod=None)
+    plain = attention.scores(x, replace(turned, rotary=None, stretch=None), None)[0]
+    rotated = attention.scores(x, turned, None)[0]
+    bias = attention.scores(x, dense, None)[0] - rotated
     return dict(zip((*TERMS, *OTHERS), (*products, rotated - plain, bias), strict=True))
 
 

@@ -12,6 +12,7 @@ Rows = list[list[float]]
 class Expected:
     """The injection of a text of n tokens: added (n, D), rotary (n, K/2), stretch (n, K/2), bias (H, n, n).
 
+    score_mod changes the scores (n, n) of a head, whose queries (n, K) it gets too
     layout    which channels are a pair: "half" (k, k + K/2) or "interleaved" (2k, 2k + 1)
     """
 
@@ -19,6 +20,7 @@ class Expected:
     rotary: Rows | None = None
     stretch: Rows | None = None
     bias: list[Rows] | None = None
+    score_mod: Callable[[Rows, Rows], Rows] | None = None
     layout: Literal["half", "interleaved"] = "half"
 
 
@@ -90,6 +92,52 @@ def _means(probe: Any, count: int) -> list[float]:
 
 def _rope(probe: Any, at: Rows, factor: float = 1.0) -> Expected:
     return Expected(rotary=[angles(i / factor, _width(probe)) for i in range(len(at))])
+
+
+def _half_rotary(probe: Any, at: Rows) -> Expected:
+    """The first half of RoPE's pairs, from 1 radian down to nearly 1/1024; the others stay."""
+    half = _width(probe) // 4
+    return Expected(
+        rotary=[
+            [i / 1024 ** (k / half) if k < half else 0.0 for k in range(2 * half)] for i in range(len(at))
+        ]
+    )
+
+
+def _scale_invariant(probe: Any, at: Rows) -> Expected:
+    """a_t s + m_t for t = |i - j|, written as the paper's equation 16, with alpha = beta."""
+
+    def change(queries: Rows, scores: Rows) -> Rows:
+        return [[new(s, abs(i - j)) for j, s in enumerate(row)] for i, row in enumerate(scores)]
+
+    def new(score: float, t: int) -> float:
+        a = math.sqrt(2 * (math.log(t / 10 + 1) - math.log(math.sqrt(math.e)) + 1))
+        return a * score + (-(a**2) + 1)
+
+    return Expected(rotary=_half_rotary(probe, at).rotary, score_mod=change)
+
+
+def _cope(probe: Any, at: Rows) -> Expected:
+    """Gates are summed from the key to the query; the query reads two rows of a table, and lies between."""
+    encoding = probe.method.encoding
+    before, after = encoding.before.tolist(), encoding.after.tolist()
+
+    def product(query: list[float], table: Rows, place: float) -> float:
+        low, high = math.floor(place), math.ceil(place)
+        ends = [sum(q * e for q, e in zip(query, table[row], strict=True)) for row in (low, high)]
+        return ends[0] + (place - low) * (ends[1] - ends[0])
+
+    def change(queries: Rows, scores: Rows) -> Rows:
+        return [
+            [score + product(query, *position(row, i, j)) for j, score in enumerate(row)]
+            for i, (query, row) in enumerate(zip(queries, scores, strict=True))
+        ]
+
+    def position(row: list[float], i: int, j: int) -> tuple[Rows, float]:
+        gates = [1 / (1 + math.exp(-score)) for score in row[min(i, j) : max(i, j) + 1]]
+        return before if j <= i else after, min(sum(gates), len(before) - 1)
+
+    return Expected(score_mod=change)
 
 
 def _xpos(probe: Any, at: Rows) -> Expected:
@@ -223,6 +271,8 @@ FORMULAS: dict[str, Formula] = {
     "cable": lambda probe, at: _bias(
         probe, at, lambda head, one, other: -abs(at[one][head] - at[other][head])
     ),
+    "cope": _cope,
+    "scale-invariant": _scale_invariant,
     "prefix": _prefix,
     "hierarchical": _two_halves(lambda i: i // 8, lambda i: i % 8, 10_000.0),
     "grid-separable": _two_halves(lambda i: i // 16, lambda i: i % 16, 100.0),

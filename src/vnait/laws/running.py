@@ -122,12 +122,14 @@ def _against_formula(expected: Expected, probe: Probe, vectors: Tensor, seen: Ob
 def _scores(
     expected: Expected, query: list[list[list[float]]], key: list[list[list[float]]]
 ) -> list[list[list[float]]]:
-    """q . k / sqrt K + bias, per head and pair."""
+    """q . k / sqrt K, changed by the score_mod, + bias, per head and pair."""
     scores = []
     for head, (queries, keys) in enumerate(zip(query, key, strict=True)):
         queries = [_rotated(q, i, expected, 1.0) for i, q in enumerate(queries)]
         keys = [_rotated(k, j, expected, -1.0) for j, k in enumerate(keys)]
         rows = [[sum(map(mul, q, k)) / math.sqrt(len(q)) for k in keys] for q in queries]
+        if expected.score_mod is not None:
+            rows = expected.score_mod(queries, rows)
         if expected.bias is not None:
             pairs = zip(rows, expected.bias[head], strict=True)
             rows = [[s + b for s, b in zip(row, bias, strict=True)] for row, bias in pairs]

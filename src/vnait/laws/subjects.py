@@ -173,18 +173,29 @@ class Subject:
 
 
 HALF = ("bfloat16", "float16")
+COUNTS = "it counts words inside the layers, and reads no coordinate"
 LIMITS = {
-    "xpos": Limit(
-        ("float16",), "off by inf", "its powers exceed float16 past 8 scale_base = 4,096 positions"
+    "xpos": (
+        Limit(("float16",), "off by inf", "its powers exceed float16 past 8 scale_base = 4,096 positions"),
     ),
-    "spectral": Limit(
-        HALF, "same as", "near a text's ends the smoothest waves change by less than the rounding"
+    "cope": (
+        Limit(HALF, "same as", "the same words have the same queries and keys: it changes their scores"),
+        Limit(("fractional",), "the same as at", COUNTS),
+        Limit(("a text's own",), "no difference", COUNTS),
+        Limit(("gradient",), "the gradient is None", COUNTS),
     ),
-    "vnait-causal": Limit(
-        HALF, "same as", "S = 100 R/(R + tau) saturates: late neighbours differ by less than the rounding"
+    "spectral": (
+        Limit(HALF, "same as", "near a text's ends the smoothest waves change by less than the rounding"),
     ),
-    "vnait-paper": Limit(
-        HALF, "same as", "the papers' single number S separates 8,192 positions by less than the rounding"
+    "vnait-causal": (
+        Limit(
+            HALF, "same as", "S = 100 R/(R + tau) saturates: late neighbours differ by less than the rounding"
+        ),
+    ),
+    "vnait-paper": (
+        Limit(
+            HALF, "same as", "the papers' single number S separates 8,192 positions by less than the rounding"
+        ),
     ),
 }
 
@@ -192,12 +203,11 @@ LIMITS = {
 def subject_of_name(name: str) -> Subject:
     """A method in METHODS."""
     make = METHODS[name].make
-    limits = (LIMITS[name],) if name in LIMITS else ()
     subject = Subject(
         name=name,
         make=lambda size: Through(make(size), size),
         formula=FORMULAS.get(name),
-        limits=limits,
+        limits=LIMITS.get(name, ()),
     )
     return _with_claims(subject, make(SIZE))
 

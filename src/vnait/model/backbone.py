@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import flex_attention
 
-from vnait.injection import DistanceBias, Injection
+from vnait.injection import DistanceBias, Injection, ScoreMod
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
@@ -78,7 +78,8 @@ class Encoder(nn.Module):
         """Whether FlexAttention can compute the bias of distances: on CUDA, with heads wide enough."""
         attention = cast(Block, self.blocks[0]).attention
         wide = x.shape[-1] // attention.num_heads >= FLEX_WIDTH
-        return injection.distance is not None and injection.bias is None and x.is_cuda and wide
+        alone = injection.bias is None and injection.score_mod is None
+        return injection.distance is not None and alone and x.is_cuda and wide
 
 
 class Block(nn.Module):
@@ -106,10 +107,10 @@ class Block(nn.Module):
 class Attention(nn.Module):
     """Multi-head self-attention: softmax(scale * rotate(q) . rotate(k) / sqrt(K) + bias) v over real tokens.
 
-    A bias of distances that is still a formula goes to FlexAttention, everything else to
-    scaled_dot_product_attention. With a stretch, rotate(q) grows by exp(stretch) and rotate(k) by
-    exp(-stretch), pair by pair. No dropout of the weights: it made no difference to accuracy on training rows
-    of splice and SUBJ, and PyTorch's fused kernels for the CPU have none.
+    A bias of distances that is still a formula goes to FlexAttention, a score_mod gets the scores themselves,
+    and everything else goes to scaled_dot_product_attention. With a stretch, rotate(q) grows by exp(stretch)
+    and rotate(k) by exp(-stretch), pair by pair. No dropout of the weights: it made no difference to accuracy
+    on training rows of splice and SUBJ, and PyTorch's fused kernels for the CPU have none.
     """
 
     def __init__(self, *, dim: int, num_heads: int) -> None:
@@ -126,7 +127,10 @@ class Attention(nn.Module):
         value = self.heads(self.value(x))
         if extend is not None:
             key, value = extend(key, value)
-        if injection.distance is not None:
+        if injection.score_mod is not None:
+            weights = _scores(query, key, injection, attention_mask).softmax(-1)
+            mixed = weights.to(value.dtype) @ value
+        elif injection.distance is not None:
             mixed = _fused(query, key, value, injection.distance, attention_mask)
         else:
             injection, attention_mask = _masked_bias(injection, attention_mask, query.dtype)
@@ -142,14 +146,7 @@ class Attention(nn.Module):
 
     def scores(self, x: X, injection: Injection, attention_mask: AttentionMask) -> Float[Tensor, "B H T T"]:
         """The attention scores (query, key) with the whole injection; -inf at padding."""
-        query, key = self.queries_and_keys(x, injection)
-        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
-        injection = injection.dense()
-        if injection.bias is not None:
-            scores = scores + injection.bias.to(scores.dtype)
-        if attention_mask is None:
-            return scores
-        return scores.masked_fill(~_by_head(attention_mask), -torch.inf)
+        return _scores(*self.queries_and_keys(x, injection), injection, attention_mask)
 
     def queries_and_keys(self, x: X, injection: Injection) -> tuple[Tensor, Tensor]:
         """q and k (B, H, T, K), rotated, stretched and scaled."""
@@ -187,6 +184,33 @@ def rotate(
     return torch.cat([one * cos - other * sin, other * cos + one * sin], -1)
 
 
+def _scores(
+    query: Tensor, key: Tensor, injection: Injection, attention_mask: AttentionMask
+) -> Float[Tensor, "B H TQ TK"]:
+    """The attention scores of rotated, stretched and scaled queries and keys; -inf at hidden keys."""
+    scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+    everything = torch.ones(1, key.shape[-2], dtype=torch.bool, device=key.device)
+    visible = _by_head(everything if attention_mask is None else attention_mask)
+    if injection.score_mod is not None:
+        scores = _modified(injection.score_mod, query, key, scores, visible)
+    bias = injection.dense().bias
+    if bias is not None:
+        scores = scores + bias.to(scores.dtype)
+    return scores.masked_fill(~visible, -torch.inf)
+
+
+def _modified(
+    score_mod: ScoreMod, query: Tensor, key: Tensor, scores: Tensor, visible: Tensor
+) -> Float[Tensor, "B H TQ TK"]:
+    new = score_mod(query, key, scores, visible)
+    if not torch.compiler.is_compiling() and new.shape != scores.shape:
+        raise ValueError(
+            f"the score_mod {type(score_mod).__name__} returned the shape {tuple(new.shape)}, for scores of "
+            f"the shape {tuple(scores.shape)}; return a score for each of them."
+        )
+    return new
+
+
 def _fused(
     query: Tensor, key: Tensor, value: Tensor, bias: DistanceBias, attention_mask: AttentionMask
 ) -> Float[Tensor, "B H T K"]:
@@ -209,8 +233,10 @@ def _compiled() -> Callable[..., Tensor]:
 def _masked_bias(
     injection: Injection, attention_mask: AttentionMask, dtype: torch.dtype
 ) -> tuple[Injection, AttentionMask]:
-    """A bias in the layers' dtype, with -inf at hidden keys; without a bias, the arguments unchanged."""
-    if injection.bias is None or attention_mask is None:
+    """A bias in the layers' dtype, with -inf at hidden keys; without a bias, or with a score_mod, which reads
+    the mask, the arguments unchanged.
+    """
+    if injection.bias is None or attention_mask is None or injection.score_mod is not None:
         return injection, attention_mask
     bias = injection.bias.to(dtype).masked_fill(~_by_head(attention_mask), -torch.inf)
     return replace(injection, bias=bias), None

@@ -93,6 +93,11 @@ def check_supported(
             "method, such as vnait-causal."
         )
     injection = _injection(method, site, name, model)
+    if injection.score_mod is not None:
+        raise InputError(
+            f"{name} changes the attention scores inside the layers (score_mod), and those of {model} can't "
+            "do that; take a method that adds vectors, or train this one from scratch."
+        )
     if injection.rotary is not None:
         _check_rotary(method, injection, name, site, model)
     elif injection.scale is not None:
