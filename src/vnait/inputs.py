@@ -135,7 +135,9 @@ class Neighbours(nn.Module):
 
 
 class Condensed(Neighbours):
-    """Neighbours by what counts: x = inputs(e, s) + sum_v v(c)(a_i), c_m = sum_j g_j max(0, 1 - |a_j - m|) e_j.
+    """Neighbours by what counts: x = inputs(e, s) + sum_v v(c)(a_i), c_m = sum_j g_j tri(a_j - m) e_j.
+
+    tri(r) = max(0, 1 - |r|).
 
     a and g are axes 1 and 3 of `Elastic`: places in what counts, and weights. c is the text without what
     counts nothing, so the views see the next token that counts, however much filler stands between. Between
