@@ -14,7 +14,9 @@ from vnait_lab.page import (
     elastic,
     few_labels,
     fine_tuning,
+    gaps,
     held_out,
+    insertions,
     length,
     long_documents,
     parameters,
@@ -27,6 +29,8 @@ from vnait_lab.page.parts import Section, records
 SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("length", length.section),
     ("elastic", elastic.section),
+    ("gaps", gaps.section),
+    ("insertions", insertions.section),
     ("held_out", held_out.section),
     ("algorithmic", algorithms.section),
     ("decoding", decoding.section),

@@ -1,0 +1,133 @@
+"""Where learned gaps come from, what smooths them, and what counts in them: two tasks of the elastic suite.
+
+    python -m vnait_lab.runs.gaps [--tasks middle,third] [--arms "gated, learned ends, 0"] [--seeds 3]
+
+An arm is a source of weights, whether the distances from the ends count tokens or weights or both, and the
+weight gamma_1 of the smoothness penalty on S. Everything else is `vnait`, in the length suite's setting.
+Records go to studies/records/gaps; recorded cells do not run again.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vnait.coordinates import SPAN, Content, Elastic, Ends, Gate, Jitter, Span, Uniform, Warp
+from vnait.encodings import Anchors, Centre, Fourier, Scalar, Spatial
+from vnait.injection import LogLength
+from vnait.inputs import Fusion, Local, Nearest, Neighbours, smoothness
+from vnait.method import Method
+from vnait.methods import METHODS, Recipe, Size
+from vnait_lab import RECORDS
+from vnait_lab.runs import names, run_suite, suite_parser
+from vnait_lab.suites import elastic
+from vnait_lab.suites.length import Setting
+
+PATH = RECORDS / "gaps" / "records.jsonl"
+TASKS = ("middle", "third")
+GAMMAS = (0, 0.01, 0.1, 1)
+
+
+class Softplus(nn.Module):
+    """The papers' weights, g = softplus(z), of a source of z."""
+
+    def __init__(self, source: nn.Module) -> None:
+        super().__init__()
+        self.source = source
+
+    def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        return F.softplus(self.source(vectors, mask))
+
+
+SOURCES: dict[str, Callable[[Size], nn.Module]] = {
+    "uniform": lambda size: Softplus(Uniform()),
+    "warp": lambda size: Softplus(Warp()),
+    "content": lambda size: Softplus(Content(dim=size.dim, before=1, after=1)),
+    "gated": lambda size: Gate(dim=size.dim),
+}
+
+
+class BothEnds(nn.Module):
+    """(S, a, b) of `Elastic`, then the distances from the ends in tokens: (B, T, 5)."""
+
+    causal, per_sentence = False, True
+
+    def __init__(self, elastic: Elastic) -> None:
+        super().__init__()
+        self.elastic, self.tokens = elastic, Ends(Span(source="uniform"))
+
+    def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        learned = self.elastic(vectors, mask)[..., :3]
+        return torch.cat([learned, self.tokens(vectors, mask)[..., 1:].to(learned)], -1)
+
+
+class Of(nn.Module):
+    """A feature of the main axis and two others."""
+
+    def __init__(self, feature: Anchors | Centre, one: int, other: int) -> None:
+        super().__init__()
+        self.feature, self.axes, self.size = feature, [0, one, other], feature.size
+
+    def forward(self, at: Tensor) -> Tensor:
+        return self.feature(at[..., self.axes])
+
+
+ENDS = {"counted": ((3, 4),), "learned": ((1, 2),), "both": ((1, 2), (3, 4))}
+
+
+class Smoothed(Method):
+    """A method with its own gamma_1, for gaps of any source."""
+
+    gamma = 0.0
+
+    def penalty(self, at: Tensor, mask: Tensor, *, smooth: float, bound: float) -> Tensor:
+        return self.gamma * smoothness(at, mask).float()
+
+
+def arm(size: Size, *, source: str, ends: str, gamma: float) -> Method:
+    """`vnait` with weights of a source."""
+    places = [Of(feature(), *axes) for axes in ENDS[ends] for feature in (Anchors, Centre)]
+    method = Smoothed(
+        coordinates=Jitter(BothEnds(Elastic(SOURCES[source](size))), shift=12.0, share=0.5),
+        encoding=Spatial(
+            dim=size.dim, features=[Scalar(), Fourier(pairs=8, shortest=SPAN / 8), *places], start=1.0
+        ),
+        inputs=Neighbours(Fusion(dim=size.dim), [Local(dim=size.dim), Nearest(dim=size.dim)]),
+        scale=LogLength(mean_length=size.mean_length),
+    )
+    method.gamma = gamma
+    return method
+
+
+# With weights of one, counted and learned ends are the same, and nothing is smoothed.
+ARMS: dict[str, dict[str, Any]] = {
+    f"{source}, {ends} ends, {gamma}": {"source": source, "ends": ends, "gamma": gamma}
+    for source in SOURCES
+    for ends in ENDS
+    for gamma in GAMMAS
+    if source != "uniform" or (ends == "counted" and gamma == 0)
+}
+
+
+def main() -> None:
+    command = suite_parser(__doc__, seeds=3)
+    command.add_argument("--tasks", type=names, default=",".join(TASKS), help="[%(default)s]")
+    command.add_argument("--arms", help="with semicolons [all]")
+    options = command.parse_args()
+    for name, parts in ARMS.items():
+        METHODS[name] = Recipe(
+            make=partial(arm, **parts),
+            formula=f"vnait; gaps: {name}",
+            source="vnait_lab.runs.gaps",
+        )
+    arms = options.arms.split("; ") if options.arms else list(ARMS)
+    suite = replace(elastic.SUITE, setting=Setting())
+    run_suite(suite, options, methods=arms, tasks=options.tasks, path=PATH)
+
+
+if __name__ == "__main__":
+    main()

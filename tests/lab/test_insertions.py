@@ -1,0 +1,102 @@
+"""Real texts with insertions, and the sources of learned gaps: what the runs make and conclude."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from vnait.data import Table
+from vnait.methods import Size
+from vnait.record import Record
+from vnait_lab.runs import gaps
+from vnait_lab.runs.insertions import KINDS, SEEN, UNSEEN, inserted, perturbed, verdict
+
+LETTERS = list("ACGTACGTAC")
+WORDS = ["how", "many", "people", "live", "in", "Rome", "?"]
+
+
+@pytest.mark.parametrize("unseen", [False, True])
+@pytest.mark.parametrize("letters", [True, False])
+def test_without_its_insertions_a_text_is_what_it_was(unseen: bool, letters: bool) -> None:
+    text = LETTERS if letters else WORDS
+    added = {"-"} if letters else {word for kind in (UNSEEN if unseen else SEEN) for word in KINDS[kind]}
+    most = 0.0
+    for seed in range(50):
+        found = inserted(text, 3.0, unseen, np.random.default_rng(seed), letters=letters)
+        assert [one for one in found if one not in added] == text
+        most = max(most, len(found) / len(text))
+    assert 3 < most <= 4
+    assert inserted(text, 0.0, unseen, np.random.default_rng(0), letters=letters) == text
+
+
+def test_kinds_of_the_test_are_not_seen_in_training() -> None:
+    assert set(SEEN) | set(UNSEEN) == set(KINDS) and not set(SEEN) & set(UNSEEN)
+    seen, unseen = ({word for kind in kinds for word in KINDS[kind]} for kinds in (SEEN, UNSEEN))
+    assert not seen & unseen
+
+
+def test_gaps_one_by_one_are_not_the_runs_of_the_training() -> None:
+    runs, single = (
+        "".join(inserted(LETTERS * 6, 0.5, unseen, np.random.default_rng(1), letters=True))
+        for unseen in (False, True)
+    )
+    assert "-----" in runs and "-----" not in single and "-" in single
+
+
+def test_a_seed_perturbs_a_table_once() -> None:
+    table = Table(name="t", texts=["A C G T", "T T"], labels=["x", "y"], dropped=0)
+    one, again, other = (perturbed(table, 3.0, False, seed, letters=False) for seed in (0, 0, 1))
+    assert one.texts == again.texts != other.texts and one.labels == table.labels
+
+
+def record(method: str, seed: int, clean: float, more: float) -> Record:
+    return Record.now(
+        key=f"{method}{seed}",
+        method=method,
+        seed=seed,
+        run={},
+        data={"name": "splice"},
+        metrics={"accuracy_clean": clean, "accuracy_more": more},
+        parameters=0,
+        seconds=0.0,
+    )
+
+
+def test_the_verdict_compares_with_the_best_method_of_the_raw_index() -> None:
+    """`none` loses nothing and knows nothing; `lpi` reads the words."""
+    rivals = [
+        record(name, seed, clean + seed / 100, more)
+        for seed in range(4)
+        for name, clean, more in (("rope", 0.9, 0.6), ("none", 0.3, 0.3), ("lpi", 0.9, 0.9))
+    ]
+    own = [record("vnait-elastic", seed, 0.9, 0.89) for seed in range(4)]
+    found = verdict([*rivals, *own], "vnait-elastic")
+    assert found.word == "confirmed" and found.found.startswith("1.0 points, rope 31.5;")
+    worse = [record("vnait-elastic", seed, 0.9, 0.7) for seed in range(4)]
+    assert verdict([*rivals, *worse], "vnait-elastic").word == "refuted"
+    assert verdict(own, "vnait-elastic").word == "undecided"
+    assert verdict([*rivals[:3], *own[:1]], "vnait-elastic").word == "undecided"
+
+
+def test_every_arm_of_the_gaps_takes_texts_of_two_lengths() -> None:
+    vectors, mask = torch.randn(2, 7, 64), torch.ones(2, 7, dtype=torch.bool)
+    mask[1, 4:] = False
+    for name, parts in gaps.ARMS.items():
+        method = gaps.arm(Size(dim=64), **parts)
+        found = method(vectors, mask)
+        assert found.x[mask].isfinite().all(), name
+        uneven = torch.tensor([[[10.0], [20.0], [100.0]]])
+        penalty = method.penalty(uneven, torch.ones(1, 3, dtype=torch.bool), smooth=9, bound=9)
+        assert (penalty > 0) == (parts["gamma"] > 0), name
+
+
+def test_counted_ends_ignore_weights() -> None:
+    """The distances in tokens, whatever counts; those in weights move with it."""
+    torch.manual_seed(0)
+    both = gaps.BothEnds(gaps.Elastic(gaps.SOURCES["gated"](Size(dim=8))))
+    with torch.no_grad():
+        both.elastic.gate.weigh.weight.normal_()
+    at = both(torch.randn(1, 5, 8), torch.ones(1, 5, dtype=torch.bool))[0]
+    assert at[:, 3].tolist() == [0, 1, 2, 3, 4] and at[:, 4].tolist() == [4, 3, 2, 1, 0]
+    assert not torch.allclose(at[:, 1], at[:, 3], atol=0.1)
