@@ -58,11 +58,13 @@ def candidates(dim: int) -> dict[str, Callable[[Tensor], Tensor]]:
     folded = papers(dim, Fusion(dim=dim, hidden=2 * dim))
     return {
         "one BERT-base layer": layer.train(),
-        "papers' sizes, literal": told(literal, mask),
-        "papers' sizes, folded": told(folded, mask),
-        "vnait (training, with jitter)": told(build("vnait", dim=dim), mask),
-        "vnait (evaluation)": told(build("vnait", dim=dim).eval(), mask),
-        "learned table": told(build("learned", dim=dim), mask),
+        "papers' sizes, literal": input_of(literal, mask),
+        "papers' sizes, folded": input_of(folded, mask),
+        "vnait-uniform (evaluation)": input_of(build("vnait-uniform", dim=dim).eval(), mask),
+        "vnait-elastic (evaluation)": input_of(build("vnait-elastic", dim=dim).eval(), mask),
+        "vnait (training, with jitter)": input_of(build("vnait", dim=dim), mask),
+        "vnait (evaluation)": input_of(build("vnait", dim=dim).eval(), mask),
+        "learned table": input_of(build("learned", dim=dim), mask),
     }
 
 
@@ -71,7 +73,7 @@ def papers(dim: int, fusion: nn.Module) -> Method:
     return Method(coordinates=Span(source="free", max_length=T, min_gap=0), encoding=spatial, inputs=fusion)
 
 
-def told(method: Method, mask: Tensor) -> Callable[[Tensor], Tensor]:
+def input_of(method: Method, mask: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda x: method(x, mask).x
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Generator, nn
 
 from vnait.coordinates import Elastic, Ends, Gate, Span
+from vnait.coordinates.elastic import _recurrence
 from vnait.inputs import Add, Condensed, Local, Nearest, Neighbours
 from vnait.statistics import Interval
 from vnait_lab.suites import elastic
@@ -180,14 +181,47 @@ def test_where_all_count_they_are_the_ends() -> None:
 
 
 def test_a_gate_is_exact_and_never_closed_for_good() -> None:
-    """Beyond the clip the weight is 0 or 1 to the digit, and still has a gradient."""
+    """Beyond the clip the weight is 0 or 1 to the digit, and can come back; nothing pushes it further."""
     gate, mask = Gate(dim=4), torch.ones(1, 1, dtype=torch.bool)
-    for bias, weight in ((-3.0, 0.0), (-1.0, 0.5), (2.0, 1.0)):
+    for bias, weight, up, down in ((-3.0, 0.0, 1, 0), (-1.8, 0.0, 1, 1), (-1.0, 0.5, 1, 1), (2.0, 1.0, 0, 1)):
         nn.init.constant_(gate.weigh.bias, bias)
         found = gate(torch.ones(1, 1, 4), mask)
         assert found.item() == weight
-        (gradient,) = torch.autograd.grad(found.sum(), gate.weigh.bias)
-        assert gradient.item() == 1
+        for sign, passes in ((-1, up), (1, down)):
+            (gradient,) = torch.autograd.grad(sign * found.sum(), gate.weigh.bias, retain_graph=True)
+            assert gradient.item() == sign * passes
+
+
+def opening_and_closing() -> Gate:
+    """A gate of one-hot words in which the first type mutes what follows, up to the second type."""
+    gate = Gate(dim=4)
+    with torch.no_grad():
+        gate.key.weight.copy_(torch.tensor([[4.0, 4.0, -4.0, -4.0]]))
+        gate.key.bias.zero_()
+        gate.value.weight.copy_(torch.tensor([[-1.0, 1.0, 0.0, 0.0]]))
+    return gate
+
+
+def test_what_stands_between_two_marks_need_not_count() -> None:
+    gate, types = opening_and_closing(), [2, 0, 3, 2, 3, 1, 2, 1, 3]
+    words = torch.eye(4)[None, types]
+    found = gate(words, torch.ones(1, 9, dtype=torch.bool))
+    assert found.tolist() == [[1, 1, 0, 0, 0, 0, 1, 1, 1]]  # the marks themselves are for f
+    long = torch.eye(4)[None, [0] + [2] * 600 + [1, 3]]
+    assert gate(long, torch.ones(1, 603, dtype=torch.bool))[0, 1:602].eq(0).all()
+    padded = torch.cat([torch.zeros(1, 2, 4), words, torch.zeros(1, 1, 4)], 1)
+    mask = torch.tensor([[False] * 2 + [True] * 9 + [False]])
+    assert torch.equal(gate(padded, mask)[:, 2:11], found)
+    assert gate.causal and torch.equal(gate(words[:, :5], mask[:, 2:7]), found[:, :5])
+
+
+def test_the_state_is_that_of_a_loop() -> None:
+    keep, new = torch.rand(2, 3, 70, generator=torch.Generator().manual_seed(0))
+    state, states = torch.zeros(3), []
+    for i in range(70):
+        state = keep[:, i] * state + new[:, i]
+        states.append(state)
+    torch.testing.assert_close(_recurrence(keep, new), torch.stack(states, -1))
 
 
 def test_a_repetition_can_count_less() -> None:

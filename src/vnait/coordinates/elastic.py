@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates.shared import At, Line, Mask, Vectors, check_mask, nearest_real
@@ -12,14 +15,20 @@ from vnait.coordinates.spans import SPAN
 
 
 class Gate(nn.Module):
-    """How much a token counts: g_i = clip(3/2 + f(e_i) + 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8, 0, 1).
+    """How much a token counts: g_i = clip(3/2 + f(e_i) + r_i + c_i, 0, 1).
 
-    f is an MLP and w a number, how a repetition of the token before counts; both start at zero, so that
-    at the start every token counts one.
+    f     of the token: an MLP
+    r_i   of its repetition: 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8, w a number
+    c_i   of what stands before it: c_i = h - clip(h, -1, 1) of the state h = h_{i-1},
+          h_i = (1 - z_i) h_{i-1} + z_i v_i, z = sigmoid(4 k(e) - 2), v = clip(4 u(e), -3, 3), k and u linear:
+          the last token that set the state decides, as an opening mark or a closing one does
+
+    f, w and u start at zero, so that at the start every token counts one.
 
     The clip makes counting exact: 0 and 1 are reached, so errors do not add up over a long text. Its gradient
     is that of the identity (straight-through, arXiv 1308.3432), so that a token that counts nothing can count
-    again. The start at 3/2 is a margin: noise does not change a weight, only consistent evidence does.
+    again; past half a unit beyond the clip nothing pushes it further. The start at 3/2, and the h that do
+    nothing, are margins: noise does not change a weight, only consistent evidence does.
 
     >>> Gate(dim=4)(torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).tolist()
     [[1.0, 1.0, 1.0]]
@@ -29,12 +38,18 @@ class Gate(nn.Module):
     per_sentence = True
 
     START = 1.5
-    REPEAT_SCALE = 4.0  # so that w, one number, is learned in as few steps as f
+    SCALE = 4.0  # so that w, k and u are learned in as few steps as f
+    MARGIN = 0.5
+    REST = -2.0  # of k: at first a state is an average of some eight tokens
+    SLOPE = 0.1  # of z, where its own would vanish
+    MOST = 3.0  # of v, and so of h
 
     def __init__(self, *, dim: int, hidden: int = 32) -> None:
         super().__init__()
         self.look = nn.Linear(dim, hidden)
         self.weigh = ZeroLinear(hidden, 1)
+        self.key = nn.Linear(dim, 1)
+        self.value = ZeroLinear(dim, 1)
         self.repeat = nn.Parameter(torch.empty(()))
         self.reset_parameters()
 
@@ -49,11 +64,24 @@ class Gate(nn.Module):
         with torch.autocast(vectors.device.type, enabled=False):
             words = vectors.to(dtype)
             hidden = F.gelu(F.linear(words, *weights_in(dtype, self.look)))
-            level = F.linear(hidden, *weights_in(dtype, self.weigh))[..., 0]
+            level = self.START + F.linear(hidden, *weights_in(dtype, self.weigh))[..., 0]
             likeness = F.cosine_similarity(words[:, 1:], words[:, :-1], dim=-1)
             likeness = F.pad(likeness.masked_fill(~mask[:, :-1], -1), (1, 0), value=-1.0)
-            level = self.START + level + self.REPEAT_SCALE * self.repeat.to(dtype) * ((1 + likeness) / 2) ** 8
-            return level + (level.clamp(0, 1) - level).detach()
+            level = level + self.SCALE * self.repeat.to(dtype) * ((1 + likeness) / 2) ** 8
+            level = level + self._context(words, mask)
+            level = _inward(level, -self.MARGIN, 1 + self.MARGIN)
+            return _straight_through(level.clamp(0, 1), level)
+
+    def _context(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
+        """c (B, T)."""
+        key = self.SCALE * F.linear(words, *weights_in(words.dtype, self.key))[..., 0] + self.REST
+        key = _inward(key, -6, 6)
+        share = _straight_through(key.sigmoid(), self.SLOPE * key).masked_fill(~mask, 0)
+        value = self.SCALE * F.linear(words, *weights_in(words.dtype, self.value))[..., 0]
+        value = _inward(value, -self.MOST, self.MOST)
+        value = _straight_through(value.clamp(-self.MOST, self.MOST), value)
+        state = F.pad(_recurrence(1 - share, share * value)[:, :-1], (1, 0))
+        return _straight_through(state - state.clamp(-1, 1), state)
 
 
 class Elastic(nn.Module):
@@ -95,3 +123,47 @@ class Elastic(nn.Module):
 
     def extra_repr(self) -> str:
         return f"min_gap={self.min_gap}"
+
+
+class _Inward(torch.autograd.Function):
+    """The identity, without the gradient that pushes x further out of [low, high]."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Line, low: float, high: float) -> Line:
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Line, float, float], output: Line) -> None:
+        x, low, high = inputs
+        ctx.save_for_backward(x)
+        ctx.low, ctx.high = low, high
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Line) -> tuple[Line, None, None]:
+        (x,) = ctx.saved_tensors
+        outward = ((x > ctx.high) & (gradient < 0)) | ((x < ctx.low) & (gradient > 0))
+        return gradient.masked_fill(outward, 0), None, None
+
+
+def _inward(x: Line, low: float, high: float) -> Line:
+    return _Inward.apply(x, low, high) if torch.is_grad_enabled() else x
+
+
+def _straight_through(value: Line, carrier: Line) -> Line:
+    """The value, with the gradient of the carrier."""
+    return carrier + (value - carrier).detach()
+
+
+def _recurrence(keep: Line, new: Line) -> Line:
+    """h_i = keep_i h_{i-1} + new_i, h_0 = 0, of the last 4,096 tokens: 12 steps, each doubles the reach."""
+    length = keep.shape[-1]
+    for step in range(12):
+        if not torch.compiler.is_compiling() and 2**step >= length:  # sizes are symbols there
+            break
+        keep, new = (
+            keep * F.pad(keep, (2**step, 0))[:, :length],
+            new + keep * F.pad(new, (2**step, 0))[:, :length],
+        )
+    return new
