@@ -387,6 +387,7 @@ def test_the_catalogue_is_read_off_the_modules() -> None:
         "vnait",
         "vnait-uniform",
         "vnait-elastic",
+        "vnait-context",
         "vnait-paper",
     ]
     assert all(

@@ -12,6 +12,7 @@ from torch import nn
 
 from vnait.coordinates import (
     SPAN,
+    ContextGate,
     Diagonal,
     Elastic,
     Ends,
@@ -350,8 +351,13 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait-elastic": Recipe(
         make=lambda size: _vnait(size, Elastic(Gate(dim=size.dim)), Condensed),
-        formula="vnait with R_i = g_1 + ... + g_i, g = clip(3/2 + f(e) + 4 w ((1 + cos)/2)^8 + c, 0, 1), cos "
-        "with the token before, c of a state that marks set; distances from the ends in R, neighbours too",
+        formula="vnait with R_i = g_1 + ... + g_i, g = clip(3/2 + f(e) + 4 w ((1 + cos)/2)^8, 0, 1), cos "
+        "with the token before; distances from the ends in R, neighbours too",
+        source="this project; studies/findings/",
+    ),
+    "vnait-context": Recipe(
+        make=lambda size: _vnait(size, Elastic(ContextGate(dim=size.dim)), Condensed),
+        formula="vnait-elastic, g also of a state that the last token that counts as a mark has set",
         source="this project; studies/findings/",
     ),
     "vnait-causal": Recipe(

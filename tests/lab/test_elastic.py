@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Generator, nn
 
-from vnait.coordinates import Elastic, Ends, Gate, Span
+from vnait.coordinates import ContextGate, Elastic, Ends, Gate, Span
 from vnait.coordinates.elastic import _recurrence
 from vnait.inputs import Add, Condensed, Local, Nearest, Neighbours
 from vnait.statistics import Interval
@@ -181,8 +181,18 @@ def test_where_all_count_they_are_the_ends() -> None:
 
 
 def test_a_gate_is_exact_and_never_closed_for_good() -> None:
-    """Beyond the clip the weight is 0 or 1 to the digit, and can come back; nothing pushes it further."""
+    """Beyond the clip the weight is 0 or 1 to the digit, and still has a gradient."""
     gate, mask = Gate(dim=4), torch.ones(1, 1, dtype=torch.bool)
+    for bias, weight in ((-3.0, 0.0), (-1.0, 0.5), (2.0, 1.0)):
+        nn.init.constant_(gate.weigh.bias, bias)
+        found = gate(torch.ones(1, 1, 4), mask)
+        assert found.item() == weight
+        (gradient,) = torch.autograd.grad(found.sum(), gate.weigh.bias)
+        assert gradient.item() == 1
+
+
+def test_nothing_pushes_a_context_gate_further_beyond_its_clip() -> None:
+    gate, mask = ContextGate(dim=4), torch.ones(1, 1, dtype=torch.bool)
     for bias, weight, up, down in ((-3.0, 0.0, 1, 0), (-1.8, 0.0, 1, 1), (-1.0, 0.5, 1, 1), (2.0, 1.0, 0, 1)):
         nn.init.constant_(gate.weigh.bias, bias)
         found = gate(torch.ones(1, 1, 4), mask)
@@ -192,9 +202,9 @@ def test_a_gate_is_exact_and_never_closed_for_good() -> None:
             assert gradient.item() == sign * passes
 
 
-def opening_and_closing() -> Gate:
+def opening_and_closing() -> ContextGate:
     """A gate of one-hot words in which the first type mutes what follows, up to the second type."""
-    gate = Gate(dim=4)
+    gate = ContextGate(dim=4)
     with torch.no_grad():
         gate.key.weight.copy_(torch.tensor([[4.0, 4.0, -4.0, -4.0]]))
         gate.key.bias.zero_()

@@ -21,7 +21,7 @@ coordinate. Axis 0 is the main coordinate. Sums are in float32, or in float64 if
 neighbours, whatever the model's dtype.
 """
 
-from vnait.coordinates.elastic import Elastic, Gate
+from vnait.coordinates.elastic import ContextGate, Elastic, Gate
 from vnait.coordinates.grids import Diagonal, Grid, Joined, Phase, Segments
 from vnait.coordinates.moving import Jitter, Randomized
 from vnait.coordinates.shared import check_mask, located
@@ -43,6 +43,7 @@ __all__ = [
     "MIN_GAP",
     "SPAN",
     "Content",
+    "ContextGate",
     "Diagonal",
     "Elastic",
     "Ends",

@@ -15,20 +15,14 @@ from vnait.coordinates.spans import SPAN
 
 
 class Gate(nn.Module):
-    """How much a token counts: g_i = clip(3/2 + f(e_i) + r_i + c_i, 0, 1).
+    """How much a token counts: g_i = clip(3/2 + f(e_i) + 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8, 0, 1).
 
-    f     of the token: an MLP
-    r_i   of its repetition: 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8, w a number
-    c_i   of what stands before it: c_i = h - clip(h, -1, 1) of the state h = h_{i-1},
-          h_i = (1 - z_i) h_{i-1} + z_i v_i, z = sigmoid(4 k(e) - 2), v = clip(4 u(e), -3, 3), k and u linear:
-          the last token that set the state decides, as an opening mark or a closing one does
-
-    f, w and u start at zero, so that at the start every token counts one.
+    f is an MLP and w a number, how a repetition of the token before counts; both start at zero, so that
+    at the start every token counts one.
 
     The clip makes counting exact: 0 and 1 are reached, so errors do not add up over a long text. Its gradient
     is that of the identity (straight-through, arXiv 1308.3432), so that a token that counts nothing can count
-    again; past half a unit beyond the clip nothing pushes it further. The start at 3/2, and the h that do
-    nothing, are margins: noise does not change a weight, only consistent evidence does.
+    again. The start at 3/2 is a margin: noise does not change a weight, only consistent evidence does.
 
     >>> Gate(dim=4)(torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).tolist()
     [[1.0, 1.0, 1.0]]
@@ -38,18 +32,12 @@ class Gate(nn.Module):
     per_sentence = True
 
     START = 1.5
-    SCALE = 4.0  # so that w, k and u are learned in as few steps as f
-    MARGIN = 0.5
-    REST = -2.0  # of k: at first a state is an average of some eight tokens
-    SLOPE = 0.1  # of z, where its own would vanish
-    MOST = 3.0  # of v, and so of h
+    SCALE = 4.0  # so that w, one number, is learned in as few steps as f
 
     def __init__(self, *, dim: int, hidden: int = 32) -> None:
         super().__init__()
         self.look = nn.Linear(dim, hidden)
         self.weigh = ZeroLinear(hidden, 1)
-        self.key = nn.Linear(dim, 1)
-        self.value = ZeroLinear(dim, 1)
         self.repeat = nn.Parameter(torch.empty(()))
         self.reset_parameters()
 
@@ -62,18 +50,44 @@ class Gate(nn.Module):
             raise ValueError("a Gate reads the words: call coordinates(vectors, mask) with their vectors.")
         dtype = torch.promote_types(vectors.dtype, torch.float32)  # never in half: gaps are summed
         with torch.autocast(vectors.device.type, enabled=False):
-            words = vectors.to(dtype)
-            hidden = F.gelu(F.linear(words, *weights_in(dtype, self.look)))
-            level = self.START + F.linear(hidden, *weights_in(dtype, self.weigh))[..., 0]
-            likeness = F.cosine_similarity(words[:, 1:], words[:, :-1], dim=-1)
-            likeness = F.pad(likeness.masked_fill(~mask[:, :-1], -1), (1, 0), value=-1.0)
-            level = level + self.SCALE * self.repeat.to(dtype) * ((1 + likeness) / 2) ** 8
-            level = level + self._context(words, mask)
-            level = _inward(level, -self.MARGIN, 1 + self.MARGIN)
+            level = self.level(vectors.to(dtype), mask)
             return _straight_through(level.clamp(0, 1), level)
 
-    def _context(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
-        """c (B, T)."""
+    def level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
+        """The weights before the clip."""
+        hidden = F.gelu(F.linear(words, *weights_in(words.dtype, self.look)))
+        level = self.START + F.linear(hidden, *weights_in(words.dtype, self.weigh))[..., 0]
+        likeness = F.cosine_similarity(words[:, 1:], words[:, :-1], dim=-1)
+        likeness = F.pad(likeness.masked_fill(~mask[:, :-1], -1), (1, 0), value=-1.0)
+        return level + self.SCALE * self.repeat.to(words.dtype) * ((1 + likeness) / 2) ** 8
+
+
+class ContextGate(Gate):
+    """A gate that also depends on what stands before a token: the level of `Gate` plus h - clip(h, -1, 1).
+
+    h is the state before the token, h_i = (1 - z_i) h_{i-1} + z_i v_i, z = sigmoid(4 k(e) - 2) and
+    v = clip(4 u(e), -3, 3), k and u linear, u starting at zero: the last token that set the state decides, as
+    an opening mark or a closing one does.
+
+    A state within 1 of zero does nothing, so that noise has less effect; the level is not pushed further than
+    half a unit beyond the clip; z has a constant gradient, where its own would vanish. It is learned less
+    surely than `Gate`, and disturbs what a text without such marks teaches (`studies/findings/`).
+
+    >>> ContextGate(dim=4)(torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).tolist()
+    [[1.0, 1.0, 1.0]]
+    """
+
+    MARGIN = 0.5
+    REST = -2.0  # of k: at first a state is an average of some eight tokens
+    SLOPE = 0.1  # of z
+    MOST = 3.0  # of v, and so of h
+
+    def __init__(self, *, dim: int, hidden: int = 32) -> None:
+        super().__init__(dim=dim, hidden=hidden)
+        self.key = nn.Linear(dim, 1)
+        self.value = ZeroLinear(dim, 1)
+
+    def level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         key = self.SCALE * F.linear(words, *weights_in(words.dtype, self.key))[..., 0] + self.REST
         key = _inward(key, -6, 6)
         share = _straight_through(key.sigmoid(), self.SLOPE * key).masked_fill(~mask, 0)
@@ -81,7 +95,8 @@ class Gate(nn.Module):
         value = _inward(value, -self.MOST, self.MOST)
         value = _straight_through(value.clamp(-self.MOST, self.MOST), value)
         state = F.pad(_recurrence(1 - share, share * value)[:, :-1], (1, 0))
-        return _straight_through(state - state.clamp(-1, 1), state)
+        context = _straight_through(state - state.clamp(-1, 1), state)
+        return _inward(super().level(words, mask) + context, -self.MARGIN, 1 + self.MARGIN)
 
 
 class Elastic(nn.Module):
