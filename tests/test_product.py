@@ -32,6 +32,7 @@ COORDINATES = {
     "Saturating": (1, lambda: Saturating()),
     "Ends": (3, lambda: Ends(Span(source="content", dim=DIM))),
     "Elastic": (4, lambda: where_is.Elastic(where_is.Gate(dim=DIM))),
+    "Elastic context": (4, lambda: where_is.Elastic(where_is.ContextGate(dim=DIM))),
     "Start": (2, lambda: Start(Running(source="content", dim=DIM))),
     "Grid": (2, lambda: Grid(shape=(2, 3))),
     "Grid 3-D": (3, lambda: Grid(shape=(-1, 2, 2))),
@@ -115,11 +116,11 @@ PAIRS = [
 def test_how_many_pairs_there_are():
     """And why the others are left out; the part that reads none of the axes it lacks says so itself."""
     left_out = Counter(reason(where, how) for where, how in EVERY)
-    assert len(EVERY) == 23 * 37
+    assert len(EVERY) == 24 * 37
     assert left_out == {
-        None: 696,
+        None: 732,
         "an encoding of several axes needs coordinates that have them": 146,
-        "an axis per head, no more and no fewer": 4,
+        "an axis per head, no more and no fewer": 5,
         "a table of places has none below 0, and eigenvectors go there": 4,
         "a table of places has none below 0, and (c - r) / sqrt 2 goes there": 1,
     }
