@@ -134,7 +134,7 @@ class Neighbours(nn.Module):
         return x + sum(view(vectors) for view in self.views)
 
 
-class Condensed(Neighbours):
+class Condensed(nn.Module):
     """Neighbours by what counts: x = inputs(e, s) + sum_v v(c)(a_i), c_m = sum_j g_j tri(a_j - m) e_j.
 
     tri(r) = max(0, 1 - |r|).
@@ -151,6 +151,10 @@ class Condensed(Neighbours):
 
     causal = False  # a token may share its place with the next one
     reads_coordinates = True
+
+    def __init__(self, inputs: nn.Module, views: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.inputs, self.views = inputs, nn.ModuleList(views)
 
     def forward(self, vectors: X, added: X | None, at: Float[Tensor, "B T C"]) -> X:
         if at.shape[-1] < 4:

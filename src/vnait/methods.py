@@ -123,7 +123,7 @@ def _halves(size: Size, base: float = 10_000.0) -> nn.Module:
     )
 
 
-def _vnait(size: Size, coordinates: nn.Module, neighbours: type[Neighbours] = Neighbours) -> Method:
+def _vnait(size: Size, coordinates: nn.Module, neighbours: type[nn.Module] = Neighbours) -> Method:
     features = [Scalar(), Fourier(pairs=8, shortest=SPAN / 8), Anchors(), Centre()]
     return Method(
         coordinates=Jitter(coordinates, shift=12.0, share=0.5),
