@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from vnait.record import Record
 from vnait_lab.page import (
@@ -12,6 +13,7 @@ from vnait_lab.page import (
     decoders,
     decoding,
     elastic,
+    factorial,
     few_labels,
     fine_tuning,
     gaps,
@@ -31,6 +33,10 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("elastic", elastic.section),
     ("gaps", gaps.section),
     ("insertions", insertions.section),
+    *(
+        (f"factorial/{suite}", partial(factorial.section, suite=suite))
+        for suite in ("length", "elastic", "algorithmic")
+    ),
     ("held_out", held_out.section),
     ("algorithmic", algorithms.section),
     ("decoding", decoding.section),

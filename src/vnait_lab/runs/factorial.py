@@ -1,0 +1,98 @@
+"""Every scheme with the same parts: neighbours, attention scaled by log n, and random places in training.
+
+    python -m vnait_lab.runs.factorial [--suite length] [--schemes rope,vnait] [--parts "none; all"]
+        [--tasks order,middle] [--seeds 3]
+
+An arm is a scheme and the parts that it has. Parts of `vnait` are left out, parts of the others are added:
+
+    neighbours   `Local` and `Nearest`, as in Canon layers (arXiv 2512.17351); those that count, of
+                 `vnait-elastic`
+    log n        scores * log n / log n0 (scalable softmax, arXiv 2501.19399)
+    random       jitter of S, as in CAPE (arXiv 2106.03143), or n sorted random places (arXiv 2305.16843)
+
+Records go to studies/records/factorial, a folder per suite; recorded cells do not run again.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+
+from torch import nn
+
+from vnait.coordinates import Index, Jitter, Randomized
+from vnait.encodings import NoPosition
+from vnait.injection import LogLength
+from vnait.inputs import Condensed, Local, Nearest, Neighbours
+from vnait.method import Method
+from vnait.methods import METHODS, Recipe, Size
+from vnait_lab import RECORDS
+from vnait_lab.runs import names, run_suite, suite_parser
+from vnait_lab.suites import algorithmic, elastic, length
+
+FOLDER = RECORDS / "factorial"
+SUITES = {one.name: one for one in (length.SUITE, elastic.SUITE, algorithmic.SUITE)}
+VNAIT = ("vnait-uniform", "vnait", "vnait-elastic")
+SCHEMES = ("none", "sinusoidal", "rope", "alibi", "t5", "fire", *VNAIT)
+PARTS = ("neighbours", "log n", "random")
+SETS = {
+    " + ".join(part for part, has in zip(PARTS, flags, strict=True) if has) or "none": flags
+    for flags in product((False, True), repeat=len(PARTS))
+}
+
+
+def arm(size: Size, *, scheme: Recipe, neighbours: bool, log_n: bool, random: bool) -> Method:
+    """A scheme with these parts and no others."""
+    whole = scheme.make(size)
+    coordinates, inputs = whole.coordinates, whole.inputs
+    views: type[nn.Module] = Neighbours
+    if isinstance(coordinates, Jitter):
+        coordinates = coordinates if random else coordinates.coordinates
+    elif random and isinstance(coordinates, Index):
+        coordinates = Randomized(limit=max(2048, 4 * size.max_length))
+    if isinstance(inputs, Neighbours | Condensed):
+        views, inputs = type(inputs), inputs.inputs
+    if neighbours:
+        inputs = views(inputs, [Local(dim=size.dim), Nearest(dim=size.dim)])
+    return Method(
+        coordinates=coordinates,
+        encoding=whole.encoding,
+        inputs=inputs,
+        scale=LogLength(mean_length=size.mean_length) if log_n else None,
+    )
+
+
+def arms() -> dict[str, Recipe]:
+    """Recipes by scheme and parts, such as "rope: neighbours + log n"; `none` has no places to draw."""
+    found = {}
+    for scheme, (parts, (neighbours, log_n, random)) in product(SCHEMES, SETS.items()):
+        recipe = METHODS[scheme]
+        if random and isinstance(recipe.make(Size(dim=8, num_heads=2)).encoding, NoPosition):
+            continue
+        make = partial(arm, scheme=recipe, neighbours=neighbours, log_n=log_n, random=random)
+        found[f"{scheme}: {parts}"] = Recipe(
+            make=make, formula=f"{recipe.formula}; with {parts}", source="vnait_lab.runs.factorial"
+        )
+    return found
+
+
+def main() -> None:
+    command = suite_parser(__doc__, seeds=3)
+    command.add_argument("--suite", choices=SUITES, default="length", help="[%(default)s]")
+    command.add_argument("--tasks", type=names, help="[all of the suite's]")
+    command.add_argument("--schemes", type=names, default=",".join(SCHEMES), help="[%(default)s]")
+    command.add_argument("--parts", default="; ".join(SETS), help="with semicolons [%(default)s]")
+    options = command.parse_args()
+    every = arms()
+    METHODS.update(every)
+    suite = SUITES[options.suite]
+    parts = options.parts.split("; ")
+    wanted = [f"{scheme}: {has}" for has in parts for scheme in options.schemes]
+    chosen = [one for one in wanted if not (one.startswith("none: ") and "random" in one)]
+    tasks = options.tasks or [one for one in suite.tasks if not one.endswith("-oracle")]
+    path = FOLDER / suite.name / "records.jsonl"
+    run_suite(suite, options, methods=chosen, tasks=tasks, path=path)
+
+
+if __name__ == "__main__":
+    main()
