@@ -8,7 +8,7 @@ or None, and has the flag `causal`: x_i never depends on what follows token i. W
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -163,6 +163,9 @@ class Condensed(nn.Module):
             )
         batch, length, _ = vectors.shape
         place, weight = at[..., 1:2].clamp(0, length - 1), at[..., 3:4]
+        if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and bool((weight == 1).all()):
+            # Where all tokens count the text is condensed as it is; weights need their gradient in training.
+            return cast(Tensor, self.inputs(vectors, added) + sum(view(vectors) for view in self.views))
         low = place.floor()
         share = place - low
         # Rows of all texts in one table, with a row of zeros after each: whole rows are copied faster. Not in
@@ -174,7 +177,7 @@ class Condensed(nn.Module):
             (part.to(words.dtype) * words).flatten(0, 1) for part in (weight * (1 - share), weight * share)
         )
         room = words.new_zeros(batch * (length + 1), words.shape[-1])
-        condensed = room.index_add(0, row, lower).index_add(0, row + 1, upper).to(vectors.dtype)
+        condensed = room.index_add(0, row, lower).index_add_(0, row + 1, upper).to(vectors.dtype)
         condensed = condensed.unflatten(0, (batch, length + 1))[:, :-1]
         found = F.pad(sum(view(condensed) for view in self.views), (0, 0, 0, 1)).flatten(0, 1)
         seen = torch.lerp(
