@@ -262,6 +262,16 @@ def test_neighbours_are_the_next_ones_that_count() -> None:
     torch.testing.assert_close(condensed(words, None, at), plain(words, None), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0, 1.0, 1.0), (1.0, 0.5, 0.0, 1.0, 1.0)])
+def test_without_gradients_the_neighbours_are_the_same(weights: tuple[float, ...]) -> None:
+    """Where all count, evaluation does not condense."""
+    condensed = Condensed(Add(), [Local(dim=8, dropout=0), Nearest(dim=8, dropout=0)])
+    words, at = torch.randn(1, 5, 8), gated(*weights)(None, torch.ones(1, 5, dtype=torch.bool))
+    with torch.no_grad():
+        found = condensed(words, None, at)
+    torch.testing.assert_close(found, condensed(words, None, at), rtol=0, atol=1e-6)
+
+
 def test_views_give_gradients_to_weights() -> None:
     """The view of the last word moves when filler before it counts less."""
     weight = torch.tensor([[1.0, 0.6, 1.0]], requires_grad=True)
