@@ -26,6 +26,7 @@ from vnait_lab.page import (
     short_studies,
 )
 from vnait_lab.page.parts import Section, records
+from vnait_lab.runs.factorial import SUITES
 
 # In the page's order: a folder of records, and what writes its section.
 SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
@@ -33,10 +34,7 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("elastic", elastic.section),
     ("gaps", gaps.section),
     ("insertions", insertions.section),
-    *(
-        (f"factorial/{suite}", partial(factorial.section, suite=suite))
-        for suite in ("length", "elastic", "algorithmic")
-    ),
+    *((f"factorial/{suite}", partial(factorial.section, suite=suite)) for suite in SUITES),
     ("held_out", held_out.section),
     ("algorithmic", algorithms.section),
     ("decoding", decoding.section),

@@ -1,43 +1,94 @@
-"""Schemes with the same parts: a table per suite."""
+"""Schemes with the same parts: a table and a figure per suite."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from itertools import cycle
+from pathlib import Path
 from statistics import fmean
 
+import matplotlib
+from matplotlib.figure import Figure
+
 from vnait.record import Record
-from vnait_lab.page.parts import Section, difference, over_seeds, percent, table
-from vnait_lab.runs.factorial import SCHEMES, SETS, VNAIT
+from vnait_lab import STUDIES
+from vnait_lab.page.parts import Section, difference, over_seeds, percent, records, table
+from vnait_lab.runs.factorial import AS_METHODS, SCHEMES, SETS, SUITES, VNAIT
+from vnait_lab.studies.figures import STYLE
 from vnait_lab.suites import algorithmic, length
 
+FIGURES = Path("records", "factorial")  # in the page's folder
 
-def section(found: list[Record], suite: str) -> Section:
-    run = found[0].run
-    everything = {one.data["name"] for one in found}
+
+def with_methods(found: list[Record], suite: str) -> list[Record]:
+    """Records of a factorial, and those of the methods that are arms of it, on the same tasks and seeds."""
+    cells = {(one.data["name"], one.seed) for one in found}
+    own = [one for one in records(suite) if (one.data["name"], one.seed) in cells]
+    return found + [replace(one, method=AS_METHODS[one.method]) for one in own if one.method in AS_METHODS]
+
+
+def by_arm(found: list[Record], suite: str) -> dict[str, dict[int, float]]:
+    """Per arm that ran every task, and per seed, the mean accuracy past the training lengths: means over
+    different tasks do not compare.
+    """
     arms: dict[str, list[Record]] = {}
     for one in found:
         arms.setdefault(one.method, []).append(one)
-    # Means over different tasks do not compare.
-    scores = {
-        arm: over_seeds(own, partial(far, suite=suite))
-        for arm, own in arms.items()
-        if {one.data["name"] for one in own} == everything
-    }
-    columns = [parts for parts in SETS if any(arm.endswith(f": {parts}") for arm in scores)]
+    tasks = {one.data["name"] for one in found}
+    whole = {arm: own for arm, own in arms.items() if {one.data["name"] for one in own} == tasks}
+    return {arm: over_seeds(own, partial(far, suite=suite)) for arm, own in whole.items()}
+
+
+def section(ran: list[Record], suite: str) -> Section:
+    found = with_methods(ran, suite)
+    scores, columns = by_arm(found, suite), columns_of(by_arm(found, suite))
+    tasks, steps = len({one.data["name"] for one in found}), found[0].run["steps"]
     lines = [
         [scheme, *(percent(scores.get(f"{scheme}: {parts}", {}).values()) for parts in columns)]
         for scheme in SCHEMES
     ]
     ahead = [["best other", *(best_other(scores, parts) for parts in columns)]]
     ahead += [[f"{name} minus it", *(lead(scores, parts, name) for parts in columns)] for name in VNAIT]
+    picture = f"\n\n![{suite} suite]({FIGURES / suite}.png)"
     return Section(f"""## The same parts for every scheme: {suite} suite
 
-{run["steps"]:,} steps; accuracy in % past the training lengths, mean over {len(everything)} tasks and over
-seeds, with its 95 % interval. Neighbours are two views of the words around a token; log n scales the scores;
-random is jitter of S, and for the others n sorted random places. The last rows are paired by seed. Command:
+{steps:,} steps; accuracy in % past the training lengths, mean over {tasks} tasks and over seeds, with its
+95 % interval. Neighbours are two views of the words around a token; log n scales the scores; random is jitter
+of S, and for the others n sorted random places. The last rows are paired by seed. Command:
 `python -m vnait_lab.runs.factorial --suite {suite}`.
 
-{table(["scheme", *columns], [*lines, *ahead])}""")
+{table(["scheme", *columns], [*lines, *ahead])}{picture}""")
+
+
+def columns_of(scores: dict[str, dict[int, float]]) -> list[str]:
+    """The sets of parts that an arm has."""
+    return [parts for parts in SETS if any(arm.endswith(f": {parts}") for arm in scores)]
+
+
+def figure(scores: dict[str, dict[int, float]]) -> Figure:
+    """A row per scheme, a mark per set of parts at the mean over seeds."""
+    with matplotlib.rc_context(STYLE):
+        drawn = Figure(figsize=(7.0, 3.6), layout="constrained")
+        axes = drawn.add_subplot()
+        for parts, mark in zip(columns_of(scores), cycle("osD^vXP*")):
+            own = {place: scores.get(f"{scheme}: {parts}", {}) for place, scheme in enumerate(SCHEMES)}
+            means = {place: 100 * fmean(seeds.values()) for place, seeds in own.items() if seeds}
+            axes.plot([*means.values()], [*means], linestyle="", marker=mark, label=parts)
+        axes.set_yticks(range(len(SCHEMES)), SCHEMES)
+        axes.invert_yaxis()
+        axes.set_xlabel("accuracy past the training lengths, %")
+        axes.legend(title="parts", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return drawn
+
+
+def draw_figures() -> None:
+    """A figure per suite that has records."""
+    for suite in SUITES:
+        if ran := records(f"factorial/{suite}"):
+            path = STUDIES / FIGURES / f"{suite}.png"
+            drawn = figure(by_arm(with_methods(ran, suite), suite))
+            drawn.savefig(path, dpi=110, metadata={"Software": None})
 
 
 def best_other(scores: dict[str, dict[int, float]], parts: str) -> str:

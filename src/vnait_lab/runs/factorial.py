@@ -10,7 +10,8 @@ An arm is a scheme and the parts that it has. Parts of `vnait` are left out, par
     log n        scores * log n / log n0 (scalable softmax, arXiv 2501.19399)
     random       jitter of S, as in CAPE (arXiv 2106.03143), or n sorted random places (arXiv 2305.16843)
 
-Records go to studies/records/factorial, a folder per suite; recorded cells do not run again.
+Records go to studies/records/factorial, a folder per suite; recorded cells do not run again. An arm that is
+a method, such as "rope: random", is not run here: `vnait study SUITE` has its records.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ PARTS = ("neighbours", "log n", "random")
 SETS = {
     " + ".join(part for part, has in zip(PARTS, flags, strict=True) if has) or "none": flags
     for flags in product((False, True), repeat=len(PARTS))
+}
+ALL = " + ".join(PARTS)
+AS_METHODS = {
+    **{scheme: f"{scheme}: {ALL if scheme in VNAIT else 'none'}" for scheme in SCHEMES},
+    "randomized-sinusoidal": "sinusoidal: random",
+    "randomized-rope": "rope: random",
 }
 
 
@@ -88,7 +95,8 @@ def main() -> None:
     suite = SUITES[options.suite]
     parts = options.parts.split("; ")
     wanted = [f"{scheme}: {has}" for has in parts for scheme in options.schemes]
-    chosen = [one for one in wanted if not (one.startswith("none: ") and "random" in one)]
+    without = [*AS_METHODS.values(), *(one for one in wanted if one.startswith("none: ") and "random" in one)]
+    chosen = [one for one in wanted if one not in without]
     tasks = options.tasks or [one for one in suite.tasks if not one.endswith("-oracle")]
     path = FOLDER / suite.name / "records.jsonl"
     run_suite(suite, options, methods=chosen, tasks=tasks, path=path)
