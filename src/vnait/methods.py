@@ -351,8 +351,8 @@ METHODS: dict[str, Recipe] = {
     ),
     "vnait-elastic": Recipe(
         make=lambda size: _vnait(size, Elastic(Gate(dim=size.dim)), Condensed),
-        formula="vnait with R_i = g_1 + ... + g_i, g = clip(3/2 + a (f(e) + 4 w ((1 + cos)/2)^8), 0, 1), cos "
-        "with the token before, a from 1/10; distances from the ends in R, neighbours too",
+        formula="vnait with R_i = g_1 + ... + g_i, g = clip(3/2 + f(e) + 4 w ((1 + cos)/2)^8, 0, 1), cos "
+        "with the token before; distances from the ends in R, neighbours too",
         source="this project; studies/findings/",
     ),
     "vnait-context": Recipe(

@@ -15,12 +15,10 @@ from vnait.coordinates.spans import SPAN
 
 
 class Gate(nn.Module):
-    """How much a token counts: g_i = clip(3/2 + a (f(e_i) + 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8), 0, 1).
+    """How much a token counts: g_i = clip(3/2 + f(e_i) + 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8, 0, 1).
 
     f is an MLP and w a number, how a repetition of the token before counts; both start at zero, so that
-    at the start every token counts one. a is a learned number that starts at 1/10: at first weights move a
-    tenth as fast as the rest of the model, then faster the longer the evidence agrees. With a fixed at 1
-    noise mutes words where all count (`studies/findings/`).
+    at the start every token counts one.
 
     The clip makes counting exact: 0 and 1 are reached, so errors do not add up over a long text. Its gradient
     is that of the identity (straight-through, arXiv 1308.3432), so that a token that counts nothing can count
@@ -34,21 +32,18 @@ class Gate(nn.Module):
     per_sentence = True
 
     START = 1.5
-    SCALE = 4.0  # so that w and a, one number each, are learned in as few steps as f
-    QUIET = 0.1  # a at the start
+    SCALE = 4.0  # so that w, one number, is learned in as few steps as f
 
     def __init__(self, *, dim: int, hidden: int = 32) -> None:
         super().__init__()
         self.look = nn.Linear(dim, hidden)
         self.weigh = ZeroLinear(hidden, 1)
         self.repeat = nn.Parameter(torch.empty(()))
-        self.gain = nn.Parameter(torch.empty(()))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """A repetition counts like any other token, and weights move slowly."""
+        """A repetition counts like any other token."""
         nn.init.zeros_(self.repeat)
-        nn.init.constant_(self.gain, self.QUIET / self.SCALE)
 
     def forward(self, vectors: Vectors, mask: Mask) -> Line:
         if vectors is None:
@@ -61,13 +56,12 @@ class Gate(nn.Module):
     def level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         """The weights before the clip."""
         hidden = F.gelu(F.linear(words, *weights_in(words.dtype, self.look)))
-        own = F.linear(hidden, *weights_in(words.dtype, self.weigh))[..., 0]
+        level = self.START + F.linear(hidden, *weights_in(words.dtype, self.weigh))[..., 0]
         # The cosine; F.cosine_similarity copies all words three times.
         norm = torch.linalg.vector_norm(words, dim=-1).clamp_min(1e-8)
         likeness = (words[:, 1:] * words[:, :-1]).sum(-1) / (norm[:, 1:] * norm[:, :-1])
         likeness = F.pad(likeness.masked_fill(~mask[:, :-1], -1), (1, 0), value=-1.0)
-        repetition = self.SCALE * self.repeat.to(words.dtype) * ((1 + likeness) / 2) ** 8
-        return self.START + self.SCALE * self.gain.to(words.dtype) * (own + repetition)
+        return level + self.SCALE * self.repeat.to(words.dtype) * ((1 + likeness) / 2) ** 8
 
 
 class ContextGate(Gate):
