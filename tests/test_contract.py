@@ -181,7 +181,7 @@ def test_frozen_uniform_learns_nothing_in_its_coordinates() -> None:
 
 def test_the_penalty_is_the_learned_coordinates_alone() -> None:
     """And free of jitter: equal in training and evaluation."""
-    for name in ("vnait", "vnait-paper"):
+    for name in ("vnait-warp", "vnait-paper"):
         model = classifier(name).model
         ids, mask = padded("both")
         calm = model.penalty(model.encode(ids, mask))
@@ -376,7 +376,9 @@ def test_the_catalogue_is_read_off_the_modules() -> None:
     assert rows["learned"]["parameters"] == 393_216  # SPEC section 7
     # SPEC section 7's 7,084,032 for spatial 1-2D-D and relation 4D-2D-D; and the 512 z.
     assert rows["vnait-paper"]["parameters"] == 7_084_032 + 512
-    assert rows["vnait"]["parameters"] - rows["vnait-uniform"]["parameters"] == 16  # the knots of the warp
+    assert (
+        rows["vnait-warp"]["parameters"] - rows["vnait-uniform"]["parameters"] == 16
+    )  # the knots of the warp
     assert [name for name, row in rows.items() if not row["causal"]] == [
         "fourier",
         "randomized-sinusoidal",
@@ -386,7 +388,7 @@ def test_the_catalogue_is_read_off_the_modules() -> None:
         "spectral",
         "vnait",
         "vnait-uniform",
-        "vnait-elastic",
+        "vnait-warp",
         "vnait-context",
         "vnait-paper",
     ]

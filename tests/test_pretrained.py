@@ -149,7 +149,7 @@ def test_gate_and_places_learn_from_the_first_step(family):
     vnait.attach(model, method_of(family))
     forward(model, ids_of()).logits.square().mean().backward()
     for attached in sides(model):
-        source = "tell.weight" if attached.causal else "source.z"
+        source = "tell.weight" if attached.causal else "weigh.weight"
         places = next(weight for name, weight in attached.named_parameters() if name.endswith(source))
         assert attached.gate.grad.abs().max() > 0
         assert places.grad.abs().max() > 0

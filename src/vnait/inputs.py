@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import SPAN
+from vnait.coordinates import SPAN, Gate
 from vnait.coordinates.sources import ZeroLinear
 from vnait.errors import one_of
 
@@ -162,7 +162,7 @@ class Condensed(nn.Module):
                 f"Condensed reads axes 1 and 3 of Elastic, and the coordinates have {at.shape[-1]}."
             )
         batch, length, _ = vectors.shape
-        place, weight = at[..., 1:2].clamp(0, length - 1), at[..., 3:4]
+        place, weight = at[..., 1:2].nan_to_num().clamp(0, length - 1), at[..., 3:4]  # a row in any case
         if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and bool((weight == 1).all()):
             # Where all tokens count the text is condensed as it is; weights need their gradient in training.
             return cast(Tensor, self.inputs(vectors, added) + sum(view(vectors) for view in self.views))
@@ -388,6 +388,16 @@ def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[T
     ideal = SPAN / mask.sum(-1, keepdim=True)
     off = (line.diff(dim=-1) - ideal).masked_fill(~between, 0)
     return F.huber_loss(off, torch.zeros_like(off), reduction="sum", delta=1.0) / len(mask)
+
+
+def muting(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
+    """The mean of max(0, 3/2 - l_i) over the tokens, l on axis 4 of `Elastic`: the prior that every token counts.
+
+    >>> muting(torch.tensor([[[0.0, 0.0, 0.0, 0.5, 0.5]]]), torch.ones(1, 1, dtype=torch.bool))
+    tensor(1.)
+    """
+    short = (Gate.START - at[..., 4]).relu().masked_fill(~mask, 0)
+    return short.sum() / mask.sum()
 
 
 def boundary(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
-from vnait.coordinates import Ends, Jitter, Span, check_mask, located
+from vnait.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
 from vnait.injection import Injection
-from vnait.inputs import Add, boundary, smoothness
+from vnait.inputs import Add, boundary, muting, smoothness
 
 logger = logging.getLogger("vnait")
 
@@ -121,9 +121,19 @@ class Method(nn.Module):
         return injection
 
     def penalty(
-        self, at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"], *, smooth: float, bound: float
+        self,
+        at: Float[Tensor, "B T C"],
+        mask: Bool[Tensor, "B T"],
+        *,
+        smooth: float,
+        bound: float,
+        mute: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """gamma1 smoothness + gamma2 boundary of a learned span at `at`; 0 for other coordinates."""
+        """gamma1 smoothness + gamma2 boundary of a learned span at `at`, gamma3 muting of elastic coordinates;
+        0 for others.
+        """
+        if mute and isinstance(_plain(self.coordinates), Elastic):
+            return mute * muting(at, mask).float()
         span = _span(self.coordinates)
         if span is None or (smooth == 0 and bound == 0):
             return at.new_zeros((), dtype=torch.float32)  # coordinates may be float64, and a loss is not
@@ -144,9 +154,14 @@ def _checked(coordinates: nn.Module, at: Tensor, mask: Tensor) -> Tensor:
     return at
 
 
+def _plain(coordinates: nn.Module) -> nn.Module:
+    """The coordinates without their jitter."""
+    return coordinates.coordinates if isinstance(coordinates, Jitter) else coordinates
+
+
 def _span(coordinates: nn.Module) -> Span | None:
     """The learned span whose S is axis 0 of the coordinates, if there is one."""
-    part = coordinates.coordinates if isinstance(coordinates, Jitter) else coordinates
+    part = _plain(coordinates)
     part = part.span if isinstance(part, Ends) else part
     learned = [
         span

@@ -1,10 +1,9 @@
-"""Write tests/golden: one folder per saved format, with the numbers that its model gives.
+"""Write a folder of tests/golden: everything that this version saves, with the numbers that its models give.
 
-    python tests/golden/make.py tests/golden
+    python tests/golden/make.py tests/golden/format_6
 
-Run it only when a new format is added or an old one is given up on purpose, from the commit that writes the
-format; `tests/test_golden.py` then checks that later versions still read it. It replaces everything in the
-folder but itself.
+Run it only when a new format is added, from the commit that writes the format, into a folder with the
+format's number; `tests/test_golden.py` then checks that later versions still read it.
 """
 
 import json
@@ -38,9 +37,7 @@ IDS = torch.tensor([[2, 5, 6, 7, 8, 3]])
 
 
 def main(out: Path) -> None:
-    for path in out.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
+    out.mkdir()
     expected: dict[str, object] = {"asked": QUESTIONS}
     vectors = np.random.default_rng(0).standard_normal((len(WORDS), 12)).astype(np.float32)
     save(Vectors(WORDS, vectors, "golden"), out / "vectors.txt")

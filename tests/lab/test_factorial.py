@@ -75,7 +75,7 @@ def test_the_page_compares_with_the_best_other_scheme_that_ran_every_task(
     text = factorial.section([*ran, record(f"alibi: {parts}", "order", 0, 1.0)], "length").text
     assert "| best other | t5 |" in text
     assert "| vnait minus it | +10.0 [10.0, 10.0] |" in text
-    assert "| vnait-elastic minus it | - |" in text
+    assert "| vnait-warp minus it | - |" in text
     assert "| alibi | - |" in text
     drawn = factorial.figure(factorial.by_arm(ran, "length"))
     assert [len(line.get_xdata()) for line in drawn.axes[0].lines] == [3]

@@ -70,13 +70,13 @@ def test_the_verdict_compares_with_the_best_method_of_the_raw_index() -> None:
         for seed in range(4)
         for name, clean, more in (("rope", 0.9, 0.6), ("none", 0.3, 0.3), ("lpi", 0.9, 0.9))
     ]
-    own = [record("vnait-elastic", seed, 0.9, 0.89) for seed in range(4)]
-    found = verdict([*rivals, *own], "vnait-elastic")
+    own = [record("vnait", seed, 0.9, 0.89) for seed in range(4)]
+    found = verdict([*rivals, *own], "vnait")
     assert found.word == "confirmed" and found.found.startswith("1.0 points, rope 31.5;")
-    worse = [record("vnait-elastic", seed, 0.9, 0.7) for seed in range(4)]
-    assert verdict([*rivals, *worse], "vnait-elastic").word == "refuted"
-    assert verdict(own, "vnait-elastic").word == "undecided"
-    assert verdict([*rivals[:3], *own[:1]], "vnait-elastic").word == "undecided"
+    worse = [record("vnait", seed, 0.9, 0.7) for seed in range(4)]
+    assert verdict([*rivals, *worse], "vnait").word == "refuted"
+    assert verdict(own, "vnait").word == "undecided"
+    assert verdict([*rivals[:3], *own[:1]], "vnait").word == "undecided"
 
 
 def test_every_arm_of_the_gaps_takes_texts_of_two_lengths() -> None:
@@ -94,7 +94,7 @@ def test_every_arm_of_the_gaps_takes_texts_of_two_lengths() -> None:
 def test_counted_ends_ignore_weights() -> None:
     """The distances in tokens, whatever counts; those in weights move with it."""
     torch.manual_seed(0)
-    both = gaps.BothEnds(gaps.Elastic(gaps.SOURCES["gated"](Size(dim=8))))
+    both = gaps.BothEnds(gaps.SOURCES["gated"](Size(dim=8)))
     with torch.no_grad():
         both.elastic.gate.weigh.weight.normal_()
     at = both(torch.randn(1, 5, 8), torch.ones(1, 5, dtype=torch.bool))[0]

@@ -44,7 +44,7 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ("name", "task", "method", "shown"),
     [
         ("length", "half", "vnait", "500 tokens"),
-        ("elastic", "middle", "vnait-elastic", "500 tokens"),
+        ("elastic", "middle", "vnait", "500 tokens"),
         ("algorithmic", "parity_check", "vnait", "accuracy"),
         ("decoding", "parity", "vnait-causal", "mrr"),
         ("few-labels", "trec", "vnait", "area"),

@@ -15,17 +15,14 @@ from vnait.coordinates.spans import SPAN
 
 
 class Gate(nn.Module):
-    """How much a token counts: g_i = clip(3/2 + f(e_i) + 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8, 0, 1).
+    """The evidence that a token counts: l_i = 3/2 + f(e_i) + 4 w ((1 + cos(e_i, e_{i-1})) / 2)^8, (B, T).
 
-    f is an MLP and w a number, how a repetition of the token before counts; both start at zero, so that
-    at the start every token counts one.
-
-    The clip makes counting exact: 0 and 1 are reached, so errors do not add up over a long text. Its gradient
-    is that of the identity (straight-through, arXiv 1308.3432), so that a token that counts nothing can count
-    again. The start at 3/2 is a margin: noise does not change a weight, only consistent evidence does.
+    f is an MLP and w a number, how a repetition of the token before counts; both start at zero. `Elastic`
+    clips l to a weight in [0, 1], so that at the start every token counts one. The start at 3/2 is a margin:
+    noise does not change a weight, only consistent evidence does.
 
     >>> Gate(dim=4)(torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).tolist()
-    [[1.0, 1.0, 1.0]]
+    [[1.5, 1.5, 1.5]]
     """
 
     causal = True
@@ -50,11 +47,10 @@ class Gate(nn.Module):
             raise ValueError("a Gate reads the words: call coordinates(vectors, mask) with their vectors.")
         dtype = torch.promote_types(vectors.dtype, torch.float32)  # never in half: gaps are summed
         with torch.autocast(vectors.device.type, enabled=False):
-            level = self.level(vectors.to(dtype), mask)
-            return _straight_through(level.clamp(0, 1), level)
+            return self.level(vectors.to(dtype), mask)
 
     def level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
-        """The weights before the clip."""
+        """l of vectors in full precision."""
         hidden = F.gelu(F.linear(words, *weights_in(words.dtype, self.look)))
         level = self.START + F.linear(hidden, *weights_in(words.dtype, self.weigh))[..., 0]
         # The cosine; F.cosine_similarity copies all words three times.
@@ -65,18 +61,18 @@ class Gate(nn.Module):
 
 
 class ContextGate(Gate):
-    """A gate that also depends on what stands before a token: the level of `Gate` plus h - clip(h, -1, 1).
+    """A gate that also depends on what stands before a token: l of `Gate` plus h - clip(h, -1, 1).
 
     h is the state before the token, h_i = (1 - z_i) h_{i-1} + z_i v_i, z = sigmoid(4 k(e) - 2) and
     v = clip(4 u(e), -3, 3), k and u linear, u starting at zero: the last token that set the state decides, as
     an opening mark or a closing one does.
 
-    A state within 1 of zero does nothing, so that noise has less effect; the level is not pushed further than
-    half a unit beyond the clip; z has a constant gradient, where its own would vanish. It is learned less
+    A state within 1 of zero does nothing, so that noise has less effect; l is not pushed further than half a
+    unit beyond [0, 1]; z has a constant gradient, where its own would vanish. It is learned less
     surely than `Gate`, and disturbs what a text without such marks teaches (`studies/findings/`).
 
     >>> ContextGate(dim=4)(torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).tolist()
-    [[1.0, 1.0, 1.0]]
+    [[1.5, 1.5, 1.5]]
     """
 
     MARGIN = 0.5
@@ -102,12 +98,17 @@ class ContextGate(Gate):
 
 
 class Elastic(nn.Module):
-    """(S_i, a_i, b_i, g_i), (B, T, 4): a span, the distances from both ends, and the weights of a `Gate`.
+    """(S_i, a_i, b_i, g_i, l_i), (B, T, 5): a span, the distances from both ends, and how a token counts.
 
-    R_i = g_1 + ... + g_i, S_i = 100 R_i / R_n, a_i = R_i - (g_i + 1) / 2, b_i = R_n - R_i + (g_i - 1) / 2
+    g_i = clip(l_i, 0, 1), R_i = g_1 + ... + g_i, S_i = 100 R_i / R_n, a_i = R_i - (g_i + 1) / 2,
+    b_i = R_n - R_i + (g_i - 1) / 2
 
-    gate       (vectors, mask) -> g (B, T) in [0, 1]
+    gate       (vectors, mask) -> l (B, T), such as a `Gate`
     min_gap    the least weight, in (0, 1), so that S increases strictly
+
+    The clip makes counting exact: 0 and 1 are reached, so errors do not add up over a long text. Its gradient
+    is that of the identity (straight-through, arXiv 1308.3432), so that a token that counts nothing can count
+    again. `vnait.inputs.muting` is a prior of l, for few training texts.
 
     a and b are of the token's middle: where all tokens count one they are i - 1 and n - i, as in `Ends`. A
     token that counts nothing has S of the token before, and stands halfway between its neighbours in a and b,
@@ -128,15 +129,24 @@ class Elastic(nn.Module):
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
         check_mask(mask)
+        level = self.gate(vectors, mask)
         # In float64: a sum has no upper bound, and the least weight must not be lost beside it.
-        weight = self.min_gap + (1 - self.min_gap) * self.gate(vectors, mask).double()
+        weight = self.min_gap + (1 - self.min_gap) * self.weigh(level).double()
         weight = weight.masked_fill(~mask, 0)
         running = weight.cumsum(-1)
         total = running[..., -1:]
         start, end = running - (weight + 1) / 2, total - running + (weight - 1) / 2
         return torch.stack(
-            [nearest_real(line, mask) for line in (SPAN * running / total, start, end, weight)], -1
+            [
+                nearest_real(line, mask)
+                for line in (SPAN * running / total, start, end, weight, level.double())
+            ],
+            -1,
         )
+
+    def weigh(self, level: Line) -> Line:
+        """g of l."""
+        return _straight_through(level.clamp(0, 1), level)
 
     def extra_repr(self) -> str:
         return f"min_gap={self.min_gap}"

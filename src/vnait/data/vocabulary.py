@@ -18,6 +18,7 @@ from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weight
 from vnait.run import Run
 from vnait.vectors import Vectors
 
+PRIOR = 8.0  # texts' worth of evidence that every token counts: with few texts noise would mute words
 DIM = 96  # width of vectors trained here, divisible into 4 heads of even width
 
 
@@ -66,6 +67,7 @@ class Vocabulary:
             tune_vectors=run.tune_vectors,
             smoothness=run.smoothness,
             boundary=run.boundary,
+            muting=PRIOR / len(lengths),
             pad_token_id=self.tokenizer.pad_token_id,
             unk_token_id=self.tokenizer.unk_token_id,
             id2label=dict(enumerate(classes)),

@@ -5,8 +5,9 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 from vnait.errors import InputError
+from vnait.methods import RENAMED
 
-FORMAT = 5  # of a saved model; another number is refused rather than misread
+FORMAT, BEFORE = 6, 5  # of a saved model; other numbers are refused rather than misread
 
 
 class VnaitConfig(PreTrainedConfig):
@@ -21,7 +22,8 @@ class VnaitConfig(PreTrainedConfig):
     shape           sizes of the grid, in reading order, for grid-*; -1 first for any number of rows
     periods         in tokens, for phase
     unk_token_id    the id of unknown words, left out of a text's mean
-    smoothness      gamma1 of the coordinates' regularizer;  boundary: gamma2
+    smoothness      gamma1 of the regularizer of a learned `Span`;  boundary: gamma2
+    muting          gamma3, of the prior that every token counts, for `Elastic`; training sets it to 8 / (number of texts)
 
     >>> VnaitConfig(method="sinusoidal", hidden_size=32).vector_size
     32
@@ -44,6 +46,7 @@ class VnaitConfig(PreTrainedConfig):
     tune_vectors: bool = True
     smoothness: float | int = 0.1
     boundary: float | int = 0.1
+    muting: float | int = 0.0
     pad_token_id: int | None = 0
     unk_token_id: int | None = None
     tie_word_embeddings: bool = True
@@ -51,10 +54,12 @@ class VnaitConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Fill in the widths that follow from others, and refuse a format that this version can't read."""
+        if self.vnait_format == BEFORE:
+            self.method, self.vnait_format = RENAMED.get(self.method, self.method), FORMAT
         if self.vnait_format != FORMAT:
             raise InputError(
-                f"this model is of format {self.vnait_format}, and this vnait reads format {FORMAT}; "
-                "load it with the vnait that saved it, or train it again."
+                f"this model is of format {self.vnait_format}, and this vnait reads the formats {BEFORE} and "
+                f"{FORMAT}; load it with the vnait that saved it, or train it again."
             )
         self.vector_size = self.vector_size or self.hidden_size
         self.intermediate_size = self.intermediate_size or 2 * self.hidden_size

@@ -170,7 +170,11 @@ class VnaitModel(VnaitPreTrainedModel):
         """The regularizer of the coordinates, `Method.penalty`."""
         settings = self.config
         return self.method.penalty(
-            encoded.at, encoded.mask, smooth=settings.smoothness, bound=settings.boundary
+            encoded.at,
+            encoded.mask,
+            smooth=settings.smoothness,
+            bound=settings.boundary,
+            mute=settings.muting,
         )
 
 

@@ -14,12 +14,13 @@ from transformers import PreTrainedModel
 from vnait.errors import InputError, as_input_error
 from vnait.files import check_replaceable, whole_folder
 from vnait.method import Method
+from vnait.methods import RENAMED
 from vnait.pretrained.attaching import Attachment, attach, attached_owners, detach
 from vnait.pretrained.checks import mark, unmark
 from vnait.pretrained.hooks import Attached
 from vnait.pretrained.locate import owners_of
 
-FORMAT = 2
+FORMAT, BEFORE = 3, 2  # of a saved adapter
 WEIGHTS, SETTINGS = "vnait.safetensors", "vnait.json"
 
 
@@ -156,8 +157,12 @@ def _settings(folder: Path) -> dict[str, Any]:
         )
     with as_input_error(ValueError, f"{path} is damaged: ", "; save the adapter again."):
         settings = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(settings, dict) or settings.get("format") != FORMAT:
-        raise InputError(f"{path} is not of format {FORMAT}, which this vnait reads; save the adapter again.")
+    if not isinstance(settings, dict) or settings.get("format") not in (BEFORE, FORMAT):
+        raise InputError(
+            f"{path} is not of format {BEFORE} or {FORMAT}, which this vnait reads; save the adapter again."
+        )
+    if settings["format"] == BEFORE:
+        settings |= {side: RENAMED.get(settings[side], settings[side]) for side in ("method", "decoder")}
     return settings
 
 

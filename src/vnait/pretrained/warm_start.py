@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.coordinates import Ends, Jitter, Running, Span, Start
+from vnait.coordinates import Elastic, Ends, Jitter, Running, Span, Start
 from vnait.coordinates.shared import Mask, rank
 from vnait.coordinates.sources import UNIT_Z
 from vnait.encodings import Table
@@ -103,12 +103,15 @@ def interpolated(place: At, mask: Mask, last: int) -> At:
 
 
 def running_places(coordinates: nn.Module, vectors: Tensor, mask: Mask) -> At:
-    """p = R_i - R_1: where the old positions are read, in the method's own gaps; at first the token index.
+    """p = R_i - R_1, or a_i of `Elastic`: where the old positions are read, in the method's own gaps; at first
+    the token index.
 
     A method without gaps between tokens (a share of the text, a grid) stays at the index.
     """
     while isinstance(coordinates, Jitter):  # noise in training is for the method only
         coordinates = coordinates.coordinates
+    if isinstance(coordinates, Elastic):  # a first token that counts nothing stands before place 0
+        return coordinates(vectors, mask)[..., 1].clamp(min=0).float()
     if isinstance(coordinates, Ends):
         coordinates = coordinates.span
     elif isinstance(coordinates, Start):

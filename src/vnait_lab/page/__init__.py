@@ -39,6 +39,7 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("algorithmic", algorithms.section),
     ("decoding", decoding.section),
     ("few_labels", few_labels.section),
+    ("few_labels_before", few_labels.before),
     ("few_labels_base", pretrained_base.section),
     ("fine_tuning", fine_tuning.section),
     ("long_documents", long_documents.section),

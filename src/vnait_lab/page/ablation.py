@@ -1,4 +1,4 @@
-"""`vnait` without one of its parts, on tasks of the length suite."""
+"""`vnait-warp` without one of its parts, on tasks of the length suite."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from vnait_lab.runs.ablation import ARMS, TASKS
 
 
 def section(found: list[Record]) -> Section:
-    text = f"""## Ablation of `vnait`
+    text = f"""## Ablation of `vnait-warp`
 
-In the setting of the length suite; accuracy in % at 320 and 500 tokens, mean over seeds. The last column is
-the paired difference to `vnait` over these tasks, with its 95 % interval over seeds. Command:
+`vnait-warp` was `vnait` until 2026-11-25. In the setting of the length suite; accuracy in % at 320 and 500
+tokens, mean over seeds. The last column is the paired difference to `vnait-warp` over these tasks, with its
+95 % interval over seeds. Command:
 `python -m vnait_lab.runs.ablation`.
 
 {ablated(found, TASKS)}"""
@@ -29,9 +30,9 @@ On further tasks, some of them from `src/vnait_lab/runs/held_out.py`:
 
 
 def ablated(everything: Sequence[Record], tasks: Sequence[str]) -> str:
-    """One line per arm: its accuracy per task, and its difference to `vnait` if it ran all of them."""
+    """One line per arm: its accuracy per task, and its difference to `vnait-warp` if it ran all of them."""
     found = [one for one in everything if one.data["name"] in tasks]
-    base = over_seeds([one for one in found if one.method == "vnait"], far)
+    base = over_seeds([one for one in found if one.method == "vnait-warp"], far)
     lines: list[list[object]] = []
     for arm in ARMS:
         own = [one for one in found if one.method == arm]
@@ -40,9 +41,9 @@ def ablated(everything: Sequence[Record], tasks: Sequence[str]) -> str:
         scores = over_seeds(own, far)
         each = [mean(far(one) for one in own if one.data["name"] == task) for task in tasks]
         complete = {one.data["name"] for one in own} == set(tasks)
-        minus = difference(scores, base) if arm != "vnait" and complete else ""
+        minus = difference(scores, base) if arm != "vnait-warp" and complete else ""
         lines.append([arm, len(scores), *each, minus])
-    return table(["arm", "seeds", *tasks, "minus vnait"], lines)
+    return table(["arm", "seeds", *tasks, "minus vnait-warp"], lines)
 
 
 def far(one: Record) -> float:

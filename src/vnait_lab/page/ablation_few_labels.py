@@ -1,4 +1,4 @@
-"""`vnait` without one of its parts, on few labels."""
+"""`vnait-warp` without one of its parts, on few labels."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def section(found: list[Record]) -> Section:
             line: list[object] = [arm]
             for name in sets:
                 by_seed = scores.get((name, arm), {})
-                minus = "" if arm == "vnait" else difference(by_seed, scores[name, "vnait"])
+                minus = "" if arm == "vnait-warp" else difference(by_seed, scores[name, "vnait-warp"])
                 line += [len(by_seed), mean(by_seed.values()), minus]
             lines.append(line)
-    heads = [head for name in sets for head in ("draws", name, "minus vnait")]
+    heads = [head for name in sets for head in ("draws", name, "minus vnait-warp")]
     shots = " and ".join(map(str, sorted({one.data["shots"] for one in found})))
-    text = f"""## Ablation of `vnait` on few labels
+    text = f"""## Ablation of `vnait-warp` on few labels
 
 {shots} labels per class, in the setting of the few-label suite, tested on 30 % of train.csv, which each draw
 holds out; paired differences with their 95 % interval over draws. Command:

@@ -17,9 +17,9 @@ def section(found: list[Record]) -> Section:
     scores = elastic.SUITE.summary(found)
     methods = {score.method for score in scores}
     claim = claim_row(
-        "Where only some tokens count, `vnait-elastic` has at 320 and 500 tokens an accuracy of 90 % or more "
+        "Where only some tokens count, `vnait` has at 320 and 500 tokens an accuracy of 90 % or more "
         "on every task and of 95 % on average, 30 points above methods of the raw index",
-        elastic.verdict(scores, "vnait-elastic"),
+        elastic.verdict(scores, "vnait"),
         f"vnait study elastic --methods {with_commas(methods)} --seeds 3 --out studies/records/elastic",
     )
     questions = "\n".join(f"- `{name}`, filler by {task.filler}: {task.asks}" for name, task in TASKS.items())

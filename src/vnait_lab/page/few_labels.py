@@ -1,4 +1,7 @@
-"""Methods and baselines on few labels: scores, differences to `vnait`, learning curves."""
+"""Methods and baselines on few labels: scores, differences to this project's method, learning curves.
+
+The present recipe, and that of before 2026-11-24, when one training replaced two.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,21 @@ from vnait_lab.suites import few_labels
 from vnait_lab.suites.few_labels import QUICK, SHOTS, SPLITS, interval_of
 
 
-def section(everything: list[Record]) -> Section:
+def before(everything: list[Record]) -> Section:
+    """The same of older records, with the default of their time."""
+    return section(everything, "vnait-warp", "Few labels, before 2026-11-24", "few_labels_before")
+
+
+def section(
+    everything: list[Record], own: str = "vnait", title: str = "Few labels", folder: str = "few_labels"
+) -> Section:
     order = [*BASELINES, *METHODS]
     found = sorted(everything, key=lambda one: (str(one.data["name"]), order.index(one.method)))
     claim = claim_row(
-        "With 8 to 128 labels per class `vnait` is above every method, pooled over sets, above both "
+        f"{title}: with 8 to 128 labels per class `{own}` is above every method, pooled over sets, above both "
         "baselines where order matters, and below them nowhere",
-        few_labels.verdict(found),
-        "VNAIT_DATA=DIR vnait study few-labels --seeds 10 --out studies/records/few_labels",
+        few_labels.verdict(found, own),
+        f"VNAIT_DATA=DIR vnait study few-labels --seeds 10 --out studies/records/{folder}",
     )
     areas = {(row["set"], row["method"]): row for row in few_labels.areas(found)}
     sets = list(dict.fromkeys(name for name, _ in areas))
@@ -29,7 +39,7 @@ def section(everything: list[Record]) -> Section:
     curves = few_labels.curves(found)
     at_quick = [one for one in found if one.data["shots"] == QUICK]
     of_more = [one for one in found if len(curves[str(one.data["name"]), one.method, one.seed]) > 1]
-    text = f"""## Few labels
+    text = f"""## {title}
 
 {QUICK} labels per class, in points (Matthews correlation on CoLA, else accuracy), mean over splits
 with its 95 % interval: {SPLITS}
@@ -37,21 +47,24 @@ splits{f", up to {max(more.values())} on {' and '.join(more)}" if more else ""}.
 
 {heights(at_quick, methods, sets)}
 
-`vnait` minus each other method on the same splits, with {QUICK} labels per class: mean over the
+`{own}` minus each other method on the same splits, with {QUICK} labels per class: mean over the
 sets that all methods have, over the sets that both have, and per set.
 
-{differences(at_quick, sets)}
-
+{differences(at_quick, sets, own)}
+"""
+    if any(one.method == own for one in of_more):
+        text += f"""
 The same for the area under the learning curve, over log2 of the numbers of labels that both have, if these
 are two or more.
 
-{differences(of_more, sets)}
+{differences(of_more, sets, own)}
 
 Learning curves and the area under them, where more than {QUICK} labels per class were run (-: a
 class has fewer rows).
 
-{learning_curves(found, areas)}"""
-    return Section(text, [claim])
+{learning_curves(found, areas)}
+"""
+    return Section(text.rstrip(), [claim])
 
 
 def heights(found: Sequence[Record], methods: Sequence[str], sets: Sequence[str]) -> str:
@@ -61,14 +74,14 @@ def heights(found: Sequence[Record], methods: Sequence[str], sets: Sequence[str]
     return table(["method", *sets], lines)
 
 
-def differences(found: Sequence[Record], sets: Sequence[str]) -> str:
-    """`vnait` minus each other method: over the sets that all have, that both have, and per set."""
-    pairs = few_labels.paired(found)
+def differences(found: Sequence[Record], sets: Sequence[str], own: str) -> str:
+    """`own` minus each other method: over the sets that all have, that both have, and per set."""
+    pairs = few_labels.paired(found, own)
     cells = {(row["set"], row["against"]): interval_of(row) for row in pairs}
     others = list(dict.fromkeys(row["against"] for row in pairs))
     shown = [name for name in sets if any(row["set"] == name for row in pairs)]
     common = [name for name in shown if all((name, other) in cells for other in others)]
-    of_common = few_labels.paired([one for one in found if one.data["name"] in common])
+    of_common = few_labels.paired([one for one in found if one.data["name"] in common], own)
     pooled = {row["against"]: interval_of(row) for row in of_common if row["set"] is None}
     lines = [
         [

@@ -1,6 +1,7 @@
-"""The contribution of each part of `vnait`: the default, and arms that leave one part out or replace it.
+"""The contribution of each part of `vnait-warp`, the default until 2026-11-25: all parts, and arms that leave
+one out or replace it.
 
-    python -m vnait_lab.runs.ablation [--tasks order,middle] [--arms "vnait,no window"] [--seeds 3]
+    python -m vnait_lab.runs.ablation [--tasks order,middle] [--arms "vnait-warp,no window"] [--seeds 3]
     VNAIT_DATA=DIR python -m vnait_lab.runs.ablation --sets trec,splice --seeds 10 [--shots 16]
 
 On tasks of the length suite and of held_out.py, in the length suite's setting; or on few-label sets in the
@@ -64,7 +65,7 @@ def slow_waves() -> Fourier:
     return Fourier(pairs=8, shortest=SPAN / 8)
 
 
-def vnait(
+def whole(
     size: Size,
     *,
     span: nn.Module | None = None,
@@ -79,7 +80,7 @@ def vnait(
     dropout: tuple[float, float] = (0.3, 0.3),
     scale: bool = True,
 ) -> Method:
-    """`vnait` with one part changed; `dropout` is of the window and of the nearest word."""
+    """`vnait-warp` with one part changed; `dropout` is of the window and of the nearest word."""
     inputs = Add() if relation is None else relation(dim=size.dim)
     views: list[nn.Module] = [] if window is None else [window(dim=size.dim, width=width, dropout=dropout[0])]
     views += [Nearest(dim=size.dim, dropout=dropout[1])] if nearest else []
@@ -97,45 +98,45 @@ def random_floats(size: Size) -> Method:
     """S from sorted random numbers in [0, 100), drawn anew for every training text, in place of jitter; in
     evaluation from their means.
     """
-    return vnait(size, span=Randomized(limit=int(SPAN), draw="floats"), jitter=0)
+    return whole(size, span=Randomized(limit=int(SPAN), draw="floats"), jitter=0)
 
 
 def table(size: Size) -> Method:
-    """x = e + P[i], with as many parameters as `vnait`; it refuses longer texts."""
+    """x = e + P[i], with as many parameters as `vnait-warp`; it refuses longer texts."""
     return Method(
-        coordinates=Index(), encoding=Table(dim=size.dim, max_length=parameters(vnait(size)) // size.dim)
+        coordinates=Index(), encoding=Table(dim=size.dim, max_length=parameters(whole(size)) // size.dim)
     )
 
 
 ARMS: dict[str, Callable[[Size], Method]] = {
-    "vnait": vnait,
-    "S frozen at 100 i/n": lambda size: vnait(size, span=Span(source="uniform")),
-    "S from the words": lambda size: vnait(size, span=Span(source="content", dim=size.dim)),
-    "no jitter": lambda size: vnait(size, jitter=0),
-    "all texts jittered by 9": lambda size: vnait(size, share=1, jitter=9),
-    "S without Fourier": lambda size: vnait(size, features=[Scalar(), Anchors(), Centre()]),
-    "Fourier without S": lambda size: vnait(size, features=[slow_waves(), Anchors(), Centre()]),
-    "16 waves down to a fiftieth": lambda size: vnait(size, features=[Fourier(), Anchors(), Centre()]),
-    "no anchors": lambda size: vnait(size, features=[Scalar(), slow_waves(), Centre()]),
-    "anchors that fade": lambda size: vnait(size, features=[Scalar(), slow_waves(), Fading(), Centre()]),
-    "16 anchors an end": lambda size: vnait(
+    "vnait-warp": whole,
+    "S frozen at 100 i/n": lambda size: whole(size, span=Span(source="uniform")),
+    "S from the words": lambda size: whole(size, span=Span(source="content", dim=size.dim)),
+    "no jitter": lambda size: whole(size, jitter=0),
+    "all texts jittered by 9": lambda size: whole(size, share=1, jitter=9),
+    "S without Fourier": lambda size: whole(size, features=[Scalar(), Anchors(), Centre()]),
+    "Fourier without S": lambda size: whole(size, features=[slow_waves(), Anchors(), Centre()]),
+    "16 waves down to a fiftieth": lambda size: whole(size, features=[Fourier(), Anchors(), Centre()]),
+    "no anchors": lambda size: whole(size, features=[Scalar(), slow_waves(), Centre()]),
+    "anchors that fade": lambda size: whole(size, features=[Scalar(), slow_waves(), Fading(), Centre()]),
+    "16 anchors an end": lambda size: whole(
         size, features=[Scalar(), slow_waves(), Anchors(count=16), Centre()]
     ),
-    "no centre": lambda size: vnait(size, features=[Scalar(), slow_waves(), Anchors()]),
-    "s starting quietly": lambda size: vnait(size, start=None),
-    "no relation": lambda size: vnait(size, relation=None),
-    "no window": lambda size: vnait(size, window=None),
-    "window of 17": lambda size: vnait(size, width=17),
-    "window left out of a tenth": lambda size: vnait(size, dropout=(0.1, 0.3)),
-    "window starting with taps that fade": lambda size: vnait(size, window=partial(Local, shape="fading")),
-    "window starting flat": lambda size: vnait(size, window=Flat),
-    "no nearest word": lambda size: vnait(size, nearest=False),
-    "no neighbours": lambda size: vnait(size, window=None, nearest=False),
-    "neighbours always told": lambda size: vnait(size, dropout=(0, 0)),
-    "no log length": lambda size: vnait(size, scale=False),
+    "no centre": lambda size: whole(size, features=[Scalar(), slow_waves(), Anchors()]),
+    "s starting quietly": lambda size: whole(size, start=None),
+    "no relation": lambda size: whole(size, relation=None),
+    "no window": lambda size: whole(size, window=None),
+    "window of 17": lambda size: whole(size, width=17),
+    "window left out of a tenth": lambda size: whole(size, dropout=(0.1, 0.3)),
+    "window starting with taps that fade": lambda size: whole(size, window=partial(Local, shape="fading")),
+    "window starting flat": lambda size: whole(size, window=Flat),
+    "no nearest word": lambda size: whole(size, nearest=False),
+    "no neighbours": lambda size: whole(size, window=None, nearest=False),
+    "neighbours always told": lambda size: whole(size, dropout=(0, 0)),
+    "no log length": lambda size: whole(size, scale=False),
     "S of sorted random floats": random_floats,
-    "relation without s": lambda size: vnait(size, relation=Unplaced),
-    "e + s alone": lambda size: vnait(size, relation=None, window=None, nearest=False, scale=False),
+    "relation without s": lambda size: whole(size, relation=Unplaced),
+    "e + s alone": lambda size: whole(size, relation=None, window=None, nearest=False, scale=False),
     "a table of as many parameters": table,
 }
 
@@ -151,10 +152,12 @@ def main() -> None:
     )
     command.add_argument("--arms", type=names, default=",".join(ARMS), help="[all: %(default)s]")
     options = command.parse_args()
-    whole = METHODS["vnait"].formula  # every arm's key depends on it, since its change changes every arm
+    default = METHODS[
+        "vnait-warp"
+    ].formula  # every arm's key depends on it, since its change changes every arm
     for name, make in ARMS.items():
         METHODS[name] = Recipe(
-            make=make, formula=f"{whole}; ablation: {name}", source="vnait_lab.runs.ablation"
+            make=make, formula=f"{default}; ablation: {name}", source="vnait_lab.runs.ablation"
         )
     if options.sets:
         on_few_labels(options, data_folder(command, "one folder per set (train.csv and test.csv)"))

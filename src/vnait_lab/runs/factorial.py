@@ -6,7 +6,7 @@
 An arm is a scheme and the parts that it has. Parts of `vnait` are left out, parts of the others are added:
 
     neighbours   `Local` and `Nearest`, as in Canon layers (arXiv 2512.17351); those that count, of
-                 `vnait-elastic`
+                 `vnait`
     log n        scores * log n / log n0 (scalable softmax, arXiv 2501.19399)
     random       jitter of S, as in CAPE (arXiv 2106.03143), or n sorted random places (arXiv 2305.16843)
 
@@ -33,7 +33,7 @@ from vnait_lab.suites import algorithmic, elastic, length
 
 FOLDER = RECORDS / "factorial"
 SUITES = {one.name: one for one in (length.SUITE, elastic.SUITE, algorithmic.SUITE)}
-VNAIT = ("vnait-uniform", "vnait", "vnait-elastic")
+VNAIT = ("vnait-uniform", "vnait-warp", "vnait")
 SCHEMES = ("none", "sinusoidal", "rope", "alibi", "t5", "fire", *VNAIT)
 PARTS = ("neighbours", "log n", "random")
 SETS = {

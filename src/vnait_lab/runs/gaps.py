@@ -32,22 +32,18 @@ TASKS = ("middle", "third")
 GAMMAS = (0, 0.01, 0.1, 1)
 
 
-class Softplus(nn.Module):
-    """The papers' weights, g = softplus(z), of a source of z."""
+class Softplus(Elastic):
+    """With the papers' weights, g = softplus(z), of a source of z."""
 
-    def __init__(self, source: nn.Module) -> None:
-        super().__init__()
-        self.source = source
-
-    def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        return F.softplus(self.source(vectors, mask))
+    def weigh(self, level: Tensor) -> Tensor:
+        return F.softplus(level)
 
 
-SOURCES: dict[str, Callable[[Size], nn.Module]] = {
+SOURCES: dict[str, Callable[[Size], Elastic]] = {
     "uniform": lambda size: Softplus(Uniform()),
     "warp": lambda size: Softplus(Warp()),
     "content": lambda size: Softplus(Content(dim=size.dim, before=1, after=1)),
-    "gated": lambda size: Gate(dim=size.dim),
+    "gated": lambda size: Elastic(Gate(dim=size.dim)),
 }
 
 
@@ -84,7 +80,7 @@ class Smoothed(Method):
 
     gamma = 0.0
 
-    def penalty(self, at: Tensor, mask: Tensor, *, smooth: float, bound: float) -> Tensor:
+    def penalty(self, at: Tensor, mask: Tensor, **weights: float) -> Tensor:
         return self.gamma * smoothness(at, mask).float()
 
 
@@ -92,7 +88,7 @@ def arm(size: Size, *, source: str, ends: str, gamma: float) -> Method:
     """`vnait` with weights of a source."""
     places = [Of(feature(), *axes) for axes in ENDS[ends] for feature in (Anchors, Centre)]
     method = Smoothed(
-        coordinates=Jitter(BothEnds(Elastic(SOURCES[source](size))), shift=12.0, share=0.5),
+        coordinates=Jitter(BothEnds(SOURCES[source](size)), shift=12.0, share=0.5),
         encoding=Spatial(
             dim=size.dim, features=[Scalar(), Fourier(pairs=8, shortest=SPAN / 8), *places], start=1.0
         ),

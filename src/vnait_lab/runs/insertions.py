@@ -41,7 +41,7 @@ from vnait_lab.suites.elastic import reads_words
 from vnait_lab.suites.few_labels import SETS, plan_of
 
 PATH = RECORDS / "insertions" / "records.jsonl"
-METHODS_RUN = ("none", "sinusoidal", "rope", "alibi", "vnait-uniform", "vnait-elastic")
+METHODS_RUN = ("none", "sinusoidal", "rope", "alibi", "vnait-uniform", "vnait")
 FILTERED, CONTROL = "filtered", "vnait-uniform"
 KINDS = {
     "markup": ("<br>", "</p>", "<div>", "&nbsp;", "</span>"),

@@ -3,7 +3,7 @@ frozen embeddings.
 
     VNAIT_DATA=DIR python -m vnait_lab.runs.mixing [--sets trec,mr] [--seeds 5] [--part train] [--base FOLDER]
 
-`vnait` with 16 labels per class. Arms: the Transformer alone, the linear part alone, the sum of their
+`vnait-warp`, the default until 2026-11-25, with 16 labels per class. Arms: the Transformer alone, the linear part alone, the sum of their
 logits, temperature scaling of both on held-out rows (Guo et al. 2017), stacking (Wolpert 1992: two
 coefficients fitted on the held-out rows), and the library's share. With --base also `frozen`: L2 logistic
 regression (C = 10) on the base's mean-pooled, unit-length embeddings. --part test scores test.csv; --part
@@ -81,7 +81,7 @@ def arms(
     classes = sorted(set(learn.labels or []))
     labels, truth = (np.array([classes.index(one) for one in table.labels or []]) for table in (learn, test))
     ids, ids_test = (words.encode(table.texts, max_length=RUN.max_length) for table in (learn, test))
-    run = replace(RUN, method="vnait", seed=seed, bag=0.0)
+    run = replace(RUN, method="vnait-warp", seed=seed, bag=0.0)
     model = fit(run, learn, words).model
     deep_learn, deep = (logits_of(model, rows).double().numpy() for rows in (ids, ids_test))
     rows, held = text.split(learn.labels or [], holdout=0.2, seed=seed)
@@ -165,7 +165,7 @@ def main() -> None:
 def run_set(name: str, data: Path, seeds: range, part: str, frozen: Frozen | None) -> Iterator[Record]:
     """The records of one set that are not there yet."""
     done = {(one.seed, one.method) for one in _read() if (one.data["name"], one.data["part"]) == (name, part)}
-    plan = plan_of(name, data, ["vnait"], [SHOTS], list(seeds), RUN)
+    plan = plan_of(name, data, ["vnait-warp"], [SHOTS], list(seeds), RUN)
     words = None
     for seed in seeds:
         learn, test = plan.rows(SHOTS, seed)
@@ -218,7 +218,7 @@ def show(part: str) -> None:
     for name in SETS if part == "test" else ():
         path = RECORDS / "few_labels" / name / "records.jsonl"
         for one in record.read(path) if path.is_file() else []:
-            known = one.method in ("vnait", "average-logreg", "tfidf-logreg")
+            known = one.method in ("vnait-warp", "average-logreg", "tfidf-logreg")
             if known and one.data["shots"] == SHOTS and (name, one.seed) in drawn:
                 add(f"{one.method}, before", one)
     share = found.get("share", {})
