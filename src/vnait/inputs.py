@@ -391,7 +391,7 @@ def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[T
 
 
 def muting(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
-    """The mean of max(0, 3/2 - l_i) over the tokens, l on axis 4 of `Elastic`: the prior that every token counts.
+    """The prior that every token counts: max(0, 3/2 - l_i), l on axis 4 of `Elastic`, averaged over tokens.
 
     >>> muting(torch.tensor([[[0.0, 0.0, 0.0, 0.5, 0.5]]]), torch.ones(1, 1, dtype=torch.bool))
     tensor(1.)

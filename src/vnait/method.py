@@ -129,8 +129,8 @@ class Method(nn.Module):
         bound: float,
         mute: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """gamma1 smoothness + gamma2 boundary of a learned span at `at`, gamma3 muting of elastic coordinates;
-        0 for others.
+        """gamma1 smoothness + gamma2 boundary of a learned span at `at`; gamma3 muting of elastic
+        coordinates; 0 for others.
         """
         if mute and isinstance(_plain(self.coordinates), Elastic):
             return mute * muting(at, mask).float()

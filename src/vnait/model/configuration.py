@@ -23,7 +23,8 @@ class VnaitConfig(PreTrainedConfig):
     periods         in tokens, for phase
     unk_token_id    the id of unknown words, left out of a text's mean
     smoothness      gamma1 of the regularizer of a learned `Span`;  boundary: gamma2
-    muting          gamma3, of the prior that every token counts, for `Elastic`; training sets it to 8 / (number of texts)
+    muting          gamma3, of the prior that every token counts, for `Elastic`; training sets it to 8 / N
+                    for N texts
 
     >>> VnaitConfig(method="sinusoidal", hidden_size=32).vector_size
     32

@@ -103,8 +103,8 @@ def interpolated(place: At, mask: Mask, last: int) -> At:
 
 
 def running_places(coordinates: nn.Module, vectors: Tensor, mask: Mask) -> At:
-    """p = R_i - R_1, or a_i of `Elastic`: where the old positions are read, in the method's own gaps; at first
-    the token index.
+    """p = R_i - R_1, or a_i of `Elastic`: where the old positions are read, in the method's own gaps; the
+    token index at first.
 
     A method without gaps between tokens (a share of the text, a grid) stays at the index.
     """

@@ -3,11 +3,11 @@ frozen embeddings.
 
     VNAIT_DATA=DIR python -m vnait_lab.runs.mixing [--sets trec,mr] [--seeds 5] [--part train] [--base FOLDER]
 
-`vnait-warp`, the default until 2026-11-25, with 16 labels per class. Arms: the Transformer alone, the linear part alone, the sum of their
-logits, temperature scaling of both on held-out rows (Guo et al. 2017), stacking (Wolpert 1992: two
-coefficients fitted on the held-out rows), and the library's share. With --base also `frozen`: L2 logistic
-regression (C = 10) on the base's mean-pooled, unit-length embeddings. --part test scores test.csv; --part
-train scores other rows of train.csv (seeds from 100 on chose the rule). Records go to
+`vnait-warp`, the default until 2026-11-25, with 16 labels per class. Arms: the Transformer alone, the linear
+part alone, the sum of their logits, temperature scaling of both on held-out rows (Guo et al. 2017), stacking
+(Wolpert 1992: two coefficients fitted on the held-out rows), and the library's share. With --base also
+`frozen`: L2 logistic regression (C = 10) on the base's mean-pooled, unit-length embeddings. --part test
+scores test.csv; --part train scores other rows of train.csv (seeds from 100 on chose the rule). Records go to
 studies/records/mixing; recorded cells do not run again.
 """
 
@@ -216,7 +216,7 @@ def show(part: str) -> None:
             add(one.method, one)
     drawn = {(one.data["name"], one.seed) for one in mixed}
     for name in SETS if part == "test" else ():
-        path = RECORDS / "few_labels" / name / "records.jsonl"
+        path = RECORDS / "few_labels_before" / name / "records.jsonl"
         for one in record.read(path) if path.is_file() else []:
             known = one.method in ("vnait-warp", "average-logreg", "tfidf-logreg")
             if known and one.data["shots"] == SHOTS and (name, one.seed) in drawn:
