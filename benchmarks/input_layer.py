@@ -41,11 +41,11 @@ def main() -> None:
             times[name].append((seconds(partial(forward, layer, x)), seconds(partial(backward, layer, x))))
     first = next(iter(layers))
     print(f"B = {B}, T = {T}, d = {options.dim}, {options.rounds} rounds; against {first}")
-    print(f"{'':34} forward   forward + backward")
+    print(f"{'':38} forward   forward + backward")
     for name in layers:
         pairs = list(zip(times[first], times[name], strict=True))[1:]
         ratios = [median(own[way] / base[way] for base, own in pairs) for way in (0, 1)]
-        print(f"{name:34} {ratios[0]:7.4f}   {ratios[1]:7.4f}")
+        print(f"{name:38} {ratios[0]:7.4f}   {ratios[1]:7.4f}")
     print(f"largest difference of folded and literal: {difference(options.dim):.1e}")
 
 
@@ -61,9 +61,9 @@ def candidates(dim: int) -> dict[str, Callable[[Tensor], Tensor]]:
         "papers' sizes, literal": input_of(literal, mask),
         "papers' sizes, folded": input_of(folded, mask),
         "vnait-uniform (evaluation)": input_of(build("vnait-uniform", dim=dim).eval(), mask),
-        "vnait-elastic (evaluation)": input_of(build("vnait-elastic", dim=dim).eval(), mask),
-        "vnait (training, with jitter)": input_of(build("vnait", dim=dim), mask),
+        "vnait-uniform (training, with jitter)": input_of(build("vnait-uniform", dim=dim), mask),
         "vnait (evaluation)": input_of(build("vnait", dim=dim).eval(), mask),
+        "vnait (training, with jitter)": input_of(build("vnait", dim=dim), mask),
         "learned table": input_of(build("learned", dim=dim), mask),
     }
 

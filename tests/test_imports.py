@@ -12,7 +12,7 @@ import networkx as nx
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
-PARTS = ("coordinates", "encodings", "inputs.py", "method.py", "methods.py", "injection.py", "errors.py")
+PARTS = ("coordinates", "encodings", "inputs", "method.py", "methods.py", "injection.py", "errors.py")
 
 
 def modules(root: Path) -> dict[str, Path]:

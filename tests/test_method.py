@@ -14,6 +14,7 @@ from conftest import unchecked
 from vnait import method as method_module
 from vnait.coordinates import (
     Ends,
+    Gate,
     Grid,
     Index,
     Jitter,
@@ -25,7 +26,6 @@ from vnait.coordinates import (
     Span,
     Start,
 )
-from vnait.coordinates.sources import Warp
 from vnait.encodings import Anchors, Centre, Fourier, NoPosition, Rotary, Scalar, Sinusoid, Spatial, Sum
 from vnait.injection import Injection, LogLength
 from vnait.inputs import Add, Local, Nearest, Neighbours
@@ -283,8 +283,8 @@ def test_only_a_learned_span_is_drawn_to_uniform(
 def test_a_training_step_computes_coordinates_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The penalty reads those of the forward pass."""
     calls = []
-    source = Warp.forward
-    monkeypatch.setattr(Warp, "forward", lambda *given: calls.append(1) or source(*given))
+    source = Gate.forward
+    monkeypatch.setattr(Gate, "forward", lambda *given: calls.append(1) or source(*given))
     model = VnaitForSequenceClassification(VnaitConfig(vocab_size=9, hidden_size=32, num_attention_heads=2))
     model.train()(torch.tensor([[3, 4, 5]]), labels=torch.tensor([1])).loss.backward()
     assert len(calls) == 1

@@ -42,7 +42,8 @@ def by_arm(found: list[Record], suite: str) -> dict[str, dict[int, float]]:
 
 def section(ran: list[Record], suite: str) -> Section:
     found = with_methods(ran, suite)
-    scores, columns = by_arm(found, suite), columns_of(by_arm(found, suite))
+    scores = by_arm(found, suite)
+    columns = columns_of(scores)
     tasks, steps = len({one.data["name"] for one in found}), found[0].run["steps"]
     lines = [
         [scheme, *(percent(scores.get(f"{scheme}: {parts}", {}).values()) for parts in columns)]

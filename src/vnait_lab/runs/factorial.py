@@ -21,7 +21,7 @@ from itertools import product
 
 from torch import nn
 
-from vnait.coordinates import Index, Jitter, Randomized
+from vnait.coordinates import Index, Jitter
 from vnait.encodings import NoPosition
 from vnait.injection import LogLength
 from vnait.inputs import Condensed, Local, Nearest, Neighbours
@@ -56,7 +56,7 @@ def arm(size: Size, *, scheme: Recipe, neighbours: bool, log_n: bool, random: bo
     if isinstance(coordinates, Jitter):
         coordinates = coordinates if random else coordinates.coordinates
     elif random and isinstance(coordinates, Index):
-        coordinates = Randomized(limit=max(2048, 4 * size.max_length))
+        coordinates = METHODS["randomized-rope"].make(size).coordinates
     if isinstance(inputs, Neighbours | Condensed):
         views, inputs = type(inputs), inputs.inputs
     if neighbours:

@@ -1,9 +1,4 @@
-"""The input layer, from semantic vectors e and added vectors s to the backbone's input x; the regularizers.
-
-Every part is called `inputs(vectors, added)` with `vectors` (B, T, D), zero at padding, and `added` (B, T, D)
-or None, and has the flag `causal`: x_i never depends on what follows token i. With the flag
-`reads_coordinates` it is called `inputs(vectors, added, at)`, with the coordinates (B, T, C), not jittered.
-"""
+"""Views of the neighbourhood, in the text as it stands or by what counts."""
 
 from __future__ import annotations
 
@@ -11,104 +6,12 @@ from collections.abc import Sequence
 from typing import Literal, cast
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import SPAN, Gate
-from vnait.coordinates.sources import ZeroLinear
 from vnait.errors import one_of
-
-X = Float[Tensor, "B T D"]
-
-
-class Add(nn.Module):
-    """x = e + s, or e if nothing is added.
-
-    >>> Add()(torch.ones(1, 1, 2), torch.ones(1, 1, 2))
-    tensor([[[2., 2.]]])
-    """
-
-    causal = True
-
-    def forward(self, vectors: X, added: X | None) -> X:
-        return vectors if added is None else vectors + added
-
-
-class Fusion(nn.Module):
-    """x = e + s + a with a = MLP_rel([e; s; e - s; cos(e, s)]), in the folded form: no 4D concatenation.
-
-    W [e; s; e - s; rho 1] = (W_e + W_D) e + (W_s - W_D) s + rho (W_r 1): the same function as `LiteralFusion`
-    with 2Dh + h first-layer weights instead of 4Dh. a starts at zero. Source: the Vnait papers, sections 3.6
-    and 3.7; `docs/faithfulness.md`.
-
-    >>> Fusion(dim=4, hidden=2)(torch.ones(1, 3, 4), torch.ones(1, 3, 4))[0, 0]
-    tensor([2., 2., 2., 2.], grad_fn=<SelectBackward0>)
-    """
-
-    causal = True
-
-    def __init__(self, *, dim: int, hidden: int = 16) -> None:
-        super().__init__()
-        self.semantic = nn.Linear(dim, hidden)
-        self.spatial = nn.Linear(dim, hidden, bias=False)
-        self.similarity = nn.Linear(1, hidden, bias=False)
-        self.out = ZeroLinear(hidden, dim)
-
-    def forward(self, vectors: X, added: X | None) -> X:
-        spatial = _needed(added)
-        return vectors + spatial + self.relate(vectors, spatial)
-
-    def relate(self, vectors: X, spatial: X) -> X:
-        """The association vector a (B, T, D)."""
-        rho = cosine(vectors, spatial)[..., None]
-        hidden = self.semantic(vectors) + self.spatial(spatial) + self.similarity(rho.to(vectors.dtype))
-        return self.out(F.gelu(hidden))
-
-    @classmethod
-    def from_literal(cls, literal: LiteralFusion) -> Fusion:
-        """The same function, folded."""
-        of_e, of_s, of_difference, of_rho = literal.inner.weight.detach().chunk(4, dim=1)
-        dim, hidden = of_e.shape[1], of_e.shape[0]
-        fusion = cls(dim=dim, hidden=hidden).to(of_e)
-        _copy(fusion.semantic.weight, of_e + of_difference)
-        _copy(fusion.semantic.bias, literal.inner.bias)
-        _copy(fusion.spatial.weight, of_s - of_difference)
-        _copy(fusion.similarity.weight, of_rho.sum(1, keepdim=True))
-        fusion.out.load_state_dict(literal.out.state_dict())
-        return fusion
-
-    def to_literal(self) -> LiteralFusion:
-        """The same function in the papers' weights: of all W that fold to it, with W_D = 0 and equal W_r."""
-        hidden, dim = self.semantic.weight.shape
-        literal = LiteralFusion(dim=dim, hidden=hidden).to(self.semantic.weight)
-        of_rho = (self.similarity.weight / dim).expand(hidden, dim)
-        weights = [self.semantic.weight, self.spatial.weight, torch.zeros_like(self.semantic.weight), of_rho]
-        _copy(literal.inner.weight, torch.cat(weights, 1))
-        _copy(literal.inner.bias, self.semantic.bias)
-        literal.out.load_state_dict(self.out.state_dict())
-        return literal
-
-
-class LiteralFusion(nn.Module):
-    """x = e + s + MLP_rel([e; s; e - s; rho 1_D]) with the 4D concatenation, as the papers write it.
-
-    >>> LiteralFusion(dim=4, hidden=8)(torch.ones(1, 3, 4), torch.ones(1, 3, 4)).shape
-    torch.Size([1, 3, 4])
-    """
-
-    causal = True
-
-    def __init__(self, *, dim: int, hidden: int) -> None:
-        super().__init__()
-        self.inner = nn.Linear(4 * dim, hidden)
-        self.out = nn.Linear(hidden, dim)
-
-    def forward(self, vectors: X, added: X | None) -> X:
-        spatial = _needed(added)
-        rho = cosine(vectors, spatial)[..., None].to(vectors.dtype).expand_as(vectors)
-        relation = torch.cat([vectors, spatial, vectors - spatial, rho], -1)
-        return vectors + spatial + self.out(F.gelu(self.inner(relation)))
+from vnait.inputs.fusion import X
 
 
 class Neighbours(nn.Module):
@@ -116,6 +19,7 @@ class Neighbours(nn.Module):
 
     views    `Local`, `Nearest` or any other (B, T, D) -> (B, T, D) with the flag `causal`
 
+    >>> from vnait.inputs import Add
     >>> Neighbours(Add(), [Local(dim=4), Nearest(dim=4)])(torch.ones(1, 5, 4), None).shape
     torch.Size([1, 5, 4])
     """
@@ -144,6 +48,7 @@ class Condensed(nn.Module):
     two whole places a view is interpolated, so gradients reach learned weights. Where all tokens count one,
     the same as `Neighbours`. Source: this project.
 
+    >>> from vnait.inputs import Add
     >>> at = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.5, 0.0], [0.0, 1.0, 0.0, 1.0]]])
     >>> Condensed(Add(), [nn.Identity()])(torch.tensor([[[1.0], [9.0], [2.0]]]), None, at)[..., 0]
     tensor([[ 2.0000, 10.5000,  4.0000]])
@@ -361,66 +266,3 @@ def _blocks(tokens: Float[Tensor, "B T *any"], size: int) -> Float[Tensor, "B N 
     room = (0, 0) * (tokens.ndim - 2) + (size, count * size - tokens.shape[1])
     blocks = F.pad(tokens, room).unflatten(1, (count + 1, size))
     return torch.cat([blocks[:, :-1], blocks[:, 1:]], 2)
-
-
-def cosine(one: X, other: X) -> Float[Tensor, "B T"]:
-    """rho = <e, s> / (|e| |s|) in [-1, 1]; 0, with a finite gradient, if either norm is 0.
-
-    >>> cosine(torch.tensor([[[3.0, 0.0], [0.0, 0.0]]]), torch.tensor([[[4.0, 0.0], [1.0, 0.0]]]))
-    tensor([[1., 0.]])
-    """
-    # Squares overflow float16 past 255 and are inexact in bfloat16; a square root has no gradient at 0.
-    one, other = (part if part.dtype == torch.float64 else part.float() for part in (one, other))
-    square = one.square().sum(-1), other.square().sum(-1)
-    some = (square[0] > 0) & (square[1] > 0)
-    norms = torch.where(some, square[0], 1).sqrt() * torch.where(some, square[1], 1).sqrt()
-    return torch.where(some, (one * other).sum(-1) / norms, 0)
-
-
-def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
-    """sum_{i=1}^{n-1} Huber((S_{i+1} - S_i) - 100/n), delta = 1, averaged over the sentences.
-
-    >>> smoothness(torch.tensor([[[50.0], [100.0]]]), torch.ones(1, 2, dtype=torch.bool))
-    tensor(0.)
-    """
-    line = at[..., 0]
-    between = mask[:, 1:] & mask[:, :-1]
-    ideal = SPAN / mask.sum(-1, keepdim=True)
-    off = (line.diff(dim=-1) - ideal).masked_fill(~between, 0)
-    return F.huber_loss(off, torch.zeros_like(off), reduction="sum", delta=1.0) / len(mask)
-
-
-def muting(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
-    """The prior that every token counts: max(0, 3/2 - l_i), l on axis 4 of `Elastic`, averaged over tokens.
-
-    >>> muting(torch.tensor([[[0.0, 0.0, 0.0, 0.5, 0.5]]]), torch.ones(1, 1, dtype=torch.bool))
-    tensor(1.)
-    """
-    short = (Gate.START - at[..., 4]).relu().masked_fill(~mask, 0)
-    return short.sum() / mask.sum()
-
-
-def boundary(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
-    """max(0, -S_1)^2 + max(0, S_n - 100)^2, averaged over the sentences.
-
-    >>> boundary(torch.tensor([[[-1.0], [102.0]]]), torch.ones(1, 2, dtype=torch.bool))
-    tensor(5.)
-    """
-    line = at[..., 0]
-    # Padding repeats S_1 or S_n, and would get a share of their gradient.
-    first = line.masked_fill(~mask, torch.inf).amin(-1)
-    last = line.masked_fill(~mask, -torch.inf).amax(-1)
-    return ((-first).clamp(min=0).square() + (last - SPAN).clamp(min=0).square()).mean()
-
-
-def _needed(added: X | None) -> X:
-    if added is None:
-        raise ValueError(
-            "a fusion needs an s, but the encoding added none; take an encoding that adds, or inputs=Add()."
-        )
-    return added
-
-
-def _copy(target: Tensor, source: Tensor) -> None:
-    with torch.no_grad():
-        target.copy_(source)
