@@ -58,6 +58,7 @@ NAMES = (
     "heat",
     "middle",
     "phrases",
+    "key_tokens",
 )
 
 

@@ -30,19 +30,30 @@ def fit(
     method: str, task: Task, seeds: Sequence[int], setting: Setting
 ) -> list[VnaitForSequenceClassification]:
     """One trained classifier per seed; the seed decides its first weights and its texts."""
-    models = [
-        suite.new_model(
-            VnaitForSequenceClassification,
-            setting,
-            seed,
-            method=method,
-            vocab_size=VOCABULARY,
-            max_length=2 * max(LENGTHS),  # an oracle writes heavy words twice
-            mean_length=(SHORTEST + TRAINED) / 2,
-            num_labels=task.classes,
-        )
-        for seed in seeds
-    ]
+    return train([untrained(method, task, seed, setting) for seed in seeds], task, seeds, setting)
+
+
+def untrained(
+    method: str, task: Task, seed: int, setting: Setting, **config: float
+) -> VnaitForSequenceClassification:
+    """A new classifier; `config` are further settings of `VnaitConfig`."""
+    return suite.new_model(
+        VnaitForSequenceClassification,
+        setting,
+        seed,
+        method=method,
+        vocab_size=VOCABULARY,
+        max_length=2 * max(LENGTHS),  # an oracle writes heavy words twice
+        mean_length=(SHORTEST + TRAINED) / 2,
+        num_labels=task.classes,
+        **config,
+    )
+
+
+def train(
+    models: list[VnaitForSequenceClassification], task: Task, seeds: Sequence[int], setting: Setting
+) -> list[VnaitForSequenceClassification]:
+    """Train each model on the texts of its seed."""
 
     def make(count: int, length: int, random: Generator) -> tuple[Tensor, Tensor]:
         ids, classes, _ = task.make(count, length, random, not task.oracle)
