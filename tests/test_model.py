@@ -80,11 +80,11 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
     loaded = AutoConfig.from_pretrained(tmp_path)
     assert isinstance(loaded, VnaitConfig)
     assert (loaded.method, loaded.vector_size, loaded.num_labels) == ("learned", 7, 5)
-    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 5)
+    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 6)
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 5"):
+    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads the formats 5 and 6"):
         VnaitConfig(vnait_format=4)
 
 
@@ -302,7 +302,7 @@ def task_loss(model: PreTrainedModel, labels: Tensor) -> Tensor:
 
 
 def test_cross_entropy_and_the_regularizer() -> None:
-    model = VnaitForSequenceClassification(config(num_labels=3)).eval()
+    model = VnaitForSequenceClassification(config(num_labels=3, muting=0.5)).eval()
     perturb(model)
     labels = torch.tensor([2, 0, 1])
     expected = nn.functional.cross_entropy(model(ids()).logits, labels)
@@ -429,7 +429,7 @@ def edit(folder: Path, **settings: object) -> None:
 def test_a_folder_of_another_format(tmp_path: Path) -> None:
     saved(tmp_path)
     edit(tmp_path, vnait_format=4)
-    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 5"):
+    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads the formats 5 and 6"):
         load_classifier(tmp_path)
 
 

@@ -28,6 +28,7 @@ KINDS = ("coordinates", "codes", "pairs", "decay", "more")  # columns, from left
 UNITS = {
     "Index": "index (tokens)",
     "Span": "S (hundredths of the text)",
+    "Elastic": "S (hundredths of what counts)",
     "Saturating": "S (0 to 100)",
     "Running": "R (sum of gaps, each 1 at first)",
     "Segments": "segment",

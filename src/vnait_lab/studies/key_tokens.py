@@ -138,7 +138,7 @@ STUDY = Study(
         )
     ],
     claims=[judge_key_tokens],
-    full=Budget(seeds=5, steps=1000, samples=100),
+    full=Budget(seeds=3, steps=1000, samples=100),
     quick=Budget(seeds=3, steps=600, samples=50),
     run=run,
     draw=draw,
