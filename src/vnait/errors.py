@@ -23,6 +23,8 @@ def as_input_error(
 ) -> Iterator[None]:
     """Turn an error of these kinds into an InputError: `before`, what the error `says`, `after`.
 
+    An InputError passes unchanged: it is a whole sentence already.
+
     >>> with as_input_error(KeyError, "there is no setting ", "; name another."):
     ...     {}["pace"]
     Traceback (most recent call last):
@@ -30,6 +32,8 @@ def as_input_error(
     """
     try:
         yield
+    except InputError:
+        raise
     except kinds as error:
         raise InputError(f"{before}{says(error)}{after}") from error
 

@@ -22,6 +22,7 @@ from vnait.data import words as words_of
 from vnait.errors import InputError, as_input_error
 from vnait.files import whole_folder
 from vnait.pretrained.finetune import BASE, Base, no_bars
+from vnait.pretrained.loading import from_pretrained
 from vnait.record import Record
 
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"
@@ -77,7 +78,7 @@ class Pooled:
     def __init__(self, base: Base) -> None:
         self.base = base
         with no_bars():
-            self.model = AutoModel.from_pretrained(base.source).eval()
+            self.model = from_pretrained(AutoModel, base.source).eval()
         self.known: dict[str, NDArray[np.float32]] = {}
 
     @torch.no_grad()
@@ -171,7 +172,7 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
         arrays = load_file(folder / WEIGHTS)
         features: Terms | Pooled
         if notes["kind"] == "pooled":
-            features = Pooled(Base.load(str(folder / BASE)))
+            features = Pooled(Base.load(folder / BASE))
         else:
             names = ("kind", "tokenization", "terms", "unknown")
             features = Terms(**{name: notes[name] for name in names}, idf=arrays.get("idf"))

@@ -20,6 +20,7 @@ from vnait.linear import LinearClassifier
 from vnait.methods import METHODS
 from vnait.model import VnaitConfig, VnaitForSequenceClassification
 from vnait.pretrained import finetune
+from vnait.pretrained.loading import from_pretrained
 from vnait.record import Record
 
 TRANSFORMERS = (
@@ -140,7 +141,7 @@ def _tokenizer(folder: Path) -> Any:
     if not (folder / "tokenizer.json").is_file():
         raise InputError(f"{folder} is damaged: it has no tokenizer.json.")
     with as_input_error(Exception, f"{folder} is damaged: its tokenizer.json can't be read (", ")."):
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return from_pretrained(AutoTokenizer, folder)
 
 
 def _record(path: Path) -> Record | None:
@@ -164,16 +165,11 @@ def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
             f"{folder} was trained with the method {settings['method']!r}, which is not known here; register "
             "it in vnait.METHODS as it was then, and load the folder again."
         )
-    try:
-        model, info = VnaitForSequenceClassification.from_pretrained(
-            folder, output_loading_info=True, local_files_only=True
+    after = ". Save the model again, or train it again."
+    with as_input_error(Exception, f"{folder} is damaged: ", after, says=first_line):
+        model, info = from_pretrained(
+            VnaitForSequenceClassification, folder, output_loading_info=True, use_safetensors=True
         )
-    except InputError:  # of another format, which is no damage
-        raise
-    except Exception as error:
-        raise InputError(
-            f"{folder} is damaged: {first_line(error)}. Save the model again, or train it again."
-        ) from error
     if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
         keys = sorted([*info["missing_keys"], *info["unexpected_keys"]])[:3]
         raise InputError(

@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.methods import build
 from vnait.pretrained import attach, load_adapter, save_adapter, save_base
+from vnait.pretrained.loading import from_pretrained
 from vnait.run import OWN, Run
 
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
@@ -34,23 +35,17 @@ class Base:
     tokenizer: Any
 
     @classmethod
-    def load(cls, source: str) -> Base:
+    def load(cls, source: str | Path) -> Base:
         """Load the tokenizer; a folder needs no network. `InputError` if the source can't be used."""
-        folder = Path(source).expanduser()
-        if folder.is_dir():
-            source = str(folder)
-        elif source.startswith((".", "/", "~")):
-            raise InputError(
-                f"{source} is not a folder; give one that from_pretrained reads, or a name on the hub."
-            )
         before = f"{source} is not a pretrained model with a tokenizer: "
         with as_input_error(Exception, before, ".", says=first_line):
-            tokenizer = AutoTokenizer.from_pretrained(source)
+            tokenizer = from_pretrained(AutoTokenizer, source)
         if tokenizer.pad_token_id is None:
             raise InputError(
                 f"the tokenizer of {source} has no padding token, which batches need; set its pad_token."
             )
-        return cls(source, tokenizer)
+        folder = Path(source).expanduser()
+        return cls(str(folder) if folder.is_dir() else str(source), tokenizer)
 
     @property
     def fingerprint(self) -> str:
@@ -87,8 +82,11 @@ class Base:
         before = f"{self.source} can't be loaded as a classifier: "
         try:
             with no_bars(), as_input_error(Exception, before, ".", says=first_line):
-                model = AutoModelForSequenceClassification.from_pretrained(
-                    self.source, id2label=names, label2id={name: index for index, name in names.items()}
+                model = from_pretrained(
+                    AutoModelForSequenceClassification,
+                    self.source,
+                    id2label=names,
+                    label2id={name: index for index, name in names.items()},
                 )
         finally:
             transformers_logging.set_verbosity(shown)
@@ -152,8 +150,8 @@ def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
     after = ". Save the model again, or train it again."
     with as_input_error((OSError, ValueError), f"{folder} is damaged: ", after, says=first_line):
         notes: dict[str, Any] = json.loads((folder / NOTES).read_text(encoding="utf-8"))
-        base = Base.load(str(folder / BASE))
-        model = AutoModelForSequenceClassification.from_pretrained(folder / BASE, local_files_only=True)
+        base = Base.load(folder / BASE)
+        model = from_pretrained(AutoModelForSequenceClassification, folder / BASE, use_safetensors=True)
     if notes["method"] != OWN:
         load_adapter(model, folder / ADAPTER)
     return model.eval(), base.tokenizer, notes

@@ -1,0 +1,51 @@
+"""transformers' models and tokenizers from a folder or the hub, without running code that comes with them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from vnait.errors import InputError
+
+
+def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
+    """`kind.from_pretrained`, of a class of transformers; a folder is read without the network.
+
+    source   a folder; or, as a string that is not the path of one, a name on the hub
+    """
+    folder = Path(source).expanduser()
+    if isinstance(source, Path) or source.startswith((".", "/", "~")) or folder.is_dir():
+        if not folder.is_dir():
+            raise InputError(
+                f"{source} is not a folder; give one that from_pretrained reads, or a name on the hub."
+            )
+        _check_settings(folder)
+        source, settings = str(folder), {**settings, "local_files_only": True}
+    try:
+        return kind.from_pretrained(source, trust_remote_code=False, **settings)
+    except ValueError as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise InputError(
+            f"{source} needs Python code that comes with it, which vnait does not run; give a model of a "
+            "type that transformers has itself."
+        ) from error
+
+
+def _check_settings(folder: Path) -> None:
+    """Refuse a folder without config.json, or whose config.json names an attention kernel on the hub."""
+    config = folder / "config.json"
+    if not config.is_file():  # transformers would look on the hub for the base of a PEFT adapter
+        raise InputError(
+            f"{folder} is not a pretrained model with a tokenizer: it has no config.json; give a folder that "
+            "save_pretrained wrote."
+        )
+    try:
+        settings = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError:  # transformers describes it
+        return
+    for name in ("attn_implementation", "_attn_implementation"):
+        if "/" in str(isinstance(settings, dict) and settings.get(name)):
+            raise InputError(
+                f"{config} names an attention kernel on the hub ({settings[name]}), which vnait does not "
+                f"load; remove {name} from it."
+            )
