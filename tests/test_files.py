@@ -113,6 +113,27 @@ def test_a_draft_lies_on_the_same_disk_and_out_of_sight(kind, tmp_path):
         assert not target.exists()
 
 
+def test_the_disk_has_the_content_before_the_rename_and_the_name_after_it(kind, target, monkeypatch):
+    """Files are known by their inodes, which a rename does not change."""
+    events, rename = [], os.replace
+    monkeypatch.setattr(os, "fsync", lambda number: events.append(os.fstat(number).st_ino))
+
+    def watched(source, destination):
+        rename(source, destination)
+        if Path(destination) == target:
+            events.append("renamed")
+
+    monkeypatch.setattr(os, "replace", watched)
+    with kind(target) as draft:
+        put(draft, "new", kind)
+        if kind is whole_folder:
+            (draft / "base").mkdir()
+            put(draft / "base", "inner", kind)
+    before, after = events[: events.index("renamed")], events[events.index("renamed") + 1 :]
+    assert {path.stat().st_ino for path in (target, *target.rglob("*"))} <= {*before}
+    assert after == [target.parent.stat().st_ino]
+
+
 def test_parents_are_made(kind, tmp_path):
     target = tmp_path / "a" / "b" / "model"
     with kind(target) as draft:

@@ -1,10 +1,14 @@
 """Training: the same run gives the same weights, whatever ran before and however often it was killed."""
 
+import hashlib
+import json
 import logging
 import math
 import multiprocessing
 import os
+import pickle
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -268,6 +272,98 @@ def test_a_state_that_a_kill_left_unfinished_is_never_taken_for_one(table, words
     draft.mkdir()
     (draft / "model.safetensors").write_bytes(b"half")
     assert equal(weights(fit(RUN, table, words, checkpoints=tmp_path / "c")), weights(fit(RUN, table, words)))
+
+
+class Planted:
+    """Unpickled, it writes a file."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+TENSORS = ["best.safetensors", "model.safetensors", "optimizer.bin", "random_states_0.pkl", "scheduler.bin"]
+STATE = sorted([*TENSORS, "manifest.json", "progress.json"])
+DAMAGES = {
+    "missing": lambda file: file.unlink(),
+    "empty": lambda file: file.write_bytes(b""),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-9]),
+    "one bit": lambda file: file.write_bytes(file.read_bytes()[:-30] + b"\x01" + file.read_bytes()[-29:]),
+}
+
+
+@pytest.fixture(scope="module")
+def stopped(table, words, tmp_path_factory) -> Path:
+    """The checkpoints of a training that was stopped."""
+    folder = tmp_path_factory.mktemp("stopped") / "c"
+    with pytest.raises(Stopped):
+        fit(RUN, table, words, checkpoints=folder, callback=stop_at(6))
+    return folder
+
+
+def copy_of(stopped: Path, tmp_path: Path) -> Path:
+    """The folder of a copy's only state."""
+    (state,) = shutil.copytree(stopped, tmp_path / "c").glob("*/step-*")
+    return state
+
+
+def refused(state: Path, table, words) -> str:
+    """The message, one sentence that names the folder to delete."""
+    with pytest.raises(InputError, match=r"^the checkpoint .* Delete that folder and train again") as error:
+        fit(RUN, table, words, checkpoints=state.parents[1])
+    message = str(error.value)
+    assert f"the checkpoint {state} is damaged" in message and "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", STATE)
+def test_a_damaged_state_is_refused(name, damage, stopped, table, words, tmp_path):
+    state = copy_of(stopped, tmp_path)
+    assert sorted(path.name for path in state.iterdir()) == STATE
+    DAMAGES[damage](state / name)
+    message = refused(state, table, words)
+    assert name == "manifest.json" or f"{name} is not as it was written" in message
+
+
+def test_a_file_too_many_is_refused(stopped, table, words, tmp_path):
+    state = copy_of(stopped, tmp_path)
+    (state / "custom_checkpoint_0.pkl").write_bytes(b"")
+    assert "custom_checkpoint_0.pkl is not as it was written" in refused(state, table, words)
+    shutil.rmtree(state)
+    assert steps_seen(RUN, table, words, tmp_path / "c")[0] == 1
+
+
+@pytest.mark.parametrize("name", [name for name in STATE if name != "manifest.json"])
+def test_code_in_a_state_never_runs(name, stopped, table, words, tmp_path):
+    """Not even if the manifest has the checksum of the pickle."""
+    state, mark = copy_of(stopped, tmp_path), tmp_path / "ran"
+    content = pickle.dumps(Planted(mark))
+    (state / name).write_bytes(content)
+    manifest = json.loads((state / "manifest.json").read_text())
+    (state / "manifest.json").write_text(json.dumps(manifest | {name: hashlib.sha256(content).hexdigest()}))
+    refused(state, table, words)
+    assert not mark.exists()
+    pickle.loads(content)
+    assert mark.exists()
+
+
+def test_a_state_is_on_the_disk_before_it_has_its_name(table, words, tmp_path, monkeypatch):
+    synced, renamed, rename = set(), [], os.replace
+
+    def watched(source, destination):
+        renamed.append({path.stat().st_ino for path in Path(source).rglob("*")} - synced)
+        rename(source, destination)
+
+    monkeypatch.setattr(os, "fsync", lambda number: synced.add(os.fstat(number).st_ino))
+    monkeypatch.setattr(os, "replace", watched)
+    with pytest.raises(Stopped):
+        fit(RUN, table, words, checkpoints=tmp_path / "c", callback=stop_at(6))
+    assert renamed == [set()]
+    (state,) = (tmp_path / "c").glob("*/step-*")
+    assert {state.stat().st_ino, state.parent.stat().st_ino} <= synced
 
 
 def test_a_state_of_other_words_settings_or_rows_is_left_alone(table, words, tmp_path):

@@ -1,15 +1,52 @@
 """The last state of a training on the disk, from which a killed run continues."""
 
+import hashlib
+import json
 import logging
+import os
 import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from accelerate import Accelerator
+from accelerate.utils import RNG_STATE_NAME
+from accelerate.utils import load as load_tensors
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from vnait.errors import InputError
-from vnait.files import writing
+from vnait.errors import InputError, as_input_error, first_line
+from vnait.files import sync, writing
 
 logger = logging.getLogger("vnait")
+
+PROGRESS, BEST = "progress.json", "best.safetensors"
+MANIFEST = "manifest.json"  # the SHA-256 of every other file
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """The part of a state that accelerate does not save itself.
+
+    best   the weights of the best evaluation; empty before the first
+    """
+
+    step: int = 0
+    seconds: float = 0.0
+    best_loss: float = float("inf")
+    best: dict[str, Tensor] = field(default_factory=dict)
+    worse: int = 0
+    validation: dict[str, float] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        """Write the weights as safetensors, the rest as JSON."""
+        facts = {name: value for name, value in vars(self).items() if name != "best"}
+        (folder / PROGRESS).write_text(json.dumps(facts), encoding="utf-8")
+        save_file(self.best, folder / BEST)
+
+    def load(self, folder: Path) -> None:
+        """Take over what `save` wrote."""
+        facts = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
+        vars(self).update(facts, best=load_file(folder / BEST))
 
 
 class Checkpoints:
@@ -18,7 +55,7 @@ class Checkpoints:
     def __init__(self, folder: str | Path | None, key: str) -> None:
         self.folder = None if folder is None else Path(folder) / key
 
-    def save(self, accelerator: Accelerator, step: int) -> None:
+    def save(self, accelerator: Accelerator, progress: Progress) -> None:
         """Write the state as a draft first, so that an unfinished one is never loaded."""
         if self.folder is None:
             return
@@ -27,21 +64,36 @@ class Checkpoints:
         try:
             with writing(self.folder):
                 accelerator.save_state(str(draft))
+                accelerator.wait_for_everyone()
+                if accelerator.is_main_process:
+                    progress.save(draft)
+                    (draft / MANIFEST).write_text(json.dumps(_checksums(draft)), encoding="utf-8")
+                    sync(*draft.rglob("*"), draft)
+                    os.replace(draft, self.folder / f"step-{progress.step:08d}")
+                    sync(self.folder)
         except InputError:
             shutil.rmtree(draft, ignore_errors=True)
             if not self._states():
                 self.remove()
             raise
         if accelerator.is_main_process:
-            draft.rename(self.folder / f"step-{step:08d}")
             for old in self._states()[:-1]:
                 shutil.rmtree(old)
 
-    def resume(self, accelerator: Accelerator) -> None:
-        """Load the last state, if there is one."""
-        if states := self._states():
-            accelerator.load_state(str(states[-1]))
-            logger.info("continuing from step %d", int(states[-1].name.removeprefix("step-")))
+    def resume(self, accelerator: Accelerator, progress: Progress) -> None:
+        """Load the last state, if there is one; InputError if any file of it has changed."""
+        if not (states := self._states()):
+            return
+        state = states[-1]
+        before = f"the checkpoint {state} is damaged, or of another version of vnait: "
+        after = ". Delete that folder and train again; an earlier state is used if there is one."
+        with as_input_error(Exception, before, after, says=first_line):
+            _check(state)
+            # accelerate would go on with other random numbers if it could not read this file.
+            load_tensors(state / f"{RNG_STATE_NAME}_{accelerator.process_index}.pkl")
+            accelerator.load_state(str(state))
+            progress.load(state)
+        logger.info("continuing from step %d", progress.step)
 
     def remove(self) -> None:
         """Delete the state of a finished training, and the folder if it is then empty."""
@@ -52,3 +104,22 @@ class Checkpoints:
 
     def _states(self) -> list[Path]:
         return [] if self.folder is None else sorted(self.folder.glob("step-*"))
+
+
+def _check(state: Path) -> None:
+    """Raise ValueError unless the folder has exactly the files of its manifest, unchanged."""
+    if not (state / MANIFEST).is_file():
+        raise ValueError(f"it has no {MANIFEST}")
+    expected, found = json.loads((state / MANIFEST).read_text(encoding="utf-8")), _checksums(state)
+    if expected != found:
+        changed = sorted(name for name, _ in dict(expected).items() ^ found.items())
+        raise ValueError(f"{changed[0]} is not as it was written")
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file in the folder but the manifest, by its path there."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != MANIFEST
+    }

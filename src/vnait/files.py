@@ -19,7 +19,9 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     target = Path(path)
     with _beside(target) as draft:
         yield draft
+        sync(draft)
         os.replace(draft, target)
+        sync(target.parent)
 
 
 @contextmanager
@@ -29,6 +31,7 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
     with _beside(target) as draft:
         draft.mkdir()
         yield draft
+        sync(*draft.rglob("*"), draft)
         # A rename can't replace a folder that has files, so the old one is moved away first.
         aside = draft.with_name(draft.name + ".old")
         if target.exists():
@@ -39,6 +42,25 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
             if aside.exists():
                 os.replace(aside, target)
             raise
+        sync(target.parent)
+
+
+def sync(*paths: Path) -> None:
+    """Return once the disk has the content of these files, and the names in these folders.
+
+    Before a rename, since a power cut could leave the new name with half of the content; and after it.
+    """
+    for path in paths:
+        if path.is_file():
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+        else:
+            with suppress(OSError):  # Windows and some network disks can't do it for a folder
+                folder = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
 
 
 def check_replaceable(folder: str | Path, written: Sequence[str], what: str) -> None:

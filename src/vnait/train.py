@@ -7,7 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from vnait import bag_of_words
-from vnait.checkpoints import Checkpoints
+from vnait.checkpoints import Checkpoints, Progress
 from vnait.data import WHOLE, Table, batches, collate, split, unknown_share
 from vnait.data.vocabulary import Vocabulary
 from vnait.errors import InputError
@@ -159,24 +159,6 @@ class _Task:
         return {**batch, "labels": torch.tensor([self.labels[row] for row in rows])}
 
 
-@dataclass(kw_only=True)
-class _Progress:
-    """The part of a checkpoint that accelerate does not save itself."""
-
-    step: int = 0
-    seconds: float = 0.0
-    best_loss: float = float("inf")
-    best: dict[str, Tensor] = field(default_factory=dict)
-    worse: int = 0
-    validation: dict[str, float] = field(default_factory=dict)
-
-    def state_dict(self) -> dict[str, Any]:
-        return dict(vars(self))
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
-
 class _Training:
     """One training loop on accelerate.
 
@@ -200,12 +182,11 @@ class _Training:
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(step_scheduler_with_optimizer=False)
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
-        self.progress = _Progress()
-        self.accelerator.register_for_checkpointing(self.progress)
+        self.progress = Progress()
 
     def go(self, callback: Callable[[Status], None]) -> None:
         """Train to the last step, or, if the best is kept, until `patience` evaluations are not better."""
-        self.checkpoints.resume(self.accelerator)
+        self.checkpoints.resume(self.accelerator, self.progress)
         started = time.perf_counter() - self.progress.seconds
         for rows in self._batches():
             loss = self._step(rows)
@@ -215,7 +196,7 @@ class _Training:
                 self._validate()
             if self.progress.step % self.run.eval_every == 0 or self.progress.step == self.steps:
                 self._evaluate()
-                self.checkpoints.save(self.accelerator, self.progress.step)
+                self.checkpoints.save(self.accelerator, self.progress)
             if self._done:
                 return
 
