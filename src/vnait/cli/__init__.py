@@ -2,7 +2,6 @@
 2 wrong use, 130 stopped.
 """
 
-import io
 import shlex
 import sys
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import typer
 
 from vnait.cli import classify, methods, pages, vectors  # noqa: F401  they add their commands to the app
+from vnait.cli.output import prepare_streams, say
 from vnait.cli.shared import app
 from vnait.errors import InputError
 from vnait.plugins import answers
@@ -27,11 +27,8 @@ _WRONG_USE: Any = typer.BadParameter.__mro__[1]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # What can't write a letter gets its code, not a traceback.
-            stream.reconfigure(errors="backslashreplace")
     try:
+        prepare_streams()
         typed = shlex.join(["vnait", *(sys.argv[1:] if arguments is None else arguments)])
         code = app(args=arguments, standalone_mode=False, obj=typed)  # typer catches Ctrl-C itself
     except (typer.Abort, KeyboardInterrupt):
@@ -56,5 +53,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _said(error: object, code: int) -> int:
-    print(f"vnait: {' '.join(str(error).split())}", file=sys.stderr)
+    say(f"vnait: {' '.join(str(error).split())}", file=sys.stderr)
     return code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vnait.cli import terminal
+from vnait.cli.output import csv_of, print_unchanged, say
 from vnait.cli.shared import (
     AsJson,
     Data,
@@ -125,9 +125,9 @@ def compare_command(
         print_json({"rows": found.rows, "paired": found.paired, **words, **paths})
         return
     terminal.show_comparison(found, table)
-    print(f"\nmodel: {folder / 'model'} ({found.best})")
+    say(f"\nmodel: {folder / 'model'} ({found.best})")
     for name, path in files.items():
-        print(f"{name}: {path}")
+        say(f"{name}: {path}")
 
 
 def _shots(given: str) -> tuple[int | str, ...]:
@@ -219,7 +219,7 @@ def train_command(
         print_json({"model": str(out), "record": asdict(fitted.record)})
         return
     terminal.show_scores(fitted.record)
-    print(f"model: {out}")
+    say(f"model: {out}")
 
 
 def _words(run: Run, texts: list[str], vectors: str | None, tokenization: str) -> Vocabulary | Base:
@@ -252,7 +252,11 @@ def predict_command(
 ) -> None:
     """Add a label and the probability of each class to every text, in the order given."""
     notes(quiet)
-    given = _lines(sys.stdin.buffer) if data == "-" else read_table(data, text, None, sep, encoding).texts
+    given = (
+        _lines(sys.stdin and sys.stdin.buffer)
+        if data == "-"
+        else read_table(data, text, None, sep, encoding).texts
+    )
     from vnait.data import WHOLE, encode, report_unknown
     from vnait.files import whole_file
     from vnait.predict import Fitted, load
@@ -274,17 +278,19 @@ def predict_command(
     if as_json:
         print_json({"rows": rows})
     elif out is None:
-        _write_csv(sys.stdout, rows)
+        print_unchanged(csv_of(rows))
     else:
-        with whole_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
-            _write_csv(file, rows)
-        print(f"{len(rows)} rows: {out}")
+        with whole_file(out) as draft:
+            draft.write_text(csv_of(rows), encoding="utf-8", newline="")
+        say(f"{len(rows)} rows: {out}")
 
 
 def _lines(file: Any) -> list[str]:
     """The lines of a binary file; a text stream would take broken bytes for half characters in some
     locales.
     """
+    if file is None:
+        raise InputError("standard input is closed; give one text a line, or a file in place of -.")
     lines: list[str] = []
     for number, line in enumerate(file, 1):
         try:
@@ -297,12 +303,6 @@ def _lines(file: Any) -> list[str]:
     if not any(line.strip() for line in lines):
         raise InputError("standard input has no text; give one text a line.")
     return lines
-
-
-def _write_csv(file: Any, rows: list[dict[str, Any]]) -> None:
-    writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
 
 
 @app.command("explain")
@@ -361,7 +361,7 @@ def explain_command(
     else:
         terminal.show_explanation(explanation)
         for path in filter(None, (out, bertviz)):
-            print(f"file        {path}")
+            say(f"file        {path}")
 
 
 def _explain_baseline(fitted: LinearClassifier, given: str | Tree, file: Path | None, as_json: bool) -> None:

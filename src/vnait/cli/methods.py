@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from vnait.cli import terminal
+from vnait.cli.output import say
 from vnait.cli.shared import AsJson, Quiet, app, bar, notes, print_json
 from vnait.plugins import load_file
 
@@ -57,7 +58,7 @@ def draw_command(
         found = [{"method": one.name, "note": one.note, "panels": titles} for one, titles in panels]
         print_json({"rows": found, "file": str(out)})
     else:
-        print(out)
+        say(out)
 
 
 @app.command("list")

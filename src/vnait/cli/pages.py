@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from vnait.cli.output import say
 from vnait.cli.shared import AsJson, app, notes, print_json
 
 
@@ -30,7 +31,7 @@ def playground_command(
             folders or [],
             host=host,
             port=port,
-            ready=lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True),
+            ready=lambda address: say(f"{address}  (Ctrl-C ends it)", flush=True),
         )
     # Open pages would keep the server alive, and Python's exit may wait for a thread that draws a picture.
     os._exit(0)
@@ -46,4 +47,4 @@ def report_command(
     from vnait import report
 
     path = report.write(folder)
-    print_json({"report": str(path)}) if as_json else print(path)
+    print_json({"report": str(path)}) if as_json else say(path)

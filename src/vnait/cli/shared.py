@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from vnait import plugins
+from vnait.cli.output import json_of, safe, say
 from vnait.run import Run
 
 if TYPE_CHECKING:
@@ -94,9 +94,16 @@ def notes(quiet: bool) -> None:
     """What the library has to say goes to standard error, a line each."""
     logger = logging.getLogger("vnait")
     logger.handlers[:] = [logging.StreamHandler()]  # replaced: `main` may run twice in one process
-    logger.handlers[0].setFormatter(logging.Formatter("vnait: %(message)s"))
+    logger.handlers[0].setFormatter(_Safe("vnait: %(message)s"))
     logger.setLevel(logging.ERROR if quiet else logging.INFO)
     logger.propagate = False
+
+
+class _Safe(logging.Formatter):
+    """Messages that can't steer a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return safe(super().format(record))
 
 
 def read_table(source: str, text: str, label: str | None, sep: str | None, encoding: str | None) -> Table:
@@ -116,7 +123,7 @@ def listed(names: str) -> tuple[str, ...]:
 
 def print_json(document: dict[str, Any]) -> None:
     """One document on standard output."""
-    print(json.dumps(document, ensure_ascii=False, indent=2))
+    print(json_of(document))
 
 
 def print_facts(facts: dict[str, Any], as_json: bool) -> None:
@@ -125,7 +132,7 @@ def print_facts(facts: dict[str, Any], as_json: bool) -> None:
         print_json(facts)
     else:
         for name, value in facts.items():
-            print(f"{name:10} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+            say(f"{name:10} {', '.join(map(str, value)) if isinstance(value, list) else value}")
 
 
 EVERY = 10  # seconds between two lines of progress where there is no terminal
@@ -166,4 +173,4 @@ class _Lines:
         self.last = now
         fresh = done - self.first
         left = f", about {(now - self.started) / fresh * (total - done):.0f} s left" if fresh else ""
-        print(f"vnait: {self.title}: {done} of {total} done{left}", file=sys.stderr, flush=True)
+        say(f"vnait: {self.title}: {done} of {total} done{left}", file=sys.stderr, flush=True)

@@ -11,6 +11,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as Grid
 
+from vnait.cli.output import say
+
 if TYPE_CHECKING:
     from vnait.comparison import Comparison
     from vnait.data import Table
@@ -26,12 +28,12 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table per number of shots, then the conclusions and the advice."""
     classes = len(set(data.labels or []))
     most_frequent = 100 * comparison.plan.most_frequent()
-    print(f"{data.name}: {len(data)} rows, {classes} classes, {len(comparison.plan.seeds)} seeds")
-    print(f"accuracy of always answering the most frequent class: {most_frequent:.1f} %")
+    say(f"{data.name}: {len(data)} rows, {classes} classes, {len(comparison.plan.seeds)} seeds")
+    say(f"accuracy of always answering the most frequent class: {most_frequent:.1f} %")
     for shots in comparison.plan.shots:
-        print()
+        say()
         print_wrapped(_comparison_grid(comparison, shots))
-    print()
+    say()
     for sentence in comparison.sentences():
         print_wrapped(sentence)
     print_wrapped(
@@ -39,7 +41,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
         "seed; none is corrected for several comparisons. alone: without the linear part that each "
         "Transformer has beside it; seconds: of training; ms: per text."
     )
-    print()
+    say()
     for sentence in comparison.advice():
         print_wrapped(sentence)
 
@@ -67,10 +69,10 @@ def show_scores(record: Record) -> None:
     """The scores of one training."""
     for name, value in sorted(record.metrics.items()):
         if not isinstance(value, list):
-            print(f"{name:22} {value:.3f}")
+            say(f"{name:22} {value:.3f}")
     if "unknown_share" in record.data:
-        print(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
-    print(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")
+        say(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
+    say(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")
 
 
 def show_explanation(explanation: Explanation) -> None:
@@ -78,13 +80,13 @@ def show_explanation(explanation: Explanation) -> None:
     from vnait.explanation.display import printable
     from vnait.explanation.export import logit_parts
 
-    print(f"{explanation.label}  (probability {explanation.probability:.3f})")
-    print(fill(logit_parts(explanation), Console().width), end="\n\n")
+    say(f"{explanation.label}  (probability {explanation.probability:.3f})")
+    say(fill(logit_parts(explanation), Console().width), end="\n\n")
     tokens = [printable(token) for token in explanation.tokens]
     width = max(cell_len(token) for token in [*tokens, "token"])
     rho = explanation.similarity
     head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho") + "   adds"
-    print(head)
+    say(head)
     unknown = "" if all(explanation.known) else "  (unknown word)"
     longest = max(min(BAR, Console().width - len(head) - 2 - len(unknown)), 1)
     unit = max([gap for gap in explanation.gaps if gap > 0], default=1.0)
@@ -94,8 +96,8 @@ def show_explanation(explanation: Explanation) -> None:
         cells += "" if rho is None else f"  {rho[number]:5.2f}"
         cells += f"  {explanation.says[number]:+5.2f}"
         bar = "#" * round(longest * max(gap, 0.0) / unit) + ("" if explanation.known[number] else unknown)
-        print(f"{token}{' ' * (width - cell_len(token))}{cells}  {bar}".rstrip())
-    print()
+        say(f"{token}{' ' * (width - cell_len(token))}{cells}  {bar}".rstrip())
+    say()
     _fact("method", f"{explanation.method}: {explanation.formula}")
     for words in explanation.enters:
         _fact("enters", words)
@@ -113,7 +115,7 @@ def show_explanation(explanation: Explanation) -> None:
 
 def show_terms(facts: dict[str, Any]) -> None:
     """The answer of a baseline, and what each term adds to its logit, the largest first."""
-    print(f"{facts['label']}  (probability {facts['probability']:.3f}, by {facts['method']})\n")
+    say(f"{facts['label']}  (probability {facts['probability']:.3f}, by {facts['method']})\n")
     grid = new_grid("term", "adds to the logit", left=1)
     for term, added in facts["terms"].items():
         grid.add_row(term, f"{added:+.2f}")
@@ -122,17 +124,17 @@ def show_terms(facts: dict[str, Any]) -> None:
 
 
 def _fact(name: str, words: str) -> None:
-    print(fill(f"{name:12}{words}", Console().width, subsequent_indent=" " * 12))
+    say(fill(f"{name:12}{words}", Console().width, subsequent_indent=" " * 12))
 
 
 def show_catalogue(rows: Sequence[dict[str, Any]], *, dim: int, max_length: int) -> None:
     """The methods. Formula and source have their own lines, so that nothing is cut at 80 columns."""
-    print(f"{'method':14} {'parameters':>10}  learned  causal   (width {dim}, longest text {max_length})")
+    say(f"{'method':14} {'parameters':>10}  learned  causal   (width {dim}, longest text {max_length})")
     for row in rows:
         learned, causal = ("yes" if row[name] else "no" for name in ("learned", "causal"))
-        print(f"\n{row['name']:14} {row['parameters']:>10,}  {learned:7}  {causal}")
+        say(f"\n{row['name']:14} {row['parameters']:>10,}  {learned:7}  {causal}")
         for line in (row["formula"], row["source"]):
-            print(indent(fill(line, Console().width - 4), "    "))
+            say(indent(fill(line, Console().width - 4), "    "))
 
 
 def show_sizes(rows: Sequence[dict[str, Any]], *, dim: int) -> None:
@@ -156,18 +158,18 @@ def show_conformance(rows: Sequence[Row]) -> None:
         for law in laws:
             grid.add_row(law, *(marks[name, law] for name in names))
         print_wrapped(grid)
-        print()
+        say()
     broken = [row for row in rows if row.passed is False]
     for row in broken:
-        print(f"{row.implementation}: {row.law}: {row.detail}")
+        say(f"{row.implementation}: {row.law}: {row.detail}")
     skipped = [row for row in rows if row.passed is None]
     for reason in dict.fromkeys(row.detail for row in skipped):
         some = [row for row in skipped if row.detail == reason]
         names = list(dict.fromkeys(row.implementation for row in some))
         listed = ", ".join(names) if len(names) <= 3 else f"{len(names)} implementations"
-        print(f"-  {', '.join(dict.fromkeys(row.law for row in some))}: {reason} ({listed})")
+        say(f"-  {', '.join(dict.fromkeys(row.law for row in some))}: {reason} ({listed})")
     kept = len(rows) - len(broken) - len(skipped)
-    print(f"\n{kept} kept, {len(broken)} broken, {len(skipped)} not applicable (-)")
+    say(f"\n{kept} kept, {len(broken)} broken, {len(skipped)} not applicable (-)")
 
 
 def blocks_of(names: Sequence[str], first: int) -> list[list[str]]:
@@ -204,4 +206,7 @@ def new_grid(*titles: str, left: int) -> Grid:
 
 def print_wrapped(what: Any) -> None:
     """Print a text or a table, wrapped at the width of the terminal, without markup."""
-    Console(highlight=False, soft_wrap=False, markup=False).print(what)
+    console = Console(highlight=False, soft_wrap=False, markup=False, color_system=None)
+    with console.capture() as captured:
+        console.print(what)
+    say(captured.get(), end="")

@@ -1,0 +1,153 @@
+"""What the command line prints: data as it is, whatever the encoding; words that can't steer a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from test_cli import CONTROL
+from vnait import cli
+from vnait.cli import terminal
+from vnait.cli.output import safe
+from vnait.cli.shared import notes
+
+GOLDEN = Path(__file__).parent / "golden" / "format_6"
+MODEL = str(GOLDEN / "vnait")
+TEXT = "a naïve “film” 好 😀"
+HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e"  # clears, retitles, colours, turns around
+
+
+@pytest.fixture
+def data(tmp_path) -> str:
+    path = tmp_path / "data.csv"
+    path.write_text(f"text\n{TEXT}\n", encoding="utf-8")
+    return str(path)
+
+
+def run(monkeypatch, encoding: str, *arguments: str) -> tuple[int, bytes, str]:
+    """The exit code, the bytes on standard output, and standard error."""
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding=encoding), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    code = 0
+    try:
+        cli.main(arguments)
+    except SystemExit as leaving:
+        code = int(leaving.code or 0)
+    out.flush()
+    return code, out.buffer.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "gb18030", "utf-8", "utf-16"])
+def test_json_is_json_in_every_encoding(encoding, data, monkeypatch):
+    code, out, _ = run(monkeypatch, encoding, "predict", MODEL, data, "--json", "--quiet")
+    assert code == 0
+    assert json.loads(out.decode(encoding))["rows"][0]["text"] == TEXT
+    if "utf" not in encoding:
+        assert out.isascii()  # so that it is UTF-8, too, as JSON has to be
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "gb18030"])
+def test_csv_is_unchanged(encoding, data, monkeypatch):
+    code, out, _ = run(monkeypatch, encoding, "predict", MODEL, data, "--quiet")
+    assert code == 0
+    assert next(csv.DictReader(io.StringIO(out.decode(encoding))))["text"] == TEXT
+
+
+@pytest.mark.parametrize(("encoding", "letter"), [("ascii", "ï"), ("latin-1", "“"), ("cp1252", "好")])
+def test_csv_that_would_be_changed_is_refused(encoding, letter, data, monkeypatch):
+    code, out, err = run(monkeypatch, encoding, "predict", MODEL, data, "--quiet")
+    assert (code, out) == (2, b"")
+    assert err == (
+        f"vnait: standard output is in {encoding}, which has no {letter!r}; set PYTHONIOENCODING=utf-8, or "
+        "give a file with --out.\n"
+    )
+
+
+def test_closed_streams(data, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    code, out, err = run(monkeypatch, "utf-8", "predict", MODEL, "-")
+    assert (code, out) == (2, b"")
+    assert err == "vnait: standard input is closed; give one text a line, or a file in place of -.\n"
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", err := io.StringIO())
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["predict", MODEL, data])
+    assert err.getvalue() == "vnait: standard output is closed; leave it open, or send it to a file.\n"
+
+
+def test_notes_never_take_the_place_of_results(data, monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", None)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["predict", MODEL, "missing.csv", "--json"])
+    out.flush()
+    assert out.buffer.getvalue() == b""
+    sys.stderr.close()
+
+
+def test_what_steers_a_terminal_is_shown_by_its_code():
+    assert safe(f"good{HOSTILE}") == r"good\x1b[2J\x1b]0;title\x07\x9b31m\u202e"
+    unchanged = "two\tcells\nnaïve 好 \u3000\xa0 👩\u200d🚀 e\u0301"
+    assert safe(unchanged) == unchanged
+
+
+def test_labels_and_names_do_not_steer_the_terminal(tmp_path, monkeypatch):
+    """In results, in notes and in errors."""
+    place = tmp_path / f"m{HOSTILE}"
+    shutil.copytree(GOLDEN / "vnait", place)
+    settings = json.loads((place / "config.json").read_text(encoding="utf-8"))
+    settings["id2label"] = {number: f"{name}{HOSTILE}" for number, name in settings["id2label"].items()}
+    settings["label2id"] = {name: int(number) for number, name in settings["id2label"].items()}
+    (place / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    code, out, _ = run(monkeypatch, "utf-8", "explain", str(place), "a dull film")
+    assert code == 0 and r"\x1b[2J" in out.decode() and not CONTROL.search(out.decode())
+    rows = [f"a {word} film,{word}{HOSTILE}" for word in ("dull", "Dull", "warm") for _ in range(8)]
+    data = place / "data.csv"
+    data.write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    code, out, err = run(
+        monkeypatch,
+        "utf-8",
+        "train",
+        str(data),
+        "--out",
+        str(place / "new"),
+        "--steps",
+        "2",
+        "--method",
+        "none",
+    )
+    assert code == 0, err
+    assert err.count(r"\x1b[2J") >= 2 and r"\x1b[2J" in out.decode()
+    assert not CONTROL.search(out.decode() + err)
+    code, _, err = run(monkeypatch, "utf-8", "predict", str(place), f"missing{HOSTILE}.csv")
+    assert code == 2 and not CONTROL.search(err) and r"\x1b[2J" in err
+
+
+def test_tables_and_notes_are_safe(monkeypatch, capsys):
+    grid = terminal.new_grid("term", "adds", left=1)
+    grid.add_row(f"film{HOSTILE}", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal.print_wrapped(grid)
+    notes(quiet=False)
+    logging.getLogger("vnait").warning("the label %s", f"x{HOSTILE}")
+    out, err = capsys.readouterr()
+    for printed in (out, err):
+        assert r"\x1b[2J" in printed and not CONTROL.search(printed)
+
+
+def test_an_installed_command_with_closed_streams():
+    """The descriptors themselves, which a test in this process can't close."""
+    status = os.system(f"{sys.executable} -m vnait list >&- 2>/dev/null")
+    assert os.waitstatus_to_exitcode(status) == 2
