@@ -1,5 +1,6 @@
 """Semantic vectors: every format against gensim's own loader, every error, memory, and determinism."""
 
+import contextlib
 import gzip
 import logging
 import os
@@ -394,6 +395,16 @@ def test_fasttext_models_that_gensim_cannot_read(put):
         changed[at : at + 1] = new
         with pytest.raises(InputError, match=message):
             vectors.load(put(changed))
+
+
+def test_fasttext_sizes_that_no_file_has(put):
+    whole = Path(datapath("toy-model.bin")).read_bytes()
+    sizes = 8 + 56 + 12  # magic and version, settings, three sizes; then tokens and pruned n-grams
+    for at, size in ((sizes + 8, 2**62), (sizes + 8, 2**59), (sizes, -1), (sizes, 2**62)):
+        changed = put(whole[:at] + size.to_bytes(8, "little", signed=True) + whole[at + 8 :])
+        for use in (vectors.info, vectors.load):
+            with contextlib.suppress(InputError):  # the number of tokens itself does no harm
+                use(changed)
 
 
 def test_damaged_and_foreign_pickles(put, tmp_path):

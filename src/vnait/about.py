@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from vnait import schemas
 from vnait.errors import as_input_error
 from vnait.files import whole_file
 
@@ -41,8 +42,8 @@ class About:
         if not path.is_file():
             return None
         after = ". Delete it; the report works without it."
-        with as_input_error((ValueError, TypeError), f"{path} is damaged: ", after):
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        with as_input_error((ValueError, TypeError, RecursionError), f"{path} is damaged: ", after):
+            return cls(**schemas.check(schemas.AboutFields, json.loads(path.read_text(encoding="utf-8"))))
 
     def write(self, folder: str | Path) -> None:
         """Write the file into the folder, whole or not at all."""

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from vnait import predict
+from vnait import predict, schemas
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError, as_input_error
@@ -125,7 +125,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         fitted = predict.load_transformer(folder)
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
-        notes = _notes(Path(folder) / NOTES)
+        notes = _notes(Path(folder) / NOTES, fitted.classes)
         estimator = cls(**notes.get("parameters", _parameters(fitted)))
         estimator.classes_ = np.asarray(notes.get("classes", fitted.classes))
         estimator.fitted_ = fitted
@@ -219,6 +219,14 @@ def _classes(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
     return classes, numbers.tolist()
 
 
-def _notes(path: Path) -> dict[str, Any]:
-    with as_input_error(ValueError, f"{path} is damaged: ", "."):
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+def _notes(path: Path, classes: Sequence[str]) -> dict[str, Any]:
+    """The parameters and the classes of a saved estimator; empty for a model of `vnait train`."""
+    if not path.is_file():
+        return {}
+    with as_input_error((ValueError, RecursionError), f"{path} is damaged: ", "."):
+        notes = schemas.check(schemas.Estimator, json.loads(path.read_text(encoding="utf-8")))
+        if sorted(map(str, notes["classes"])) != sorted(classes):
+            raise ValueError(f"its classes aren't those of the model ({', '.join(classes)})")
+        if unknown := notes["parameters"].keys() - TextClassifier._get_param_names():
+            raise ValueError(f"TextClassifier has no parameter {min(unknown)}")
+        return dict(notes)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel
 
-from vnait import files, linear
+from vnait import files, linear, schemas
 from vnait.data import collate, encode
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
@@ -140,14 +140,16 @@ def _model_type(config: Path) -> object:
 def _tokenizer(folder: Path) -> Any:
     if not (folder / "tokenizer.json").is_file():
         raise InputError(f"{folder} is damaged: it has no tokenizer.json.")
+    if (folder / "tokenizer_config.json").is_file():
+        _checked(folder / "tokenizer_config.json", schemas.TokenizerConfig)
     with as_input_error(Exception, f"{folder} is damaged: its tokenizer.json can't be read (", ")."):
         return from_pretrained(AutoTokenizer, folder)
 
 
 def _record(path: Path) -> Record | None:
     after = ". Delete it; the model works without it."
-    with as_input_error((ValueError, TypeError), f"{path} is damaged: ", after):
-        return Record(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    with as_input_error((ValueError, TypeError, RecursionError), f"{path} is damaged: ", after):
+        return Record.of(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
 def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
@@ -184,6 +186,10 @@ def _settings(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"{folder} is no saved model: it has no config.json. Give a folder that `vnait train --out` made."
         )
-    with as_input_error(ValueError, f"{path} is damaged: ", ".", says=first_line):
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    return settings if isinstance(settings, dict) else {}
+    return _checked(path, schemas.Config)
+
+
+def _checked(path: Path, schema: Any) -> dict[str, Any]:
+    with as_input_error((ValueError, RecursionError), f"{path} is damaged: ", ".", says=first_line):
+        found: dict[str, Any] = schemas.check(schema, json.loads(path.read_text(encoding="utf-8")))
+        return found

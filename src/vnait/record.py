@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vnait import schemas
 from vnait.errors import InputError
 
 logger = logging.getLogger("vnait")
@@ -55,6 +56,11 @@ class Record:
         """The record of a run that just ended in this process."""
         return cls(**facts, peak_memory=_peak_memory(), versions=_versions(), commit=checkout_commit())
 
+    @classmethod
+    def of(cls, found: object) -> Record:
+        """The record of a line's JSON; ValueError or TypeError if it is none."""
+        return cls(**schemas.check(schemas.RecordFields, found))
+
     def line(self) -> str:
         """The record as one line of JSON."""
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, default=plain)
@@ -82,8 +88,8 @@ def read(path: str | Path) -> list[Record]:
     for number, line in enumerate(finished, start=1):
         try:
             if line:
-                records.append(Record(**json.loads(line)))
-        except (ValueError, TypeError) as error:
+                records.append(Record.of(json.loads(line)))
+        except (ValueError, TypeError, RecursionError) as error:
             raise InputError(
                 f"line {number} of {path} is no record of this version: {error}. Move the file away."
             ) from error

@@ -325,7 +325,13 @@ def _parquet(path: Path, form: Format) -> Columns:
     # Not read_table, which adds columns it reads off folder names such as label=3/.
     with as_input_error(kinds, before, ". Write the file again.", says=_reason), pq.ParquetFile(path) as file:
         table = file.read()
-    return table.column_names, lambda at: table.column(at).to_pylist()
+
+    def cells(at: int) -> list[object]:
+        with as_input_error(ValueError, before, ". Write the file again as UTF-8.", says=_reason):
+            found: list[object] = table.column(at).to_pylist()
+            return found
+
+    return table.column_names, cells
 
 
 def _hub(source: str, split: str) -> Columns:

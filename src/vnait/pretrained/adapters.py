@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedModel
 
+from vnait import schemas
 from vnait.errors import InputError, as_input_error
 from vnait.files import check_replaceable, whole_folder
 from vnait.method import Method
@@ -81,14 +82,15 @@ def load_adapter(
             f"{folder} is the adapter of {_in_words(saved)}, and this is {_in_words(base)}; load that base, "
             "in the same precision."
         )
-    attachment = attach(
-        model,
-        _method("method", method, settings, folder) or "vnait",
-        decoder=_method("decoder", decoder, settings, folder),
-        cross=settings["cross"],
-        warm_start=settings["warm_start"],
-        **settings["options"],
-    )
+    with as_input_error((ValueError, TypeError), f"{folder} can't be attached: "):
+        attachment = attach(
+            model,
+            _method("method", method, settings, folder) or "vnait",
+            decoder=_method("decoder", decoder, settings, folder),
+            cross=settings["cross"],
+            warm_start=settings["warm_start"],
+            **settings["options"],
+        )
     try:
         for path, owner in attached_owners(model).items():
             _load_weights(owner.vnait, f"{path}.vnait.".removeprefix("."), weights)
@@ -155,12 +157,14 @@ def _settings(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"{folder} is not an adapter: it has no {SETTINGS}; give a folder that save_adapter wrote."
         )
-    with as_input_error(ValueError, f"{path} is damaged: ", "; save the adapter again."):
+    with as_input_error((ValueError, RecursionError), f"{path} is damaged: ", "; save the adapter again."):
         settings = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(settings, dict) or settings.get("format") not in (BEFORE, FORMAT):
         raise InputError(
             f"{path} is not of format {BEFORE} or {FORMAT}, which this vnait reads; save the adapter again."
         )
+    with as_input_error(ValueError, f"{path} is damaged: ", "; save the adapter again."):
+        schemas.check(schemas.Adapter, settings)
     if settings["format"] == BEFORE:
         settings |= {side: RENAMED.get(settings[side], settings[side]) for side in ("method", "decoder")}
     return settings

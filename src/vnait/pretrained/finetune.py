@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from vnait import schemas
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.methods import build
 from vnait.pretrained import attach, load_adapter, save_adapter, save_base
@@ -148,13 +149,15 @@ def save(model: PreTrainedModel, tokenizer: Any, folder: Path, notes: dict[str, 
 def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
     """Read what `save` wrote: classifier, tokenizer, notes."""
     after = ". Save the model again, or train it again."
-    with as_input_error((OSError, ValueError), f"{folder} is damaged: ", after, says=first_line):
-        notes: dict[str, Any] = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+    with as_input_error(
+        (OSError, ValueError, RecursionError), f"{folder} is damaged: ", after, says=first_line
+    ):
+        notes = schemas.check(schemas.Tuned, json.loads((folder / NOTES).read_text(encoding="utf-8")))
         base = Base.load(folder / BASE)
         model = from_pretrained(AutoModelForSequenceClassification, folder / BASE, use_safetensors=True)
     if notes["method"] != OWN:
         load_adapter(model, folder / ADAPTER)
-    return model.eval(), base.tokenizer, notes
+    return model.eval(), base.tokenizer, dict(notes)
 
 
 @contextmanager

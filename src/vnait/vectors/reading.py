@@ -117,7 +117,7 @@ def fasttext(layout: Layout) -> Any:
     try:
         with quiet():
             return load_facebook_vectors(str(layout.path))
-    except (AssertionError, ValueError) as error:
+    except Exception as error:  # gensim raises a dozen types
         raise _damaged(layout.path, "its sizes disagree") from error
 
 
@@ -150,8 +150,12 @@ def scan(path: Path) -> tuple[int, int, list[str]]:
         file.seek(8 if new else 0)
         try:
             return _scan(path, file, new)
+        except InputError:
+            raise
         except (EOFError, struct.error) as error:
             raise _damaged(path, "the file ends early") from error
+        except (OSError, OverflowError, ValueError) as error:  # a size that no file has
+            raise _damaged(path, "its sizes disagree") from error
 
 
 def _scan(path: Path, file: BufferedReader, new: bool) -> tuple[int, int, list[str]]:

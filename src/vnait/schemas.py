@@ -1,0 +1,208 @@
+"""The structure of every JSON file that is read: what is not so is one sentence, wherever it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NotRequired, TypedDict, get_args, get_type_hints, is_typeddict
+
+Number = int | float
+
+
+class RunData(TypedDict, total=False):
+    """The data of a `Record`."""
+
+    name: str
+    shots: int | str
+    classes: list[str]
+    unknown_share: Number
+    bag_share: Number
+    vectors: str | None
+
+
+class Metrics(TypedDict, total=False):
+    """The metrics of a `Record` that reports read."""
+
+    accuracy: Number
+    accuracy_alone: Number
+    macro_f1: Number
+    mcc: Number
+    ms_per_text: Number
+    validation_accuracy: Number
+    confusion: list[list[int]]
+    length_right: list[int]
+    length_rows: list[int]
+
+
+class RecordFields(TypedDict):
+    """A line of records.jsonl."""
+
+    key: str
+    method: str
+    seed: int
+    run: dict[str, Any]
+    data: RunData
+    metrics: Metrics
+    parameters: int
+    seconds: Number
+    peak_memory: Number
+    versions: dict[str, str]
+    commit: str | None
+
+
+class Tokens(TypedDict):
+    """The lengths in a `Summary`."""
+
+    quantiles: list[Number]
+    edges: list[Number]
+    rows: list[int]
+
+
+class Summary(TypedDict):
+    """What `vnait.data.summary` returns."""
+
+    name: str
+    rows: int
+    dropped: int
+    duplicates: int
+    classes: dict[str, int]
+    tokens: Tokens
+
+
+class AboutFields(TypedDict):
+    """about.json of a comparison."""
+
+    command: str
+    reference: str
+    runs: list[str]
+    data: Summary
+    test: Summary | None
+    repeated: int
+    most_frequent: Number
+
+
+class Estimator(TypedDict):
+    """estimator.json of a `TextClassifier`."""
+
+    parameters: dict[str, Any]
+    classes: list[str | int | float | bool]
+
+
+class Tuned(TypedDict):
+    """tuned.json of a fine-tuned base."""
+
+    method: str
+    max_length: int
+
+
+# The base of an adapter; "class" is a word of Python.
+AdapterBase = TypedDict("AdapterBase", {"name": str, "class": str, "sha256": str})
+
+
+class Adapter(TypedDict):
+    """vnait.json of an adapter."""
+
+    base: AdapterBase
+    weights_sha256: str
+    method: str | None
+    decoder: str | None
+    described: list[str]
+    cross: str | None
+    warm_start: str | None
+    options: dict[str, Any]
+    scale: NotRequired[dict[str, Number]]
+
+
+class Config(TypedDict, total=False):
+    """config.json of a vnait classifier, of which transformers checks the rest."""
+
+    architectures: list[str]
+    method: str
+    max_length: int
+    hidden_size: int
+    vector_size: int | None
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    id2label: dict[str, str]
+
+
+class TokenizerConfig(TypedDict, total=False):
+    """tokenizer_config.json of a vnait classifier."""
+
+    model_max_length: Number
+    tokenization: str
+
+
+# What types can't state: a rule, and what is wrong where it is broken.
+_RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
+    Metrics: (
+        lambda found: len(found.get("length_rows", ())) == len(found.get("length_right", ())),
+        "length_rows and length_right of different lengths",
+    ),
+    RunData: (
+        lambda found: found.get("shots", "all") == "all" or isinstance(found["shots"], int),
+        "wrong shots",
+    ),
+    RecordFields: (
+        lambda found: all(
+            len(row) == len(found["data"].get("classes", row))
+            for row in found["metrics"].get("confusion", ())
+        ),
+        "a confusion matrix of other classes",
+    ),
+    Tokens: (
+        lambda found: len(found["quantiles"]) == 7 and len(found["edges"]) == len(found["rows"]),
+        "other than seven quantiles, or edges without rows",
+    ),
+}
+
+
+def check(schema: Any, found: object, place: str = "it") -> Any:
+    """Return what was found if it has the keys and types of the TypedDict; else a ValueError names the fault.
+
+    Keys that the schema lacks are left alone.
+
+    >>> check(Tuned, {"method": "vnait", "max_length": "long"})
+    Traceback (most recent call last):
+    ValueError: its max_length is 'long', expected int
+    """
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{place} is {_shown(found)}, expected an object")
+    of = "its" if place == "it" else f"{place}'s"
+    for name, kind in _hints(schema).items():
+        if name in found:
+            _check_value(kind, found[name], f"{of} {name}")
+        elif name in schema.__required_keys__:
+            raise ValueError(f"{place} has no {name}")
+    holds, wrong = _RULES.get(schema, (None, ""))
+    if holds is not None and not holds(found):
+        raise ValueError(f"{place} has {wrong}")
+    return found
+
+
+def _check_value(kind: Any, value: object, place: str) -> None:
+    from huggingface_hub.dataclasses import type_validator
+
+    inner = next((one for one in (kind, *get_args(kind)) if is_typeddict(one)), None)
+    if inner is not None:
+        if value is not None or inner is kind:
+            check(inner, value, place)
+        return
+    try:
+        type_validator(place, value, kind)
+    except TypeError as error:
+        expected = (
+            getattr(kind, "__name__", "") if isinstance(kind, type) and not get_args(kind) else str(kind)
+        )
+        raise ValueError(f"{place} is {_shown(value)}, expected {expected}") from error
+
+
+@cache
+def _hints(schema: Any) -> dict[str, Any]:
+    return get_type_hints(schema)
+
+
+def _shown(value: object) -> str:
+    written = ascii(value)
+    return written if len(written) <= 40 else written[:39] + "..."

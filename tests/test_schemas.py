@@ -1,0 +1,139 @@
+"""JSON of a wrong structure, in every file that is read, is one sentence with the file's name."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from transformers import BertModel
+
+from vnait import TextClassifier, data, predict, report, schemas
+from vnait.errors import InputError
+from vnait.pretrained import load_adapter
+from vnait.record import read
+
+GOLDEN = Path(__file__).parent / "golden" / "format_6"
+VALUES = [None, True, -1, 3.5, "x", "", [], {}, [1], {"a": 1}, [[]], 10**8]
+GONE = object()
+
+
+def classify(folder: Path) -> None:
+    predict.load(folder).probabilities(["a dull film"])
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "vnait/estimator.json": lambda folder: TextClassifier.load(folder).predict(["a dull film"]),
+    "vnait/record.json": TextClassifier.load,
+    "vnait/config.json": classify,
+    "vnait/tokenizer_config.json": classify,
+    "fine_tuned/tuned.json": classify,
+    "adapter/vnait.json": lambda folder: load_adapter(
+        BertModel.from_pretrained(GOLDEN / "tiny_bert"), folder
+    ),
+    "comparison/about.json": report.write,
+    "comparison/records.jsonl": report.write,
+}
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value in a document."""
+    yield place
+    for key in value if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0):
+        yield from places(value[key], (*place, key))
+
+
+def changed(document: Any, place: tuple[Any, ...], value: object) -> Any:
+    """A copy with another value at the place, or without it."""
+    if not place:
+        return value
+    copy = json.loads(json.dumps(document))
+    inner = copy
+    for key in place[:-1]:
+        inner = inner[key]
+    if value is GONE:
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = value
+    return copy
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_wrong_structure_is_one_sentence_or_does_no_harm(name, tmp_path):
+    source, first = GOLDEN / name, (GOLDEN / name).read_text(encoding="utf-8")
+    first, rest = first.split("\n", 1) if source.suffix == ".jsonl" else (first, "")
+    document = json.loads(first)
+    cases = [(place, value) for place in places(document) for value in (*VALUES, GONE)]
+    wholly = [((), value) for value in VALUES]
+    refused = 0
+    for place, value in wholly[:6] + random.Random(0).sample(cases, 25):
+        if place == () and value is GONE:
+            continue
+        folder = shutil.copytree(source.parent, tmp_path / "copy")
+        (folder / source.name).write_text(json.dumps(changed(document, place, value)) + "\n" + rest)
+        try:
+            READERS[name](folder)
+        except InputError as error:
+            refused += 1
+            assert "\n" not in str(error), (place, value)
+        shutil.rmtree(folder)
+    assert refused >= 6
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_brackets_without_end_are_one_sentence(name, tmp_path):
+    folder = shutil.copytree((GOLDEN / name).parent, tmp_path / "copy")
+    (folder / Path(name).name).write_text("[" * 100_000 + "\n")
+    with pytest.raises(InputError):
+        READERS[name](folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": "0"}, "its seed is '0', expected int"),
+        ({"seed": True}, "its seed is True, expected int"),
+        ({"data": [1]}, r"its data is \[1\], expected an object"),
+        ({"data": {"shots": "few"}}, "its data has wrong shots"),
+        ({"metrics": {"confusion": [[1, "a"]]}}, "its metrics's confusion is .* expected list"),
+        ({"metrics": {"confusion": [[1]]}}, "it has a confusion matrix of other classes"),
+        (
+            {"metrics": {"length_rows": [1]}},
+            "its metrics has length_rows and length_right of different lengths",
+        ),
+    ],
+)
+def test_a_wrong_record_is_named_with_its_line(change, message, tmp_path):
+    first, second, *_ = (GOLDEN / "comparison" / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    path = tmp_path / "records.jsonl"
+    record = json.loads(second)
+    inner = {name: record[name] | part if isinstance(part, dict) else part for name, part in change.items()}
+    if "confusion" in change.get("metrics", {}) or "length_rows" in change.get("metrics", {}):
+        inner["metrics"] = change["metrics"]
+    path.write_text(f"{first}\n{json.dumps(record | inner)}\n", encoding="utf-8")
+    with pytest.raises(
+        InputError, match=rf"line 2 of .*records.jsonl is no record of this version: {message}"
+    ):
+        read(path)
+
+
+def test_an_unknown_key_is_left_alone():
+    tuned = {"method": "vnait", "max_length": 8, "later": 1}
+    assert schemas.check(schemas.Tuned, tuned) is tuned
+
+
+def test_parquet_with_bytes_that_are_no_utf_8(tmp_path):
+    offsets, letters = pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")
+    texts = pa.Array.from_buffers(pa.string(), 1, [None, offsets, letters])
+    path = tmp_path / "bad.parquet"
+    pq.write_table(pa.table({"text": texts, "label": ["a"]}), path)
+    with pytest.raises(
+        InputError, match=r"bad.parquet can't be read as Parquet: .*Write the file again as UTF-8"
+    ):
+        data.read(path)
