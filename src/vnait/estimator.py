@@ -126,7 +126,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
         notes = _notes(Path(folder) / NOTES, fitted.classes)
-        estimator = cls(**notes.get("parameters", _parameters(fitted)))
+        estimator = cls(**(notes["parameters"] if notes else _parameters(fitted)))
         estimator.classes_ = np.asarray(notes.get("classes", fitted.classes))
         estimator.fitted_ = fitted
         return estimator
@@ -169,9 +169,9 @@ def _parameters(fitted: predict.Fitted) -> dict[str, Any]:
     """
     if fitted.record is None:
         return {"method": fitted.model.config.method}
-    run, source = fitted.record.run, str(fitted.record.data["vectors"])
+    run, source = fitted.record.run, str(fitted.record.data.get("vectors", LEARNED))
     return {name: run[name] for name in TextClassifier._get_param_names() if name in run} | {
-        "random_state": run["seed"],
+        "random_state": fitted.record.seed,
         "tokenization": fitted.tokenizer.init_kwargs["tokenization"],
         "vectors": None if source.startswith(LEARNED) else source,
     }
