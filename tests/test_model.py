@@ -84,7 +84,9 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads the formats 5 and 6"):
+    with pytest.raises(
+        InputError, match="this model is of format 4, and this vnait reads the formats 5 and 6"
+    ):
         VnaitConfig(vnait_format=4)
 
 
@@ -429,7 +431,9 @@ def edit(folder: Path, **settings: object) -> None:
 def test_a_folder_of_another_format(tmp_path: Path) -> None:
     saved(tmp_path)
     edit(tmp_path, vnait_format=4)
-    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads the formats 5 and 6"):
+    with pytest.raises(
+        InputError, match="this model is of format 4, and this vnait reads the formats 5 and 6"
+    ):
         load_classifier(tmp_path)
 
 

@@ -53,8 +53,8 @@ class Gate(nn.Module):
         """l of vectors in full precision."""
         hidden = F.gelu(F.linear(words, *weights_in(words.dtype, self.look)))
         level = self.START + F.linear(hidden, *weights_in(words.dtype, self.weigh))[..., 0]
-        # The cosine; F.cosine_similarity copies all words three times. The first token has none before it; it is
-        # masked and not cut off, since an export for all lengths refuses a size of T - 1 = 1.
+        # The cosine; F.cosine_similarity copies all words three times. The first token has none before it: it
+        # is masked and not cut off, since an export for all lengths refuses a size of T - 1 = 1.
         norm = torch.linalg.vector_norm(words, dim=-1).clamp_min(1e-8)
         likeness = (words * words.roll(1, 1)).sum(-1) / (norm * norm.roll(1, 1))
         after = mask.roll(1, 1) & (torch.arange(mask.shape[1], device=mask.device) > 0)

@@ -107,7 +107,7 @@ def judge_key_tokens(found: Findings) -> Verdict:
 
 
 def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(2, size=(8, 3.2))
+    figure, (left, right) = panels(1, 1, size=(9, 3.4))
     names = list(ARMS)
     labels = [name.replace(", ", ",\n") for name in names]
     rows = {kind: [found.curve(name, f"of {kind}") for name in names] for kind in ("words", "filler")}
