@@ -44,7 +44,7 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("fine_tuning", fine_tuning.section),
     ("long_documents", long_documents.section),
     ("decoder", decoders.section),
-    ("few_labels", parameters.section),
+    ("few_labels_before", parameters.section),
     ("ablation", ablation.section),
     ("ablation_few_labels", ablation_few_labels.section),
     ("claims", short_studies.section),

