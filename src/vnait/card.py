@@ -73,10 +73,13 @@ def _source(name: str) -> str:
     return _plain(Path(name.replace("\\", "/")).name if local else name)
 
 
-def _plain(words: str) -> str:
-    """The words on one line, without characters that end a cell or start a tag.
+_ENTITIES = str.maketrans({sign: f"&#{ord(sign)};" for sign in "|[`"} | {"<": "&lt;"})
 
-    >>> _plain("a|b <i>")
-    'a&#124;b &lt;i>'
+
+def _plain(words: str) -> str:
+    """The words on one line, without characters that end a cell or start a tag, a link or code.
+
+    >>> _plain("a|b <i> [c](d)")
+    'a&#124;b &lt;i> &#91;c](d)'
     """
-    return " ".join(words.split()).replace("|", "&#124;").replace("<", "&lt;")
+    return " ".join(words.split()).translate(_ENTITIES)
