@@ -55,7 +55,8 @@ class Spatial(nn.Module):
         self.direct = None if start is None else _Direct(widths[0], dim, start=start)
 
     def forward(self, at: At) -> Injection:
-        features = torch.cat([part(at) for part in self.features], -1).to(next(self.mlp.parameters()).dtype)
+        weight = cast(nn.Linear, self.mlp[0]).weight  # a data-parallel replica has no `parameters()`
+        features = torch.cat([part(at) for part in self.features], -1).to(weight.dtype)
         spatial = self.mlp(features)
         return Injection(added=spatial if self.direct is None else spatial + self.direct(features))
 
