@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 import vnait
 from families import COLUMNS, attached_to, cell, ids_of, logits, model_of
 from vnait.pretrained import load_adapter, save_adapter, save_base
-from vnait.pretrained.attaching import attached_owners
+from vnait.pretrained.saving import attached_owners
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 QUICK = [name for name in COLUMNS if name not in ("compile", "ONNX")]
@@ -118,11 +118,6 @@ def test_a_trained_base_is_saved_beside_its_adapter(tmp_path):
     assert "vnait" not in (tmp_path / "base" / "config.json").read_text()
     load_adapter(again, tmp_path / "adapter")
     assert torch.allclose(logits(again, ids), logits(model, ids), atol=1e-6)
-    model.save_pretrained(tmp_path / "attached")
-    assert "save_adapter" in (tmp_path / "attached" / "config.json").read_text()  # how to load it
-    for kind in (type(model), transformers.AutoModel):
-        with pytest.raises(ValueError, match="quantization"):
-            kind.from_pretrained(tmp_path / "attached")
 
 
 def test_a_quantized_base_is_refused():

@@ -38,9 +38,9 @@ from vnait.encodings import AlibiBias, NoPosition, Rotary, Sinusoid
 from vnait.injection import LogLength
 from vnait.pretrained import FAMILIES as TYPES
 from vnait.pretrained import Family, load_adapter, save_adapter
-from vnait.pretrained.attaching import attached_owners
-from vnait.pretrained.hooks import Attached
+from vnait.pretrained.attached import Attached
 from vnait.pretrained.locate import owners_of
+from vnait.pretrained.saving import attached_owners
 from vnait.pretrained.warm_start import Rows, Waves, running_places
 
 ONE_SIDED = [name for name in FAMILIES if name not in TWO_SIDED]

@@ -102,7 +102,7 @@ AdapterBase = TypedDict("AdapterBase", {"name": str, "class": str, "sha256": str
 class Adapter(TypedDict):
     """vnait.json of an adapter."""
 
-    base: AdapterBase
+    base: AdapterBase | None  # None: in the folder of the model that has it
     weights_sha256: str
     method: str | None
     decoder: str | None

@@ -1,9 +1,10 @@
 """Other positional methods in pretrained models: `attach`, `detach`, `audit`, and adapters."""
 
-from vnait.pretrained.adapters import load_adapter, save_adapter, save_base
+from vnait.pretrained.adapters import load_adapter
 from vnait.pretrained.attaching import Attachment, attach, detach
 from vnait.pretrained.auditing import Audit, Source, audit
 from vnait.pretrained.locate import FAMILIES, Family
+from vnait.pretrained.saving import save_adapter, save_base
 
 __all__ = [
     "FAMILIES",

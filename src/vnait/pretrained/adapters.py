@@ -1,4 +1,4 @@
-"""Adapters: what was attached, without the base model, in a folder of two files."""
+"""Attach again what was saved: an adapter to its base, or what is in a saved model's folder to that model."""
 
 import hashlib
 import json
@@ -7,59 +7,19 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
-from transformers import PreTrainedModel
 
 from vnait import schemas
 from vnait.errors import InputError, as_input_error
-from vnait.files import check_replaceable, whole_folder
 from vnait.method import Method
 from vnait.methods import RENAMED
-from vnait.pretrained.attaching import Attachment, attach, attached_owners, detach
-from vnait.pretrained.checks import mark, unmark
-from vnait.pretrained.hooks import Attached
+from vnait.pretrained.attached import Attached
+from vnait.pretrained.attaching import Attachment, attach, detach
 from vnait.pretrained.locate import owners_of
+from vnait.pretrained.saving import FORMAT, SETTINGS, WEIGHTS, attached_owners, base_of
 
-FORMAT, BEFORE = 3, 2  # of a saved adapter
-WEIGHTS, SETTINGS = "vnait.safetensors", "vnait.json"
-
-
-def save_adapter(model: nn.Module, folder: str | Path) -> None:
-    """Write vnait.safetensors, the attached weights, and vnait.json, the arguments of `attach` and the base.
-
-    The base is described by its name, its class and the SHA-256 of its present weights without heads; the
-    adapter fits no other. If the base was trained too, save it with `save_base`.
-    """
-    check_replaceable(folder, (WEIGHTS, SETTINGS), "an adapter")
-    owners = attached_owners(model)
-    arguments = next(iter(owners.values())).vnait.arguments
-    settings = {"format": FORMAT, "base": _base(owners), "weights_sha256": "", **arguments}
-    settings["scale"] = {path: owner.vnait.scale for path, owner in owners.items()}
-    weights = {
-        f"{path}.{name}".removeprefix("."): tensor.detach().cpu().contiguous()
-        for path, owner in owners.items()
-        for name, tensor in owner.vnait.state_dict(prefix="vnait.").items()
-    }
-    with whole_folder(folder) as draft:
-        save_file(weights, draft / WEIGHTS)
-        settings["weights_sha256"] = hashlib.sha256((draft / WEIGHTS).read_bytes()).hexdigest()
-        (draft / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-
-
-def save_base(model: PreTrainedModel, folder: str | Path) -> None:
-    """Write the model without what is attached, for `from_pretrained`; the model itself is unchanged.
-
-    To restore a model, load its base and then the adapter of `save_adapter`.
-    """
-    weights = {name: tensor for name, tensor in model.state_dict().items() if "vnait" not in name.split(".")}
-    configs = [model.config, *(owner.config for owner in owners_of(model).values())]
-    marked = [config for config in configs if unmark(config)]
-    try:
-        model.save_pretrained(folder, state_dict=weights)
-    finally:
-        for config in marked:
-            mark(config)
+BEFORE = 2  # the format before `FORMAT`
 
 
 def load_adapter(
@@ -76,26 +36,51 @@ def load_adapter(
     folder = Path(folder)
     settings = _settings(folder)
     weights = _weights(folder, settings)
-    base, saved = _base(owners_of(model)), settings["base"]
+    base, saved = base_of(owners_of(model)), settings["base"]
+    if saved is None:
+        raise InputError(
+            f"{folder} is a whole model; load it with AutoModel.from_pretrained or another Auto class."
+        )
     if any(base[key] != saved[key] for key in ("class", "sha256")):
         raise InputError(
             f"{folder} is the adapter of {_in_words(saved)}, and this is {_in_words(base)}; load that base, "
             "in the same precision."
         )
+    own = _method("method", method, settings, folder), _method("decoder", decoder, settings, folder)
+    return _attach(model, own, settings, weights, folder)
+
+
+def attach_from(model: nn.Module, folder: Path) -> Attachment:
+    """Attach what `write_attached` wrote into this model's folder."""
+    settings = _settings(folder)
+    names = settings["method"], settings["decoder"]
+    return _attach(model, names, settings, _weights(folder, settings), folder)
+
+
+def _attach(
+    model: nn.Module,
+    methods: tuple[str | Method | None, str | Method | None],
+    settings: dict[str, Any],
+    weights: dict[str, torch.Tensor],
+    folder: Path,
+) -> Attachment:
     with as_input_error((ValueError, TypeError), f"{folder} can't be attached: "):
         attachment = attach(
             model,
-            _method("method", method, settings, folder) or "vnait",
-            decoder=_method("decoder", decoder, settings, folder),
+            methods[0] or "vnait",
+            decoder=methods[1],
             cross=settings["cross"],
             warm_start=settings["warm_start"],
             **settings["options"],
         )
     try:
-        for path, owner in attached_owners(model).items():
+        owners = attached_owners(model)
+        scales = settings.get("scale", {path: owner.vnait.scale for path, owner in owners.items()})
+        # Another class may have saved it: in a BertForMaskedLM the path is "bert", in a BertModel "".
+        for (path, scale), owner in zip(scales.items(), owners.values(), strict=True):
             _load_weights(owner.vnait, f"{path}.vnait.".removeprefix("."), weights)
             # As it was in `attach`: the vectors of a base trained since may round to another power of two.
-            owner.vnait.scale = settings.get("scale", {}).get(path, owner.vnait.scale)
+            owner.vnait.scale = scale
     except RuntimeError as error:
         detach(model)
         raise InputError(
@@ -115,27 +100,6 @@ def _method(side: str, own: Method | None, settings: dict[str, Any], folder: Pat
         words = settings["described"][index]
         raise InputError(f"{folder} has the weights of a Method of your own ({words}); give it as {side}=.")
     return name if own is None else own
-
-
-def _base(owners: dict[str, PreTrainedModel]) -> dict[str, str]:
-    parts = [owner for _, owner in sorted(owners.items())]
-    return {
-        "name": parts[0].config._name_or_path,
-        "class": " and ".join(type(part).__name__ for part in parts),
-        "sha256": _checksum(parts),
-    }
-
-
-def _checksum(owners: list[PreTrainedModel]) -> str:
-    """SHA-256 of the models' own weights, by name, type, shape and bytes, without what is attached."""
-    digest = hashlib.sha256()
-    for owner in owners:
-        for name, tensor in sorted(owner.state_dict().items()):
-            if not name.startswith("vnait."):
-                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-                flat = tensor.detach().cpu().contiguous().reshape(-1)
-                digest.update(flat.view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _load_weights(attached: Attached, prefix: str, weights: dict[str, torch.Tensor]) -> None:

@@ -13,6 +13,7 @@ from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method, described
 from vnait.methods import build
+from vnait.pretrained.attached import Attached
 from vnait.pretrained.checks import (
     WarmStart,
     check_exact,
@@ -23,21 +24,13 @@ from vnait.pretrained.checks import (
     check_supported,
     check_takes_effect,
     check_unmarked,
-    mark,
     needs_rotary_attention,
-    unmark,
 )
+from vnait.pretrained.classes import enter_classes, leave_classes
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
-from vnait.pretrained.hooks import Attached, pre_forward
-from vnait.pretrained.layers import (
-    ROTARY,
-    DifferentiableRotary,
-    SilencedTable,
-    pre_attention,
-    restore_class,
-    use_alibi_at_places,
-)
+from vnait.pretrained.layers import ROTARY, DifferentiableRotary, SilencedTable, pre_attention
 from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe_ids
+from vnait.pretrained.saving import attached_owners
 from vnait.pretrained.warm_start import Rows, Waves, first_row
 from vnait.randomness import apart
 
@@ -136,9 +129,7 @@ def attach(
         "options": options,
     }
     try:
-        if isinstance(model, PreTrainedModel):
-            mark(model.config)
-        changes = [_insert(side, arguments, name) for side in sides]
+        changes = [_insert(side, arguments, model) for side in sides]
     except BaseException:
         _remove(model, [site.owner for site in sites])
         raise
@@ -158,20 +149,6 @@ def detach(model: nn.Module) -> None:
     Changes of the model's own weights by training meanwhile remain.
     """
     _remove(model, list(attached_owners(model).values()))
-
-
-def attached_owners(model: nn.Module) -> dict[str, PreTrainedModel]:
-    """Path -> module with an attached method, the encoder first; `InputError` if there is none."""
-    owners = {
-        path: part
-        for path, part in model.named_modules()
-        if isinstance(getattr(part, "vnait", None), Attached)
-    }
-    if not owners:
-        raise InputError(
-            f"{type(model).__name__} has no method attached; call vnait.attach(model, ...) first."
-        )
-    return dict(sorted(owners.items(), key=lambda item: item[1].vnait.causal))
 
 
 def _decoder_default(method: str | Method, site: Site) -> str:
@@ -244,10 +221,10 @@ def _own_places(site: Site, injection: Injection, warm_start: WarmStart | None) 
     return "zero" if warm_start is None else "running"
 
 
-def _insert(side: _Side, arguments: dict[str, Any], model: str) -> tuple[float, float]:
-    """Put one side's modules and hooks in place, check them, and return `difference` and `relative`."""
+def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[float, float]:
+    """Put one side's modules in place, check them, and return `difference` and `relative`."""
     site, name, attached = side
-    owner = site.owner
+    owner, model = site.owner, type(whole).__name__
     before = _probe_states(site)
     for table in site.tables:
         table.replace(SilencedTable(table.module))  # type: ignore[arg-type]
@@ -255,14 +232,11 @@ def _insert(side: _Side, arguments: dict[str, Any], model: str) -> tuple[float, 
         rotary.replace(DifferentiableRotary(rotary.module))
     for attention in site.attentions:
         attention.module.register_forward_pre_hook(pre_attention, with_kwargs=True)
-    if site.alibi:
-        use_alibi_at_places(owner)
-    mark(owner.config)
+    enter_classes(whole, owner)
     if attached.rotates:
         owner.set_attn_implementation(ROTARY)
     attached.arguments = arguments
     owner.vnait = attached.to(owner.get_input_embeddings().weight.device).train(owner.training)
-    owner.register_forward_pre_hook(pre_forward, with_kwargs=True)
     check_no_other_position(site, model)
     check_takes_effect(owner, name, model)
     change = (_probe_states(site) - before).float()
@@ -282,15 +256,12 @@ def _insert(side: _Side, arguments: dict[str, Any], model: str) -> tuple[float, 
 
 
 def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
-    """Undo `_insert` and the marks, however far it came."""
-    if isinstance(model, PreTrainedModel):
-        unmark(model.config)
+    """Undo `_insert` and `enter_classes`, however far they came."""
+    leave_classes(model)
     for owner in owners:
-        restore_class(owner)
-        unmark(owner.config)
         for path, module in list(owner.named_modules()):
             hooks = module._forward_pre_hooks.items()
-            for key in [key for key, hook in hooks if hook in (pre_forward, pre_attention)]:
+            for key in [key for key, hook in hooks if hook is pre_attention]:
                 del module._forward_pre_hooks[key]
                 module._forward_pre_hooks_with_kwargs.pop(key, None)
             if isinstance(module, SilencedTable | DifferentiableRotary):

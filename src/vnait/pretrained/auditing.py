@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from vnait.method import described
-from vnait.pretrained.hooks import Attached
+from vnait.pretrained.attached import Attached
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
 from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe_ids
 

@@ -14,9 +14,9 @@ from vnait.encodings import Rotary
 from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method
+from vnait.pretrained.attached import Attached
 from vnait.pretrained.auditing import leftover_of
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
-from vnait.pretrained.hooks import Attached
 from vnait.pretrained.locate import SUPPORTED, Site, evaluating, last_states, probe_ids
 
 WarmStart = Literal["exact", "fit"]
@@ -227,9 +227,9 @@ def check_exact(relative: float, dtype: torch.dtype, warm_start: WarmStart | Non
 
 MARK = {
     "attached_by": "vnait",
-    "why": "a positional method is in this model, and from_pretrained can't put it there",
-    "how_to_load": "save it again: vnait.pretrained.save_adapter, vnait.detach, then save_pretrained for "
-    "the base; load the base, then vnait.pretrained.load_adapter",
+    "why": "a positional method is in this model, and without vnait from_pretrained can't put it there",
+    "how_to_load": "import vnait, then AutoModel.from_pretrained or another Auto class; or save it apart: "
+    "vnait.pretrained.save_adapter and save_base, then load the base and load_adapter",
 }
 
 
@@ -240,10 +240,15 @@ def mark(config: PreTrainedConfig) -> None:
 
 def unmark(config: PreTrainedConfig) -> bool:
     """Remove the mark; return whether there was one."""
-    marked = getattr(config, "quantization_config", None) == MARK
-    if marked:
+    was = marked(config)
+    if was:
         del config.quantization_config
-    return marked
+    return was
+
+
+def marked(config: PreTrainedConfig) -> bool:
+    """Whether the mark is there."""
+    return getattr(config, "quantization_config", None) == MARK
 
 
 def check_unmarked(*configs: PreTrainedConfig) -> None:

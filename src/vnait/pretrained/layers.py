@@ -2,16 +2,20 @@
 layers, the method's bias and angles, the model's own distance bias at real places, and cross-attention.
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vnait.encodings.bias_tables import of_buckets
+from vnait.errors import InputError
 from vnait.model.backbone import rotate
 
 Bias = Float[Tensor, "B H T TK"]
@@ -19,11 +23,39 @@ ATTENTION_INPUTS = "vnait"  # keyword that carries `AttentionInputs` from the mo
 ROTARY = "vnait_rotary"  # keyword that carries angles, and name of the attention that rotates by them
 
 
+_here = threading.local()  # `reading`: whether an attached model's forward runs in this thread
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """An attached model's forward, which has given the model its positions."""
+    before = getattr(_here, "reading", False)
+    _here.reading = True
+    try:
+        yield
+    finally:
+        _here.reading = before
+
+
+def check_reading(part: str) -> None:
+    """Raise `InputError` outside `reading`: nothing else gives an attached model its positions."""
+    if not getattr(_here, "reading", False):
+        raise InputError(
+            f"{part} was reached past the attached model's forward, so this call lacks the method's "
+            "positions; call the model itself, attach before its forward is replaced, or call "
+            "vnait.detach(model)."
+        )
+
+
 class SilencedTable(nn.Module):
     """A position table that returns zeros. Its frozen weight keeps its key in the state dict.
 
+    Raises:
+        InputError: it was not called by an attached model's forward.
+
     >>> import torch
-    >>> SilencedTable(nn.Embedding(8, 2))(torch.tensor([[99]]))
+    >>> with reading():
+    ...     SilencedTable(nn.Embedding(8, 2))(torch.tensor([[99]]))
     tensor([[[0., 0.]]])
     """
 
@@ -35,6 +67,7 @@ class SilencedTable(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Float[Tensor, "1 1 D"]:
         """Zeros for any ids, also past the last row; the sum broadcasts."""
+        check_reading("the silenced position table")
         return self.weight.new_zeros(1, 1, self.weight.shape[1])
 
     def original(self) -> nn.Embedding:
@@ -59,6 +92,9 @@ class DifferentiableRotary(nn.Module):
         self.rotary = rotary
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        positions = kwargs.get("position_ids", args[1] if len(args) > 1 else None)
+        if positions is None or not positions.is_floating_point():  # also if a checkpoint is computed again
+            check_reading("the model's rotation")
         forward = type(self.rotary).forward
         return getattr(forward, "__wrapped__", forward)(self.rotary, *args, **kwargs)
 
@@ -87,6 +123,8 @@ def pre_attention(
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """Hook before an attention module: set its `position_bias`, and in cross-attention move its queries."""
     if ATTENTION_INPUTS not in kwargs:
+        if getattr(attention, "has_relative_attention_bias", False):
+            check_reading("the model's bias of distances")
         return None
     shared: AttentionInputs = kwargs.pop(ATTENTION_INPUTS)
     states: Tensor = args[0] if args else kwargs["hidden_states"]
@@ -139,29 +177,16 @@ AttentionInterface.register(ROTARY, rotary_attention)
 AttentionMaskInterface.register(ROTARY, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
 
 
-class _AlibiAtPlaces:
-    """A model's `build_alibi_tensor` at real places: its mask has place + 1 at real tokens, 0 at padding."""
+class AlibiAtPlaces:
+    """A model's `build_alibi_tensor` at real places: its mask has place + 1 at real tokens, 0 at padding.
+
+    A parent of the model's class: transformers looks the function up there, not on the instance.
+    """
 
     def build_alibi_tensor(self, attention_mask: Tensor, num_heads: int, dtype: torch.dtype) -> Tensor:
+        check_reading("its bias of distances (build_alibi_tensor)")
         two = torch.ones(1, 2, device=attention_mask.device)
         slopes = super().build_alibi_tensor(two, num_heads, torch.float32)[:, 0, 1]  # type: ignore[misc]
         places = (attention_mask - 1) * (attention_mask > 0)
         bias: Tensor = slopes[:, None] * places[:, None]
         return bias.flatten(0, 1)[:, None].to(dtype)
-
-
-def use_alibi_at_places(owner: PreTrainedModel) -> None:
-    """Change the model's class: transformers looks `build_alibi_tensor` up there, not on the instance."""
-    kind = type(owner)
-    # transformers reads module and name of the class to save the model and to choose its loss.
-    owner.__class__ = type(
-        kind.__name__,
-        (_AlibiAtPlaces, kind),
-        {"__module__": kind.__module__, "__qualname__": kind.__qualname__},
-    )
-
-
-def restore_class(owner: PreTrainedModel) -> None:
-    """Undo `use_alibi_at_places`."""
-    if isinstance(owner, _AlibiAtPlaces):
-        owner.__class__ = type(owner).__bases__[1]

@@ -1,4 +1,4 @@
-"""The attached module, and the hook that runs it before the model's forward."""
+"""The attached module, and the inputs that it gives the model's forward."""
 
 import inspect
 from collections.abc import Callable
@@ -119,15 +119,18 @@ class Attached(nn.Module):
         return f"scale={self.scale:g}, own_places={self.own_places!r}"
 
 
-def pre_forward(
+def with_positions(
     owner: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[()], dict[str, Any]] | None:
-    """Hook before the owner's forward: replace ids by vectors with position, and pass on bias and angles."""
+) -> dict[str, Any] | None:
+    """Inputs of the owner's forward, with vectors with position in place of ids, and with bias and angles.
+
+    None if there are ids and vectors, or neither: the model raises its own error.
+    """
     attached: Attached = owner.vnait
     inputs = {**dict(zip(attached.argument_names, args, strict=False)), **kwargs}
     ids, vectors = inputs.get("input_ids"), inputs.get("inputs_embeds")
     if (ids is None) == (vectors is None):
-        return None  # the model raises its own error
+        return None
     vectors = owner.get_input_embeddings()(ids) if vectors is None else vectors
     if vectors.ndim != 3:
         raise InputError(
@@ -162,7 +165,7 @@ def pre_forward(
         inputs[ATTENTION_INPUTS] = _with_cross_attention(attached, inputs, shared, text, mask, past)
     elif bias is not None:
         inputs["position_bias"] = bias
-    return (), inputs
+    return inputs
 
 
 def _with_cross_attention(

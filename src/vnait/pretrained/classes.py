@@ -1,0 +1,100 @@
+"""The class of a model while a method is attached: its own, with positions in `forward`, so that it does not
+matter how a client calls it, and with the method in `save_pretrained`.
+"""
+
+import functools
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from vnait.pretrained.attached import with_positions
+from vnait.pretrained.checks import mark, marked, unmark
+from vnait.pretrained.layers import AlibiAtPlaces, reading
+from vnait.pretrained.saving import attached_settings, write_attached
+
+
+class _WithMethod:
+    """Parent of the classes that `enter_classes` makes, before the model's own class, `plain`."""
+
+    plain: Any
+
+    def save_pretrained(
+        self: Any,
+        save_directory: str | Path,
+        is_main_process: bool = True,
+        state_dict: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        settings = attached_settings(self) if marked(self.config) else None  # without: in `save_base`
+        self.plain.save_pretrained(self, save_directory, is_main_process, state_dict, **options)
+        if settings is not None and is_main_process:
+            write_attached(save_directory, settings, self.state_dict() if state_dict is None else state_dict)
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **options: Any) -> Any:
+        return cls.plain.from_pretrained(*args, **options)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """The class is made at run time, so pickle can't find it by its name."""
+        state: Any = super().__reduce_ex__(protocol)[2:]
+        return _empty, (self.plain, isinstance(self, _Reading)), *state
+
+
+class _Reading(_WithMethod):
+    """Of an owner, which reads ids or vectors: its forward is the plain one with positions."""
+
+
+def _empty(plain: Any, reads: bool) -> Any:
+    kind = _class_with_method(plain, reads)
+    return kind.__new__(kind)
+
+
+@functools.cache
+def _class_with_method(plain: Any, reads: bool) -> Any:
+    # transformers reads module and name of the class to save the model and to choose its loss.
+    own = {"plain": plain, "__module__": plain.__module__, "__qualname__": plain.__qualname__}
+    if not reads:
+        return type(plain.__name__, (_WithMethod, plain), own)
+    alibi = (AlibiAtPlaces,) if hasattr(plain, "build_alibi_tensor") else ()
+
+    @functools.wraps(plain.forward)  # clients read its signature
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        inputs = with_positions(self, args, kwargs) if hasattr(self, "vnait") else None
+        if inputs is None:
+            return plain.forward(self, *args, **kwargs)
+        with reading():
+            return plain.forward(self, **inputs)
+
+    return type(plain.__name__, (_Reading, *alibi, plain), {**own, "forward": forward})
+
+
+def enter_classes(model: nn.Module, owner: PreTrainedModel) -> None:
+    """Change the class of the owner and of every model around it, and mark their configurations.
+
+    A class, not a hook or a `forward` of the instance: hooks don't run when `forward` is called directly, and
+    replicas of data parallelism share their instances' attributes.
+    """
+    for part in model.modules():
+        if isinstance(part, PreTrainedModel) and owner in set(part.modules()):
+            plain: Any = part.plain if isinstance(part, _WithMethod) else type(part)  # of the other side
+            _change_class(part, _class_with_method(plain, part is owner))
+            mark(part.config)
+
+
+def leave_classes(model: nn.Module) -> None:
+    """Undo `enter_classes`."""
+    for part in model.modules():
+        if isinstance(part, _WithMethod):
+            unmark(part.config)
+            _change_class(part, part.plain)
+
+
+def _change_class(part: Any, kind: Any) -> None:
+    before = type(part).forward
+    part.__class__ = kind
+    for name, value in vars(part).items():
+        if getattr(value, "__func__", None) is before:  # accelerate keeps the forward that it wraps
+            vars(part)[name] = MethodType(kind.forward, part)

@@ -1,0 +1,70 @@
+"""Let transformers' Auto classes load the folder that `save_pretrained` of an attached model writes.
+
+Its `config.json` has a model type of our own, which they know once `vnait` is imported
+(vnait.attached_config).
+"""
+
+import functools
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
+from transformers.models.auto import modeling_auto
+from transformers.utils import cached_file
+
+from vnait.pretrained.adapters import attach_from
+from vnait.pretrained.checks import unmark
+from vnait.pretrained.saving import OWN_TYPE, SETTINGS, WEIGHTS
+from vnait.randomness import apart
+
+_ATTACHED = r"(^|\.)vnait\."  # weights that the plain model does not have
+HUB = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
+
+
+def config_of(settings: dict[str, Any], **kwargs: Any) -> Any:
+    """The configuration of the model's own type, of a class that the Auto classes load with its method."""
+    own = CONFIG_MAPPING[settings[OWN_TYPE]]
+    settings = {name: value for name, value in settings.items() if name != OWN_TYPE}
+    return _attached_class(own).from_dict({**settings, "model_type": own.model_type}, **kwargs)
+
+
+@functools.cache
+def _attached_class(own: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
+    """A subclass of a configuration, under which each Auto class finds a `_Loader`."""
+    # The Auto classes of tokenizers look for the name.
+    kind = type(own.__name__, (own,), {"__module__": own.__module__, "__qualname__": own.__qualname__})
+    autos: list[Any] = [part for part in vars(modeling_auto).values() if isinstance(part, type)]
+    for auto in autos:
+        if own in (getattr(auto, "_model_mapping", None) or ()):
+            models = auto._model_mapping[own]
+            models = models if isinstance(models, tuple) else (models,)
+            auto.register(kind, _Loader(models, own), exist_ok=True)
+    return kind
+
+
+@dataclass(frozen=True)
+class _Loader:
+    """In place of a model's class: `from_pretrained` loads the plain model and attaches the method."""
+
+    models: tuple[type[PreTrainedModel], ...]
+    own: type[PreTrainedConfig]
+
+    def from_pretrained(self, folder: Any, *args: Any, config: PreTrainedConfig, **kwargs: Any) -> Any:
+        config = copy(config)
+        config.__class__ = self.own
+        unmark(config)
+        named = [model for model in self.models if model.__name__ in (config.architectures or ())]
+        plain = (named or self.models)[0]
+        ignored = [*(plain._keys_to_ignore_on_load_unexpected or ()), _ATTACHED]
+        own = {"__module__": plain.__module__, "_keys_to_ignore_on_load_unexpected": ignored}
+        quiet: Any = type(plain.__name__, (plain,), own)
+        loaded = quiet.from_pretrained(folder, *args, config=config, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.__class__ = plain
+        hub = {name: kwargs[name] for name in HUB if name in kwargs}
+        files = [cached_file(folder, name, **hub) for name in (SETTINGS, WEIGHTS)]
+        with apart():  # loading draws no random numbers
+            attach_from(model, Path(files[0]).parent)
+        return loaded
