@@ -81,7 +81,7 @@ def _attach(
             _load_weights(owner.vnait, f"{path}.vnait.".removeprefix("."), weights)
             # As it was in `attach`: the vectors of a base trained since may round to another power of two.
             owner.vnait.scale = scale
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         detach(model)
         raise InputError(
             f"{folder} does not fit: its weights aren't those of {' and '.join(attachment.method)}; save it "
