@@ -12,8 +12,8 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-demo: install  ## DNA windows, whose letters mean something by their order alone: less than a minute on two cores
-	$(BIN)/vnait compare builtin:splice --test builtin:splice-test --tokenization characters --shots 64 --seeds 3 \
+demo: install  ## DNA windows, whose letters mean something by their order alone: two minutes on two cores
+	$(BIN)/vnait compare builtin:splice --test builtin:splice-test --tokenization characters --shots 64 --seeds 5 \
 		--methods none,sinusoidal,vnait --steps 100 --out runs/demo
 
 browser:  ## Debian's chromium, for tests/test_browser.py; where it can't be had, those tests are skipped
