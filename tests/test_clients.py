@@ -270,6 +270,8 @@ def test_a_pipeline_reads_a_saved_folder(tmp_path):
     tokenizer.save_pretrained(tmp_path)
     found = transformers.pipeline("fill-mask", model=str(tmp_path))("w7 w4 w9", top_k=1)
     assert found[0]["token"] == int(logits(model, torch.tensor([[7, 4, 9]]))[0, 1].argmax())
+    loaders = transformers.AutoModelForMaskedLM._model_mapping._extra_content.values()
+    assert "BertForMaskedLM" in [loader.__name__ for loader in loaders]  # every pipeline lists all names
 
 
 def test_without_vnait_a_saved_folder_is_refused(tmp_path):

@@ -409,11 +409,17 @@ def test_a_configuration_that_is_not_text(tmp_path: Path) -> None:
         load_classifier(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["[]", "3", "null", '{"model_type": "bert"}'])
-def test_another_kind_of_configuration(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        *((content, "is damaged: it is .*, expected an object") for content in ("[]", "3", "null")),
+        ('{"model_type": "bert"}', r"holds no vnait classifier \(its config.json says None\)"),
+    ],
+)
+def test_another_kind_of_configuration(tmp_path: Path, content: str, fault: str) -> None:
     saved(tmp_path)
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(InputError, match=r"holds no vnait classifier \(its config.json says None\)"):
+    with pytest.raises(InputError, match=fault):
         load_classifier(tmp_path)
 
 

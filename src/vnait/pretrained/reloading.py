@@ -51,6 +51,11 @@ class _Loader:
     models: tuple[type[PreTrainedModel], ...]
     own: type[PreTrainedConfig]
 
+    @property
+    def __name__(self) -> str:
+        """Pipelines list the names of all models of a task."""
+        return self.models[0].__name__
+
     def from_pretrained(self, folder: Any, *args: Any, config: PreTrainedConfig, **kwargs: Any) -> Any:
         config = copy(config)
         config.__class__ = self.own
