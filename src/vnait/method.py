@@ -93,7 +93,7 @@ class Method(nn.Module):
     ) -> tuple[Tensor, Injection]:
         """Coordinates and injection, computed once per distinct mask if they depend on nothing else."""
         jitter = self.coordinates if isinstance(self.coordinates, Jitter) else None
-        plain = self.coordinates if jitter is None else jitter.coordinates
+        plain = _plain(self.coordinates)
         if self.coordinates.per_sentence or places is not None or torch.compiler.is_compiling():
             at = _checked(plain, located(plain, vectors, mask, places), mask)
             return at, self._injection(at if jitter is None else jitter.move(at, mask))
