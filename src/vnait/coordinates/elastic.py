@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates.shared import At, Line, Mask, Vectors, check_mask, nearest_real
+from vnait.coordinates.shared import At, Line, Mask, Places, Vectors, check_mask, nearest_real, steps
 from vnait.coordinates.sources import ZeroLinear, weights_in
 from vnait.coordinates.spans import SPAN
 
@@ -114,7 +114,10 @@ class Elastic(nn.Module):
 
     a and b are of the token's middle: where all tokens count one they are i - 1 and n - i, as in `Ends`. A
     token that counts nothing has S of the token before, and stands halfway between its neighbours in a and b,
-    so that no token that counts has its place. Source: this project.
+    so that no token that counts has its place.
+
+    Known places, such as timestamps, scale the weights in R, a and b: g_i (t_i - t_{i-1}) over the mean step,
+    and g_1. Source: this project.
 
     >>> Elastic(Gate(dim=4))(torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool))[0, :, 1:3].tolist()
     [[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
@@ -122,6 +125,7 @@ class Elastic(nn.Module):
 
     causal = False
     per_sentence = True
+    takes_places = True
 
     def __init__(self, gate: nn.Module, *, min_gap: float = 1e-5) -> None:
         super().__init__()
@@ -129,13 +133,14 @@ class Elastic(nn.Module):
             raise ValueError(f"min_gap={min_gap}; it is a share of a token and must be in (0, 1).")
         self.gate, self.min_gap = gate, min_gap
 
-    def forward(self, vectors: Vectors, mask: Mask) -> At:
+    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         check_mask(mask)
         level = self.gate(vectors, mask)
         # In float64: a sum has no upper bound, and the least weight must not be lost beside it.
         weight = self.min_gap + (1 - self.min_gap) * self.weigh(level).double()
         weight = weight.masked_fill(~mask, 0)
-        running = weight.cumsum(-1)
+        room = weight if places is None else weight * steps(places, mask).masked_fill(~mask, 0)
+        running = room.cumsum(-1)
         total = running[..., -1:]
         start, end = running - (weight + 1) / 2, total - running + (weight - 1) / 2
         return torch.stack(

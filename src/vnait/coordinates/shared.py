@@ -78,7 +78,7 @@ def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, places: Places
     if not takes_places(coordinates):
         raise ValueError(
             f"the coordinates {type(coordinates).__name__} count the tokens themselves and take no places; "
-            "leave `places` out, or take Index, Grid, Segments or Phase."
+            "leave `places` out, or take Index, Span, Elastic, Grid, Segments or Phase."
         )
     return coordinates(vectors, mask, places)
 
@@ -93,3 +93,20 @@ def known(places: Num[Tensor, "B T P"], mask: Mask) -> At:
     exact = not places.is_floating_point() and places.device.type != "mps"  # which has no float64
     lines = places.to(torch.float64 if exact else torch.promote_types(places.dtype, torch.float32)).unbind(-1)
     return torch.stack([nearest_real(line, mask) for line in lines], -1)
+
+
+def steps(places: Num[Tensor, "B T P"], mask: Mask) -> Line:
+    """The gap before each real token over the mean gap: (t_i - t_{i-1}) (n - 1) / (t_n - t_1), 1 for the
+    first; t is axis 0 of the places, which must not decrease. Padding between real tokens takes no time.
+    """
+    number, count = rank(mask), mask.sum(-1, keepdim=True)
+    line = known(places, mask)[..., 0].double()
+    # The k-th real token's place at k; padding goes to one more entry, which is never read.
+    length = mask.shape[1]
+    line = line.new_zeros(len(mask), length + 1).scatter(-1, torch.where(mask, number, length), line)
+    gaps = line.diff(dim=-1, prepend=line[:, :1]).gather(-1, number)
+    if not torch.compiler.is_compiling() and bool((gaps[mask] < 0).any()):
+        raise ValueError("the places decrease along a text; sort its tokens by their places, such as times.")
+    total = gaps.masked_fill(~mask, 0).sum(-1, keepdim=True)
+    shares = torch.where(total > 0, gaps * (count - 1) / total.clamp_min(torch.finfo(total.dtype).tiny), 1)
+    return torch.where(number == 0, 1, shares)

@@ -8,7 +8,20 @@ from typing import Literal
 import torch
 from torch import nn
 
-from vnait.coordinates.shared import At, Line, Mask, Places, Vectors, check_mask, known, nearest_real, rank
+from vnait.coordinates.shared import (
+    At,
+    Line,
+    Mask,
+    Places,
+    Vectors,
+    check_mask,
+    known,
+    located,
+    nearest_real,
+    rank,
+    steps,
+    takes_places,
+)
 from vnait.coordinates.sources import Content, Free, Uniform, Warp
 from vnait.errors import one_of
 
@@ -42,6 +55,9 @@ class Span(nn.Module):
                     uniform gap of 1
     bounds          "hard": as above. "soft": offset + scale * S, both learned, from 0 and 1 (not with "none")
     min_gap         the smallest gap, a fraction of the uniform gap, in [0, 1); 0: the papers' literal formula
+
+    Known places, such as timestamps, scale the gaps: g_k = softplus(z_k) (t_k - t_{k-1}) over the mean step,
+    and g_1 = softplus(z_1); a uniform source then gives S in proportion to time. Not with "none".
 
     For every finite z and min_gap > 0: strictly increasing, first above 0, last exactly 100 (span, hard),
     finite gradients. Source: the Vnait papers, sections 3.2 and 3.3; `docs/faithfulness.md`.
@@ -85,8 +101,21 @@ class Span(nn.Module):
         """Whether the gaps come from the sentence's words."""
         return bool(self.source.per_sentence)
 
-    def forward(self, vectors: Vectors, mask: Mask) -> At:
-        return self.locate(self.gaps(vectors, mask), mask)
+    @property
+    def takes_places(self) -> bool:
+        """True with normalization: the mean step depends on the whole text."""
+        return self.normalization != "none"
+
+    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
+        log_gaps = self.gaps(vectors, mask)
+        if places is not None:
+            if not self.takes_places:
+                raise ValueError(
+                    'normalization="none" takes no places, since the mean step depends on later tokens; take '
+                    '"span", or Index for the places themselves.'
+                )
+            log_gaps = log_gaps + steps(places, mask).log().to(log_gaps.dtype)
+        return self.locate(log_gaps, mask)
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Line:
         """log softplus(z): the gaps before min_gap and normalization; as logarithms, none underflows."""
@@ -201,9 +230,9 @@ class Saturating(Running):
 class Ends(nn.Module):
     """A span, or sorted random places, and the distances from both ends: (S_i, i - 1, n - i), (B, T, 3).
 
-    The distances are unbounded: encode them by `Anchors` and `Centre`. They are counted, not learned: learned
-    gaps add up their errors, and moved the middle of 500 tokens by one (`studies/findings/`). Source: this
-    project.
+    Known places are the span's; the distances count tokens. They are unbounded: encode them by `Anchors` and
+    `Centre`. They are counted, not learned: learned gaps add up their errors, and moved the middle of 500
+    tokens by one (`studies/findings/`). Source: this project.
 
     >>> Ends(Span())(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 1:].int().tolist()
     [[0, 2], [1, 1], [2, 0]]
@@ -220,8 +249,13 @@ class Ends(nn.Module):
         """As the span."""
         return bool(self.span.per_sentence)
 
-    def forward(self, vectors: Vectors, mask: Mask) -> At:
-        span, number = self.span(vectors, mask), rank(mask)
+    @property
+    def takes_places(self) -> bool:
+        """As the span."""
+        return takes_places(self.span)
+
+    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
+        span, number = located(self.span, vectors, mask, places), rank(mask)
         ends = number, mask.sum(-1, keepdim=True) - 1 - number
         return torch.cat([span, *(nearest_real(end, mask)[..., None].to(span.dtype) for end in ends)], -1)
 

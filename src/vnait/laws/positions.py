@@ -35,15 +35,17 @@ def per_sentence(subject: Subject) -> str | None:
     probe, (vectors, mask) = subject.probe(), text(subject, 3)
     vectors, mask = vectors.repeat(2, 1, 1), mask.repeat(2, 1)
     step = 1.0 if subject.places == "whole" else 0.5
-    moves = step * torch.arange(3).float()[None, :, None] * torch.tensor([0.0, 1.0])[:, None, None]
+    # The second gap grows more than the first, since a span does not depend on the unit of time.
+    moves = torch.stack([torch.zeros(3), step * torch.tensor([0.0, 1.0, 4.0])])[..., None]
     together = _moved(subject, probe, vectors, mask, moves)
+    case = f"2 texts of 3 tokens, one with gaps of {1 + step:g} and {1 + 3 * step:g}"
     for row in range(2):
         alone = _moved(subject, probe, vectors[row : row + 1], mask[row : row + 1], moves[row : row + 1])
         if failure := difference(row_of(alone, mask, 0), row_of(together, mask, row)):
-            return f"2 texts of 3 tokens, one stretched by {1 + step:g}: row {row}: {failure}"
+            return f"{case}: row {row}: {failure}"
     one, other = (row_of(together, mask, row) for row in range(2))
     if subject.positional and not difference(one, other, tolerance=1e-5):
-        return f"2 texts of 3 tokens, one stretched by {1 + step:g}: no difference between them"
+        return f"{case}: no difference between them"
     return None
 
 

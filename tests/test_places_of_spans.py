@@ -1,0 +1,118 @@
+"""Known places of a span: timestamps scale its gaps, whatever their unit, their start and the padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from vnait.coordinates import Elastic, Ends, Gate, Jitter, Running, Span
+from vnait.coordinates.shared import located, steps
+from vnait.methods import build
+
+TIMES = torch.tensor([0.0, 1.0, 5.0, 6.0])
+ROOM = torch.tensor([25.0, 37.5, 87.5, 100.0])  # a mean step, then 1/2, 2 and 1/2 of it
+PARTS: dict[str, Callable[[], nn.Module]] = {
+    "span": lambda: Span(source="uniform", min_gap=0),
+    "ends": lambda: Ends(Span(source="uniform", min_gap=0)),
+    "elastic": lambda: Elastic(Gate(dim=4)),
+    "jitter": lambda: Jitter(Elastic(Gate(dim=4))).eval(),
+}
+
+
+def at(part: nn.Module, times: Tensor, mask: Tensor | None = None) -> Tensor:
+    mask = torch.ones(1, len(times), dtype=torch.bool) if mask is None else mask
+    return located(part, torch.randn(*mask.shape, 4), mask, times[None, :, None])[0].detach()
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_s_is_in_proportion_to_time(name: str) -> None:
+    line = at(PARTS[name](), TIMES)[:, 0]
+    assert torch.allclose(line.float(), ROOM, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("mask", ["0011110", "1111000", "1010101", "0110011"])
+def test_padding_takes_no_time(name: str, mask: str) -> None:
+    real = torch.tensor([[bit == "1" for bit in mask]])
+    times = torch.full((7,), torch.inf)
+    times[real[0]] = TIMES
+    part = PARTS[name]()
+    assert torch.allclose(at(part, times, real)[real[0]], at(part, TIMES))
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_neither_the_unit_nor_the_start_of_time_matters(name: str) -> None:
+    part = PARTS[name]()
+    assert torch.allclose(at(part, 3600 * TIMES.double() + 1.7e9), at(part, TIMES), atol=1e-3)
+    seconds = (3600 * TIMES).long() + 1_700_000_000  # exact as whole numbers
+    assert torch.allclose(at(part, seconds), at(part, TIMES), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_even_times_are_the_counted_coordinates(name: str) -> None:
+    part, mask = PARTS[name](), torch.ones(1, 5, dtype=torch.bool)
+    counted = part(torch.randn(1, 5, 4), mask)[0]
+    assert torch.allclose(at(part, 7 * torch.arange(5.0)), counted, atol=1e-5)
+
+
+def test_elastic_distances_are_in_mean_steps() -> None:
+    found = at(Elastic(Gate(dim=4)), TIMES)
+    assert torch.allclose(found[:, 1].float(), TIMES / 2, atol=1e-5)
+    assert torch.allclose(found[:, 2].float(), 3 - TIMES / 2, atol=1e-5)
+
+
+def test_ends_count_tokens_at_any_time() -> None:
+    assert at(PARTS["ends"](), TIMES)[:, 1].tolist() == [0, 1, 2, 3]
+
+
+def test_samples_of_one_moment_keep_their_order() -> None:
+    line = at(Span(source="uniform"), torch.tensor([0.0, 3.0, 3.0, 3.0, 4.0]))[:, 0]
+    assert bool((line.diff() > 0).all())
+    same = at(Span(source="uniform"), torch.zeros(4))[:, 0]
+    assert torch.allclose(same, torch.tensor([25.0, 50.0, 75.0, 100.0]))
+
+
+def test_learned_gaps_multiply_those_of_time() -> None:
+    part = Span(source="free", max_length=4, min_gap=0)
+    with torch.no_grad():
+        part.source.z[2] = -30.0  # the third sample counts nothing, however long the step before it was
+    line = at(part, TIMES)[:, 0]
+    assert torch.allclose(line, torch.tensor([50.0, 75.0, 75.0, 100.0]), atol=1e-3)
+
+
+def test_gradients_reach_times() -> None:
+    times, mask = TIMES[None, :, None].clone().requires_grad_(), torch.ones(1, 4, dtype=torch.bool)
+    Span(source="uniform")(None, mask, times)[0, 1, 0].backward()
+    assert times.grad is not None and bool((times.grad[0, 1:] != 0).any())
+
+
+def test_a_named_method_takes_times() -> None:
+    vectors, mask = torch.randn(1, 4, 8), torch.ones(1, 4, dtype=torch.bool)
+    for name in ("vnait", "vnait-warp", "vnait-uniform"):
+        method = build(name, dim=8).eval()
+        assert torch.allclose(method(vectors, mask, TIMES[None, :, None]).at[0, :, 0].float(), ROOM, atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [([0.0, 2.0, 1.0], "places decrease along a text; sort"), ([0.0, torch.nan, 1.0], "NaN or infinity")],
+)
+def test_messages(times: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        at(Span(source="uniform"), torch.tensor(times))
+
+
+def test_running_coordinates_take_no_places() -> None:
+    assert not Running().takes_places and Span().takes_places
+    with pytest.raises(ValueError, match="depends on later tokens"):
+        Running()(None, torch.ones(1, 4, dtype=torch.bool), TIMES[None, :, None])
+    with pytest.raises(ValueError, match="take no places"):
+        at(Running(), TIMES)
+
+
+def test_one_token_is_a_whole_text() -> None:
+    assert steps(torch.tensor([[[5.0]]]), torch.ones(1, 1, dtype=torch.bool)).tolist() == [[1.0]]
+    assert at(Span(source="uniform"), torch.tensor([5.0]))[0, 0] == 100
