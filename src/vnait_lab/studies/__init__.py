@@ -51,6 +51,7 @@ NAMES = (
     "contacts",
     "seasonality",
     "forecasting",
+    "irregular",
     "trajectories",
     "reinforcement",
     "hamming",
