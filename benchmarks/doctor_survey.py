@@ -21,7 +21,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 import vnait
-from coverage import tiny
+from coverage import TINY, tiny
 from vnait.diagnosis import RULES, Report, Severity
 
 
@@ -41,7 +41,7 @@ def enlarge(model: nn.Module) -> nn.Module:
 
 def examined(name: str) -> Report | str:
     """The report, or why there is none."""
-    model = tiny(name)
+    model = tiny(name, varied=True) or tiny(name)
     if model is None:
         return "not tiny"
     try:
@@ -75,16 +75,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    TINY["attention_window"] = 8  # of Longformer, 512 by default, to which texts are padded
     logging.disable(logging.WARNING)
     transformers.logging.set_verbosity_error()
     warnings.simplefilter("ignore")
-    began = time.monotonic()
+    began = time.process_time()
     found: dict[str, Report | str] = {}
     for name in options.types or [name for name in CONFIG_MAPPING if CONFIG_MAPPING[name] in MODEL_MAPPING]:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            started = time.monotonic()
+            started = time.process_time()
             found[name] = examined(name)
-            seconds = time.monotonic() - started
+            seconds = time.process_time() - started
         report = found[name]
         words = (
             report
@@ -92,7 +93,7 @@ def main() -> None:
             else " ".join(f"{one.code}:{one.severity}" for one in report.findings)
         )
         print(f"{name}\t{seconds:.1f}\t{words}", flush=True)
-    seconds = time.monotonic() - began
+    seconds = time.process_time() - began
     examined_types = [name for name, report in found.items() if isinstance(report, Report)]
     refused = [name for name, report in found.items() if isinstance(report, str) and report != "not tiny"]
     summary = (
@@ -100,7 +101,7 @@ def main() -> None:
         f"({', '.join(refused)}), and {len(found) - len(examined_types) - len(refused)} read something else "
         "than text or could not be made tiny."
     )
-    print(summary, f"{seconds:.0f} s")
+    print(summary, f"{seconds:.0f} s of processor time")
     if options.out:
         head = [
             "# What the doctor finds in every type of text model\n",

@@ -73,17 +73,19 @@ def without_cache(subject: Subject) -> Evidence | None:
 )
 def with_ones(subject: Subject) -> Evidence | None:
     """A mask of ones, which tokenizers and collators add, lets packed texts read one another."""
+    subject.need("attention_mask")
     return _leak(subject, packed_with_ones)
 
 
 @rule(
     "PACK04",
     "packed in blocks",
-    Severity.BUG,
-    advice="run the texts in rows of their own, and report it: neither mask nor position_ids are followed",
+    Severity.TRAP,
+    advice="do not pack texts for this model: run each in a row of its own",
 )
 def in_blocks(subject: Subject) -> Evidence | None:
     """Texts that are packed with position_ids and a mask that separates them still differ from alone."""
+    subject.need("attention_mask")
     return _leak(subject, packed_in_blocks, causal=subject.causal)
 
 

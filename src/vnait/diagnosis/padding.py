@@ -1,5 +1,6 @@
 """Rules of padding: what stands beside a text must not change it."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -134,7 +135,7 @@ def batched(subject: Subject) -> Evidence | None:
     ]
     for part in subject.parts:
         if evidence := subject.first_over(together, cases, part=part, what="outputs move"):
-            return _or_limit(subject, evidence)
+            return evidence
     return None
 
 
@@ -202,7 +203,8 @@ def _first_part(subject: Subject, measure: Measure) -> Evidence | None:
 
 
 def _or_limit(subject: Subject, evidence: Evidence | None) -> Evidence | None:
-    return evidence
+    """A convolution mixes neighbours before any mask: a limit of the architecture."""
+    return evidence and (replace(evidence, severity=Severity.LIMIT) if subject.convolves else evidence)
 
 
 def _words(tokens: int, places: int, where: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vnait.diagnosis.rule import Evidence, NotTried
@@ -109,7 +109,10 @@ class Subject:
     @cached_property
     def vocabulary(self) -> int:
         """The number of ids."""
-        return int(self.model.config.get_text_config().vocab_size)
+        try:
+            return int(self.model.config.get_text_config().vocab_size)
+        except AttributeError as error:
+            raise NotTried("its configuration has no vocab_size") from error
 
     @cached_property
     def first(self) -> int | None:
@@ -124,9 +127,20 @@ class Subject:
 
     @cached_property
     def reserved(self) -> int:
-        """How many rows of its position table are below the first position; RoBERTa's padding has one."""
+        """How many rows its position table has before the first position, by its padding row or its size."""
         tables: list[Any] = [table.module for site in self.sites for table in site.tables]
-        return max((index + 1 for table in tables if (index := table.padding_idx) is not None), default=0)
+        padding = [table.padding_idx + 1 for table in tables if table.padding_idx is not None]
+        declared = getattr(self.body.config, "max_position_embeddings", None)
+        more = [table.num_embeddings - declared for table in tables if isinstance(declared, int)]
+        return max([0, *padding, *more])
+
+    @cached_property
+    def convolves(self) -> bool:
+        """Whether a convolution reads neighbours."""
+        trigrams = getattr(self.model.config, "trigram_input", False)  # MobileBERT reads them as one word
+        kinds = (nn.Conv1d, nn.Conv2d)
+        parts = [part for part in self.model.modules() if isinstance(part, kinds)]
+        return trigrams or any(max(part.kernel_size) > 1 for part in parts)
 
     @cached_property
     def caches(self) -> bool:
