@@ -103,9 +103,7 @@ def positions_count_a_mask_without_its_first_column(model):
     def change(inputs):
         mask = inputs.get("attention_mask")
         if mask is not None and inputs.get("position_ids") is None and not seen(inputs):
-            inputs["position_ids"] = mask[:, 1:].cumsum(-1).roll(1, -1).new_zeros(mask.shape) + torch.cat(
-                [mask[:, :1] * 0, mask[:, 1:].cumsum(-1) - 1], 1
-            ).clamp(min=0)
+            inputs["position_ids"] = (mask.cumsum(-1) - 2).clamp(min=0)
 
     change_inputs(model.transformer, change)
 
@@ -156,6 +154,12 @@ def the_mask_is_not_followed(model):
 @fault("PAD05", "bert")
 def masked_places_are_read(model):
     change_inputs(model.bert, lambda inputs: {**inputs, "attention_mask": None})
+
+
+@fault("PAD03", "bert", head="AutoModelForSequenceClassification")
+def a_mean_counts_padding(model):
+    """The vector of a text is the mean of all places, padded ones too."""
+    model.bert.pooler.forward = lambda states: states.mean(1)
 
 
 @fault("PAD01", "llama")

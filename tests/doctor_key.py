@@ -24,7 +24,7 @@ FROM_IDS = {"PAD06", "PAD07", "POS02", "PACK01", "PACK03", "LEN01", "LEN03"}
 # are computed once, in __init__ (ROPE01), into a buffer that a cast rounds (HALF01).
 ROTATION = {"HALF01", "ROPE01", "LEN02"}
 ROTARY_ENCODER = ROTATION | {"PAD07", "PACK01", "PACK03"}
-# create_causal_mask looks for packed texts only without a mask (PACK03) and without a cache, which is there by
+# create_causal_mask looks for packed texts only without a mask (PACK03) and without a cache, which is the
 # default (PACK01).
 ROTARY_DECODER = ROTATION | {"PACK01", "PACK03"}
 DECODER = {"PAD01", "PACK01", "PACK03", "LEN01"}
@@ -135,14 +135,15 @@ FAST = ("bert", "roberta", "modernbert", "gpt2", "llama", "bloom", "t5")
 HEADS = ("AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM")
 
 
-def model_of(name: str, **changes: Any) -> Any:
+def model_of(name: str, head: str | None = None, **changes: Any) -> Any:
     """A random model of a family of the key, its weights enlarged so that positions matter."""
     config = CONFIG_MAPPING[name](**{**KEY[name][1], **changes})
+    heads = (head,) if head else HEADS[2:] if config.is_encoder_decoder else HEADS
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        for head in HEADS[2:] if config.is_encoder_decoder else HEADS:
+        for one in heads:
             try:
-                model: nn.Module = getattr(transformers, head).from_config(config)
+                model: nn.Module = getattr(transformers, one).from_config(config)
             except ValueError:  # a family without such a head
                 continue
             return enlarge(model.eval())

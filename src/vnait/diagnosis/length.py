@@ -50,7 +50,7 @@ def end_of_table(subject: Subject) -> Evidence | None:
     advice="count tokens before the model reads them: quality is unknown past this length",
 )
 def silent_end(subject: Subject) -> Evidence | None:
-    """A longer text than max_position_embeddings is read silently, as the model was never trained to."""
+    """A longer text than max_position_embeddings is read without an error or a warning."""
     declared = _declared(subject)
     return (
         _ends(subject, declared, "is read silently", declared + 1) if _reads(subject, declared + 1) else None

@@ -45,7 +45,8 @@ def packed_in_blocks(model: Any, ids: Tensor, start: int, first: int, causal: bo
     "PACK01",
     "packed by default",
     Severity.TRAP,
-    advice="pass use_cache=False and no attention_mask, or a mask (1, 1, T, T) that separates the texts",
+    advice="pass a mask (1, 1, T, T) that separates the texts; of a decoder that keeps PACK02, use_cache=False "
+    "without an attention_mask is enough",
 )
 def by_default(subject: Subject) -> Evidence | None:
     """Texts that are packed with position_ids alone read one another in a call with the defaults."""
@@ -69,7 +70,7 @@ def without_cache(subject: Subject) -> Evidence | None:
     "PACK03",
     "packed with a mask of ones",
     Severity.TRAP,
-    advice="leave the attention_mask out, or pass a mask (1, 1, T, T) that separates the texts",
+    advice="pass a mask (1, 1, T, T) that separates the texts, or see PACK01 and leave the mask out",
 )
 def with_ones(subject: Subject) -> Evidence | None:
     """A mask of ones, which tokenizers and collators add, lets packed texts read one another."""

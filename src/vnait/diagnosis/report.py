@@ -38,7 +38,7 @@ class Report:
         return tuple(found for found in self.findings if found.severity == Severity.BUG)
 
     def summary(self) -> str:
-        """One line with the counts."""
+        """One line with the counts of bugs, traps and limits, and of rules kept and not tried."""
         counts = [sum(found.severity == one for found in self.findings) for one in Severity]
         words = ", ".join(
             f"{count} {one}{'' if count == 1 else 's'}" for count, one in zip(counts, Severity, strict=True)

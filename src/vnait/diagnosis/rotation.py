@@ -140,7 +140,7 @@ def scaling_after_loading(subject: Subject) -> Evidence | None:
 
 @rule(
     "ROPE02",
-    "scaling that is not declared",
+    "frequencies not as declared",
     Severity.BUG,
     advice="load the model again with the rope_parameters that it was trained with",
 )
