@@ -45,15 +45,16 @@ TINY |= dict.fromkeys(("num_experts_per_tok", "moe_k", "moe_topk", "top_k_expert
 TINY |= dict.fromkeys(("n_group", "topk_group", "bos_token_id"), 1)
 
 
-def tiny(model_type: str) -> nn.Module | None:
-    """A random model of this type that reads ids; None if there is none."""
+def tiny(model_type: str, *, varied: bool = False) -> nn.Module | None:
+    """A random model of this type that reads ids; None if there is none. varied: of different layers."""
     config_class = CONFIG_MAPPING[model_type]
     try:
         kinds = MODEL_MAPPING[config_class]
         known = config_class()
         settings = {name: value for name, value in TINY.items() if hasattr(known, name)}
         if isinstance(getattr(known, "layer_types", None), list):
-            settings["layer_types"] = known.layer_types[:DEEP]
+            kinds = list(dict.fromkeys(known.layer_types)) if varied else []
+            settings["layer_types"] = (kinds + known.layer_types)[:DEEP]
         config = config_class(**settings)
         kind = kinds[0] if isinstance(kinds, tuple) else kinds
         with torch.device("meta"):

@@ -16,6 +16,7 @@ from vnait.errors import InputError
 if TYPE_CHECKING:
     from vnait import coordinates, encodings, inputs
     from vnait.comparison import compare
+    from vnait.diagnosis import doctor
     from vnait.explanation import explain
     from vnait.injection import Injection
     from vnait.laws import conformance
@@ -44,6 +45,7 @@ __all__ = [
     "conformance",
     "coordinates",
     "detach",
+    "doctor",
     "encodings",
     "explain",
     "inputs",
@@ -52,6 +54,7 @@ __all__ = [
 
 _HOMES = {
     "vnait.comparison": ("compare",),
+    "vnait.diagnosis": ("doctor",),
     "vnait.estimator": ("TextClassifier",),
     "vnait.explanation": ("explain",),
     "vnait.injection": ("Injection",),

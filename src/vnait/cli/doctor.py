@@ -1,0 +1,43 @@
+"""The command that examines a pretrained model: doctor."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vnait.cli.output import say
+from vnait.cli.shared import AsJson, Quiet, app, bar, listed, notes, print_json
+
+
+@app.command("doctor")
+def doctor_command(
+    model: Annotated[
+        str,
+        typer.Argument(help="A folder that save_pretrained or `vnait train` wrote, or a name on the hub."),
+    ],
+    *,
+    rules: Annotated[str, typer.Option(help="Codes of rules to try, with commas. Without: all.")] = "",
+    ignore: Annotated[str, typer.Option(help="Codes of rules to leave out. Without: none.")] = "",
+    sarif: Annotated[
+        Path | None, typer.Option(help="A .sarif file for code scanners. Without: only printed.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Look for faults of position in a text model of transformers, by rule; exit 1 if one is a bug."""
+    notes(quiet)
+    from vnait.diagnosis import doctor
+    from vnait.files import whole_file
+
+    with bar(quiet, "examining") as move:
+        report = doctor(model, rules=listed(rules), ignore=listed(ignore), callback=move)
+    if sarif is not None:
+        with whole_file(sarif) as draft:
+            draft.write_text(json.dumps(report.sarif(), indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        print_json(report.document())
+    else:
+        say(report.text())
+    if report.bugs:
+        raise typer.Exit(1)

@@ -1,0 +1,143 @@
+"""The model to examine, from an object, a folder or a name on the hub."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
+from transformers.models.auto import modeling_auto
+
+from vnait import linear
+from vnait.diagnosis.rule import NotTried
+from vnait.diagnosis.subject import Subject, accepts
+from vnait.errors import InputError, as_input_error, first_line
+from vnait.pretrained import finetune
+from vnait.pretrained.loading import from_pretrained
+
+ADAPTERS = {"adapter_config.json": "a PEFT adapter", "vnait.json": "an adapter of vnait"}
+
+
+def subject_of(model: Any, tokenizer: Any = None) -> Subject:
+    """The subject of an object, or of a folder or name; `InputError` if it is none of transformers."""
+    return _loaded(model) if isinstance(model, str | Path) else _of_object(model, tokenizer)
+
+
+def check_readable(subject: Subject) -> None:
+    """`InputError` unless the model reads ids alone, gives a tensor, and the same one in every run."""
+    name = type(subject.model).__name__
+    if not accepts(subject.model, "input_ids"):
+        takes = next(iter(inspect.signature(subject.model.forward).parameters), "nothing")
+        raise InputError(f"{name} reads {takes}, not input_ids; doctor examines models of text.")
+    try:
+        body = subject.body
+        one, other = (subject.call(body, input_ids=subject.text(6))[0] for _ in range(2))
+    except NotTried as error:
+        raise InputError(
+            f"{name} could not read a random text ({error}); doctor examines models of text that need only "
+            "input_ids."
+        ) from error
+    if not one.isfinite().all():
+        raise InputError(f"{name} gives outputs that are not finite, which nothing can be compared with.")
+    if not torch.equal(one, other):
+        raise InputError(f"{name} gives other outputs in every run, so that none can be compared.")
+
+
+def _of_object(model: Any, tokenizer: Any) -> Subject:
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"doctor was given a {type(model).__name__}; give a model of transformers, its folder, or its "
+            "name on the hub."
+        )
+    inner = next((part for part in model.modules() if isinstance(part, PreTrainedModel)), None)
+    if inner is None:
+        raise InputError(f"{type(model).__name__} has no model of transformers in it; give one of those.")
+    setup = (f"model = ...  # the {type(inner).__name__} that was examined",)
+    tokenizer = tokenizer or getattr(model, "tokenizer", None)
+    return Subject(
+        model=inner,
+        tokenizer=tokenizer,
+        setup=setup,
+        tokenizer_setup=("tokenizer = ...  # its tokenizer",),
+    )
+
+
+def _loaded(source: str | Path) -> Subject:
+    folder = Path(source).expanduser()
+    for name, what in ADAPTERS.items():
+        if (folder / name).is_file() and not (folder / "config.json").is_file():
+            raise InputError(
+                f"{source} has {what}, which changes a model and is none; load it into its base, and give "
+                "the object to vnait.doctor, or the folder of the merged model."
+            )
+    if (folder / linear.NOTES).is_file():
+        raise InputError(
+            f"{source} has a baseline that reads bags of words, without positions; give a Transformer."
+        )
+    if (folder / finetune.NOTES).is_file():
+        with finetune.no_bars():
+            model, tokenizer, _ = finetune.load(folder)
+        lines = ("from vnait.predict import load", f"model = load({str(folder)!r}).model")
+        return Subject(
+            model=model,
+            tokenizer=tokenizer,
+            source=str(source),
+            setup=lines,
+            tokenizer_setup=(f"tokenizer = load({str(folder)!r}).tokenizer",),
+        )
+    return _pretrained(source)
+
+
+def _pretrained(source: str | Path) -> Subject:
+    before = f"{source} can't be loaded as a model of transformers: "
+    with finetune.no_bars(), as_input_error(Exception, before, ".", says=first_line):
+        config = from_pretrained(AutoConfig, source)
+        auto = _auto(config)
+        model = from_pretrained(auto, source, dtype=torch.float32)
+    own = type(model).__name__
+    plain = getattr(transformers, own, None) is type(model) and type(config) is type(model.config)
+    kind = own if plain else auto.__name__  # others are known to the Auto classes once vnait is imported
+    path = _path(source)
+    lines = (
+        *(() if plain else ("import vnait",)),
+        f"from transformers import {kind}",
+        f"model = {kind}.from_pretrained({path!r}, dtype=torch.float32).eval()",
+    )
+    try:
+        tokenizer, missing = from_pretrained(AutoTokenizer, source), ""
+    except Exception as error:  # transformers raises what it meets
+        tokenizer, missing = None, f"its tokenizer can't be loaded ({first_line(error)[:80]})"
+    return Subject(
+        model=model.eval(),
+        tokenizer=tokenizer,
+        no_tokenizer=missing,
+        source=str(source),
+        setup=lines,
+        tokenizer_setup=(
+            "from transformers import AutoTokenizer",
+            f"tokenizer = AutoTokenizer.from_pretrained({path!r})",
+        ),
+    )
+
+
+def _path(source: str | Path) -> str:
+    """The path of a folder, or the name."""
+    folder = Path(source).expanduser()
+    return str(folder) if folder.is_dir() else str(source)
+
+
+def _auto(config: Any) -> Any:
+    """The Auto class that loads the architecture which the configuration names."""
+    name = next(iter(config.architectures or ()), None)
+    autos = [part for part in vars(modeling_auto).values() if isinstance(part, type)]
+    for auto in autos:
+        mapping = getattr(auto, "_model_mapping", None) or {}
+        if type(config) in mapping:
+            models = mapping[type(config)]
+            if name in [model.__name__ for model in (models if isinstance(models, tuple) else (models,))]:
+                return auto
+    return AutoModel

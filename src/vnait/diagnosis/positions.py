@@ -1,0 +1,90 @@
+"""Rules of `position_ids`: they are followed, they count from where the model counts, and calls are apart."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vnait.diagnosis.rule import Evidence, Severity, rule
+from vnait.diagnosis.subject import Subject, difference, restated
+
+
+def reversed_places(model: Any, ids: Tensor, first: int, **more: Any) -> float:
+    """How much outputs change if the positions are reversed; 0 if they are ignored."""
+    places, mask = torch.arange(ids.shape[1])[None] + first, torch.ones_like(ids)
+    one = model(input_ids=ids, attention_mask=mask, position_ids=places, **more)[0]
+    return difference(one, model(input_ids=ids, attention_mask=mask, position_ids=places.flip(1), **more)[0])
+
+
+def after_others(model: Any, ids: Tensor, pad: int, **more: Any) -> float:
+    """How much outputs change after calls with a longer text and a padded one."""
+    before = model(input_ids=ids, attention_mask=torch.ones_like(ids), **more)[0]
+    mask = torch.ones_like(ids).index_fill(1, torch.tensor([0]), 0)
+    model(input_ids=ids.index_fill(1, torch.tensor([0]), pad), attention_mask=mask, **more)
+    model(
+        input_ids=torch.cat([ids, ids], 1), attention_mask=torch.ones_like(torch.cat([ids, ids], 1)), **more
+    )
+    return difference(before, model(input_ids=ids, attention_mask=torch.ones_like(ids), **more)[0])
+
+
+@rule(
+    "POS01",
+    "position_ids ignored",
+    Severity.BUG,
+    advice="do not rely on position_ids: neither left padding nor packing can work with them",
+)
+def ignored(subject: Subject) -> Evidence | None:
+    """The model takes position_ids, and reversing them changes nothing."""
+    subject.need("position_ids")
+    count = 6
+    arguments = {"ids": subject.text(count), "first": subject.first or 0, **subject.more}
+    size = subject.measure(reversed_places, **arguments)
+    if size > 0:
+        return None
+    used = any(site.tables or site.rotaries for site in subject.sites)
+    return Evidence(
+        size=size,
+        measured="reversed positions change nothing",
+        smallest=f"{count} tokens",
+        reproduction=subject.script(reversed_places, **arguments),
+        shown=size,
+        severity=None if used else Severity.TRAP,
+    )
+
+
+@rule(
+    "POS02",
+    "position_ids shifted",
+    Severity.BUG,
+    advice="let the model count by itself, or pass position_ids that start where it starts",
+)
+def shifted(subject: Subject) -> Evidence | None:
+    """The positions that a model takes by itself are not 0, 1, 2, ... in position_ids."""
+    subject.need("position_ids")
+    cases = [
+        subject.case(f"{count} token{'s' if count > 1 else ''}", ids=subject.text(count), first=0)
+        for count in (1, 2, 6)
+    ]
+    evidence = subject.first_over(restated, cases, what="outputs move")
+    if evidence is None:
+        return None
+    by_design = subject.first is not None and subject.first == subject.reserved
+    start = "no start was found" if subject.first is None else f"it counts from {subject.first}"
+    severity = Severity.TRAP if by_design else None
+    return replace(evidence, severity=severity, measured=f"{evidence.measured}; {start}")
+
+
+@rule(
+    "POS03",
+    "earlier calls",
+    Severity.BUG,
+    advice="load the model anew for every text, and report it: positions are kept from call to call",
+)
+def earlier_calls(subject: Subject) -> Evidence | None:
+    """Outputs of a text depend on the texts that were read before it."""
+    cases = [
+        subject.case(f"{count} tokens, read twice", ids=subject.text(count), pad=subject.pad)
+        for count in (2, 5)
+    ]
+    return subject.first_over(after_others, cases, what="outputs move")

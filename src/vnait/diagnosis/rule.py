@@ -1,0 +1,114 @@
+"""A rule of `vnait doctor`: what it looks for, how it is measured, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vnait.diagnosis.subject import Subject
+
+PAGE = "docs/doctor.md"
+
+
+class Severity(StrEnum):
+    """bug: the outputs are wrong in a use that the model offers; trap: right only if the user does what
+    transformers documents; limit: a property of the architecture.
+    """
+
+    BUG = "bug"
+    TRAP = "trap"
+    LIMIT = "limit"
+
+
+class NotTried(Exception):
+    """A rule could not be tried on this model; the message gives the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a rule measured on a model.
+
+    size          measured; what it counts is in `measured`
+    measured      the same in a sentence
+    smallest      the smallest input that shows it
+    reproduction  a script of at most 15 lines that prints `shown`
+    shown         the number that it prints
+    severity      if it is not the rule's own
+    """
+
+    size: float
+    measured: str
+    smallest: str
+    reproduction: str
+    shown: float
+    severity: Severity | None = None
+
+
+Examine = Callable[["Subject"], Evidence | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A rule: code, name, severity, meaning and advice in a sentence each, and how it is tried.
+
+    `examine` returns None if the model keeps it, and raises `NotTried` with a reason if it can't be tried.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    meaning: str
+    advice: str
+    examine: Examine
+
+    @property
+    def page(self) -> str:
+        """Its section in the documentation."""
+        return f"{PAGE}#{self.code.lower()}"
+
+
+def rule(code: str, name: str, severity: Severity, *, advice: str) -> Callable[[Examine], Rule]:
+    """Decorator: make a function a rule, with its docstring as the meaning."""
+
+    def made(examine: Examine) -> Rule:
+        meaning = " ".join((examine.__doc__ or "").split())
+        return Rule(code=code, name=name, severity=severity, meaning=meaning, advice=advice, examine=examine)
+
+    return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A rule that a model does not keep; the fields are those of `Rule` and `Evidence`."""
+
+    code: str
+    name: str
+    severity: Severity
+    meaning: str
+    size: float
+    measured: str
+    smallest: str
+    reproduction: str
+    shown: float
+    advice: str
+    page: str
+
+
+def finding(rule: Rule, evidence: Evidence) -> Finding:
+    """The finding of a rule with its evidence."""
+    return Finding(
+        code=rule.code,
+        name=rule.name,
+        severity=evidence.severity or rule.severity,
+        meaning=rule.meaning,
+        size=evidence.size,
+        measured=evidence.measured,
+        smallest=evidence.smallest,
+        reproduction=evidence.reproduction,
+        shown=evidence.shown,
+        advice=rule.advice,
+        page=rule.page,
+    )

@@ -1,0 +1,150 @@
+"""What the doctor must find in healthy models, by family: written from the code of transformers, not from
+what the doctor gave.
+
+Each group has the reason; a family that differs has its own.
+"""
+
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from doctor_survey import enlarge
+
+# A table read at 0, 1, 2, ... whatever the mask is: padding on the left moves a text (PAD01), and the table
+# ends (LEN01). Attention in both directions reads padding unless there is a mask (PAD07). transformers
+# separates packed texts by position_ids in causal masks only (PACK01, and PACK03 with a mask of ones).
+ENCODER = {"PAD01", "PAD07", "PACK01", "PACK03", "LEN01"}
+# create_position_ids_from_input_ids: positions count ids that are not padding (PAD06, not PAD01), from the
+# padding id + 1 (POS02), so that the rows before it are lost (LEN03).
+FROM_IDS = {"PAD06", "PAD07", "POS02", "PACK01", "PACK03", "LEN01", "LEN03"}
+# A rotation sees distances, which padding on the left leaves alone, and has no end (LEN02). Its frequencies
+# are computed once, in __init__ (ROPE01), into a buffer that a cast rounds (HALF01).
+ROTATION = {"HALF01", "ROPE01", "LEN02"}
+ROTARY_ENCODER = ROTATION | {"PAD07", "PACK01", "PACK03"}
+# create_causal_mask looks for packed texts only without a mask (PACK03) and without a cache, which is the
+# default (PACK01).
+ROTARY_DECODER = ROTATION | {"PACK01", "PACK03"}
+DECODER = {"PAD01", "PACK01", "PACK03", "LEN01"}
+# Encoder-decoders take no position_ids for the encoder's text.
+TWO_TABLES = {"PAD01", "PAD07", "LEN01"}
+
+SMALL = {
+    "vocab_size": 60,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+SHIFTED = {**SMALL, "pad_token_id": 1, "bos_token_id": 0}
+GROUPED = {**SMALL, "num_key_value_heads": 1, "head_dim": 16}
+WIDE = {**SMALL, "hidden_size": 128, "head_dim": 64}  # a quarter of a head rotates
+SIDES: dict[str, Any] = {"vocab_size": 60, "d_model": 32, "max_position_embeddings": 64}
+SIDES |= {f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")}
+SIDES |= {"encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "decoder_start_token_id": 2}
+T5: dict[str, Any] = {
+    "vocab_size": 60,
+    "d_model": 32,
+    "d_kv": 16,
+    "d_ff": 48,
+    "num_layers": 2,
+    "num_heads": 2,
+}
+T5 |= {"decoder_start_token_id": 0}
+GPT: dict[str, Any] = {"vocab_size": 60, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}
+GPT |= {"bos_token_id": 1, "eos_token_id": 2}
+
+# type: what is found, the settings
+KEY: dict[str, tuple[set[str], dict[str, Any]]] = {
+    "bert": (ENCODER, SMALL),
+    "distilbert": (
+        ENCODER,
+        {
+            "vocab_size": 60,
+            "dim": 32,
+            "n_layers": 2,
+            "n_heads": 2,
+            "hidden_dim": 48,
+            "max_position_embeddings": 64,
+        },
+    ),
+    "electra": (ENCODER, {**SMALL, "embedding_size": 16}),
+    "albert": (ENCODER, {**SMALL, "embedding_size": 16}),
+    "ernie": (ENCODER, SMALL),
+    "megatron-bert": (ENCODER, SMALL),
+    "rembert": (ENCODER, {**SMALL, "input_embedding_size": 16, "output_embedding_size": 16}),
+    "roberta": (FROM_IDS, SHIFTED),
+    "xlm-roberta": (FROM_IDS, SHIFTED),
+    "camembert": (FROM_IDS, SHIFTED),
+    "data2vec-text": (FROM_IDS, SHIFTED),
+    # a table as RoBERTa's, and a bias of distances in every layer (SRC03)
+    "mpnet": (FROM_IDS | {"SRC03"}, SHIFTED),
+    # as DeBERTa-v3: distances alone (no PAD01, LEN02); position_ids are taken and not read (POS01)
+    "deberta-v2": (
+        {"PAD07", "POS01", "PACK01", "PACK03", "LEN02"},
+        {**SMALL, "relative_attention": True, "position_biased_input": False, "pos_att_type": ["p2c", "c2p"]},
+    ),
+    "modernbert": (ROTARY_ENCODER, {**SMALL, "cls_token_id": 1, "sep_token_id": 2}),
+    "nomic_bert": (ROTARY_ENCODER, SMALL),
+    "gpt2": (DECODER, GPT),
+    "ctrl": (DECODER, {**GPT, "dff": 48}),
+    # positions count the mask (no PAD01); a mask is made where there is none (PACK02)
+    "opt": (
+        {"PACK01", "PACK02", "PACK03", "LEN01"},
+        {**SMALL, "ffn_dim": 48, "word_embed_proj_dim": 32},
+    ),
+    # a rotation by a table of n_positions rows in every layer
+    "gptj": ({"PACK01", "PACK03", "LEN01"}, {**GPT, "rotary_dim": 8}),
+    "llama": (ROTARY_DECODER, GROUPED),
+    "mistral": (ROTARY_DECODER, GROUPED),
+    "qwen2": (ROTARY_DECODER, GROUPED),
+    "qwen3": (ROTARY_DECODER, GROUPED),
+    "gemma": (ROTARY_DECODER, GROUPED),
+    "gemma2": (ROTARY_DECODER, GROUPED),
+    "olmo2": (ROTARY_DECODER, GROUPED),
+    "starcoder2": (ROTARY_DECODER, GROUPED),
+    "cohere": (ROTARY_DECODER, GROUPED),
+    "granite": (ROTARY_DECODER, GROUPED),
+    "phi": (ROTARY_DECODER, WIDE),
+    "gpt_neox": (ROTARY_DECODER, WIDE),
+    "stablelm": (ROTARY_DECODER, {**WIDE, "num_key_value_heads": 2}),
+    # it makes its causal mask without position_ids, so that it never finds packed texts (PACK02)
+    "falcon": (
+        ROTARY_DECODER | {"PACK02"},
+        {**SMALL, "num_kv_heads": 2, "new_decoder_architecture": True},
+    ),
+    # ALiBi is computed in the precision of the states (HALF04); no position_ids, no length
+    "bloom": ({"HALF04"}, {"vocab_size": 60, "hidden_size": 32, "n_layer": 2, "n_head": 2}),
+    # ALiBi as a function inside its forward; no position_ids, no max_position_embeddings
+    "mpt": (set(), {"vocab_size": 60, "d_model": 32, "n_layers": 2, "n_heads": 2, "max_seq_len": 64}),
+    # a bias of distances: no end, no table; attention in the encoder reads padding without a mask
+    "t5": ({"PAD07"}, T5),
+    "mt5": ({"PAD07"}, T5),
+    "bart": (TWO_TABLES, SIDES),
+    "mbart": (TWO_TABLES, SIDES),
+    "pegasus": (TWO_TABLES, SIDES),
+    "marian": (TWO_TABLES, {**SIDES, "pad_token_id": 59}),
+}
+FAST = ("bert", "roberta", "modernbert", "gpt2", "llama", "bloom", "t5")
+HEADS = ("AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM")
+
+
+def model_of(name: str, head: str | None = None, **changes: Any) -> Any:
+    """A random model of a family of the key, its weights enlarged so that positions matter."""
+    config = CONFIG_MAPPING[name](**{**KEY[name][1], **changes})
+    heads = (head,) if head else HEADS[2:] if config.is_encoder_decoder else HEADS
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for one in heads:
+            try:
+                model: nn.Module = getattr(transformers, one).from_config(config)
+            except ValueError:  # a family without such a head
+                continue
+            return enlarge(model.eval())
+    raise AssertionError(name)

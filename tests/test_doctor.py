@@ -1,0 +1,276 @@
+"""`vnait doctor`: planted faults are found, healthy models have none, and what it prints is true."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertModel, ViTConfig, ViTModel
+
+import vnait
+from doctor_faults import FAULTS
+from doctor_key import FAST, KEY, model_of
+from vnait import cli
+from vnait.diagnosis import RULES, Report, Severity
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "tests" / "golden" / "format_6"
+FAMILIES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in KEY]
+
+
+def codes(report: Report) -> set[str]:
+    return {found.code for found in report.findings}
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A tiny BERT with a tokenizer, to be changed."""
+    return Path(shutil.copytree(GOLDEN / "tiny_bert", tmp_path / "bert"))
+
+
+def change(path: Path, **settings: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found_by_its_rule(name):
+    rule, healthy, plant = FAULTS[name]
+    model = healthy()
+    assert not vnait.doctor(model, rules=[rule]).findings
+    with torch.no_grad():
+        plant(model)
+    (found,) = vnait.doctor(model, rules=[rule]).findings
+    assert found.severity == RULES[rule].severity
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_healthy_model_has_the_findings_of_its_code_and_no_bug(family):
+    report = vnait.doctor(model_of(family))
+    assert report.bugs == ()
+    assert codes(report) == KEY[family][0]
+    assert len(report.findings) + len(report.kept) + len(report.untried) == len(RULES)
+
+
+@pytest.mark.parametrize(
+    ("rule", "file", "settings"),
+    [
+        ("TOK02", "tokenizer_config.json", {"model_max_length": 40}),  # its table has 32 rows
+        ("TOK03", "tokenizer_config.json", {"padding_side": "left"}),
+        ("TOK03", "tokenizer_config.json", {"model_input_names": ["input_ids"]}),
+        ("TOK04", "config.json", {"pad_token_id": 3}),
+    ],
+)
+def test_a_fault_of_the_tokenizer_is_found_by_its_rule(rule, file, settings, folder):
+    change(folder / "tokenizer_config.json", model_max_length=32)
+    healthy = vnait.doctor(folder, rules=["TOK01", "TOK02", "TOK03", "TOK04"])
+    assert codes(healthy) == {"TOK01"}
+    change(folder / file, **settings)
+    (found,) = vnait.doctor(folder, rules=[rule]).findings
+    assert found.severity == RULES[rule].severity
+
+
+def test_an_encoder_decoder_and_a_decoder_say_what_was_not_tried():
+    two, one = (vnait.doctor(model_of(name), rules=["CACHE03", "PACK01", "TOK01"]) for name in ("t5", "gpt2"))
+    assert set(two.untried) == {"CACHE03", "PACK01", "TOK01"}
+    assert one.untried == {"TOK01": "there is no tokenizer"}
+    assert all(reason in two.text() for reason in two.untried.values())
+
+
+def test_an_attached_model_has_no_bug_and_keeps_left_padding():
+    model = model_of("bert")
+    vnait.attach(model, "vnait")
+    report = vnait.doctor(model)
+    assert report.bugs == () and {"PAD01", "PAD03", "PAD04"} <= set(report.kept)
+
+
+def test_a_folder_of_an_attached_model_is_loaded_with_its_method(tmp_path, folder):
+    model = BertModel.from_pretrained(folder)
+    vnait.attach(model, "vnait")
+    model.save_pretrained(tmp_path / "attached")
+    report = vnait.doctor(tmp_path / "attached", rules=["PAD01", "LEN01", "TOK01"])
+    assert report.kept == ("PAD01", "LEN01")
+    assert "TOK01" in report.untried  # saved without a tokenizer
+
+
+@pytest.mark.parametrize("name", ["vnait", "fine_tuned"])
+def test_what_vnait_train_saves_has_no_bug(name):
+    assert vnait.doctor(GOLDEN / name).bugs == ()
+
+
+def test_a_model_is_left_as_it_was():
+    model = model_of("llama").train()
+    before = copy.deepcopy(model)
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    vnait.doctor(model)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(part.training for part in model.modules())
+    assert model.config.to_dict() == before.config.to_dict()
+    assert not any(part._forward_hooks for part in model.modules())
+    pairs = [*model.named_parameters(), *model.named_buffers()]
+    own = dict([*before.named_parameters(), *before.named_buffers()])
+    assert all(torch.equal(value, own[name]) for name, value in pairs)
+
+
+def test_a_wrapped_model_is_found_inside():
+    inside = torch.nn.Sequential(model_of("bert"))
+    assert vnait.doctor(inside, rules=["LEN01"]).model == "BertForMaskedLM"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (3, "doctor was given a int; give a model of transformers"),
+        (torch.nn.Linear(2, 2), "Linear has no model of transformers in it"),
+        ("/no/such/folder", "/no/such/folder is not a folder"),
+        (GOLDEN, "it has no config.json"),
+        (GOLDEN / "adapter", "has an adapter of vnait, which changes a model and is none"),
+        (
+            ViTModel(
+                ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+            ),
+            "ViTModel reads pixel_values, not input_ids",
+        ),
+    ],
+)
+def test_what_is_no_text_model_is_refused_in_a_sentence(given, message):
+    with pytest.raises(vnait.InputError, match=message):
+        vnait.doctor(given)
+
+
+def test_folders_that_are_no_models_are_refused_in_a_sentence(tmp_path, folder):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(vnait.InputError, match="has a PEFT adapter"):
+        vnait.doctor(tmp_path)
+    (tmp_path / "baseline.json").write_text("{}")
+    (tmp_path / "adapter_config.json").unlink()
+    with pytest.raises(vnait.InputError, match="has a baseline that reads bags of words"):
+        vnait.doctor(tmp_path)
+    change(folder / "config.json", hidden_size=17)
+    with pytest.raises(vnait.InputError, match="can't be loaded as a model of transformers"):
+        vnait.doctor(folder)
+
+
+def test_models_whose_outputs_can_not_be_compared_are_refused():
+    model = model_of("bert")
+    with torch.no_grad():
+        model.bert.embeddings.word_embeddings.weight.fill_(torch.inf)
+    with pytest.raises(vnait.InputError, match="outputs that are not finite"):
+        vnait.doctor(model)
+    noisy = model_of("bert")
+    noisy.bert.encoder.register_forward_hook(
+        lambda part, given, found: type(found)(last_hidden_state=found[0] + torch.randn(1))
+    )
+    with pytest.raises(vnait.InputError, match="other outputs in every run"):
+        vnait.doctor(noisy)
+
+
+def test_rules_are_chosen_by_code():
+    model = model_of("bert")
+    assert codes(vnait.doctor(model, rules=["len01", "PAD01"], ignore=["pad01"])) == {"LEN01"}
+    with pytest.raises(vnait.InputError, match=r"there is no rule LEN1; .* Did you mean 'LEN01'\?"):
+        vnait.doctor(model, rules=["LEN1"])
+
+
+def test_every_rule_has_a_section_with_its_meaning():
+    page = (ROOT / "docs" / "doctor.md").read_text()
+    for rule in RULES.values():
+        assert f"\n### {rule.code}\n" in page, rule.code
+        section = page.split(f"\n### {rule.code}\n")[1].split("\n##")[0]
+        assert section.strip().startswith(f"*{rule.name}, {rule.severity}.*"), rule.code
+        assert " ".join(section.split()).count(rule.meaning) == 1, rule.code
+
+
+def script(found: object) -> float | bool:
+    """The number that a reproduction prints, in a process that has not imported vnait."""
+    done = subprocess.run(
+        [sys.executable, "-c", found.reproduction],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    return json.loads(done.stdout.strip().lower())
+
+
+def test_reproductions_of_a_folder_print_what_was_measured(folder):
+    change(folder / "tokenizer_config.json", model_max_length=32, padding_side="left")
+    report = vnait.doctor(folder, rules=["PAD01", "LEN01", "TOK03"])
+    assert [found.code for found in report.findings] == ["TOK03", "PAD01", "LEN01"]
+    with ThreadPoolExecutor(3) as pool:
+        printed = list(pool.map(script, report.findings))
+    assert printed == pytest.approx([found.shown for found in report.findings], abs=1e-6)
+
+
+@pytest.mark.slow
+def test_every_reproduction_of_a_decoder_prints_what_was_measured(tmp_path):
+    model_of("llama").save_pretrained(tmp_path)
+    report = vnait.doctor(tmp_path)
+    assert codes(report) == KEY["llama"][0]
+    printed = [script(found) for found in report.findings]
+    assert printed == pytest.approx([found.shown for found in report.findings], rel=1e-3, abs=1e-6)
+
+
+def test_reproductions_are_short_and_name_no_path_of_vnait(folder):
+    reports = [vnait.doctor(folder), vnait.doctor(model_of("llama"))]
+    for found in (found for report in reports for found in report.findings):
+        lines = found.reproduction.splitlines()
+        assert len(lines) <= 15, found.code
+        assert "vnait" not in found.reproduction.replace(str(folder), "")
+
+
+def run(capsys, *arguments: str) -> tuple[int, str]:
+    code = 0
+    try:
+        cli.main(["doctor", *arguments, "--quiet"])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    return code, capsys.readouterr().out
+
+
+def test_the_command_gives_text_json_and_sarif(capsys, folder, tmp_path):
+    change(folder / "tokenizer_config.json", padding_side="left", model_max_length=32)
+    file, chosen = tmp_path / "found.sarif", ["--rules", "TOK03,PAD01,LEN01,CACHE01"]
+    code, text = run(capsys, str(folder), *chosen, "--sarif", str(file))
+    assert code == 1
+    assert text.startswith(f"{folder} (BertModel): 1 bug, 1 trap, 1 limit; 0 rules kept, 1 not tried")
+    for part in ("bug   TOK03", "docs/doctor.md#pad01", "import torch", "CACHE01: it has no cache"):
+        assert part in text
+    assert max(map(len, text.splitlines())) <= 200
+    code, printed = run(capsys, str(folder), *chosen, "--json")
+    document = json.loads(printed)
+    assert code == 1 and [row["severity"] for row in document["findings"]] == list(Severity)
+    assert set(document["untried"]) == {"CACHE01"} and document["model"] == "BertModel"
+    check_sarif(json.loads(file.read_text()), folder)
+    assert run(capsys, str(folder), "--rules", "PAD01", "--ignore", "TOK03")[0] == 0
+
+
+def check_sarif(log: dict, folder: Path) -> None:
+    """What SARIF 2.1.0 requires, and what code scanners read."""
+    assert log["version"] == "2.1.0" and len(log["runs"]) == 1
+    run = log["runs"][0]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == ["PAD01", "CACHE01", "LEN01", "TOK03"]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        location = result["locations"][0]["physicalLocation"]["artifactLocation"]
+        assert location == {"uri": f"{folder}/config.json"}
+        assert result["message"]["text"]
+    assert [result["level"] for result in run["results"]] == ["error", "warning", "note"]
+    (note,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert note["associatedRule"] == {"id": "CACHE01"} and "no cache" in note["message"]["text"]
+
+
+def test_what_is_not_a_number_is_a_finding_and_null_in_json():
+    model = model_of("bert")
+    model.bert.embeddings.register_forward_hook(lambda part, given, found: found / (found.shape[1] < 7))
+    report = vnait.doctor(model, rules=["PAD03"])
+    assert codes(report) == {"PAD03"}
+    assert "Infinity" not in json.dumps(report.document())
+    assert report.document()["findings"][0]["size"] is None
