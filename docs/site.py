@@ -24,8 +24,8 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import Abort
 
 import vnait
+from vnait import catalogue
 from vnait.cli import app
-from vnait.methods import catalogue
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
@@ -207,7 +207,7 @@ def escaped(text: str) -> str:
 
 def methods() -> str:
     """Every method of `METHODS`, from the built modules."""
-    rows = catalogue()
+    rows = catalogue.counted()
     lines = [
         f"| `{row['name']}` | {escaped(str(row['formula']))} | {row['parameters']:,} | "
         f"{'yes' if row['causal'] else 'no'} "

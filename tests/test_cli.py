@@ -574,7 +574,7 @@ BAD_INPUT = {
     ),
     "zero known words": unknown,
     "no model there": plain(
-        "predict", "gone", "data.csv", message="gone is no saved model: it has no config.json"
+        "predict", "gone", "data.csv", message="there is no folder gone; give one that `vnait train`"
     ),
     "a folder that is no model": plain("explain", ".", "good film", message="is no saved model"),
     "model weights cut": with_model(lambda folder: cut(folder / "model.safetensors"), "model is damaged"),

@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from vnait import catalogue
 from vnait.coordinates import Jitter, Span
 from vnait.encodings import NoPosition
 from vnait.injection import Injection
 from vnait.inputs import Local, Neighbours
 from vnait.method import Method, MethodOutput
-from vnait.methods import METHODS, build, catalogue, parameters
+from vnait.methods import METHODS, build, parameters
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 
 NAMES = list(METHODS)
@@ -369,8 +370,13 @@ def test_a_seed_decides_every_parameter(name: str) -> None:
 # --- The catalogue
 
 
+def test_the_saved_catalogue_is_that_of_the_modules() -> None:
+    """If not: python -m vnait.catalogue"""
+    assert catalogue._saved() == catalogue.counted()
+
+
 def test_the_catalogue_is_read_off_the_modules() -> None:
-    rows = {row["name"]: row for row in catalogue(dim=768, max_length=512)}
+    rows = {row["name"]: row for row in catalogue.counted(dim=768, max_length=512)}
     assert list(rows) == NAMES
     assert rows["none"]["parameters"] == rows["sinusoidal"]["parameters"] == 0
     assert rows["learned"]["parameters"] == 393_216  # SPEC section 7

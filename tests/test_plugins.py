@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from vnait import METHODS, InputError, cli, laws, methods, plugins
+from vnait import METHODS, InputError, catalogue, cli, laws, methods, plugins
 
 FILE = """
 import torch
@@ -90,6 +90,16 @@ def test_an_installed_package_adds_a_method(file, monkeypatch):
     monkeypatch.setattr(methods, "entry_points", lambda group: entries if group == "vnait.methods" else [])
     methods._load_entry_points()
     assert METHODS["log-bias"] is recipe
+
+
+def test_before_torch_is_loaded_a_package_s_methods_are_known_by_name(file, monkeypatch):
+    plugins.load_file(file)
+    entries = [EntryPoint(name="log-bias", value="anywhere:RECIPE", group="vnait.methods")]
+    monkeypatch.setattr(catalogue, "_loaded", lambda: None)
+    assert "log-bias" not in catalogue.names() and catalogue.rows() == catalogue._saved()
+    monkeypatch.setattr(catalogue, "entry_points", lambda group: entries if group == "vnait.methods" else [])
+    assert catalogue.names() == tuple(METHODS) and [row["name"] for row in catalogue.rows()] == list(METHODS)
+    assert catalogue.rows(dim=32)[2]["parameters"] == 32 * 512  # other sizes are computed
 
 
 def test_every_plugin_is_looked_up_for_implementations(monkeypatch):

@@ -30,6 +30,47 @@ ENTRIES = {
     "before vnait": "from transformers import AutoModel\nimport vnait\ngot = "
     f"AutoModel.from_config{CONFIGURED}",
 }
+# Commands that need no method's module, and what they answer.
+QUICK = {
+    "--help": "Compare positional methods",
+    "--version": "vnait 0.1.0",
+    "list": "scores - m_h |i - j|",
+    "list --json": '"formula": "scores - m_h |i - j|"',
+    "compare --help": "--methods",
+    "compare builtin:splice --speed 9": "No such option: --speed",
+    "compare gone.csv": "there is no file gone.csv",
+    "compare builtin:splice --text body": "has no column 'body'",
+    "compare builtin:splice --methods vnat,base:rope": "Did you mean 'vnait'? The methods are none, sinus",
+    "compare builtin:splice --base . --methods base:vnat": "Did you mean 'vnait'? After base: comes own",
+    "train builtin:splice --out new --method vnat --seed -1": "Did you mean 'vnait'? The methods are none",
+    "train gone.csv --out new": "there is no file gone.csv",
+    "predict gone -": "there is no folder gone; give one that `vnait train`",
+    "explain gone film": "there is no folder gone; give one that `vnait train`",
+    "report gone": "there is no folder gone; give one that `vnait compare`",
+}
+ANSWERS = """
+import contextlib, io, json, os, sys
+from vnait.cli import main
+
+found = {}
+for command in json.loads(sys.argv[1]):
+    ours, theirs = os.pipe()
+    if not os.fork():
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            try:
+                main(command.split())
+            except SystemExit:
+                pass
+        with os.fdopen(theirs, "w") as file:
+            json.dump([" ".join(said.getvalue().split()), sorted(sys.modules)], file)
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours) as file:
+        found[command] = json.load(file)
+    os.wait()
+print(json.dumps(found))
+"""
 
 
 # Asked of forks of one fresh process that has torch and what transformers takes from others, but nothing of
@@ -116,6 +157,21 @@ def test_import_needs_nothing_heavy():
         "import sys\nimport vnait\nprint(*sorted({name.split('.')[0] for name in sys.modules}))"
     ).split()
     assert not {*HEAVY, "torch", "numpy"} & set(names)
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict:
+    """What each command prints, and the modules that it loads."""
+    return json.loads(python(ANSWERS, json.dumps(list(QUICK))))
+
+
+@pytest.mark.parametrize("command", QUICK)
+def test_a_question_or_an_error_is_answered_without_torch(command, answers):
+    printed, loaded = answers[command]
+    assert QUICK[command] in printed
+    # typer and rich are what the command line is made of.
+    slow = {"torch", "numpy", *HEAVY} - {"typer", "rich"}
+    assert not slow & {name.split(".")[0] for name in loaded}
 
 
 def test_import_takes_less_than_half_a_second_beyond_torch(fresh):

@@ -14,8 +14,9 @@ from vnait.bag_of_words import both_classes, few_rows_per_class
 from vnait.data import WHOLE, Table, encode, split, words
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import LinearClassifier, Pooled, Terms
-from vnait.pretrained.finetune import PREFIX, Base
+from vnait.pretrained.finetune import Base
 from vnait.record import Record, key_of
+from vnait.run import PREFIX
 from vnait.scores import details, scores, timed
 
 # scikit-learn's C on averaged vectors. On rows of five training files (trec, subj, tnews, eprstmt, splice; 8,

@@ -24,10 +24,10 @@ from vnait.linear import LinearClassifier
 from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan, labels_of
 from vnait.predict import Fitted, check_replaceable, load
-from vnait.pretrained.finetune import PREFIX, Base
+from vnait.pretrained.finetune import Base
 from vnait.record import Callback, Record
 from vnait.results import ALL, Results, Shots, by_size
-from vnait.run import OWN, Run
+from vnait.run import OWN, PREFIX, Run
 from vnait.threads import one_thread
 
 logger = logging.getLogger("vnait")

@@ -449,22 +449,6 @@ def parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
-def catalogue(*, dim: int = 768, max_length: int = 512) -> list[dict[str, str | int | bool]]:
-    """`METHODS` as rows: name, formula, parameters (at this width and length), learned, causal, source."""
-    built = {name: build(name, dim=dim, max_length=max_length) for name in METHODS}
-    return [
-        {
-            "name": name,
-            "formula": METHODS[name].formula,
-            "parameters": parameters(method),
-            "learned": parameters(method) > 0,
-            "causal": method.causal,
-            "source": METHODS[name].source,
-        }
-        for name, method in built.items()
-    ]
-
-
 def sizes(*, dim: int = 768) -> list[dict[str, str | int | float]]:
     """The parameter counts of docs/faithfulness.md, with their ratio to a table of 512 rows."""
     spatial = {hidden: Spatial(dim=dim, features="scalar", hidden=(hidden,)) for hidden in (64, 2 * dim)}

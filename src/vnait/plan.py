@@ -11,12 +11,12 @@ from vnait.bag_of_words import FORMULA, RARE
 from vnait.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN
 from vnait.data import Table
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
-from vnait.errors import InputError, meant
+from vnait.errors import InputError
 from vnait.methods import METHODS
-from vnait.pretrained.finetune import PREFIX, RATE, Base
+from vnait.pretrained.finetune import Base
 from vnait.record import key_of
 from vnait.results import ALL, Shots
-from vnait.run import OWN, Run
+from vnait.run import OWN, PREFIX, RATE, Run, unknown_methods
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,16 +54,7 @@ class Plan:
             raise InputError("; ".join(problems) + ".")
 
     def _problems(self) -> Iterator[str]:
-        for method in self.methods:
-            if method.startswith(PREFIX):
-                if self.base is None:
-                    yield f"method {method!r} needs a pretrained base: give one with --base (base= in Python)"
-                elif (inner := method.removeprefix(PREFIX)) not in (OWN, *METHODS):
-                    hint = f"After {PREFIX} comes {OWN} or a method"
-                    yield f"method {method!r} is not known.{meant(inner, METHODS)} {hint}"
-            elif method not in METHODS:
-                hint = f"The methods are {', '.join(METHODS)}"
-                yield f"method {method!r} is not known.{meant(method, METHODS)} {hint}"
+        yield from unknown_methods(self.methods, base=self.base is not None)
         for shots in self.shots:
             if shots != ALL and (not isinstance(shots, int) or shots < 2):
                 yield f"shots {shots!r}: give a number of rows per class, 2 or more, or {ALL}"

@@ -1,15 +1,16 @@
 """The settings of one training. `TextClassifier` and the command line take names and defaults from here."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import numpy as np
-
+from vnait import catalogue
 from vnait.errors import InputError, meant
 
 OWN = "own"  # the method of a pretrained base that keeps its own positions
+PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
+RATE = 1e-4  # the learning rate of a pretrained base
 
 
 def setting(default: Any, text: str) -> Any:
@@ -65,7 +66,7 @@ class Run:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if isinstance(value, np.generic):  # from a grid search; what is saved are plain numbers
+            if hasattr(value, "item"):  # numpy's, from a grid search; what is saved are plain numbers
                 object.__setattr__(self, name, value.item())
         if problems := list(self._problems()):
             raise InputError("; ".join(problems) + ".")
@@ -81,11 +82,8 @@ class Run:
         return text
 
     def _problems(self) -> Iterator[str]:
-        from vnait.methods import METHODS  # needs torch, and a help text does not
-
-        if self.method not in METHODS and not (self.base and self.method == OWN):
-            known = ", ".join(METHODS)
-            yield f"method {self.method!r} is not known.{meant(self.method, METHODS)} The methods are {known}"
+        if not (self.base and self.method == OWN):
+            yield from catalogue.unknown([self.method])
         for name in ("batch_size", "num_layers", "max_length", "eval_every", "patience"):
             if getattr(self, name) < 1:
                 yield f"{name} is {getattr(self, name)}: it must be 1 or more"
@@ -107,3 +105,15 @@ class Run:
     def total_steps(self, rows: int) -> int:
         """The optimizer steps for this many training rows."""
         return self.steps or max(150, 3 * -(-rows // self.batch_size))
+
+
+def unknown_methods(methods: Iterable[str], *, base: bool) -> Iterator[str]:
+    """A clause for each method that a comparison doesn't know, or knows with a pretrained base only."""
+    for method in methods:
+        if not method.startswith(PREFIX):
+            yield from catalogue.unknown([method])
+        elif not base:
+            yield f"method {method!r} needs a pretrained base: give one with --base (base= in Python)"
+        elif (inner := method.removeprefix(PREFIX)) not in (OWN, *(known := catalogue.names())):
+            hint = f"After {PREFIX} comes {OWN} or a method"
+            yield f"method {method!r} is not known.{meant(inner, known)} {hint}"

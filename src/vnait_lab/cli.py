@@ -9,7 +9,6 @@ import typer
 
 from vnait.cli.shared import AsJson, Quiet, bar, listed, notes, print_json
 from vnait.errors import InputError
-from vnait_lab import terminal
 
 if TYPE_CHECKING:
     from vnait_lab.runners import Outcome
@@ -56,7 +55,7 @@ def study_command(
 ) -> None:
     """Test claims about positions, or compare methods on a suite; finished cells do not run again."""
     notes(quiet)
-    from vnait_lab import studies
+    from vnait_lab import studies, terminal
     from vnait_lab.runners import SUITES, Options
 
     if names == ["list"]:
@@ -100,7 +99,7 @@ def _run_studies(
 ) -> None:
     """Run short studies, print their verdicts and write their report."""
     from vnait import report
-    from vnait_lab import studies
+    from vnait_lab import studies, terminal
 
     out = out or Path("runs") / ("studies-quick" if quick else "studies")
     with bar(quiet, "studying") as callback:

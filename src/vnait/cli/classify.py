@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vnait.cli import terminal
 from vnait.cli.output import csv_of, print_unchanged, say
 from vnait.cli.shared import (
     AsJson,
@@ -26,6 +25,7 @@ from vnait.cli.shared import (
     VectorFile,
     app,
     bar,
+    check_folder,
     listed,
     notes,
     print_json,
@@ -33,7 +33,7 @@ from vnait.cli.shared import (
     setting,
 )
 from vnait.errors import InputError
-from vnait.run import Run
+from vnait.run import RATE, Run, unknown_methods
 
 if TYPE_CHECKING:
     from vnait.data.conllu import Tree
@@ -93,17 +93,20 @@ def compare_command(
     of it all.
     """
     notes(quiet)
-    counts = _shots(shots)
+    counts, names = _shots(shots), listed(methods)
+    run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate)
+    if wrong := list(unknown_methods(names, base=base is not None)):
+        raise InputError("; ".join(wrong) + ".")
     table = read_table(data, text, label, sep, encoding)
     tests = None if test is None else read_table(test, text, label, sep, encoding)
     folder = out or Path("runs") / _short(data)
+    from vnait.cli import terminal
     from vnait.comparison import DEFAULT_METHODS, compare
 
-    run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate)
     with bar(quiet, "comparing") as move:
         found = compare(
             table,
-            methods=listed(methods) or DEFAULT_METHODS,
+            methods=names or DEFAULT_METHODS,
             shots=counts,
             seeds=seeds,
             test=tests,
@@ -179,17 +182,8 @@ def train_command(
     A training that was killed goes on where it was.
     """
     notes(quiet)
-    table = read_table(data, text, label, sep, encoding)
-    tests = None if test is None else read_table(test, text, label, sep, encoding)
-    from vnait import card as cards
-    from vnait.data import summary
-    from vnait.predict import check_replaceable
-    from vnait.pretrained.finetune import RATE
-    from vnait.train import fit, forget
-
     if not out.name:
         raise InputError(f"--out {out} is the folder you are in; choose a new name.")
-    check_replaceable(out)
     if learning_rate is None:
         learning_rate = Run.learning_rate if base is None else RATE
     run = Run(
@@ -201,6 +195,15 @@ def train_command(
         learning_rate=learning_rate,
         tune_vectors=tune_vectors,
     )
+    table = read_table(data, text, label, sep, encoding)
+    tests = None if test is None else read_table(test, text, label, sep, encoding)
+    from vnait import card as cards
+    from vnait.cli import terminal
+    from vnait.data import summary
+    from vnait.predict import check_replaceable
+    from vnait.train import fit, forget
+
+    check_replaceable(out)
     words = _words(run, table.texts, vectors, tokenization)
     checkpoints = out.with_name(out.name + ".checkpoints")
     with bar(quiet, f"training {method}") as move:
@@ -252,6 +255,7 @@ def predict_command(
 ) -> None:
     """Add a label and the probability of each class to every text, in the order given."""
     notes(quiet)
+    check_folder(model)
     given = (
         _lines(sys.stdin and sys.stdin.buffer)
         if data == "-"
@@ -330,6 +334,10 @@ def explain_command(
     the method.
     """
     notes(quiet=False)
+    if (text is None) == (conllu is None):
+        raise InputError("give one text, or a sentence of a file with --conllu.")
+    check_folder(model)
+    from vnait.cli import terminal
     from vnait.data.conllu import tree
     from vnait.explanation import explain, export
     from vnait.files import whole_file
@@ -338,8 +346,6 @@ def explain_command(
 
     if out is not None:
         export.check_path(out)
-    if (text is None) == (conllu is None):
-        raise InputError("give one text, or a sentence of a file with --conllu.")
     given = tree(conllu, sentence) if conllu is not None else text
     assert given is not None
     fitted = load(model)
@@ -374,4 +380,6 @@ def _explain_baseline(fitted: LinearClassifier, given: str | Tree, file: Path | 
     if as_json:
         print_json(facts)
     else:
+        from vnait.cli import terminal
+
         terminal.show_terms(facts)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vnait.cli import terminal
+from vnait import catalogue
 from vnait.cli.output import say
 from vnait.cli.shared import AsJson, Quiet, app, bar, notes, print_json
 from vnait.plugins import load_file
@@ -64,17 +64,17 @@ def draw_command(
 @app.command("list")
 def list_command(
     *,
-    dim: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 768,
-    max_length: Annotated[int, typer.Option(min=1, help="Longest text, in tokens.")] = 512,
+    dim: Annotated[int, typer.Option(min=1, help="Width of the model.")] = catalogue.DIM,
+    max_length: Annotated[int, typer.Option(min=1, help="Longest text, in tokens.")] = catalogue.MAX_LENGTH,
     as_json: AsJson = False,
 ) -> None:
     """List every method: formula, number of parameters, learned or not, causal or not, source."""
-    from vnait.methods import catalogue
-
-    rows = catalogue(dim=dim, max_length=max_length)
+    rows = catalogue.rows(dim=dim, max_length=max_length)
     if as_json:
         print_json({"rows": rows, "dim": dim, "max_length": max_length})
     else:
+        from vnait.cli import terminal
+
         terminal.show_catalogue(rows, dim=dim, max_length=max_length)
 
 
@@ -83,6 +83,7 @@ def params_command(
     *, dim: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 768, as_json: AsJson = False
 ) -> None:
     """Count the parameters of tables and of Vnait at several sizes, from the modules themselves."""
+    from vnait.cli import terminal
     from vnait.methods import sizes
 
     rows = sizes(dim=dim)
@@ -107,6 +108,7 @@ def conformance_command(
     """
     notes(quiet)
     from vnait import laws
+    from vnait.cli import terminal
 
     wanted = [method for name in names or ("ours", "peers") for method in _methods_of(name)]
     tried = [subject for name in wanted for subject in laws.subjects(name)]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vnait.cli.output import say
-from vnait.cli.shared import AsJson, app, notes, print_json
+from vnait.cli.shared import AsJson, app, check_folder, notes, print_json
 
 
 @app.command("playground")
@@ -44,6 +44,7 @@ def report_command(
     as_json: AsJson = False,
 ) -> None:
     """Write the results in a folder as one page, report.html, which opens anywhere, offline."""
+    check_folder(folder, "`vnait compare` or short studies wrote")
     from vnait import report
 
     path = report.write(folder)

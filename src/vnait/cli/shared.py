@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from vnait import plugins
 from vnait.cli.output import json_of, safe, say
+from vnait.errors import InputError
 from vnait.run import Run
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-aside = Console(stderr=True)
 
 
 def _version(wanted: bool) -> None:
@@ -116,6 +114,12 @@ def read_table(source: str, text: str, label: str | None, sep: str | None, encod
     return read(source, text=text, label=label, sep=sep, encoding=encoding)
 
 
+def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` saved a model in") -> None:
+    """Raise InputError if there is no such folder, before anything slow is loaded."""
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}; give one that {whose}.")
+
+
 def listed(names: str) -> tuple[str, ...]:
     """Names with commas between them."""
     return tuple(filter(None, map(str.strip, names.split(","))))
@@ -143,6 +147,10 @@ def bar(quiet: bool, title: str) -> Iterator[Any]:
     """Progress on standard error, called with (done, total, note): a bar on a terminal, else a line every ten
     seconds.
     """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    aside = Console(stderr=True)
     if not quiet and not aside.is_terminal:
         yield _Lines(title)
         return

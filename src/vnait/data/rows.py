@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-from jaxtyping import Int64
-
 from vnait.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Int64
     from torch import Tensor
 
 # Rows are sorted inside chunks of this many batches: wide enough for little padding, narrow enough to keep
@@ -171,6 +170,8 @@ def generator(**numbers: int) -> np.random.Generator:
     >>> int(generator(seed=0, epoch=1).integers(100)) == int(generator(seed=0, epoch=1).integers(100))
     True
     """
+    import numpy as np  # here, as torch
+
     for name, number in numbers.items():
         if number < 0:
             raise InputError(f"{name} is {number}; expected 0 or more.")

@@ -4,8 +4,6 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Any
 
-import numpy as np
-
 from vnait.data.rows import duplicates
 from vnait.data.tables import Table
 from vnait.data.tokens import words
@@ -27,6 +25,8 @@ def summary(table: Table, tokenization: str) -> dict[str, Any]:
     >>> facts["classes"], facts["duplicates"], facts["tokens"]["quantiles"][-1]
     ({'a': 2, 'b': 1}, 1, 3)
     """
+    import numpy as np  # here: a faulty file is refused before it is loaded
+
     lengths = [len(tokens) for tokens in words(table.texts, tokenization)]
     edges = _edges(max(lengths))
     groups = Counter(bisect_left(edges, length) for length in lengths)

@@ -22,8 +22,6 @@ from vnait.pretrained import attach, load_adapter, save_adapter, save_base
 from vnait.pretrained.loading import from_pretrained
 from vnait.run import OWN, Run
 
-PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
-RATE = 1e-4  # learning rate
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
 BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"
 

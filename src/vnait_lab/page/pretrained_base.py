@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from vnait.baselines import FROZEN
-from vnait.pretrained.finetune import PREFIX
 from vnait.record import Record
-from vnait.run import OWN
+from vnait.run import OWN, PREFIX
 from vnait_lab.page.few_labels import differences, heights
 from vnait_lab.page.parts import Section, bounded, claim_row
 from vnait_lab.study import Verdict
