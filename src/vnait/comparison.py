@@ -136,7 +136,7 @@ def compare(
                 "base:vnait" attaches vnait to it
     run, steps  the settings of every training, or only its steps
     reference   the method that the others are paired with; None: "vnait" if it is compared, else the first
-    jobs        parallel cells, one core each; None: all cores. The results do not depend on it
+    jobs        parallel cells, `Run.threads` cores each; None: all cores. The results do not depend on it
     command     the command line, for the report; None: this call
 
     Records are kept in `out`/records.jsonl, and finished cells are not run again. `vnait report` also reads
@@ -165,7 +165,8 @@ def compare(
     _warn_of_others(plan, out)
     facts = summary(plan.table, plan.tokenization)
     _warn_of_cuts(plan, facts["tokens"]["quantiles"][-1])
-    path, models, jobs = out / "records.jsonl", out / MODELS, jobs or os.cpu_count() or 1
+    path, models = out / "records.jsonl", out / MODELS
+    jobs = jobs or max(1, (os.cpu_count() or 1) // plan.run.threads)
     found = run_plan(plan, path, jobs=jobs, backend=backend, callback=callback, keep=models)
     comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
     _save_best(plan, comparison.best, models, out / "model")
@@ -261,7 +262,7 @@ def _vocabulary(plan: Plan, seed: int) -> Vocabulary:
 def run_cell(
     plan: Plan, cell: Cell, words: Vocabulary, recipe: Recipe | None = None, keep: Path | None = None
 ) -> Record:
-    """Train and test one cell on one core, so that the result does not depend on other cells.
+    """Train and test one cell on its own threads, so that the result does not depend on other cells.
 
     recipe   of the method, since a worker process does not know a method that the user defined
     """

@@ -22,6 +22,7 @@ from vnait.cli.shared import (
     Separator,
     Steps,
     Text,
+    Threads,
     Tokenization,
     VectorFile,
     app,
@@ -86,6 +87,7 @@ def compare_command(
     steps: Steps = Run.steps,
     max_length: MaxLength = Run.max_length,
     learning_rate: LearningRate = Run.learning_rate,
+    threads: Threads = Run.threads,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,7 +101,7 @@ def compare_command(
     folder = out or Path("runs") / _short(data)
     from vnait.comparison import DEFAULT_METHODS, compare
 
-    run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate)
+    run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate, threads=threads)
     with bar(quiet, "comparing") as move:
         found = compare(
             table,
@@ -171,6 +173,7 @@ def train_command(
     learning_rate: Annotated[
         float | None, typer.Option(help="Of AdamW. Without: 3e-3, and 1e-4 with --base.")
     ] = None,
+    threads: Threads = Run.threads,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -200,6 +203,7 @@ def train_command(
         max_length=max_length,
         learning_rate=learning_rate,
         tune_vectors=tune_vectors,
+        threads=threads,
     )
     words = _words(run, table.texts, vectors, tokenization)
     checkpoints = out.with_name(out.name + ".checkpoints")

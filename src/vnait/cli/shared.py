@@ -87,6 +87,7 @@ Tokenization = Annotated[
 ]
 Steps = Annotated[int | None, setting("steps")]
 MaxLength = Annotated[int, setting("max_length")]
+Threads = Annotated[int, setting("threads")]
 LearningRate = Annotated[float, setting("learning_rate")]
 
 
