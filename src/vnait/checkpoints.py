@@ -112,7 +112,7 @@ class Checkpoints:
                 self.folder.parent.rmdir()
 
     def _warn_of_others(self) -> None:
-        if self.folder is not None and self.folder.parent.is_dir() and any(self.folder.parent.iterdir()):
+        if self.folder is not None and any(self.folder.parent.glob("*/step-*")):
             logger.warning(
                 "%s has the state of a training with other settings or data; this one begins anew. Delete "
                 "that folder if you don't want to go on with the other.",

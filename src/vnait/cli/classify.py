@@ -186,6 +186,7 @@ def train_command(
     tests = None if test is None else read_table(test, text, label, sep, encoding)
     from vnait import card as cards
     from vnait.data import summary
+    from vnait.files import alone
     from vnait.predict import check_replaceable
     from vnait.pretrained.finetune import RATE
     from vnait.train import fit, forget
@@ -207,18 +208,19 @@ def train_command(
     )
     words = _words(run, table.texts, vectors, tokenization)
     checkpoints = out.with_name(out.name + ".checkpoints")
-    with bar(quiet, f"training {method}") as move:
-        fitted = fit(
-            run,
-            table,
-            words,
-            test=tests,
-            checkpoints=checkpoints,
-            callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
-        )
-    assert fitted.record is not None
-    fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
-    forget(checkpoints, fitted)
+    with alone(checkpoints):
+        with bar(quiet, f"training {method}") as move:
+            fitted = fit(
+                run,
+                table,
+                words,
+                test=tests,
+                checkpoints=checkpoints,
+                callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
+            )
+        assert fitted.record is not None
+        fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
+        forget(checkpoints, fitted)
     if as_json:
         print_json({"model": str(out), "record": asdict(fitted.record)})
         return

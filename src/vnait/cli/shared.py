@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from vnait import plugins
+from vnait import files, plugins
 from vnait.cli.output import json_of, safe, say
 from vnait.run import Run
 
@@ -44,6 +45,12 @@ def root(
         list[str] | None,
         typer.Option(help="A Python file with METHODS to add; repeat it for more files."),
     ] = None,
+    unpack_limit: Annotated[
+        float | None,
+        typer.Option(
+            help="GiB that a gzip, .xlsx or Parquet file may unpack to. Without: 1, and 16 for vectors."
+        ),
+    ] = None,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
@@ -51,6 +58,8 @@ def root(
     """Compare positional methods for Transformers on your own labelled text."""
     for path in plugin or []:
         plugins.load_file(path)
+    if unpack_limit is not None:
+        os.environ[files.UNPACK_LIMIT] = str(unpack_limit)
 
 
 Data = Annotated[
