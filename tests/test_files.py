@@ -1,19 +1,26 @@
 """Files and folders appear whole or not at all: an exception, a full disk or a kill leaves the old one, and
-no draft.
+no draft. Packed files are unpacked up to a limit.
 """
 
+import contextlib
 import errno
+import gzip
 import os
 import signal
 import subprocess
 import sys
+import tracemalloc
+import zipfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from safetensors import SafetensorError
 
+from vnait import cli, data, vectors
 from vnait.errors import InputError
-from vnait.files import whole_file, whole_folder, writing
+from vnait.files import UNPACK_LIMIT, alone, unpacked, whole_file, whole_folder, writing
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -161,3 +168,160 @@ def test_a_kill_leaves_the_old_file_readable(tmp_path):
     done = subprocess.run([sys.executable, "-c", script, str(target)])
     assert done.returncode == -signal.SIGKILL
     assert target.read_text() == "old"
+
+
+# What packed files unpack to
+
+
+def zeros(mib: int) -> bytes:
+    """A gzip file of so many MiB of zeros, a thousandth as long."""
+    return gzip.compress(bytes(1 << 20)) * mib
+
+
+def parquet(path: Path) -> Path:
+    """8,000 rows of the same 100,000 letters, which a dictionary stores once: 800 MB from some kilobytes."""
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 8_000, pa.int32()), pa.array(["a" * 100_000]))
+    pq.write_table(pa.table({"text": column, "label": column}), path, store_schema=False)
+    return path
+
+
+def excel(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/workbook.xml", bytes(80 << 20))
+    return path
+
+
+BOMBS = {
+    "table.csv": lambda path: path.with_suffix(".csv.gz").write_bytes(zeros(80)),
+    "table.jsonl": lambda path: path.with_suffix(".jsonl.gz").write_bytes(zeros(80)),
+    "table.parquet": parquet,
+    "table.xlsx": excel,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_packed_table_is_not_unpacked_beyond_the_limit(name, tmp_path, monkeypatch):
+    BOMBS[name](tmp_path / name)
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_size < 200_000
+    monkeypatch.setenv(UNPACK_LIMIT, "0.05")
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            InputError, match=r"unpacks to more than 0.05 GiB. If you trust it, allow more"
+        ) as error:
+            data.read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert str(path) in str(error.value) and peak < 130 << 20
+
+
+def test_vectors_are_not_unpacked_beyond_the_limit(tmp_path, monkeypatch):
+    path = tmp_path / "v.gz"
+    path.write_bytes(gzip.compress(b"3 2\n" + b"a 1 2\n") + zeros(80))
+    with pytest.raises(InputError, match="has a line of more than 8,388,608 bytes; get it again"):
+        vectors.load(path, ["a"])
+    monkeypatch.setenv(UNPACK_LIMIT, "0.05")
+    path.write_bytes(gzip.compress(b"a 1 2\n" * (20 << 20)))
+    with pytest.raises(InputError, match=r"unpacks to more than 0\.05 GiB"):
+        vectors.load(path, ["a"])
+    monkeypatch.setenv(UNPACK_LIMIT, "0.2")
+    assert vectors.load(path, ["a"]).table.tolist() == [[1, 2]]
+    path.write_bytes(gzip.compress(b"9 999999999999\n") + zeros(8))
+    with pytest.raises(InputError, match=r"0 of the 9 .*no file has vectors 999,999,999,999 wide"):
+        vectors.load(path)
+
+
+def test_the_usual_limit_and_the_option(tmp_path, monkeypatch, capsys):
+    """Its files are small enough for any reader; what they unpack to is counted without being held."""
+    path = tmp_path / "table.csv.gz"
+    for name, content in (("table.csv.gz", zeros(1100)), ("small.csv.gz", gzip.compress(b"text\na\n"))):
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.delenv(UNPACK_LIMIT, raising=False)
+    with path.open("rb") as file, pytest.raises(InputError, match="unpacks to more than 1 GiB"):
+        stream = unpacked(file, path, 1)
+        while stream.read(1 << 20):
+            pass
+    monkeypatch.setenv(UNPACK_LIMIT, "")  # restored after the option has set it
+    for given, message in (("0.01", "unpacks to more than 0.01 GiB"), ("nan", "more than nan GiB")):
+        with pytest.raises(SystemExit):
+            cli.main([f"--unpack-limit={given}", "predict", str(tmp_path), str(path)])
+        assert message in capsys.readouterr().err
+    monkeypatch.setenv(UNPACK_LIMIT, "much")
+    with pytest.raises(InputError, match="VNAIT_UNPACK_LIMIT is 'much'; give a number of GiB"):
+        data.read(tmp_path / "small.csv.gz", label=None)
+
+
+# One process a folder
+
+HOLDER = """
+import sys
+from vnait.files import alone
+with alone(sys.argv[1]):
+    print("holds", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def holder(folder: Path):
+    """A process that writes to the folder until it is killed."""
+    command = [sys.executable, "-c", HOLDER, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "holds\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_folder_has_one_writer_and_a_killed_one_blocks_nobody(tmp_path):
+    out = tmp_path / "out"
+    with holder(out) as process:
+        message = rf"out is being written by the process {process.pid} on \S+\. Wait for it or stop it, "
+        for _ in range(2):
+            with pytest.raises(InputError, match=message), alone(out):
+                pass
+    assert process.returncode == -signal.SIGKILL and (out / ".lock").exists()
+    with alone(out), alone(out):
+        (out / "result").write_text("whole")
+    assert tree(tmp_path) == {"out": "/", "out/result": "whole"}
+
+
+def test_a_lock_leaves_no_folder_behind_and_one_that_ends_frees_it(tmp_path):
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), alone(tmp_path / "out"):
+            raise ZeroDivisionError
+    assert tree(tmp_path) == {}
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"can't write .*file: File exists"), alone(tmp_path / "file"):
+        pass
+
+
+def test_the_commands_share_no_folder(tmp_path, capsys):
+    (tmp_path / "made.csv").write_text("text,label\n" + "warm film,pos\ndull plot,neg\n" * 20)
+    made = str(tmp_path / "made.csv")
+    commands = {
+        tmp_path / "out": [
+            "compare",
+            made,
+            "--methods=none",
+            "--seeds=1",
+            "--steps=2",
+            f"--out={tmp_path}/out",
+        ],
+        tmp_path / "model.checkpoints": ["train", made, "--steps=2", f"--out={tmp_path}/model"],
+    }
+    for folder, command in commands.items():
+        with holder(folder) as process:
+            with pytest.raises(SystemExit) as left:
+                cli.main([*command, "--steps=2", "--quiet"])
+            said = capsys.readouterr()
+        assert left.value.code == 2 and said.out == "" and said.err.count("\n") == 1
+        assert f"is being written by the process {process.pid} on " in said.err
+        assert [path.name for path in folder.iterdir()] == [".lock", ".lock.owner"]
+        cli.main([*command, "--steps=2", "--quiet"])
+        capsys.readouterr()
+    assert (tmp_path / "out/records.jsonl").is_file() and not (tmp_path / "out/.lock").exists()
+    assert (tmp_path / "model/config.json").is_file() and not (tmp_path / "model.checkpoints").exists()

@@ -22,13 +22,16 @@ import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from vnait import bag_of_words, train
+from vnait import bag_of_words, predict, train
 from vnait.baselines import BASELINES, fit_baseline
+from vnait.comparison import run_plan
 from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
+from vnait.estimator import TextClassifier
+from vnait.plan import Plan
 from vnait.run import Run
-from vnait.threads import one_thread
+from vnait.threads import one_thread, threads
 from vnait.train import fit, scores
 
 ONCE = Run(method="vnait", refit=0, bag=0)  # gradient descent alone, on the rows that are not held out
@@ -316,6 +319,76 @@ def refused(state: Path, table, words) -> str:
     message = str(error.value)
     assert f"the checkpoint {state} is damaged" in message and "\n" not in message
     return message
+
+
+def test_the_weights_do_not_depend_on_the_threads_of_the_process(table, words):
+    """They come from the settings: one thread, if they don't set another number."""
+    run = replace(RUN, threads=1)
+    whole = fit(run, table, words)
+    assert whole.record.run["threads"] == 1
+    seen = []
+
+    def callback(status):
+        seen.append(torch.get_num_threads())
+
+    with threads(3):
+        assert equal(weights(fit(run, table, words, callback=callback)), weights(whole))
+        other = fit(replace(run, threads=2), table, words, callback=callback)
+        assert torch.get_num_threads() == 3
+    assert set(seen[:12]) == {1} and set(seen[12:]) == {2}
+    assert other.record.run["threads"] == 2 and other.record.key != whole.record.key
+
+
+def test_the_keys_of_records_from_before_the_setting_hold():
+    former = {name for name in vars(Run()) if name != "threads"}
+    assert set(Run().facts) == former and Run(threads=1).facts == Run().facts
+    assert Run(threads=2).facts == {**Run().facts, "threads": 2}
+
+
+def test_train_compare_and_the_estimator_agree_on_any_machine(tmp_path):
+    """Two threads in the process: sums over many rows would differ in the last digits."""
+    learn, test = texts_of(rows=400, seed=1), texts_of(seed=2)
+    run = Run(method="none", steps=4)
+    plan = Plan(
+        table=learn,
+        test=test,
+        methods=("none",),
+        shots=("all",),
+        seeds=(0,),
+        run=run,
+        vectors=None,
+        tokenization="words",
+    )
+    whole = weights(fit(run, learn, vocabulary.learn(learn.texts)))
+    with threads(2):
+        assert equal(weights(fit(run, learn, vocabulary.learn(learn.texts))), whole)
+        assert equal(weights(TextClassifier("none", steps=4).fit(learn.texts, learn.labels).fitted_), whole)
+        run_plan(plan, tmp_path / "records.jsonl", keep=tmp_path / "models")
+        (kept,) = (one for one in (tmp_path / "models").iterdir() if (one / "config.json").is_file())
+        assert equal(weights(predict.load(kept)), whole)
+
+
+def test_a_state_of_another_number_of_threads_is_refused(stopped, table, words, tmp_path):
+    state = copy_of(stopped, tmp_path)
+    progress, manifest = state / "progress.json", state / "manifest.json"
+    facts = json.loads(progress.read_text())
+    assert facts["threads"] == 1
+    progress.write_text(json.dumps({**facts, "threads": 2}))
+    checksum = hashlib.sha256(progress.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "progress.json": checksum}))
+    with pytest.raises(
+        InputError, match=r"was made with 2 threads, and this run has 1, .* delete that folder"
+    ):
+        fit(RUN, table, words, checkpoints=tmp_path / "c")
+
+
+def test_a_state_of_other_settings_is_left_and_named(stopped, table, words, tmp_path, caplog):
+    state = copy_of(stopped, tmp_path)
+    with caplog.at_level(logging.WARNING, logger="vnait"):
+        other = fit(replace(RUN, threads=2), table, words, checkpoints=tmp_path / "c")
+    assert f"{tmp_path / 'c'} has the state of a training with other settings" in caplog.text
+    train.forget(tmp_path / "c", other)
+    assert state.is_dir()
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -8,6 +8,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
 from accelerate import Accelerator
 from accelerate.utils import RNG_STATE_NAME
 from accelerate.utils import load as load_tensors
@@ -27,7 +28,8 @@ MANIFEST = "manifest.json"  # the SHA-256 of every other file
 class Progress:
     """The part of a state that accelerate does not save itself.
 
-    best   the weights of the best evaluation; empty before the first
+    best      the weights of the best evaluation; empty before the first
+    threads   of PyTorch, on which the weights depend
     """
 
     step: int = 0
@@ -36,6 +38,7 @@ class Progress:
     best: dict[str, Tensor] = field(default_factory=dict)
     worse: int = 0
     validation: dict[str, float] = field(default_factory=dict)
+    threads: int = field(default_factory=torch.get_num_threads)
 
     def save(self, folder: Path) -> None:
         """Write the weights as safetensors, the rest as JSON."""
@@ -46,6 +49,11 @@ class Progress:
     def load(self, folder: Path) -> None:
         """Take over what `save` wrote."""
         facts = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
+        if (threads := facts.pop("threads", "another number of")) != self.threads:
+            raise InputError(
+                f"the checkpoint {folder} was made with {threads} threads, and this run has {self.threads}, "
+                "which gives other weights. Give it the same number, or delete that folder."
+            )
         vars(self).update(facts, best=load_file(folder / BEST))
 
 
@@ -83,6 +91,7 @@ class Checkpoints:
     def resume(self, accelerator: Accelerator, progress: Progress) -> None:
         """Load the last state, if there is one; InputError if any file of it has changed."""
         if not (states := self._states()):
+            self._warn_of_others()
             return
         state = states[-1]
         before = f"the checkpoint {state} is damaged, or of another version of vnait: "
@@ -101,6 +110,14 @@ class Checkpoints:
             shutil.rmtree(self.folder, ignore_errors=True)
             if self.folder.parent.is_dir() and not any(self.folder.parent.iterdir()):
                 self.folder.parent.rmdir()
+
+    def _warn_of_others(self) -> None:
+        if self.folder is not None and any(self.folder.parent.glob("*/step-*")):
+            logger.warning(
+                "%s has the state of a training with other settings or data; this one begins anew. Delete "
+                "that folder if you don't want to go on with the other.",
+                self.folder.parent,
+            )
 
     def _states(self) -> list[Path]:
         return [] if self.folder is None else sorted(self.folder.glob("step-*"))

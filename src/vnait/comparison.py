@@ -19,7 +19,7 @@ from vnait.baselines import FROZEN, fit_baseline, pooled
 from vnait.data import Table, read, repeated, split, summary
 from vnait.data.vocabulary import Vocabulary
 from vnait.errors import InputError
-from vnait.files import whole_file
+from vnait.files import alone, whole_file
 from vnait.linear import LinearClassifier
 from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan, labels_of
@@ -136,11 +136,11 @@ def compare(
                 "base:vnait" attaches vnait to it
     run, steps  the settings of every training, or only its steps
     reference   the method that the others are paired with; None: "vnait" if it is compared, else the first
-    jobs        parallel cells, one core each; None: all cores. The results do not depend on it
+    jobs        parallel cells, `Run.threads` cores each; None: all cores. The results do not depend on it
     command     the command line, for the report; None: this call
 
     Records are kept in `out`/records.jsonl, and finished cells are not run again. `vnait report` also reads
-    `out`/about.json.
+    `out`/about.json. InputError if another process compares into the same folder.
     """
     command = command or call(compare, locals())
     own = () if base is None or f"{PREFIX}{OWN}" in methods else (f"{PREFIX}{OWN}",)
@@ -161,29 +161,31 @@ def compare(
     repeats = _warned_of_repeats(plan)
     _check_splits(plan)
     out = Path(out)
-    check_replaceable(out / "model")
-    _warn_of_others(plan, out)
-    facts = summary(plan.table, plan.tokenization)
-    _warn_of_cuts(plan, facts["tokens"]["quantiles"][-1])
-    path, models, jobs = out / "records.jsonl", out / MODELS, jobs or os.cpu_count() or 1
-    found = run_plan(plan, path, jobs=jobs, backend=backend, callback=callback, keep=models)
-    comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
-    _save_best(plan, comparison.best, models, out / "model")
-    about = About(
-        command=command,
-        reference=reference,
-        runs=[record.key for record in comparison.results.records],
-        data=facts,
-        test=None if plan.test is None else summary(plan.test, tokenization),
-        repeated=repeats,
-        most_frequent=plan.most_frequent(),
-    )
-    about.write(out)
-    # Also for a model saved by an earlier comparison, since other methods may have been compared since.
-    with whole_file(out / "model" / card.NAME) as draft:
-        (winner,) = record.read(out / "model" / "record.json")
-        draft.write_text(card.card(winner, facts, comparison.results), encoding="utf-8")
-    return comparison
+    with alone(out):
+        check_replaceable(out / "model")
+        _warn_of_others(plan, out)
+        facts = summary(plan.table, plan.tokenization)
+        _warn_of_cuts(plan, facts["tokens"]["quantiles"][-1])
+        path, models = out / "records.jsonl", out / MODELS
+        jobs = jobs or max(1, (os.cpu_count() or 1) // plan.run.threads)
+        found = run_plan(plan, path, jobs=jobs, backend=backend, callback=callback, keep=models)
+        comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
+        _save_best(plan, comparison.best, models, out / "model")
+        about = About(
+            command=command,
+            reference=reference,
+            runs=[record.key for record in comparison.results.records],
+            data=facts,
+            test=None if plan.test is None else summary(plan.test, tokenization),
+            repeated=repeats,
+            most_frequent=plan.most_frequent(),
+        )
+        about.write(out)
+        # Also for a model saved by an earlier comparison, since other methods may have been compared since.
+        with whole_file(out / "model" / card.NAME) as draft:
+            (winner,) = record.read(out / "model" / "record.json")
+            draft.write_text(card.card(winner, facts, comparison.results), encoding="utf-8")
+        return comparison
 
 
 def _run(run: Run | None, steps: int | None) -> Run:
@@ -261,7 +263,7 @@ def _vocabulary(plan: Plan, seed: int) -> Vocabulary:
 def run_cell(
     plan: Plan, cell: Cell, words: Vocabulary, recipe: Recipe | None = None, keep: Path | None = None
 ) -> Record:
-    """Train and test one cell on one core, so that the result does not depend on other cells.
+    """Train and test one cell on its own threads, so that the result does not depend on other cells.
 
     recipe   of the method, since a worker process does not know a method that the user defined
     """

@@ -59,6 +59,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         max_length: int = Run.max_length,
         tune_vectors: bool = Run.tune_vectors,
         validation: float = Run.validation,
+        threads: int = Run.threads,
         random_state: int = Run.seed,
     ) -> None:
         self.method = method
@@ -72,6 +73,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.max_length = max_length
         self.tune_vectors = tune_vectors
         self.validation = validation
+        self.threads = threads
         self.random_state = random_state
 
     def fit(self, X: Sequence[str], y: Sequence[Any]) -> Self:

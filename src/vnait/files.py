@@ -1,16 +1,24 @@
-"""Files and folders written whole or not at all."""
+"""Files and folders written whole or not at all, by one process; limits on what packed files unpack to."""
 
+import gzip
+import io
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import BinaryIO
 
 from safetensors import SafetensorError
 
 from vnait.errors import InputError
+
+UNPACK_LIMIT = "VNAIT_UNPACK_LIMIT"  # GiB, instead of the usual limits; a variable, so that workers have it
+GIB = 2**30
 
 
 @contextmanager
@@ -93,13 +101,102 @@ def writing(target: str | Path) -> Iterator[None]:
         raise InputError(f"{target} was not written: the disk is full. Nothing was changed there.") from error
 
 
+_held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
+
+
 @contextmanager
-def _beside(target: Path) -> Iterator[Path]:
+def alone(folder: str | Path) -> Iterator[None]:
+    """Be the only process that writes to the folder; InputError if another one does.
+
+    The system takes the lock back when a process ends, however it ends, so that a killed one blocks nobody.
+    A block inside a block for the same folder does nothing.
+    """
+    from filelock import FileLock, Timeout
+
+    path = Path(folder).absolute()
+    if path in _held.get():
+        yield
+        return
+    with _creating(path):
+        path.mkdir(parents=True, exist_ok=True)
+    mark, owner = path / ".lock", path / ".lock.owner"
+    lock = FileLock(mark, timeout=0)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        room = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        with _creating(path):
+            lock.acquire()
+    except Timeout as error:
+        who = owner.read_text(encoding="utf-8") if owner.is_file() else "of another user"
+        raise InputError(
+            f"{folder} is being written by the process {who}. Wait for it or stop it, then give the same "
+            "command again; or name another folder with --out."
+        ) from error
+    before = _held.set(_held.get() | {path})
+    try:
+        with writing(path):
+            owner.write_text(f"{os.getpid()} on {platform.node()}", encoding="utf-8")
+        yield
+    finally:
+        _held.reset(before)
+        for one in (owner, mark):  # while it is held: afterwards it could be another's
+            with suppress(OSError):
+                one.unlink(missing_ok=True)
+        lock.release()
+        with suppress(OSError):
+            path.rmdir()  # if nothing was written
+
+
+def check_unpacked(path: Path, size: int, usual: int) -> None:
+    """Raise InputError if a packed file unpacks to more bytes than `usual` GiB, or than VNAIT_UNPACK_LIMIT.
+
+    A few megabytes can unpack to more than the memory (DEFLATE packs up to 1032 to 1).
+    """
+    given = os.environ.get(UNPACK_LIMIT, str(usual))
+    try:
+        limit = float(given) * GIB
+    except ValueError as error:
+        raise InputError(f"{UNPACK_LIMIT} is {given!r}; give a number of GiB, such as 4.") from error
+    if not size <= limit:
+        raise InputError(
+            f"{path} unpacks to more than {given} GiB. If you trust it, allow more: vnait --unpack-limit GIB "
+            f"before the command, or the variable {UNPACK_LIMIT} in Python."
+        )
+
+
+def unpacked(file: BinaryIO, path: Path, usual: int) -> io.BufferedReader:
+    """The content of the gzip file `file`, of which not more is read than `check_unpacked` allows."""
+    return io.BufferedReader(_Unpacked(file, path, usual), 1 << 16)
+
+
+class _Unpacked(io.RawIOBase):
+    def __init__(self, file: BinaryIO, path: Path, usual: int) -> None:
+        self.content, self.path, self.usual = gzip.GzipFile(fileobj=file), path, usual
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        # read1 gives the bytes before the cut of a damaged file; read would raise and lose them.
+        chunk = self.content.read1(len(buffer))
+        check_unpacked(self.path, self.content.tell(), self.usual)
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+
+@contextmanager
+def _creating(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError:
+        raise
     except OSError as error:
         raise InputError(f"can't write {target}: {error.strerror}. Choose another place.") from error
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    with _creating(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        room = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         with writing(target):
             yield room / target.name

@@ -140,11 +140,11 @@ class Plan:
             assert self.base is not None
             run = {}
             if cell.method != FROZEN:
-                run = asdict(self.run_of(cell))
+                run = self.run_of(cell).facts
                 run["method"] = OWN if run["method"] == OWN else METHODS[run["method"]].formula
             run["base"] = Base.load(self.base).fingerprint
         if cell.method in METHODS:
-            run = asdict(replace(self.run, seed=cell.seed)) | {"method": METHODS[cell.method].formula}
+            run = replace(self.run, seed=cell.seed).facts | {"method": METHODS[cell.method].formula}
             run["bag"] = [FORMULA, self.run.bag, RARE]
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else _stamp(self.vectors)

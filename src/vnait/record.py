@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from vnait import schemas
 from vnait.errors import InputError
+from vnait.files import alone
 
 logger = logging.getLogger("vnait")
 
@@ -117,8 +118,20 @@ def run_cells(
     backend    "local" or "ray"
 
     Each record is on the disk before the next is awaited, so a stopped run loses only unfinished cells.
+    InputError if another process runs cells for the same folder.
     """
-    path = Path(path)
+    with alone(Path(path).parent):
+        return _run_cells(Path(path), cells, calls, jobs, backend, callback)
+
+
+def _run_cells(
+    path: Path,
+    cells: Mapping[str, Cell],
+    calls: Callable[[list[Cell]], Iterable[Any]],
+    jobs: int | None,
+    backend: str,
+    callback: Callback,
+) -> list[Record]:
     done = {record.key: record for record in read(path) if record.key in cells} if path.is_file() else {}
     if done:
         logger.info("%d of %d cells are done already (%s)", len(done), len(cells), path)

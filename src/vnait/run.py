@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from vnait import catalogue
 from vnait.errors import InputError, meant
 
+LATER = ("threads",)  # settings that keys have only away from their default, so that earlier keys stay
 OWN = "own"  # the method of a pretrained base that keeps its own positions
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
 RATE = 1e-4  # the learning rate of a pretrained base
@@ -63,6 +64,9 @@ class Run:
     base: str | None = setting(
         None, "A pretrained encoder to fine-tune: a folder or a name on the hub. Without: from scratch."
     )
+    threads: int = setting(
+        1, "CPU threads; the last digits of the weights depend on it. More are faster for a pretrained base."
+    )
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -84,7 +88,7 @@ class Run:
     def _problems(self) -> Iterator[str]:
         if not (self.base and self.method == OWN):
             yield from catalogue.unknown([self.method])
-        for name in ("batch_size", "num_layers", "max_length", "eval_every", "patience"):
+        for name in ("batch_size", "num_layers", "max_length", "eval_every", "patience", "threads"):
             if getattr(self, name) < 1:
                 yield f"{name} is {getattr(self, name)}: it must be 1 or more"
         for name in ("steps", "num_heads"):
@@ -101,6 +105,12 @@ class Run:
         for name in ("validation", "dropout", "warmup"):
             if not 0 <= getattr(self, name) < 1:
                 yield f"{name} is {getattr(self, name)}: it must be in [0, 1)"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The settings, for a key."""
+        new = {name for name in LATER if getattr(self, name) == getattr(Run, name)}
+        return {name: value for name, value in asdict(self).items() if name not in new}
 
     def total_steps(self, rows: int) -> int:
         """The optimizer steps for this many training rows."""

@@ -30,6 +30,7 @@ from vnait.randomness import apart
 from vnait.record import Record, key_of
 from vnait.run import Run
 from vnait.scores import details, scores, timed
+from vnait.threads import threads
 
 logger = logging.getLogger("vnait")
 
@@ -53,7 +54,8 @@ def fit(
     checkpoints: str | Path | None = None,
     callback: Callable[[Status], None] = lambda status: None,
 ) -> Fitted:
-    """Train one classifier on labelled texts. The same run gives the same weights, whatever ran before.
+    """Train one classifier on labelled texts. The same run gives the same weights, whatever ran before and
+    on however many cores.
 
     checkpoints   a folder from which a killed run continues after its last evaluation, with the same result;
                   its files stay until `forget`, so that nothing is lost if the model can't be saved
@@ -63,7 +65,19 @@ def fit(
             f"the run's base is {run.base!r}, with a {type(vocabulary).__name__}; a run with a base needs a "
             "Base, and one without a Vocabulary."
         )
-    key = key_of(asdict(run), table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint)
+    with threads(run.threads):
+        return _fit(run, table, vocabulary, test, checkpoints, callback)
+
+
+def _fit(
+    run: Run,
+    table: Table,
+    vocabulary: Vocabulary | Base,
+    test: Table | None,
+    checkpoints: str | Path | None,
+    callback: Callable[[Status], None],
+) -> Fitted:
+    key = key_of(run.facts, table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint)
     task, states = _Task.of(run, table, vocabulary), Checkpoints(checkpoints, key)
     if test is not None:
         _check_labels(test, table.name, task.classes)

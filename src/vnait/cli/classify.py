@@ -21,6 +21,7 @@ from vnait.cli.shared import (
     Separator,
     Steps,
     Text,
+    Threads,
     Tokenization,
     VectorFile,
     app,
@@ -86,6 +87,7 @@ def compare_command(
     steps: Steps = Run.steps,
     max_length: MaxLength = Run.max_length,
     learning_rate: LearningRate = Run.learning_rate,
+    threads: Threads = Run.threads,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -94,7 +96,7 @@ def compare_command(
     """
     notes(quiet)
     counts, names = _shots(shots), listed(methods)
-    run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate)
+    run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate, threads=threads)
     if wrong := list(unknown_methods(names, base=base is not None)):
         raise InputError("; ".join(wrong) + ".")
     table = read_table(data, text, label, sep, encoding)
@@ -174,6 +176,7 @@ def train_command(
     learning_rate: Annotated[
         float | None, typer.Option(help="Of AdamW. Without: 3e-3, and 1e-4 with --base.")
     ] = None,
+    threads: Threads = Run.threads,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -194,30 +197,33 @@ def train_command(
         max_length=max_length,
         learning_rate=learning_rate,
         tune_vectors=tune_vectors,
+        threads=threads,
     )
     table = read_table(data, text, label, sep, encoding)
     tests = None if test is None else read_table(test, text, label, sep, encoding)
     from vnait import card as cards
     from vnait.cli import terminal
     from vnait.data import summary
+    from vnait.files import alone
     from vnait.predict import check_replaceable
     from vnait.train import fit, forget
 
     check_replaceable(out)
     words = _words(run, table.texts, vectors, tokenization)
     checkpoints = out.with_name(out.name + ".checkpoints")
-    with bar(quiet, f"training {method}") as move:
-        fitted = fit(
-            run,
-            table,
-            words,
-            test=tests,
-            checkpoints=checkpoints,
-            callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
-        )
-    assert fitted.record is not None
-    fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
-    forget(checkpoints, fitted)
+    with alone(checkpoints):
+        with bar(quiet, f"training {method}") as move:
+            fitted = fit(
+                run,
+                table,
+                words,
+                test=tests,
+                checkpoints=checkpoints,
+                callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
+            )
+        assert fitted.record is not None
+        fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
+        forget(checkpoints, fitted)
     if as_json:
         print_json({"model": str(out), "record": asdict(fitted.record)})
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vnait import plugins
+from vnait import files, plugins
 from vnait.cli.output import json_of, safe, say
 from vnait.errors import InputError
 from vnait.run import Run
@@ -42,6 +43,12 @@ def root(
         list[str] | None,
         typer.Option(help="A Python file with METHODS to add; repeat it for more files."),
     ] = None,
+    unpack_limit: Annotated[
+        float | None,
+        typer.Option(
+            help="GiB that a gzip, .xlsx or Parquet file may unpack to. Without: 1, and 16 for vectors."
+        ),
+    ] = None,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
@@ -49,6 +56,8 @@ def root(
     """Compare positional methods for Transformers on your own labelled text."""
     for path in plugin or []:
         plugins.load_file(path)
+    if unpack_limit is not None:
+        os.environ[files.UNPACK_LIMIT] = str(unpack_limit)
 
 
 Data = Annotated[
@@ -85,6 +94,7 @@ Tokenization = Annotated[
 ]
 Steps = Annotated[int | None, setting("steps")]
 MaxLength = Annotated[int, setting("max_length")]
+Threads = Annotated[int, setting("threads")]
 LearningRate = Annotated[float, setting("learning_rate")]
 
 

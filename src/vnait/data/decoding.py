@@ -2,7 +2,6 @@
 
 import codecs
 import csv
-import gzip
 import io
 import zlib
 from collections.abc import Sequence
@@ -11,12 +10,14 @@ from pathlib import Path
 from typing import Literal
 
 from vnait.errors import InputError
+from vnait.files import unpacked
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|"}  # how a separator may be typed
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _HEAD = 65_536  # characters from which the separator is found
 _ROWS = 50
+MOST = 1  # GiB that a packed table may unpack to: the whole of it is held in memory
 
 
 def decoded(path: Path, encoding: str | None) -> str:
@@ -77,8 +78,10 @@ def _is_chinese(raw: bytes) -> bool:
 
 def _bytes(path: Path) -> bytes:
     try:
-        raw = path.read_bytes()
-        return gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw
+        if path.suffix.lower() != ".gz":
+            return path.read_bytes()
+        with path.open("rb") as file:
+            return unpacked(file, path, MOST).read()
     except (OSError, EOFError, zlib.error) as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise InputError(f"{path} can't be read: {reason}. Check the file and its permissions.") from error

@@ -18,9 +18,11 @@ from importlib.resources import files
 from itertools import compress
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
-from vnait.data.decoding import SEPARATORS, decoded, rows_of, same, separator_of, sniffed
+from vnait.data.decoding import MOST, SEPARATORS, decoded, rows_of, same, separator_of, sniffed
 from vnait.errors import InputError, as_input_error
+from vnait.files import check_unpacked
 
 log = logging.getLogger("vnait")
 
@@ -302,6 +304,8 @@ def _excel(path: Path, form: Format) -> Columns:
     before, after = f"{path} can't be read as an Excel workbook: ", ". Save it again as .xlsx."
     # openpyxl, zipfile and expat raise their own.
     with as_input_error(Exception, before, after, says=_reason):
+        with ZipFile(path) as archive:
+            check_unpacked(path, sum(part.file_size for part in archive.infolist()), MOST)
         book = load_workbook(path, read_only=True, data_only=True)
         rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
     if len(book.sheetnames) > 1:
@@ -324,7 +328,7 @@ def _parquet(path: Path, form: Format) -> Columns:
     kinds, before = (OSError, pa.ArrowException), f"{path} can't be read as Parquet: "
     # Not read_table, which adds columns it reads off folder names such as label=3/.
     with as_input_error(kinds, before, ". Write the file again.", says=_reason), pq.ParquetFile(path) as file:
-        table = file.read()
+        table = _within_limit(path, file)
 
     def cells(at: int) -> list[object]:
         with as_input_error(ValueError, before, ". Write the file again as UTF-8.", says=_reason):
@@ -332,6 +336,20 @@ def _parquet(path: Path, form: Format) -> Columns:
             return found
 
     return table.column_names, cells
+
+
+def _within_limit(path: Path, file: Any) -> Any:
+    """The table of a Parquet file; read in parts, since its values, and not its size, say what they take."""
+    import pyarrow as pa
+
+    stated = sum(file.metadata.row_group(at).total_byte_size for at in range(file.metadata.num_row_groups))
+    check_unpacked(path, stated, MOST)
+    parts, size = [], 0
+    for part in file.iter_batches(1024):
+        size += part.nbytes
+        check_unpacked(path, size, MOST)
+        parts.append(part)
+    return pa.Table.from_batches(parts, file.schema_arrow)
 
 
 def _hub(source: str, split: str) -> Columns:

@@ -16,6 +16,7 @@ from vnait.data import tokens
 from vnait.errors import InputError
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 from vnait.run import Run
+from vnait.threads import one_thread
 from vnait.vectors import Vectors
 
 PRIOR = 8.0  # texts' worth of evidence that every token counts: with few texts noise would mute words
@@ -90,6 +91,7 @@ class Vocabulary:
         return hashlib.sha256(json.dumps(words).encode() + tables).hexdigest()[:16]
 
 
+@one_thread()
 def vocabulary_of(
     texts: Sequence[str], *, vectors: str | None = None, tokenization: str = "words", seed: int = 0
 ) -> Vocabulary:
@@ -99,12 +101,14 @@ def vocabulary_of(
     return look_up(texts, vectors, tokenization=tokenization)
 
 
+@one_thread()
 def learn(texts: Sequence[str], *, tokenization: str = "words", seed: int = 0, dim: int = DIM) -> Vocabulary:
     """Word2Vec on the texts themselves; words that occur once are unknown."""
     sentences = tokens.words(texts, tokenization)
     return _vocabulary(word_vectors.train(sentences, dim=dim, seed=seed), texts, tokenization)
 
 
+@one_thread()
 def look_up(texts: Sequence[str], path: str, *, tokenization: str = "words") -> Vocabulary:
     """The words of the texts, with vectors from a file."""
     wanted = {word for sentence in tokens.words(texts, tokenization) for word in sentence}

@@ -2,7 +2,6 @@
 chunk and the rows wanted are in memory.
 """
 
-import gzip
 import io
 import re
 import struct
@@ -16,12 +15,11 @@ import numpy as np
 from jaxtyping import Float32
 
 from vnait.errors import InputError
+from vnait.files import unpacked
 
 BINARY, TEXT, GLOVE = "word2vec binary", "word2vec text", "GloVe text"
 FASTTEXT, NATIVE = "fastText", "gensim KeyedVectors"
 FASTTEXT_MAGIC = struct.pack("<i", 793712314)
-
-ByteFile = io.BufferedReader | gzip.GzipFile
 
 _HEAD = 1 << 18  # enough for the first line of a text table 50,000 wide
 _LOOK = 1 << 16  # bytes searched for control characters, which no text has
@@ -31,6 +29,8 @@ Row = tuple[bytes, bytes]  # a word and its values, not decoded, since most rows
 _CHUNK = 1 << 18  # stays in the processor's cache: chunks of 4 MB take twice as long
 _LONGEST_WORD = 1 << 16
 _DEFLATE = 1032  # gzip never packs tighter than 1032 to 1
+_MOST = 16  # GiB that a packed file may unpack to; only the rows wanted are held in memory
+_LONGEST_LINE = 1 << 23  # or row, in bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +50,11 @@ class Layout:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[ByteFile]:
+def opened(path: Path) -> Iterator[io.BufferedReader]:
     """`path` open for reading, unpacked if its content is gzip; an InputError if that fails."""
     try:
         with path.open("rb") as file:
-            if is_packed(file):
-                with gzip.GzipFile(fileobj=file) as unpacked:
-                    yield unpacked
-            else:
-                yield file
+            yield unpacked(file, path, _MOST) if is_packed(file) else file
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}; check the path of the vectors.") from error
     except (OSError, EOFError, zlib.error) as error:
@@ -82,7 +78,7 @@ def sniff(path: Path) -> Layout:
     ('word2vec text', 1, 3, 4)
     """
     with opened(path) as file:
-        head, packed = _head(file), isinstance(file, gzip.GzipFile)
+        head, packed = _head(file), not isinstance(file.raw, io.FileIO)
     if not head:
         raise InputError(f"{path} is empty; get the file of vectors again.")
     for look in (_fasttext, _native, _word2vec, _glove):
@@ -101,8 +97,8 @@ def are_numbers(values: list[bytes]) -> bool:
     return False
 
 
-def _head(file: ByteFile) -> bytes:
-    # read1 returns the bytes before the cut of a damaged gzip file; read would raise and lose them.
+def _head(file: io.BufferedReader) -> bytes:
+    # read1 returns the bytes before the cut of a damaged file; read would raise and lose them.
     head = b""
     with suppress(EOFError):
         while len(head) < _HEAD and (more := file.read1(_HEAD - len(head))):
@@ -182,7 +178,7 @@ def rows(layout: Layout) -> Iterator[Row]:
     """Every row of the file; the InputError of a damaged one counts the rows that can be read."""
     done = 0
     with opened(layout.path) as file:
-        file.seek(layout.skip)
+        file.read(layout.skip)
         try:
             for row in _binary(file, layout) if layout.format == BINARY else _text(file, layout):
                 yield row
@@ -194,7 +190,7 @@ def rows(layout: Layout) -> Iterator[Row]:
             ) from error
 
 
-def records(file: ByteFile, mark: bytes, width: int, count: int) -> Generator[Row, None, bytes]:
+def records(file: io.BufferedReader, mark: bytes, width: int, count: int) -> Generator[Row, None, bytes]:
     """The next `count` records of a name, the byte `mark` and `width` bytes; returns the bytes read beyond.
 
     EOFError if there are fewer. Newlines before a name are dropped: some writers end each record with one.
@@ -217,16 +213,18 @@ def records(file: ByteFile, mark: bytes, width: int, count: int) -> Generator[Ro
     return held
 
 
-def _binary(file: ByteFile, layout: Layout) -> Iterator[Row]:
+def _binary(file: io.BufferedReader, layout: Layout) -> Iterator[Row]:
     assert layout.count is not None, "a binary file has a header"
+    if 4 * layout.dim > _LONGEST_LINE:
+        raise EOFError(f"no file has vectors {layout.dim:,} wide")
     rest = yield from records(file, b" ", 4 * layout.dim, layout.count)
     if (rest + file.read1(_CHUNK)).strip(b"\n"):
         raise _longer(layout)
 
 
-def _text(file: ByteFile, layout: Layout) -> Iterator[Row]:
+def _text(file: io.BufferedReader, layout: Layout) -> Iterator[Row]:
     number = first = _first_line(layout)
-    for raw in file:
+    for raw in _lines(file, layout):
         line = raw.rstrip()
         if not line:
             break
@@ -238,12 +236,20 @@ def _text(file: ByteFile, layout: Layout) -> Iterator[Row]:
         word, _, values = line.partition(b" ") if spaces == layout.dim else _spaced(line, layout, number)
         yield word, values
         number += 1
-    if any(line.strip() for line in file):
+    if any(line.strip() for line in _lines(file, layout)):
         raise InputError(
             f"{layout.path}: line {number} is empty; expected a word and its {layout.dim} numbers."
         )
     if layout.count and number - first < layout.count:
         raise EOFError("the file ends there")
+
+
+def _lines(file: io.BufferedReader, layout: Layout) -> Iterator[bytes]:
+    """The lines left; one without an end is an error, and not a line that fills the memory."""
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise InputError(f"{layout.path} has a line of more than {_LONGEST_LINE:,} bytes; get it again.")
+        yield line
 
 
 def _spaced(line: bytes, layout: Layout, number: int) -> tuple[bytes, bytes, bytes]:

@@ -38,7 +38,7 @@ Cell = tuple[str, str, int, int]  # method, set, shots, seed
 
 
 def key(cell: Cell, base: Base) -> str:
-    run = {**vars(LONG.get(cell[1], SETTING)), "base": base.fingerprint}
+    run = {**LONG.get(cell[1], SETTING).facts, "base": base.fingerprint}
     return records.key_of(
         "fine_tuning", *cell, formula(cell[0]), TESTED, run, *(["bfloat16"] if cell[1] in LONG else [])
     )

@@ -16,7 +16,7 @@ noise (seen), or signatures, emoji and addresses (unseen), between words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -174,7 +174,7 @@ def cells(sets: Sequence[str], arms: Sequence[str], seeds: int) -> Iterator[Cell
 def key(name: str, arm: str, seed: int) -> str:
     """The fingerprint of everything that decides a cell, but the set's files."""
     formula = METHODS[CONTROL if arm == FILTERED else arm].formula
-    return key_of("insertions", name, arm, formula, seed, asdict(RUN), TESTS, KINDS)
+    return key_of("insertions", name, arm, formula, seed, RUN.facts, TESTS, KINDS)
 
 
 def calls(left: list[Cell], data: Path) -> Iterator[Any]:

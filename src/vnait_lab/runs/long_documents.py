@@ -45,7 +45,7 @@ def key(cell: Cell, base: Base) -> str:
         "long_documents",
         *cell,
         formula(cell[0]),
-        {**vars(SETTING), "base": base.fingerprint},
+        {**SETTING.facts, "base": base.fingerprint},
         (SHORT, LONG, ARTICLE, READ, TESTED),
         "bfloat16",
     )
