@@ -105,12 +105,6 @@ def test_generate_writes_the_same_with_a_cache_and_in_a_padded_batch(method, bea
         assert torch.equal(with_cache[row], written(ids[row, keep][None], mask[row, keep][None], True)[0])
 
 
-def test_a_cache_of_fixed_length_is_refused():
-    model = model_of("vnait-causal")
-    with pytest.raises(InputError, match=r"is a StaticCache of fixed length.*leave cache_implementation out"):
-        model.generate(texts()[0], max_new_tokens=2, cache_implementation="static")
-
-
 def test_what_it_saves_it_loads_and_its_tables_are_one(tmp_path):
     model = model_of("vnait-causal", vector_size=16)
     ids, mask = texts()

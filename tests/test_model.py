@@ -227,12 +227,14 @@ def test_attentions_and_states(head: type[PreTrainedModel]) -> None:
         torch.testing.assert_close(weights.sum(-1), torch.ones(3, 4, 4))
         assert not weights[1, ..., 2:].any()
         assert not weights[2, ..., :2].any()
-    assert torch.equal(output.hidden_states[-1], model.model(ids()).last_hidden_state)
+    torch.testing.assert_close(output.hidden_states[-1], model.model(ids()).last_hidden_state)
+    states = model(ids(), output_hidden_states=True).hidden_states
+    assert torch.equal(states[-1], model.model(ids()).last_hidden_state)
     plain = model(ids())
     assert plain.attentions is None
     assert plain.hidden_states is None
     as_tuple = model(ids(), return_dict=False)
-    assert torch.equal(as_tuple[0], output.logits)
+    assert torch.equal(as_tuple[0], plain.logits)
 
 
 def test_the_mean_is_over_real_tokens() -> None:

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import flex_attention
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from vnait.injection import DistanceBias, Injection, ScoreMod
 
@@ -23,6 +24,7 @@ FLEX_WIDTH = 16  # the narrowest head that FlexAttention's kernel takes
 # True = visible: to all queries, or to each query of a decoder. None: the bias has -inf instead.
 AttentionMask = Bool[Tensor, "B T"] | Bool[Tensor, "B TQ TK"] | None
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None  # new keys and values -> all so far
+Weights = list[Tensor] | None  # to be filled with the attention weights (B, H, TQ, TK), block by block
 
 
 class Encoder(nn.Module):
@@ -48,20 +50,28 @@ class Encoder(nn.Module):
         return self.trace(x, injection, attention_mask)[-1]
 
     def trace(
-        self, x: X, injection: Injection, attention_mask: AttentionMask, cache: Cache | None = None
+        self,
+        x: X,
+        injection: Injection,
+        attention_mask: AttentionMask,
+        cache: Cache | None = None,
+        weights: Weights = None,
     ) -> list[X]:
         """The input and the output of every block, the last one normed.
 
-        With a cache of keys and values, x has the new tokens only.
+        With a cache of keys and values, x has the new tokens only. A list `weights` is filled with the
+        attention weights that the values are averaged with; gradients reach them.
         """
-        fused = self._fuses(x, injection) and (attention_mask is None or attention_mask.ndim == 2)
+        plain = weights is None and (attention_mask is None or attention_mask.ndim == 2)
+        fused = plain and self._fuses(x, injection)
+        known = 0 if cache is None or attention_mask is None else attention_mask.shape[-1]
         injection, attention_mask = _masked_bias(
             injection if fused else injection.dense(), attention_mask, x.dtype
         )
         states = [self.dropout(x)]
         for layer, block in enumerate(self.blocks):
-            extend = None if cache is None else partial(cache.update, layer_idx=layer)
-            states.append(block(states[-1], injection, attention_mask, extend))
+            extend = None if cache is None else partial(_extended, cache, layer, known)
+            states.append(block(states[-1], injection, attention_mask, extend, weights))
         return [*states[:-1], self.norm(states[-1])]
 
     def weights(
@@ -82,7 +92,14 @@ class Encoder(nn.Module):
         return injection.distance is not None and alone and x.is_cuda and wide
 
 
-class Block(nn.Module):
+def _extended(cache: Cache, layer: int, known: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """The keys and values of the `known` tokens; a cache of fixed length has room for more."""
+    new = torch.arange(known - key.shape[-2], known, device=key.device)
+    key, value = cache.update(key, value, layer, {"cache_position": new})
+    return key[:, :, :known], value[:, :, :known]
+
+
+class Block(GradientCheckpointingLayer):
     """x + attention(norm(x)), then x + feedforward(norm(x))."""
 
     def __init__(self, *, dim: int, num_heads: int, intermediate: int, dropout: float) -> None:
@@ -95,8 +112,16 @@ class Block(nn.Module):
         )
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: X, injection: Injection, attention_mask: AttentionMask, extend: Extend = None) -> X:
-        x = x + self.dropout(self.attention(self.norm_attention(x), injection, attention_mask, extend))
+    def forward(
+        self,
+        x: X,
+        injection: Injection,
+        attention_mask: AttentionMask,
+        extend: Extend = None,
+        weights: Weights = None,
+    ) -> X:
+        mixed = self.attention(self.norm_attention(x), injection, attention_mask, extend, weights)
+        x = x + self.dropout(mixed)
         return x + self.dropout(self.feedforward(self.norm_feedforward(x)))
 
     def weights(self, x: X, injection: Injection, attention_mask: AttentionMask) -> Float[Tensor, "B H T T"]:
@@ -122,14 +147,23 @@ class Attention(nn.Module):
         self.num_heads = num_heads
         self.query, self.key, self.value, self.out = (nn.Linear(dim, dim) for _ in range(4))
 
-    def forward(self, x: X, injection: Injection, attention_mask: AttentionMask, extend: Extend = None) -> X:
+    def forward(
+        self,
+        x: X,
+        injection: Injection,
+        attention_mask: AttentionMask,
+        extend: Extend = None,
+        weights: Weights = None,
+    ) -> X:
         query, key = self.queries_and_keys(x, injection)
         value = self.heads(self.value(x))
         if extend is not None:
             key, value = extend(key, value)
-        if injection.score_mod is not None:
-            weights = _scores(query, key, injection, attention_mask).softmax(-1)
-            mixed = weights.to(value.dtype) @ value
+        if injection.score_mod is not None or weights is not None:
+            own = _scores(query, key, injection, attention_mask).softmax(-1)
+            if weights is not None:
+                weights.append(own)
+            mixed = own.to(value.dtype) @ value
         elif injection.distance is not None:
             mixed = _fused(query, key, value, injection.distance, attention_mask)
         else:

@@ -2,17 +2,21 @@
 vectors, from which a causal method computes its coordinates again.
 """
 
+from functools import cache as cached
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import DynamicCache, GenerationConfig, GenerationMixin
-from transformers.cache_utils import Cache, DynamicLayer
-from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPast
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer
+from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils import can_return_tuple
 
 from vnait.errors import InputError
 from vnait.model.configuration import VnaitConfig
-from vnait.model.encoder import AnyMask, Embeds, Encoded, Ids, TiedDecoder, VnaitModel
+from vnait.model.encoder import AnyMask, Embeds, Encoded, Ids, PositionIds, TiedDecoder, VnaitModel
+from vnait.model.packing import packing
 
 Vectors = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"]
@@ -41,7 +45,11 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
         self.narrow = nn.Identity() if same else nn.Linear(config.hidden_size, config.vector_size, bias=False)
         self.decoder: nn.Module = nn.Linear(config.vector_size, config.vocab_size, bias=False)
         # Else transformers takes `max_length`, the size of tables, as the length to generate.
-        self.generation_config = GenerationConfig(pad_token_id=config.pad_token_id)
+        self.generation_config = GenerationConfig(
+            pad_token_id=config.pad_token_id,
+            bos_token_id=config.bos_token_id,
+            eos_token_id=config.eos_token_id,
+        )
         self.post_init()
 
     @can_return_tuple
@@ -53,33 +61,67 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
         labels: Tensor | None = None,
         past_key_values: Cache | None = None,
         use_cache: bool | None = None,
-        logits_to_keep: int = 0,
+        logits_to_keep: int | Tensor = 0,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        position_ids: PositionIds = None,
+        shift_labels: Tensor | None = None,
     ) -> CausalLMOutputWithPast:
-        """`logits` (B, T, vocabulary) of the next words, of the last `logits_to_keep` tokens (0: of all), and
-        `loss` if labels (B, T) are given: the ids themselves; -100 is left out.
+        """`logits` (B, T, vocabulary) of the next words, of the last `logits_to_keep` tokens (0: of all) or
+        of the tokens with these indices, and `loss` if labels (B, T) are given: the ids themselves; -100 is
+        left out. `shift_labels` (B, T) are the next words, and take the place of labels.
 
-        attention_mask (B, past + T) has the tokens in the cache first.
+        attention_mask (B, past + T) has the tokens in the cache first. position_ids (B, T) that start again
+        at 0 within a row begin another text there (packing): each is read alone.
         """
-        if use_cache and past_key_values is None:
+        replayed = self.training and self.model.encoder.blocks[0].gradient_checkpointing
+        if (
+            past_key_values is None
+            and not replayed
+            and (self.config.use_cache if use_cache is None else use_cache)
+        ):
             past_key_values = DynamicCache(config=self.config)
-        encoded = self.read(input_ids, attention_mask, inputs_embeds, past_key_values)
-        states = encoded.output.last_hidden_state[:, -logits_to_keep:]
-        logits = self.decode(self.narrow(states))
+        if past_key_values is not None and replayed:
+            raise InputError(
+                "a cache was given, and gradient checkpointing reads every text twice; train without a cache."
+            )
+        encoded = self.read(
+            input_ids,
+            attention_mask,
+            inputs_embeds,
+            past_key_values,
+            output_hidden_states,
+            output_attentions,
+            position_ids,
+        )
+        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.decode(self.narrow(encoded.output.last_hidden_state[:, kept]))
         loss = None
-        if labels is not None:
-            task = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size)
+        if labels is not None or shift_labels is not None:
+            shifted = None if shift_labels is None else shift_labels.contiguous()
+            task = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.vocab_size, shift_labels=shifted
+            )
             loss = task + self.model.penalty(encoded)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)
+        return CausalLMOutputWithPast(
+            loss=loss,
+            logits=logits,
+            past_key_values=past_key_values,
+            hidden_states=encoded.output.hidden_states,
+            attentions=encoded.output.attentions,
+        )
 
     def read(
-        self, input_ids: Ids, attention_mask: AnyMask, inputs_embeds: Embeds, cache: Cache | None
+        self,
+        input_ids: Ids,
+        attention_mask: AnyMask,
+        inputs_embeds: Embeds,
+        cache: Cache | None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        position_ids: PositionIds = None,
     ) -> Encoded:
         """The states of the new tokens, after those in the cache."""
-        if cache is not None and cache.is_compileable:
-            raise InputError(
-                f"the cache is a {type(cache).__name__} of fixed length; give a DynamicCache (for generate: "
-                "leave cache_implementation out)."
-            )
         past = 0 if cache is None else int(cache.get_seq_length())
         vectors, new = self.model.semantics(input_ids, None if past else attention_mask, inputs_embeds)
         if past and attention_mask is not None:
@@ -89,13 +131,42 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
                     f"{vectors.shape[1]} new ones; give one number per token, those in the cache first."
                 )
             new = attention_mask[:, past:].bool()
-        layers = self.config.num_hidden_layers
-        whole, mask = (vectors, new) if cache is None else with_past(cache, vectors, new, layers=layers)
+        whole, mask = (vectors, new) if cache is None else with_past(cache, vectors, new)
         if attention_mask is not None:
             mask = attention_mask.bool()
+        texts = packing(_with_known(position_ids, mask, past), mask)
+        if texts is not None:
+            if cache is not None:
+                raise InputError(
+                    "the position_ids pack several texts into a row, and a cache has one text a row; give "
+                    "use_cache=False."
+                )
+            whole, mask = texts.apart(whole), texts.real
         x, injection, at = self.model.method(whole, mask)
-        states = self.model.encoder.trace(x[:, past:], injection.since(past), causal_mask(mask, past), cache)
-        return Encoded(BaseModelOutput(last_hidden_state=states[-1]), at, mask)
+        output = self.model.output(
+            x[:, past:],
+            injection.since(past),
+            causal_mask(mask, past),
+            output_hidden_states,
+            output_attentions,
+            cache,
+        )
+        if texts is None:
+            return Encoded(output, at, mask)
+        return Encoded(texts.together(output), at, mask, packed=True)
+
+    @staticmethod
+    def create_masks_for_generate(*args: Any, attention_mask: Tensor | None, **kwargs: Any) -> Tensor | None:
+        """The mask of tokens, also for a cache of fixed length: `forward` makes the causal one."""
+        return attention_mask
+
+
+def _with_known(position_ids: PositionIds, mask: Mask, past: int) -> PositionIds:
+    """The position_ids of the new tokens after those of the `past` tokens in the cache."""
+    if position_ids is None or past == 0:
+        return position_ids
+    known = mask.cumsum(1)[:, :past] - 1
+    return torch.cat([known, position_ids.expand(len(mask), -1)], 1)
 
 
 def causal_mask(mask: Bool[Tensor, "B T"], past: int = 0) -> Bool[Tensor, "B TQ T"]:
@@ -110,7 +181,7 @@ def causal_mask(mask: Bool[Tensor, "B T"], past: int = 0) -> Bool[Tensor, "B TQ 
 
 
 class Words(DynamicLayer):
-    """The semantic vectors of the text so far and their mask, as one more layer: cropped as the keys are.
+    """The semantic vectors of the text so far and their mask.
 
     A causal method reads them again with the new ones, so that a cache changes no result.
     """
@@ -121,17 +192,47 @@ class Words(DynamicLayer):
         return keys[:, 0], values[:, 0, :, 0].bool()
 
 
-def with_past(cache: Cache, vectors: Vectors, mask: Mask, *, layers: int) -> tuple[Vectors, Mask]:
-    """The vectors of the text so far and their mask; the cache stores them after the model's own `layers`."""
-    if not any(isinstance(layer, Words) for layer in cache.layers):
+class _WithWords(CacheLayerMixin):
+    """A cache's layer with `words`, which are cropped, repeated and put in another order as its keys are."""
+
+    words: Words
+
+    def crop(self, tokens: int) -> None:
+        super().crop(tokens)
+        self.words.crop(tokens)
+
+    def reset(self) -> None:
+        super().reset()
+        self.words.reset()
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        super().reorder_cache(beam_idx)
+        self.words.reorder_cache(beam_idx)
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        super().batch_repeat_interleave(repeats)
+        self.words.batch_repeat_interleave(repeats)
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        super().batch_select_indices(indices)
+        self.words.batch_select_indices(indices)
+
+
+@cached
+def _with_words(kind: type[CacheLayerMixin]) -> type[_WithWords]:
+    return type(f"{kind.__name__}WithWords", (_WithWords, kind), {})
+
+
+def with_past(cache: Cache, vectors: Vectors, mask: Mask) -> tuple[Vectors, Mask]:
+    """The vectors of the text so far and their mask; the cache's first layer stores them beside its keys."""
+    if not cache.layers:  # a cache that grows on demand
+        cache.layers.append(cache.layer_class_to_replicate())
+    first: Any = cache.layers[0]
+    if not isinstance(first, _WithWords):
         if past := int(cache.get_seq_length()):
             raise InputError(
                 f"the cache has {past} tokens that were read before the method was attached; start with an "
                 "empty cache."
             )
-        # A cache that grows on demand numbers its layers: the model's own come first.
-        while cache.layer_class_to_replicate is not None and len(cache.layers) < layers:
-            cache.layers.append(cache.layer_class_to_replicate())
-        cache.layers.append(Words())
-    words = next(layer for layer in cache.layers if isinstance(layer, Words))
-    return words.extend(vectors, mask)
+        first.__class__, first.words = _with_words(first.__class__), Words()
+    return first.words.extend(vectors, mask)

@@ -22,6 +22,8 @@ class VnaitConfig(PreTrainedConfig):
     shape           sizes of the grid, in reading order, for grid-*; -1 first for any number of rows
     periods         in tokens, for phase
     unk_token_id    the id of unknown words, left out of a text's mean
+    bos_token_id, eos_token_id   with which a text that `VnaitForCausalLM` writes begins and ends
+    use_cache       whether `VnaitForCausalLM` returns a cache if not asked; `generate` has one anyway
     smoothness      gamma1 of the regularizer of a learned `Span`;  boundary: gamma2
     muting          gamma3, of the prior that every token counts, for `Elastic`; training sets it to 8 / N
                     for N texts
@@ -50,6 +52,9 @@ class VnaitConfig(PreTrainedConfig):
     muting: float | int = 0.0
     pad_token_id: int | None = 0
     unk_token_id: int | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    use_cache: bool = False
     tie_word_embeddings: bool = True
     vnait_format: int = FORMAT
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Num
@@ -13,15 +14,21 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 
 from vnait.errors import InputError
+from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import build
-from vnait.model.backbone import Encoder
+from vnait.model.backbone import AttentionMask, Encoder
 from vnait.model.configuration import VnaitConfig
+from vnait.model.packing import packing
 from vnait.randomness import apart
+
+if TYPE_CHECKING:
+    from transformers.cache_utils import Cache
 
 Ids = Int[Tensor, "B T"] | None
 Embeds = Float[Tensor, "B T D"] | None
 Places = Num[Tensor, "B T P"] | None
+PositionIds = Int[Tensor, "#B T"] | None
 AnyMask = Int[Tensor, "B T"] | Bool[Tensor, "B T"] | Float[Tensor, "B T"] | None
 
 
@@ -30,8 +37,9 @@ class VnaitPreTrainedModel(PreTrainedModel):
 
     config_class = VnaitConfig
     base_model_prefix = "model"
-    supports_gradient_checkpointing = False
+    supports_gradient_checkpointing = True
     _supports_sdpa = True
+    _no_split_modules = ["Block"]  # noqa: RUF012  transformers reads it off the class
 
     @classmethod
     def from_pretrained(cls, *args: Any, **settings: Any) -> Any:
@@ -45,6 +53,13 @@ class VnaitPreTrainedModel(PreTrainedModel):
         with apart():
             _take_constants(model.base_model.method, _method(model.config))
         return loaded
+
+    def _set_gradient_checkpointing(self, enable: bool = True, **settings: Any) -> None:
+        # PyTorch's reentrant kind gives no gradient to what was learned for the injection: it is no tensor.
+        if "gradient_checkpointing_func" in settings:
+            again = settings["gradient_checkpointing_func"]
+            settings["gradient_checkpointing_func"] = partial(again, use_reentrant=False)
+        super()._set_gradient_checkpointing(enable, **settings)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -118,10 +133,21 @@ class VnaitModel(VnaitPreTrainedModel):
         places: Places = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
+        position_ids: PositionIds = None,
     ) -> BaseModelOutput:
-        """`last_hidden_state` (B, T, D); on request all states, and the attention weights."""
+        """`last_hidden_state` (B, T, D); on request all states, and the attention weights.
+
+        position_ids (B, T) that start again at 0 within a row begin another text there (packing): each is
+        read alone.
+        """
         return self.encode(
-            input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
+            input_ids,
+            attention_mask,
+            inputs_embeds,
+            places,
+            output_hidden_states,
+            output_attentions,
+            position_ids,
         ).output
 
     def encode(
@@ -132,18 +158,41 @@ class VnaitModel(VnaitPreTrainedModel):
         places: Places = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
+        position_ids: PositionIds = None,
     ) -> Encoded:
         """`forward`, and what a head needs."""
         vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds)
+        texts = packing(position_ids, mask)
+        if texts is not None:
+            vectors, mask = texts.apart(vectors), texts.real
+            places = None if places is None else texts.apart(places)
         x, injection, at = self.method(vectors, mask, places)
-        states = self.encoder.trace(x, injection, mask)
-        weights = self.config.output_attentions if output_attentions is None else output_attentions
-        output = BaseModelOutput(
+        output = self.output(x, injection, mask, output_hidden_states, output_attentions)
+        if texts is None:
+            return Encoded(output, at, mask)
+        return Encoded(texts.together(output), at, mask, packed=True)
+
+    def output(
+        self,
+        x: Float[Tensor, "B T D"],
+        injection: Injection,
+        attention_mask: AttentionMask,
+        output_hidden_states: bool | None,
+        output_attentions: bool | None,
+        cache: Cache | None = None,
+    ) -> BaseModelOutput:
+        """The last states; all of them, and the attention weights, on request or if configured."""
+        config = self.config
+        all_states = config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        weights: list[Tensor] | None = None
+        if config.output_attentions if output_attentions is None else output_attentions:
+            weights = []
+        states = self.encoder.trace(x, injection, attention_mask, cache, weights)
+        return BaseModelOutput(
             last_hidden_state=states[-1],
-            hidden_states=tuple(states) if output_hidden_states or self.config.output_hidden_states else None,
-            attentions=tuple(self.encoder.weights(states, injection, mask)) if weights else None,
+            hidden_states=tuple(states) if all_states else None,
+            attentions=None if weights is None else tuple(weights),
         )
-        return Encoded(output, at, mask)
 
     def semantics(
         self, input_ids: Ids, attention_mask: AnyMask, inputs_embeds: Embeds
@@ -179,11 +228,15 @@ class VnaitModel(VnaitPreTrainedModel):
 
 
 class Encoded(NamedTuple):
-    """A batch after the encoder: its output, its coordinates and the mask of real tokens."""
+    """A batch after the encoder: its output, its coordinates and the mask of real tokens.
+
+    If it was packed, coordinates and mask have a text a row, and the output has the batch's rows.
+    """
 
     output: BaseModelOutput
     at: Float[Tensor, "B T C"]
     mask: Bool[Tensor, "B T"]
+    packed: bool = False
 
 
 class SemanticVectors(nn.Embedding):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import MaskedLMOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import ModelOutput, can_return_tuple
 
+from vnait.errors import InputError
 from vnait.model.configuration import VnaitConfig
 from vnait.model.encoder import (
     AnyMask,
@@ -15,6 +16,7 @@ from vnait.model.encoder import (
     Encoded,
     Ids,
     Places,
+    PositionIds,
     TiedDecoder,
     VnaitModel,
     VnaitPreTrainedModel,
@@ -41,10 +43,17 @@ class _Head(VnaitPreTrainedModel):
         places: Places = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
+        position_ids: PositionIds = None,
     ) -> ModelOutput:
         """`logits`, per text or per token, and `loss` (task + regularizer) if labels are given."""
         encoded = self.model.encode(
-            input_ids, attention_mask, inputs_embeds, places, output_hidden_states, output_attentions
+            input_ids,
+            attention_mask,
+            inputs_embeds,
+            places,
+            output_hidden_states,
+            output_attentions,
+            position_ids,
         )
         logits = self.logits(encoded, input_ids)
         return self.output_class(
@@ -84,6 +93,11 @@ class VnaitForSequenceClassification(_Head):
 
     def logits(self, encoded: Encoded, input_ids: Ids) -> Float[Tensor, "B C"]:
         """From the mean of the states, and the bag of words."""
+        if encoded.packed:
+            raise InputError(
+                "the position_ids pack several texts into a row, and a classifier of texts has one answer a "
+                "row; give each text a row of its own."
+            )
         known = encoded.mask
         if input_ids is not None and self.config.unk_token_id is not None:
             known = known & (input_ids != self.config.unk_token_id)

@@ -143,8 +143,7 @@ def with_positions(
     length = past + vectors.shape[1]
     mask = _full_mask(inputs.get("attention_mask"), vectors.shape[0], length, vectors.device)
     _check_position_ids(inputs.get("position_ids"), mask, attached.first_row)
-    layers = owner.config.num_hidden_layers
-    text = vectors if cache is None else with_past(cache, vectors, mask[:, past:], layers=layers)[0]
+    text = vectors if cache is None else with_past(cache, vectors, mask[:, past:])[0]
     x, places, bias, rotary = attached(text, mask)
     bias = None if bias is None else bias[:, :, past:].to(vectors.dtype)
     inputs |= {"input_ids": None, "inputs_embeds": x[:, past:]}
