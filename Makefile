@@ -41,11 +41,17 @@ docs: install  ## every example in README and docs/ runs, every link resolves; t
 studies: install  ## VNAIT_DATA is a folder with a folder a set; goes on where it stopped; days on two cores from nothing
 	@test -n "$$VNAIT_DATA" || { echo "VNAIT_DATA is not set; set it to a folder with a folder a set (train.csv and test.csv)."; exit 2; }
 	$(BIN)/vnait study all --out studies/records/claims
-	$(BIN)/vnait study length --out studies/records/length
-	$(BIN)/vnait study algorithmic --out studies/records/algorithmic
-	$(BIN)/vnait study decoding --out studies/records/decoding
+	$(BIN)/vnait study length --seeds 3 --out studies/records/length
+	$(BIN)/vnait study length --methods vnait,vnait-warp --seeds 10 --out studies/records/length
+	$(BIN)/vnait study elastic --methods vnait-uniform,vnait-context,cope,cable,lpi,rope --seeds 3 --out studies/records/elastic
+	$(BIN)/vnait study elastic --methods vnait --seeds 10 --out studies/records/elastic
+	$(BIN)/vnait study algorithmic --seeds 3 --out studies/records/algorithmic
+	$(BIN)/vnait study decoding --seeds 3 --out studies/records/decoding
 	$(BIN)/vnait study few-labels --seeds 10 --out studies/records/few_labels
 	$(BIN)/python -m vnait_lab.runs.held_out
+	$(BIN)/python -m vnait_lab.runs.factorial
+	$(BIN)/python -m vnait_lab.runs.gaps
+	$(BIN)/python -m vnait_lab.runs.insertions
 	$(BIN)/python -m vnait_lab.runs.decoder
 	$(BIN)/python -m vnait_lab.runs.ablation
 	$(BIN)/python -m vnait_lab.runs.ablation --sets splice,trec --seeds 10
