@@ -256,7 +256,7 @@ def restated(model: Any, ids: Tensor, first: int, **more: Any) -> float:
     """How much outputs change if the positions that a model takes by itself are passed to it."""
     mask = torch.ones_like(ids)
     own = model(input_ids=ids, attention_mask=mask, **more)[0]
-    positions = torch.arange(ids.shape[1])[None] + first
+    positions = mask.cumsum(-1) - 1 + first
     return difference(own, model(input_ids=ids, attention_mask=mask, position_ids=positions, **more)[0])
 
 
