@@ -120,6 +120,20 @@ def test_a_model_is_left_as_it_was():
     assert all(torch.equal(value, own[name]) for name, value in pairs)
 
 
+def test_a_head_that_needs_more_than_ids_is_left_out():
+    """BART's classifier looks for the end of a text; the model below it is examined."""
+    report = vnait.doctor(model_of("bart", head="AutoModelForSequenceClassification"))
+    assert report.bugs == () and {"PAD03", "PAD04", "LEN03"} <= set(report.kept)
+
+
+def test_a_cast_model_has_a_bug_that_one_loaded_in_half_precision_has_not(tmp_path):
+    model = model_of("llama")
+    model.save_pretrained(tmp_path)
+    loaded = type(model).from_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert vnait.doctor(loaded).bugs == ()
+    assert codes(vnait.doctor(model.bfloat16(), rules=["ROPE02"])) == {"ROPE02"}
+
+
 def test_a_wrapped_model_is_found_inside():
     inside = torch.nn.Sequential(model_of("bert"))
     assert vnait.doctor(inside, rules=["LEN01"]).model == "BertForMaskedLM"

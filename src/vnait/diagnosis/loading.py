@@ -58,10 +58,9 @@ def _of_object(model: Any, tokenizer: Any) -> Subject:
     if inner is None:
         raise InputError(f"{type(model).__name__} has no model of transformers in it; give one of those.")
     setup = (f"model = ...  # the {type(inner).__name__} that was examined",)
-    tokenizer = tokenizer or getattr(model, "tokenizer", None)
     return Subject(
         model=inner,
-        tokenizer=tokenizer,
+        tokenizer=getattr(model, "tokenizer", None) if tokenizer is None else tokenizer,
         setup=setup,
         tokenizer_setup=("tokenizer = ...  # its tokenizer",),
     )
