@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import BertModel, ViTConfig, ViTModel
 
 import vnait
@@ -135,8 +136,9 @@ def test_a_cast_model_has_a_bug_that_one_loaded_in_half_precision_has_not(tmp_pa
 
 
 def test_a_wrapped_model_is_found_inside():
-    inside = torch.nn.Sequential(model_of("bert"))
-    assert vnait.doctor(inside, rules=["LEN01"]).model == "BertForMaskedLM"
+    adapted = get_peft_model(model_of("bert"), LoraConfig(target_modules=["query"]))
+    report = vnait.doctor(adapted, rules=["LEN01"])
+    assert (report.model, codes(report)) == ("BertForMaskedLM", {"LEN01"})
 
 
 @pytest.mark.parametrize(
