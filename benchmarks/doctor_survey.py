@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    TINY["attention_window"] = 8  # of Longformer, 512 by default, to which texts are padded
+    TINY["attention_window"] = 16  # of Longformer, 512 by default, to which texts are padded
     logging.disable(logging.WARNING)
     transformers.logging.set_verbosity_error()
     warnings.simplefilter("ignore")

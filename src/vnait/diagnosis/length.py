@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
@@ -14,7 +13,7 @@ LONGEST = 1100  # tokens that are really read; further places are tried by posit
 def reads(model: Any, ids: Tensor, times: int, **more: Any) -> bool:
     """Whether the model reads a text of that many tokens without an error."""
     try:
-        model(input_ids=ids.expand(1, times), attention_mask=torch.ones(1, times).long(), **more)
+        model(input_ids=ids.expand(1, times), attention_mask=ids.new_ones(1, times), **more)
     except (IndexError, RuntimeError, ValueError):
         return False
     return True
@@ -23,7 +22,7 @@ def reads(model: Any, ids: Tensor, times: int, **more: Any) -> bool:
 def reads_at(model: Any, ids: Tensor, times: int, first: int, **more: Any) -> bool:
     """Whether the model reads a token at the last place of a text of that many tokens without an error."""
     try:
-        model(input_ids=ids, position_ids=torch.tensor([[times - 1 + first]]), **more)
+        model(input_ids=ids, position_ids=ids * 0 + times - 1 + first, **more)
     except (IndexError, RuntimeError, ValueError):
         return False
     return True

@@ -19,6 +19,7 @@ from vnait.errors import InputError, as_input_error, first_line
 from vnait.pretrained import finetune
 from vnait.pretrained.loading import from_pretrained
 
+TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "spiece*")
 ADAPTERS = {"adapter_config.json": "a PEFT adapter", "vnait.json": "an adapter of vnait"}
 
 
@@ -57,10 +58,9 @@ def _of_object(model: Any, tokenizer: Any) -> Subject:
     if inner is None:
         raise InputError(f"{type(model).__name__} has no model of transformers in it; give one of those.")
     setup = (f"model = ...  # the {type(inner).__name__} that was examined",)
-    tokenizer = tokenizer or getattr(model, "tokenizer", None)
     return Subject(
         model=inner,
-        tokenizer=tokenizer,
+        tokenizer=getattr(model, "tokenizer", None) if tokenizer is None else tokenizer,
         setup=setup,
         tokenizer_setup=("tokenizer = ...  # its tokenizer",),
     )
@@ -107,10 +107,7 @@ def _pretrained(source: str | Path) -> Subject:
         f"from transformers import {kind}",
         f"model = {kind}.from_pretrained({path!r}, dtype=torch.float32).eval()",
     )
-    try:
-        tokenizer, missing = from_pretrained(AutoTokenizer, source), ""
-    except Exception as error:  # transformers raises what it meets
-        tokenizer, missing = None, f"its tokenizer can't be loaded ({first_line(error)[:80]})"
+    tokenizer, missing = _tokenizer(source)
     return Subject(
         model=model.eval(),
         tokenizer=tokenizer,
@@ -122,6 +119,17 @@ def _pretrained(source: str | Path) -> Subject:
             f"tokenizer = AutoTokenizer.from_pretrained({path!r})",
         ),
     )
+
+
+def _tokenizer(source: str | Path) -> tuple[Any, str]:
+    """The tokenizer, or the reason why there is none."""
+    folder = Path(source).expanduser()
+    if folder.is_dir() and not any(file for name in TOKENIZERS for file in folder.glob(name)):
+        return None, ""  # transformers would make an empty one of the model's type
+    try:
+        return from_pretrained(AutoTokenizer, source), ""
+    except Exception as error:  # transformers raises what it meets
+        return None, f"its tokenizer can't be loaded ({first_line(error)[:80]})"
 
 
 def _path(source: str | Path) -> str:

@@ -15,7 +15,7 @@ LEAK = "the second text moves"
 def packed(model: Any, ids: Tensor, start: int, first: int, **how: Any) -> float:
     """How much a text changes if another one stands before it in the row, with positions of its own."""
     count = ids.shape[1] - start
-    places = torch.cat([torch.arange(start), torch.arange(count)])[None] + first
+    places = torch.cat([torch.arange(start), torch.arange(count)])[None].to(ids) + first
     alone = model(input_ids=ids[:, start:])[0]
     return difference(alone, model(input_ids=ids, position_ids=places, **how)[0][:, start:])
 
@@ -23,7 +23,7 @@ def packed(model: Any, ids: Tensor, start: int, first: int, **how: Any) -> float
 def packed_with_ones(model: Any, ids: Tensor, start: int, first: int) -> float:
     """The same with a mask of ones and without a cache."""
     count = ids.shape[1] - start
-    places = torch.cat([torch.arange(start), torch.arange(count)])[None] + first
+    places = torch.cat([torch.arange(start), torch.arange(count)])[None].to(ids) + first
     alone = model(input_ids=ids[:, start:])[0]
     both = model(input_ids=ids, position_ids=places, attention_mask=torch.ones_like(ids))
     return difference(alone, both[0][:, start:])
@@ -35,9 +35,9 @@ def packed_in_blocks(model: Any, ids: Tensor, start: int, first: int, causal: bo
     blocks = torch.block_diag(torch.ones(start, start), torch.ones(count, count))
     blocks = blocks.tril() if causal else blocks
     mask = (1 - blocks)[None, None] * torch.finfo(model.dtype).min
-    places = torch.cat([torch.arange(start), torch.arange(count)])[None] + first
+    places = torch.cat([torch.arange(start), torch.arange(count)])[None].to(ids) + first
     alone = model(input_ids=ids[:, start:])[0]
-    both = model(input_ids=ids, position_ids=places, attention_mask=mask.to(model.dtype))
+    both = model(input_ids=ids, position_ids=places, attention_mask=mask.to(ids.device, model.dtype))
     return difference(alone, both[0][:, start:])
 
 
@@ -45,8 +45,8 @@ def packed_in_blocks(model: Any, ids: Tensor, start: int, first: int, causal: bo
     "PACK01",
     "packed by default",
     Severity.TRAP,
-    advice="pass a mask (1, 1, T, T) that separates the texts; of a decoder that keeps PACK02, use_cache=False "
-    "without an attention_mask is enough",
+    advice="pass a mask (1, 1, T, T) that separates the texts; to a decoder that keeps PACK02, "
+    "use_cache=False without an attention_mask is enough",
 )
 def by_default(subject: Subject) -> Evidence | None:
     """Texts that are packed with position_ids alone read one another in a call with the defaults."""

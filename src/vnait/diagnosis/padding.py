@@ -55,10 +55,11 @@ def refilled(model: Any, ids: Tensor, pad: int, left: int, right: int, **more: A
 
 def pad_inside(model: Any, ids: Tensor, pad: int, first: int, **more: Any) -> float:
     """How far the positions of a text with the padding id as a real token are from one after another."""
-    row, mask = torch.cat([ids[:, :1], ids[:, :1] * 0 + pad, ids[:, 1:]], 1), torch.ones(1, ids.shape[1] + 1)
-    places = torch.arange(row.shape[1])[None] + first
-    own = model(input_ids=row, attention_mask=mask.long(), **more)[0]
-    return difference(own, model(input_ids=row, attention_mask=mask.long(), position_ids=places, **more)[0])
+    row = torch.cat([ids[:, :1], ids[:, :1] * 0 + pad, ids[:, 1:]], 1)
+    mask = torch.ones_like(row)
+    places = mask.cumsum(-1) - 1 + first
+    own = model(input_ids=row, attention_mask=mask, **more)[0]
+    return difference(own, model(input_ids=row, attention_mask=mask, position_ids=places, **more)[0])
 
 
 def together(model: Any, ids: Tensor, **more: Any) -> float:

@@ -12,7 +12,8 @@ from vnait.diagnosis.subject import Subject, difference, restated
 
 def reversed_places(model: Any, ids: Tensor, first: int, **more: Any) -> float:
     """How much outputs change if the positions are reversed; 0 if they are ignored."""
-    places, mask = torch.arange(ids.shape[1])[None] + first, torch.ones_like(ids)
+    mask = torch.ones_like(ids)
+    places = mask.cumsum(-1) - 1 + first
     one = model(input_ids=ids, attention_mask=mask, position_ids=places, **more)[0]
     return difference(one, model(input_ids=ids, attention_mask=mask, position_ids=places.flip(1), **more)[0])
 
@@ -20,11 +21,9 @@ def reversed_places(model: Any, ids: Tensor, first: int, **more: Any) -> float:
 def after_others(model: Any, ids: Tensor, pad: int, **more: Any) -> float:
     """How much outputs change after calls with a longer text and a padded one."""
     before = model(input_ids=ids, attention_mask=torch.ones_like(ids), **more)[0]
-    mask = torch.ones_like(ids).index_fill(1, torch.tensor([0]), 0)
-    model(input_ids=ids.index_fill(1, torch.tensor([0]), pad), attention_mask=mask, **more)
-    model(
-        input_ids=torch.cat([ids, ids], 1), attention_mask=torch.ones_like(torch.cat([ids, ids], 1)), **more
-    )
+    mask, twice = (torch.ones_like(ids).cumsum(-1) > 1).long(), torch.cat([ids, ids], 1)
+    model(input_ids=ids * mask + pad * (1 - mask), attention_mask=mask, **more)
+    model(input_ids=twice, attention_mask=torch.ones_like(twice), **more)
     return difference(before, model(input_ids=ids, attention_mask=torch.ones_like(ids), **more)[0])
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from textwrap import fill, indent
 from typing import Any
+from urllib.parse import quote
 
 from vnait.diagnosis.rule import Finding, Rule, Severity
 
@@ -80,7 +81,7 @@ class Report:
         if self.source is None:
             where: dict[str, Any] = {"logicalLocations": [{"name": self.model, "kind": "object"}]}
         else:
-            where = {"physicalLocation": {"artifactLocation": {"uri": f"{self.source}/config.json"}}}
+            where = {"physicalLocation": {"artifactLocation": {"uri": quote(f"{self.source}/config.json")}}}
         driver = {
             "name": "vnait doctor",
             "version": version("vnait"),

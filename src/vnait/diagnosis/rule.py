@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from vnait.diagnosis.subject import Subject
+from typing import Any
 
 PAGE = "docs/doctor.md"
 
@@ -47,7 +44,7 @@ class Evidence:
     severity: Severity | None = None
 
 
-Examine = Callable[["Subject"], Evidence | None]
+Examine = Callable[[Any], Evidence | None]  # of a `Subject`
 
 
 @dataclass(frozen=True, kw_only=True)

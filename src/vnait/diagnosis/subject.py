@@ -56,15 +56,25 @@ class Subject:
     @cached_property
     def body(self) -> Any:
         """The part that gives an output per token: the model, or what is below its head."""
+        reason = NotTried("it has no output per token")
         for part in (self.model, self.model.base_model):
-            if self._per_token(part):
-                return part
-        raise NotTried("it has no output per token")
+            try:
+                if self._per_token(part):
+                    return part
+            except NotTried as error:  # a head may need more than random ids
+                reason = error
+        raise reason
 
     @cached_property
     def parts(self) -> tuple[Any, ...]:
         """What gives an output per token, and the whole model if it gives one per text."""
-        return (self.body,) if self.body is self.model else (self.body, self.model)
+        if self.body is self.model:
+            return (self.body,)
+        try:
+            self.call(self.model, input_ids=self.text(3))
+        except NotTried:
+            return (self.body,)
+        return (self.body, self.model)
 
     @cached_property
     def encodes_and_decodes(self) -> bool:
@@ -201,13 +211,11 @@ class Subject:
         *,
         part: Any = None,
         what: str,
-        limit: float | None = None,
     ) -> Evidence | None:
-        """The first case whose size is over the limit, with the largest size of all."""
+        """The first case whose size is over the tolerance, with the largest size of all."""
         part = self.body if part is None else part
-        limit = self.tolerance if limit is None else limit
         sizes = [(self.measure(measure, part=part, **case.arguments), case) for case in cases]
-        shown = next(((size, case) for size, case in sizes if size > limit), None)
+        shown = next(((size, case) for size, case in sizes if size > self.tolerance), None)
         if shown is None:
             return None
         size, case = shown
@@ -256,7 +264,7 @@ def restated(model: Any, ids: Tensor, first: int, **more: Any) -> float:
     """How much outputs change if the positions that a model takes by itself are passed to it."""
     mask = torch.ones_like(ids)
     own = model(input_ids=ids, attention_mask=mask, **more)[0]
-    positions = torch.arange(ids.shape[1])[None] + first
+    positions = mask.cumsum(-1) - 1 + first
     return difference(own, model(input_ids=ids, attention_mask=mask, position_ids=positions, **more)[0])
 
 

@@ -20,7 +20,8 @@ def tokens_cut(model: Any, tokenizer: Any, words: int) -> int:
 def reads_truncated(model: Any, tokenizer: Any, words: int, **more: Any) -> bool:
     """Whether the model reads a text after truncation=True without an error."""
     try:
-        model(**tokenizer(" ".join(["film"] * words), truncation=True, return_tensors="pt"), **more)
+        batch = tokenizer(" ".join(["film"] * words), truncation=True, return_tensors="pt")
+        model(**batch.to(model.device), **more)
     except (IndexError, RuntimeError, ValueError):
         return False
     return True
@@ -28,8 +29,8 @@ def reads_truncated(model: Any, tokenizer: Any, words: int, **more: Any) -> bool
 
 def in_a_batch(model: Any, tokenizer: Any, texts: list[str], **more: Any) -> float:
     """How much the outputs of the first text change in a batch that the tokenizer pads."""
-    alone = model(**tokenizer(texts[0], return_tensors="pt"), **more)[0]
-    batch = tokenizer(texts, padding=True, return_tensors="pt")
+    alone = model(**tokenizer(texts[0], return_tensors="pt").to(model.device), **more)[0]
+    batch = tokenizer(texts, padding=True, return_tensors="pt").to(model.device)
     every = {name: value.expand(len(texts), -1) for name, value in more.items()}
     other, real = model(**batch, **every)[0][:1], batch["input_ids"][0] != tokenizer.pad_token_id
     return difference(alone, other[:, real] if other.shape[1] == len(real) else other)
