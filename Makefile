@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: install browser demo test test-all check bench studies docs clean
+.PHONY: install browser demo test test-all attack check bench studies docs clean
 
 install: .venv/.installed
 
@@ -25,6 +25,10 @@ test: install browser  ## less than five minutes on two cores: all but the tests
 
 test-all: install browser  ## every test
 	$(PYTEST)
+
+attack: install  ## 60,000 changed files and faults at every named point, as two tables; an hour on two cores
+	$(BIN)/python tests/attack/mutations.py 60000
+	$(BIN)/python tests/attack/faults.py 24
 
 check: install
 	$(BIN)/ruff check .

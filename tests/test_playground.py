@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import gc
+import http.client
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -214,6 +216,132 @@ def test_a_report_is_loaded_and_reaches_nothing(tab: Tab, tmp_path: Path) -> Non
         heading.get_by_role("button").click()
         assert heading.get_attribute("aria-sort") == "ascending"
     assert tab.page.title() == "vnait playground", "not owned"
+
+
+# Everything by which a page can reach an address, and lead its own frame there at the end.
+BEACONS = """<!doctype html><html><head><title>beacons</title>
+<link rel="preconnect" href="ADDRESS/preconnect"><link rel="prefetch" href="ADDRESS/prefetch">
+<link rel="stylesheet" href="ADDRESS/style"><style>@import "ADDRESS/import"; p { color: red;
+background: url(ADDRESS/css) }
+@font-face { font-family: f; src: url(ADDRESS/font) } p { font-family: f }</style></head>
+<body><p>beacons</p><img src="ADDRESS/image"><iframe src="ADDRESS/frame"></iframe>
+<object data="ADDRESS/object"></object><video src="ADDRESS/video"></video>
+<form id="form" action="ADDRESS/form"></form><a id="link" href="ADDRESS/link" ping="ADDRESS/ping">a</a>
+<script src="ADDRESS/script"></script>
+<script>
+const tries = [
+  () => fetch("ADDRESS/fetch", {mode: "no-cors"}),
+  () => navigator.sendBeacon("ADDRESS/beacon", "x"),
+  () => new WebSocket("ADDRESS/socket".replace("http", "ws")),
+  () => new EventSource("ADDRESS/events"),
+  () => new Worker("ADDRESS/worker"),
+  () => { new Image().src = "ADDRESS/image2" },
+  () => window.open("ADDRESS/open"),
+  () => parent.location = "ADDRESS/parent",
+  () => document.getElementById("form").submit(),
+  () => document.getElementById("link").click(),
+  () => location = "ADDRESS/location",
+]
+for (const one of tries) { try { one() } catch (error) {} }
+</script></body></html>"""
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, list[bytes]]]:
+    """An address of this machine, and the first line of everything that reached it."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            while True:
+                try:
+                    caller, _ = server.accept()
+                except OSError:
+                    return
+                with caller:
+                    caller.settimeout(2)
+                    try:
+                        heard.append(caller.recv(200).split(b"\r\n")[0])
+                    except OSError:
+                        heard.append(b"a connection")
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", heard
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+@in_a_browser
+@pytest.mark.slow
+def test_an_uploaded_report_reaches_no_address(browser: Any, address: str, tmp_path: Path) -> None:
+    with listening() as (there, heard):
+        page = tmp_path / "report.html"
+        page.write_text(BEACONS.replace("ADDRESS", there), encoding="utf-8")
+        opened = Tab(browser, address)
+        opened.page.set_default_timeout(WAIT)
+        opened.page.get_by_role("tab", name="Report").click()
+        opened.page.locator("input[type=file]").last.set_input_files(page)
+        opened.page.locator("iframe[title=Report]").last.wait_for()
+        time.sleep(4)
+        assert opened.page.title() == "vnait playground", "it led the whole page away"
+        opened.page.context.close()
+        assert heard == []
+
+
+def asked_as(address: str, host: str) -> tuple[int, dict[str, str]]:
+    """The answer to a request for the page under another name."""
+    connection = http.client.HTTPConnection(address.removeprefix("http://").strip("/"), timeout=60)
+    connection.request("GET", "/", headers={"Host": host})
+    with connection.getresponse() as answer:
+        found = answer.status, {name.lower(): value for name, value in answer.getheaders()}
+    connection.close()
+    return found
+
+
+def test_only_this_machines_names_are_answered(address: str) -> None:
+    """Else any site could give its name this machine's address, and read what the page shows."""
+    port = address.rpartition(":")[2].strip("/")
+    for name in ("127.0.0.1", "localhost"):
+        status, headers = asked_as(address, f"{name}:{port}")
+        assert status == 200 and "frame-src 'none'" in headers["content-security-policy"]
+    for name in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.7", ""):
+        assert asked_as(address, f"{name}:{port}")[0] == 400, name
+
+
+def test_every_machine_means_also_this_ones_name() -> None:
+    from vnait.playground import _hosts
+
+    assert _hosts("127.0.0.1") == ["localhost", "127.0.0.1"]
+    assert socket.gethostname() in _hosts("0.0.0.0") and "*" not in _hosts("0.0.0.0")
+
+
+def test_uploads_of_one_name_get_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vnait.playground import process
+
+    monkeypatch.chdir(tmp_path)
+    files = []
+    for user, rows in (("one", 4), ("two", 6)):
+        (tmp_path / user).mkdir()
+        files.append(labelled(tmp_path / user / "films.csv", rows=rows))
+    found = [process._room(file) for file in (*files, *files)]
+    assert [out.name for out, _ in found] == ["films", "films-2", "films", "films-2"]
+    assert [copy.read_bytes() for _, copy in found[:2]] == [file.read_bytes() for file in files]
+
+
+def test_comparisons_do_not_wait_for_one_another_unseen(tmp_path: Path) -> None:
+    from vnait.playground import page
+
+    shelf = Shelf.of([])
+    (start,) = (one for one in page.blocks(shelf).fns.values() if one.name == "run")
+    assert start.concurrency_limit is None
+    shelf.running += [None] * page.AT_ONCE  # type: ignore[list-item]
+    (answer,) = start.fn(str(labelled(tmp_path / "a.csv")), ["none"], "all", 1, "", "")
+    (said,) = answer.values()
+    assert "2 comparisons are running here already; start this one when one of them ends." in said
+    assert len(shelf.running) == page.AT_ONCE
 
 
 @in_a_browser

@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import BertModel
 
-from vnait import TextClassifier, data, predict, report, schemas
+from vnait import TextClassifier, VnaitConfig, data, predict, report, schemas
+from vnait.baselines import BASELINES, fit_baseline
+from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
 from vnait.pretrained import load_adapter
 from vnait.record import read
@@ -121,6 +123,68 @@ def test_a_wrong_record_is_named_with_its_line(change, message, tmp_path):
         InputError, match=rf"line 2 of .*records.jsonl is no record of this version: {message}"
     ):
         read(path)
+
+
+@pytest.fixture(scope="module")
+def baselines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both baselines, saved."""
+    room = tmp_path_factory.mktemp("baselines")
+    table = data.Table(
+        texts=["a dull film", "a warm film"] * 9, labels=["bad", "good"] * 9, name="", dropped=0
+    )
+    for name in BASELINES:
+        words = vocabulary.learn(table.texts, dim=8)
+        fit_baseline(name, table, table, words, tokenization="words", seed=0).save(room / name)
+    return room
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_of_a_wrong_structure_is_one_sentence_or_does_no_harm(name, baselines, tmp_path):
+    path = baselines / name / "baseline.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    cases = [(place, value) for place in places(document) for value in (*VALUES, GONE) if place]
+    refused = 0
+    for place, value in random.Random(0).sample(cases, 60):
+        folder = shutil.copytree(path.parent, tmp_path / "copy")
+        (folder / "baseline.json").write_text(json.dumps(changed(document, place, value)))
+        try:
+            classify(folder)
+        except InputError as error:
+            refused += 1
+            assert "\n" not in str(error) and "is damaged: " in str(error), (place, value)
+        shutil.rmtree(folder)
+    assert refused >= 30
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": "ab"}, r"baseline.json's classes is 'ab', expected list"),
+        ({"kind": "tf"}, "baseline.json has a kind other than pooled, tfidf and mean"),
+        ({"terms": ["a", "a"]}, "or other terms than that kind has"),
+        ({"terms": ["a"]}, r"its weights are \(\d+, 2\), not \(1, 2\)"),
+        ({"kind": "mean", "unknown": "zebra"}, "or other terms than that kind has"),
+    ],
+)
+def test_a_wrong_baseline_is_named(change, message, baselines, tmp_path):
+    folder = shutil.copytree(baselines / "tfidf-logreg", tmp_path / "copy")
+    notes = json.loads((folder / "baseline.json").read_text(encoding="utf-8")) | change
+    (folder / "baseline.json").write_text(json.dumps(notes))
+    with pytest.raises(InputError, match=message):
+        predict.load(folder)
+
+
+@pytest.mark.parametrize("part", ["vnait", "fine_tuned/base"])
+def test_a_number_of_layers_that_no_model_has_is_refused_at_once(part, tmp_path):
+    folder = shutil.copytree(GOLDEN / part.split("/")[0], tmp_path / "copy")
+    path = folder / Path(part).name / "config.json" if "/" in part else folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in (("num_hidden_layers", 10**8), ("num_attention_heads", 10**9)):
+        path.write_text(json.dumps(config | {name: value}))
+        with pytest.raises(InputError, match=f"has {name} {value:,}; expected 1,000,?0?0?0? at most"):
+            predict.load(folder)
+    with pytest.raises(InputError, match="num_hidden_layers is 100,000,000; expected 1,000 at most"):
+        VnaitConfig(num_hidden_layers=10**8)
 
 
 def test_an_unknown_key_is_left_alone():

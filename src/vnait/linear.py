@@ -17,9 +17,10 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.preprocessing import normalize
 from transformers import AutoModel
 
+from vnait import schemas
 from vnait.data import collate
 from vnait.data import words as words_of
-from vnait.errors import InputError, as_input_error
+from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
 from vnait.pretrained.finetune import BASE, Base, no_bars
 from vnait.pretrained.loading import from_pretrained
@@ -165,10 +166,11 @@ class LinearClassifier:
 
 def load(folder: Path, record: Record | None) -> LinearClassifier:
     """Load what `LinearClassifier.save` wrote; an `InputError` names the damage."""
-    kinds = (OSError, ValueError, KeyError, TypeError, SafetensorError)
+    kinds = (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError)
     after = ". Save the model again, or train it again."
-    with as_input_error(kinds, f"{folder} is damaged: ", after, says=repr):
-        notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+    with as_input_error(kinds, f"{folder} is damaged: ", after, says=first_line):
+        found_notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+        notes = schemas.check(schemas.Baseline, found_notes, NOTES)
         arrays = load_file(folder / WEIGHTS)
         features: Terms | Pooled
         if notes["kind"] == "pooled":
@@ -185,9 +187,13 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
             inputs=notes["inputs"],
             record=record,
         )
-    expected = (len(features.terms) if isinstance(features, Terms) else found.inputs, len(found.classes))
-    if found.weights.shape != expected:
-        raise InputError(
-            f"{folder} is damaged: its weights are {found.weights.shape}, not {expected}. Train it again."
-        )
+    terms = features if isinstance(features, Terms) else None
+    width, classes = found.inputs if terms is None else len(terms.terms), len(found.classes)
+    expected = {"weights": (width, classes), "bias": (classes,)}
+    if terms is not None and terms.kind == "tfidf":
+        expected["idf"] = (width,)
+    for name, shape in expected.items():
+        has = arrays[name].shape if name in arrays else "missing"
+        if has != shape:
+            raise InputError(f"{folder} is damaged: its {name} are {has}, not {shape}. Train it again.")
     return found

@@ -88,6 +88,19 @@ class Estimator(TypedDict):
     classes: list[str | int | float | bool]
 
 
+class Baseline(TypedDict):
+    """baseline.json of a linear classifier; "pooled" has no terms."""
+
+    format: int
+    name: str
+    classes: list[str]
+    inputs: int
+    kind: str
+    tokenization: NotRequired[str]
+    terms: NotRequired[list[str]]
+    unknown: NotRequired[str | None]
+
+
 class Tuned(TypedDict):
     """tuned.json of a fine-tuned base."""
 
@@ -136,6 +149,18 @@ class TokenizerConfig(TypedDict, total=False):
 
 # What types can't state: a rule, and what is wrong where it is broken.
 _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
+    Baseline: (
+        lambda found: (
+            found["kind"] == "pooled"
+            or (
+                found["kind"] in ("tfidf", "mean")
+                and {"tokenization", "terms", "unknown"} <= found.keys()
+                and len(set(found["terms"])) == len(found["terms"])
+                and (found["kind"] == "tfidf" or found["unknown"] in found["terms"])
+            )
+        ),
+        "a kind other than pooled, tfidf and mean, or other terms than that kind has",
+    ),
     Metrics: (
         lambda found: len(found.get("length_rows", ())) == len(found.get("length_right", ())),
         "length_rows and length_right of different lengths",

@@ -21,6 +21,10 @@ def playground_command(
         str, typer.Option(help="The address to listen on; 0.0.0.0 for every machine.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 7860,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="A name by which the page may be asked for, beside this machine's; repeat it."),
+    ] = None,
 ) -> None:
     """Serve a page for the browser: explanations of a text as you type, comparisons, reports."""
     notes(quiet=False)
@@ -31,6 +35,7 @@ def playground_command(
             folders or [],
             host=host,
             port=port,
+            names=name or [],
             ready=lambda address: say(f"{address}  (Ctrl-C ends it)", flush=True),
         )
     # Open pages would keep the server alive, and Python's exit may wait for a thread that draws a picture.

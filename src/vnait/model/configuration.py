@@ -7,6 +7,7 @@ from transformers import PreTrainedConfig
 from vnait.errors import InputError
 from vnait.methods import RENAMED
 
+LAYERS = 1_000  # at most: a number in a file of others must not take hours
 FORMAT, BEFORE = 6, 5  # of a saved model; other numbers are refused rather than misread
 
 
@@ -67,6 +68,8 @@ class VnaitConfig(PreTrainedConfig):
                 f"this model is of format {self.vnait_format}, and this vnait reads the formats {BEFORE} and "
                 f"{FORMAT}; load it with the vnait that saved it, or train it again."
             )
+        if self.num_hidden_layers > LAYERS:
+            raise InputError(f"num_hidden_layers is {self.num_hidden_layers:,}; expected {LAYERS:,} at most.")
         self.vector_size = self.vector_size or self.hidden_size
         self.intermediate_size = self.intermediate_size or 2 * self.hidden_size
         super().__post_init__(**kwargs)

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
@@ -12,26 +13,42 @@ def html(title: str, sections: Sequence[Section]) -> str:
     """The page. Its content security policy allows our scripts, by their hashes, and no request."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    scripts = [_part("page.js")]
-    if any(section.figures for section in sections):
-        from plotly.offline import get_plotlyjs
-
-        scripts.insert(0, get_plotlyjs())
+    scripts = _scripts(figures=any(section.figures for section in sections))
     loader = PackageLoader("vnait.page", "")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["base64"] = lambda data: b64encode(data).decode()
-    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in scripts]
-    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return environment.get_template("page.html").render(
         title=title,
         sections=sections,
         style=_part("page.css"),
         scripts=scripts,
-        policy="default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
-        f"form-action 'none'; script-src {allowed}",
+        policy=_policy(scripts),
     )
+
+
+@cache
+def policy() -> str:
+    """The content security policy of every page: our scripts, by their hashes, and no request."""
+    return _policy(_scripts(figures=True))
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
+        f"form-action 'none'; script-src {allowed}"
+    )
+
+
+def _scripts(*, figures: bool) -> list[str]:
+    if not figures:
+        return [_part("page.js")]
+    from plotly.offline import get_plotlyjs
+
+    return [get_plotlyjs(), _part("page.js")]
 
 
 def _part(name: str) -> str:

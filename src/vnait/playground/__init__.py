@@ -6,10 +6,13 @@
 
 import os
 import signal
+import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, current_thread, main_thread
+from typing import Any
 
 from vnait.errors import InputError
 from vnait.playground.shelf import Shelf
@@ -18,6 +21,8 @@ __all__ = ["Shelf", "serve"]
 
 HOST, PORT = "127.0.0.1", 7860
 UPLOAD = "20mb"
+# Nothing that the page shows may ask another address, or be led to one: a report may come from anybody.
+POLICY = "frame-src 'none'; object-src 'none'; base-uri 'self'; form-action 'self'; connect-src 'self'"
 
 
 def serve(
@@ -25,12 +30,15 @@ def serve(
     *,
     host: str = HOST,
     port: int = PORT,
+    names: Sequence[str] = (),
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve the page until Ctrl-C, which raises KeyboardInterrupt after running comparisons are stopped.
 
     folders   saved models, or comparisons, whose winner and report are added to the page
     host      by default only this machine can connect; the page makes no requests to others
+    names     more names by which the page may be asked for; without, those of this machine. Another site that
+              gives itself this machine's address is refused
     ready     called with the address
     """
     if find_spec("gradio") is None:
@@ -38,9 +46,16 @@ def serve(
     shelf = Shelf.of(folders)
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
     from vnait.playground import page
 
     blocks = page.blocks(shelf)
+    guards = [
+        Middleware(TrustedHostMiddleware, allowed_hosts=[*_hosts(host), *names], www_redirect=False),
+        Middleware(_Guarded),
+    ]
     _, address, _ = blocks.launch(
         server_name=host,
         server_port=port,
@@ -52,6 +67,7 @@ def serve(
         share=False,
         ssr_mode=False,
         enable_monitoring=False,
+        app_kwargs={"middleware": guards},
         prevent_thread_lock=True,
     )
     ready(address)
@@ -65,3 +81,28 @@ def serve(
     finally:
         for comparison in list(shelf.running):
             comparison.stop()
+
+
+def _hosts(host: str) -> list[str]:
+    """The names of this machine that lead to the address listened on."""
+    names = ["localhost", "127.0.0.1", host]
+    if host in ("0.0.0.0", "::"):
+        names += [socket.gethostname(), socket.getfqdn()]
+        with suppress(OSError):  # a machine that does not know its own name
+            names += socket.gethostbyname_ex(socket.gethostname())[2]
+    return list(dict.fromkeys(names))
+
+
+class _Guarded:
+    """Every answer with the policy, an ASGI middleware."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"content-security-policy", POLICY.encode())]
+            await send(message)
+
+        await self.app(scope, receive, guarded)

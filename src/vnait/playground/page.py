@@ -1,5 +1,6 @@
 """The page of the playground: explain a text with two models, compare methods on a file, read a report."""
 
+import re
 import shutil
 import time
 from base64 import b64encode
@@ -17,6 +18,7 @@ from vnait.comparison import DEFAULT_METHODS
 from vnait.errors import InputError
 from vnait.explanation import export
 from vnait.methods import METHODS
+from vnait.page import policy
 from vnait.page.sections import Column, Table
 from vnait.playground.process import ComparisonProcess
 from vnait.playground.shelf import UNTRAINED, Shelf
@@ -25,6 +27,8 @@ TEXT = "It is not that the film is bad, it is that nothing in it ever moves."
 PAIR = (UNTRAINED.format("vnait"), UNTRAINED.format("alibi"))
 NARROW = 6.0  # inches of a picture, so that two fit side by side
 EVERY = 0.5  # seconds between updates on a running comparison
+AT_ONCE = 2  # comparisons; more would only slow each other
+LINK = re.compile("<link", re.IGNORECASE)  # could open a connection, which no policy forbids
 CSS = """
 .explanation { overflow-x: auto; }
 .explanation img { max-width: none; min-width: 36em; width: 100%; background: white; }
@@ -134,6 +138,10 @@ def _compare(shelf: Shelf, choices: list[gr.Dropdown]) -> None:
         if data is None:
             yield {status: _alert("there is no file; upload one in the field above.")}
             return
+        if len(shelf.running) >= AT_ONCE:
+            words = f"{AT_ONCE} comparisons are running here already; start this one when one of them ends."
+            yield {status: _alert(words)}
+            return
         *others, texts, labels = settings
         started = ComparisonProcess.start(data, *others, text=texts or "text", label=labels or "label")
         shelf.running.append(started)
@@ -167,6 +175,7 @@ def _compare(shelf: Shelf, choices: list[gr.Dropdown]) -> None:
         run,
         [file, methods, shots, seeds, text, label],
         [status, result, running, stop, *choices],
+        concurrency_limit=None,  # else one comparison would hold up those of all other users
         show_progress="hidden",
         api_visibility="private",
     )
@@ -209,11 +218,14 @@ def report_frame(folder: Path) -> str:
 
 
 def _frame(path: Path) -> str:
-    """A page in a frame that may run scripts and has access to nothing else, not even the playground."""
+    """A page in a frame that runs no scripts but ours, and reaches neither the playground nor any address."""
     try:
-        inner = escape(path.read_text(encoding="utf-8"), quote=True)
+        written = LINK.sub("<no-link", path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         return _alert(f"{path.name} can't be read: {error}.")
+    # Before all else in the page: it may come from anybody, and what it says of itself binds nobody.
+    first = f'<!doctype html><meta http-equiv="Content-Security-Policy" content="{policy()}">'
+    inner = escape(first + written, quote=True)
     return f'<iframe sandbox="allow-scripts" title="Report" srcdoc="{inner}"></iframe>'
 
 

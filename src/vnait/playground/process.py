@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -33,10 +35,11 @@ class ComparisonProcess:
     def start(
         cls, data: str, methods: Sequence[str], shots: str, seeds: int, *, text: str, label: str
     ) -> ComparisonProcess:
-        """Compare on a copy of the file `data`, in runs/playground/NAME; if started again, it resumes."""
-        out = FOLDER / Path(data).name.split(".")[0]
-        (out / "data").mkdir(parents=True, exist_ok=True)
-        copy = shutil.copy(data, out / "data")  # a folder of its own: its name may be that of a result
+        """Compare on a copy of the file `data`, in runs/playground/NAME; if started again, it resumes.
+
+        A file of the same name and with other rows goes into NAME-2, and so on.
+        """
+        out, copy = _room(Path(data))
         options = {"methods": ",".join(methods), "shots": shots, "seeds": seeds, "text": text, "label": label}
         stderr = NamedTemporaryFile()  # noqa: SIM115  it lives as long as the process
         command = [sys.executable, "-m", "vnait", "compare", str(copy), f"--out={out}"]
@@ -75,6 +78,23 @@ class ComparisonProcess:
             else:
                 self.process.terminate()
         self.process.wait()
+
+
+def _room(data: Path) -> tuple[Path, Path]:
+    """The folder of a comparison of this file, and the file's copy in it."""
+    name = data.name.split(".")[0]
+    for number in count(1):
+        out = FOLDER / (name if number == 1 else f"{name}-{number}")
+        copy = out / "data" / data.name  # a folder of its own: its name may be that of a result
+        try:
+            copy.parent.mkdir(parents=True)
+        except FileExistsError:
+            if not (copy.is_file() and filecmp.cmp(data, copy, shallow=False)):
+                continue
+        else:
+            shutil.copy(data, copy)
+        return out, copy
+    raise AssertionError("count never ends")
 
 
 def _records(folder: Path) -> int:

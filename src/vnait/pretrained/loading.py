@@ -6,6 +6,8 @@ from typing import Any
 
 from vnait.errors import InputError
 
+LAYERS, COUNT = 1_000, 1_000_000  # at most: a number in a file of others must not take hours or all memory
+
 
 def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
     """`kind.from_pretrained`, of a class of transformers; a folder is read without the network.
@@ -32,7 +34,9 @@ def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
 
 
 def _check_settings(folder: Path) -> None:
-    """Refuse a folder without config.json, or whose config.json names an attention kernel on the hub."""
+    """Refuse a folder without config.json, or whose config.json names an attention kernel on the hub or has
+    sizes that no model has.
+    """
     config = folder / "config.json"
     if not config.is_file():  # transformers would look on the hub for the base of a PEFT adapter
         raise InputError(
@@ -43,6 +47,13 @@ def _check_settings(folder: Path) -> None:
         settings = json.loads(config.read_text(encoding="utf-8"))
     except ValueError:  # transformers describes it
         return
+    for name, value in settings.items() if isinstance(settings, dict) else ():
+        counts = name.startswith(("num_", "n_")) or name.endswith("_layers")
+        most = LAYERS if "layer" in name else COUNT
+        if counts and isinstance(value, int) and value > most:
+            raise InputError(
+                f"{config} has {name} {value:,}; expected {most:,} at most. Get the model again."
+            )
     for name in ("attn_implementation", "_attn_implementation"):
         if "/" in str(isinstance(settings, dict) and settings.get(name)):
             raise InputError(

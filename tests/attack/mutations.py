@@ -1,0 +1,396 @@
+"""Seeded mutations of files, and the readers that must answer each with a result or one sentence.
+
+python tests/attack/mutations.py 60000   # prints a table: file, tried, read, refused, failed
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from vnait import data, predict, report, vectors
+from vnait.baselines import fit_baseline
+from vnait.data import Table
+from vnait.data import vocabulary as vocabulary
+from vnait.errors import InputError
+from vnait.estimator import TextClassifier
+from vnait.pretrained import load_adapter
+from vnait.pretrained.loading import from_pretrained
+from vnait.record import read
+from vnait.run import Run
+from vnait.train import fit
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "format_6"
+LONGEST = 60  # seconds for one file
+TEXTS = ["a dull film", "a warm, funny film", 'naïve «quote» "x"', "好 电影", "long " * 30]
+
+# Mutations
+
+
+def of_bytes(content: bytes, draw: random.Random) -> bytes:
+    """One to four changes of the bytes: flipped, cut, doubled, moved, or with something odd put in."""
+    found = bytearray(content)
+    for _ in range(draw.choice([1, 1, 2, 4])):
+        at = draw.randrange(len(found) + 1)
+        to = min(len(found), at + draw.choice([1, 1, 4, 16, 200]))
+        kind = draw.randrange(7)
+        if kind == 0 and at < len(found):
+            found[at] ^= 1 << draw.randrange(8)
+        elif kind == 1:
+            del found[at:to]
+        elif kind == 2:
+            found[at:at] = found[at:to] * draw.choice([1, 3])
+        elif kind == 3:
+            found[at:to] = draw.choice(ODD)
+        elif kind == 4:
+            found[at:to] = draw.randbytes(to - at)
+        elif kind == 5:
+            del found[at:]
+        else:
+            found[at:at] = draw.choice(ODD)
+    return bytes(found)
+
+
+ODD = [b"\0", b"\xff\xfe", b'"', b"'", b"\n", b"\r\n", b",,,,", b"\t", b"{", b"}", b"[", b"NaN", b"1e999"]
+ODD += [b"-1", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"9" * 20, b"[" * 3000, b"null", b"\x1f\x8b\x08", b"sep=;"]
+VALUES = [None, True, -1, 0, 3.5, 1e300, 10**8, 10**30, "x", "", [], {}, [1], [[]], {"a": 1}, "\ud800"]
+
+
+def of_gzip(content: bytes, draw: random.Random) -> bytes:
+    """A change of what is packed, or of the packed file."""
+    if draw.random() < 0.3:
+        return of_bytes(content, draw)
+    return gzip.compress(of_bytes(gzip.decompress(content), draw), 1)
+
+
+def of_zip(content: bytes, draw: random.Random) -> bytes:
+    """A change of one of the files in the archive, or of the archive."""
+    if draw.random() < 0.3:
+        return of_bytes(content, draw)
+    found = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(found, "w") as new:
+        chosen = draw.choice(old.namelist())
+        for name in old.namelist():
+            new.writestr(name, of_bytes(old.read(name), draw) if name == chosen else old.read(name))
+    return found.getvalue()
+
+
+def changer(file: str) -> Callable[[bytes, random.Random], bytes]:
+    """The mutation for a file's ending."""
+    ending = file.rpartition(".")[2]
+    return {"json": of_json, "jsonl": of_json, "gz": of_gzip, "xlsx": of_zip}.get(ending, of_bytes)
+
+
+def of_json(content: bytes, draw: random.Random) -> bytes:
+    """Another value, a key less or a key more in a document; in a fifth of the cases a change of bytes."""
+    if draw.random() < 0.2:
+        return of_bytes(content, draw)
+    lines = content.splitlines()
+    if len(lines) > 1 and all(line.startswith(b"{") for line in lines):  # JSON lines
+        at = draw.randrange(len(lines))
+        return b"\n".join([*lines[:at], of_json(lines[at], draw), *lines[at + 1 :]]) + b"\n"
+    try:
+        document = json.loads(content)
+    except ValueError:
+        return of_bytes(content, draw)
+    for _ in range(draw.choice([1, 1, 2])):
+        document = _changed(document, draw)
+    return json.dumps(document).encode() + b"\n" * content.endswith(b"\n")
+
+
+def _changed(value: Any, draw: random.Random) -> Any:
+    if not isinstance(value, dict | list) or not value or draw.random() < 0.1:
+        return draw.choice(VALUES)
+    key = draw.choice(list(value) if isinstance(value, dict) else range(len(value)))
+    if draw.random() < 0.15:
+        del value[key]
+    elif isinstance(value, dict) and draw.random() < 0.05:
+        value[draw.choice(["", "x", "attn_implementation", "auto_map"])] = draw.choice(VALUES)
+    else:
+        value[key] = _changed(value[key], draw)
+    return value
+
+
+# Readers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A file to change and what reads it.
+
+    make     folder -> writes what the reader needs;  file: the one that is changed, relative to the folder
+    read     folder -> anything; InputError is the right answer to damage
+    weight   its share of the inputs, since reading a model takes longer than reading a table
+    """
+
+    name: str
+    make: Callable[[Path], object]
+    file: str
+    read: Callable[[Path], object]
+    weight: int = 1
+
+
+def rows() -> pd.DataFrame:
+    """Twenty labelled rows with quotes, Chinese and a long text."""
+    return pd.DataFrame({"text": TEXTS * 4, "label": ["good", "bad"] * 10, "score": [0.5, 1] * 10})
+
+
+def table(ending: str, write: Callable[[Path], object]) -> Target:
+    file = f"table.{ending}"
+    return Target(
+        name=file,
+        make=lambda folder: write(folder / file),
+        file=file,
+        read=lambda folder: check_table(data.read(folder / file)),
+        weight=100,
+    )
+
+
+def check_table(found: Table) -> None:
+    assert found.labels is not None and len(found.texts) == len(found.labels) > 0
+    assert all(text.strip() for text in found.texts) and "".join(found.texts).encode()
+
+
+def vector_file(name: str) -> Target:
+    made = vectors.Vectors(
+        ["film", "dull", "warm"], np.arange(12, dtype=np.float32).reshape(3, 4) + 1, "made"
+    )
+
+    def check(folder: Path) -> None:
+        vectors.info(folder / name)
+        found = vectors.load(folder / name)
+        assert found.table.shape == (len(found.words), found.dim) and np.isfinite(found.table).all()
+
+    return Target(
+        name=f"vectors {name}",
+        make=lambda folder: vectors.save(made, folder / name),
+        file=name,
+        read=check,
+        weight=100,
+    )
+
+
+def golden(part: str) -> Callable[[Path], object]:
+    return lambda folder: shutil.copytree(GOLDEN / part, folder, dirs_exist_ok=True)
+
+
+def classify(folder: Path) -> None:
+    found = predict.load(folder).probabilities(["a dull film", ""])
+    assert np.isfinite(found).all() and np.allclose(found.sum(1), 1)
+
+
+def estimate(folder: Path) -> None:
+    TextClassifier.load(folder).predict(["a dull film"])
+
+
+def adapt(folder: Path) -> None:
+    from transformers import BertModel
+
+    load_adapter(from_pretrained(BertModel, GOLDEN / "tiny_bert"), folder)
+
+
+def baseline(folder: Path) -> None:
+    made = Table(texts=TEXTS * 4, labels=["good", "bad"] * 10, name="made", dropped=0)
+    words = vocabulary.learn(made.texts, dim=8)
+    fit_baseline("tfidf-logreg", made, made, words, tokenization="words", seed=0).save(folder)
+
+
+def stopped(folder: Path) -> None:
+    """A training that was stopped after a checkpoint; its table, too."""
+    resume(folder, after=2)
+
+
+def resume(folder: Path, after: int | None = None) -> None:
+    """Go on; from a damaged state it must not come to other weights."""
+    made = Table(texts=TEXTS * 4, labels=["good", "bad"] * 10, name="made", dropped=0)
+    words = vocabulary.learn(made.texts, dim=8)
+    run = Run(method="none", steps=4, eval_every=2, batch_size=8, refit=0, bag=0)
+
+    def callback(status: Any) -> None:
+        if after is not None and status.step > after:
+            raise KeyboardInterrupt
+
+    try:
+        found = fit(run, made, words, checkpoints=folder, callback=callback).model.state_dict()
+    except KeyboardInterrupt:
+        return
+    if not WHOLE:
+        WHOLE.update(fit(run, made, words).model.state_dict())
+    assert all(torch.equal(found[name], value) for name, value in WHOLE.items()), "other weights"
+
+
+WHOLE: dict[str, torch.Tensor] = {}
+
+
+def state(name: str) -> Target:
+    # The one state of the stopped training; its key depends on nothing that changes here.
+    with tempfile.TemporaryDirectory() as folder:
+        stopped(Path(folder))
+        (found,) = Path(folder).glob("*/step-*")
+        inner = found.relative_to(folder)
+        kept = {path.name: path.read_bytes() for path in found.iterdir()}
+
+    def make(folder: Path) -> None:
+        (folder / inner).mkdir(parents=True)
+        for one, content in kept.items():
+            (folder / inner / one).write_bytes(content)
+
+    return Target(name=f"checkpoint {name}", make=make, file=str(inner / name), read=resume, weight=2)
+
+
+def model(part: str, file: str, read_: Callable[[Path], object]) -> Target:
+    return Target(name=f"{part}/{file}", make=golden(part), file=file, read=read_, weight=4)
+
+
+CLASSIFIER = ("config.json", "tokenizer.json", "tokenizer_config.json", "record.json", "model.safetensors")
+STATE = ("progress.json", "manifest.json", "model.safetensors", "optimizer.bin", "random_states_0.pkl")
+
+
+def all_targets() -> list[Target]:
+    """Every kind of file that the library reads."""
+    frame = rows()
+    return [
+        table("csv", lambda path: frame.to_csv(path, index=False)),
+        table("tsv", lambda path: frame.to_csv(path, index=False, sep="\t")),
+        table("csv.gz", lambda path: path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))),
+        table("jsonl", lambda path: frame.to_json(path, orient="records", lines=True)),
+        table("json", lambda path: frame.to_json(path, orient="records")),
+        table("parquet", lambda path: frame.to_parquet(path)),
+        table("xlsx", lambda path: frame.to_excel(path, index=False)),
+        *map(vector_file, ("v.bin", "v.txt", "v.bin.gz", "v.vec.gz")),
+        Target(
+            name="records.jsonl",
+            make=golden("comparison"),
+            file="records.jsonl",
+            read=lambda folder: read(folder / "records.jsonl"),
+            weight=60,
+        ),
+        model("comparison", "records.jsonl", report.write),
+        model("comparison", "about.json", report.write),
+        model("vnait", "estimator.json", estimate),
+        *(model("vnait", file, classify) for file in CLASSIFIER),
+        model("fine_tuned", "tuned.json", classify),
+        model("adapter", "vnait.json", adapt),
+        Target(
+            name="baseline.json",
+            make=baseline,
+            file="baseline.json",
+            read=classify,
+            weight=10,
+        ),
+        *map(
+            state,
+            ("progress.json", "manifest.json", "model.safetensors", "optimizer.bin", "random_states_0.pkl"),
+        ),
+    ]
+
+
+# The run
+
+
+@dataclass
+class Tally:
+    """What became of the inputs of one target."""
+
+    name: str
+    read: int = 0
+    refused: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def tried(self) -> int:
+        return self.read + self.refused + len(self.failures)
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not done after {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def attack(target: Target, count: int, seed: int = 0) -> Tally:
+    """Read `count` mutations of the target's file; a result, or an InputError of one line, is right."""
+    tally = Tally(target.name)
+    with tempfile.TemporaryDirectory() as room:
+        whole = Path(room) / "whole"
+        whole.mkdir()
+        target.make(whole)
+        target.read(copy(whole, room))  # unchanged, it is read
+        content = (whole / target.file).read_bytes()
+        for number in range(count):
+            draw = random.Random(f"{target.name} {seed} {number}")
+            folder = copy(whole, room)
+            (folder / target.file).write_bytes(changer(target.file)(content, draw))
+            try:
+                with at_most(LONGEST):
+                    target.read(folder)
+                tally.read += 1
+            except InputError as error:
+                if "\n" in str(error).strip():
+                    tally.failures.append(f"{number}: not one line: {error}")
+                else:
+                    tally.refused += 1
+            except Exception:
+                tally.failures.append(f"{number}: {traceback.format_exc()}")
+    return tally
+
+
+def copy(whole: Path, room: str) -> Path:
+    """A fresh copy of the folder, in the place of the last one."""
+    folder = Path(room) / "changed"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(whole, folder)
+    return folder
+
+
+def main(total: int) -> int:
+    """Attack every target by its weight; the exit code is 1 if anything failed."""
+    warnings.simplefilter("ignore")
+    import logging
+
+    logging.disable(logging.CRITICAL)
+    torch.set_num_threads(1)
+    targets = all_targets()
+    each = total / sum(target.weight for target in targets)
+    print(f"{'file':38} {'tried':>7} {'read':>7} {'refused':>8} {'failed':>7}")
+    sums = [0, 0, 0, 0]
+    for target in targets:
+        tally = attack(target, math.ceil(each * target.weight))
+        row = [tally.tried, tally.read, tally.refused, len(tally.failures)]
+        sums = [one + other for one, other in zip(sums, row, strict=True)]
+        print(f"{target.name:38} {row[0]:7,} {row[1]:7,} {row[2]:8,} {row[3]:7,}", flush=True)
+        for failure in tally.failures[:3]:
+            print(failure, file=sys.stderr)
+    print(f"{'all':38} {sums[0]:7,} {sums[1]:7,} {sums[2]:8,} {sums[3]:7,}")
+    return int(sums[3] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if sys.argv[1:] else 60_000))
