@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: install browser demo test test-all attack check bench studies docs clean
+.PHONY: install browser demo test test-all test-oldest attack check bench studies docs clean
 
 install: .venv/.installed
 
@@ -29,6 +29,18 @@ test-all: install browser  ## every test
 attack: install  ## 60,000 changed files and faults at every named point, as two tables; an hour on two cores
 	$(BIN)/python tests/attack/mutations.py 60000
 	$(BIN)/python tests/attack/faults.py 24
+
+OLDEST := build/oldest
+test-oldest:  ## README's examples and the fast tests of models, with the oldest versions that pyproject.toml allows
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet uv
+	$(OLDEST)/bin/uv pip compile --quiet --python $(OLDEST)/bin/python --resolution lowest-direct pyproject.toml \
+		--output-file build/oldest.txt
+	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --constraint build/oldest.txt --editable . \
+		beartype hypothesis jieba openpyxl peft pytest pytest-timeout
+	$(OLDEST)/bin/python -m pytest -m "not slow" tests/test_docs.py -k README
+	$(OLDEST)/bin/python -m pytest -m "not slow" $(addprefix tests/test_, $(addsuffix .py, \
+		model causal generation golden loading pretrained clients families estimator))
 
 check: install
 	$(BIN)/ruff check .

@@ -336,6 +336,19 @@ def test_usual_position_ids_change_nothing(method):
     torch.testing.assert_close(last, whole[:, 6:], atol=1e-5, rtol=0)
 
 
+def test_a_padding_id_that_is_counted_is_a_word():
+    """generate() drops a mask of ones, and may write the padding id."""
+    model, ids = model_of("vnait-causal"), torch.tensor([[5, 0, 7, 0, 9]])
+    with torch.no_grad():
+        whole = model(ids, attention_mask=torch.ones_like(ids)).logits
+        assert torch.equal(model(ids, position_ids=torch.arange(5)[None]).logits, whole)
+        cache = model(ids[:, :3], position_ids=torch.arange(3)[None], use_cache=True).past_key_values
+        last = model(ids[:, 3:], past_key_values=cache, position_ids=torch.arange(3, 5)[None]).logits
+        padded = model(ids).logits
+    torch.testing.assert_close(last, whole[:, 3:], atol=1e-5, rtol=0)
+    assert not torch.allclose(padded, whole, atol=1e-2)
+
+
 def test_one_row_of_position_ids_is_for_all_rows():
     model = model_of("rope")
     ids = torch.randint(3, WORDS, (2, 6))

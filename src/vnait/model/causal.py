@@ -123,7 +123,8 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
     ) -> Encoded:
         """The states of the new tokens, after those in the cache."""
         past = 0 if cache is None else int(cache.get_seq_length())
-        vectors, new = self.model.semantics(input_ids, None if past else attention_mask, inputs_embeds)
+        given = None if past else attention_mask
+        vectors, new = self.model.semantics(input_ids, given, inputs_embeds, position_ids)
         if past and attention_mask is not None:
             if attention_mask.shape[1] != past + vectors.shape[1]:
                 raise InputError(

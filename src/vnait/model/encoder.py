@@ -63,7 +63,12 @@ class VnaitPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
+        # Early transformers 5 resets modules that a file has filled, and guards torch.nn.init alone.
+        own = [*module.parameters(), *module.buffers()] if hasattr(module, "reset_parameters") else []
+        loaded = [(tensor, tensor.clone()) for tensor in own if getattr(tensor, "_is_hf_initialized", False)]
         _reset(module)
+        for tensor, value in loaded:
+            tensor.copy_(value)
 
 
 class TiedDecoder(VnaitPreTrainedModel):
@@ -161,7 +166,7 @@ class VnaitModel(VnaitPreTrainedModel):
         position_ids: PositionIds = None,
     ) -> Encoded:
         """`forward`, and what a head needs."""
-        vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds)
+        vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds, position_ids)
         texts = packing(position_ids, mask)
         if texts is not None:
             vectors, mask = texts.apart(vectors), texts.real
@@ -195,7 +200,11 @@ class VnaitModel(VnaitPreTrainedModel):
         )
 
     def semantics(
-        self, input_ids: Ids, attention_mask: AnyMask, inputs_embeds: Embeds
+        self,
+        input_ids: Ids,
+        attention_mask: AnyMask,
+        inputs_embeds: Embeds,
+        position_ids: PositionIds = None,
     ) -> tuple[Float[Tensor, "B T D"], Bool[Tensor, "B T"]]:
         """e (B, T, D) and the mask of real tokens."""
         if (input_ids is None) == (inputs_embeds is None):
@@ -211,6 +220,8 @@ class VnaitModel(VnaitPreTrainedModel):
             mask = attention_mask.bool()
         elif input_ids is not None and self.config.pad_token_id is not None:
             mask = input_ids != self.config.pad_token_id
+            if position_ids is not None:  # a padding id that was written, and counted, inside a text
+                mask = mask | (position_ids > 0)
         else:
             mask = torch.ones(embeds.shape[:2], dtype=torch.bool, device=embeds.device)
         return self.project(embeds), mask
