@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vnait.coordinates.shared import furthest
 from vnait.errors import one_of
 from vnait.inputs.fusion import X
 
@@ -32,6 +33,11 @@ class Neighbours(nn.Module):
     def causal(self) -> bool:
         """If all parts are."""
         return all(bool(part.causal) for part in (self.inputs, *self.views))
+
+    @property
+    def behind(self) -> int | None:
+        """The most of all parts; None if one has none."""
+        return furthest((self.inputs, *self.views))
 
     def forward(self, vectors: X, added: X | None) -> X:
         x: Tensor = self.inputs(vectors, added)
@@ -169,6 +175,11 @@ class Local(_View):
         with torch.no_grad():
             self.taps.copy_((nn.init.normal_(torch.empty(dim, 1), std=self.start) * share)[:, None])
 
+    @property
+    def behind(self) -> int:
+        """How many tokens before it a token's view reads."""
+        return (self.taps.shape[-1] - 1) // (1 if self.causal else 2)
+
     def forward(self, vectors: X) -> X:
         dim, _, width = self.taps.shape
         room = (width - 1, 0) if self.look == "back" else (width // 2, width // 2)
@@ -227,6 +238,11 @@ class Nearest(_View):
         nn.init.normal_(self.gain, std=self.start)
         with torch.no_grad():
             self.fade.copy_((1 / tau).expm1().log().repeat(sides))
+
+    @property
+    def behind(self) -> int:
+        """How many tokens before it a token's view reads."""
+        return self.reach
 
     def forward(self, vectors: X) -> X:
         dim, heads = vectors.shape[-1], self.heads

@@ -1,5 +1,5 @@
-"""The language model that reads from left to right and generates, `VnaitForCausalLM`; its cache of semantic
-vectors, from which a causal method computes its coordinates again.
+"""The language model that reads from left to right and generates, `VnaitForCausalLM`, and what its cache has
+for a causal method, which then goes on where it was.
 """
 
 import torch
@@ -11,6 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPas
 from transformers.utils import can_return_tuple
 
 from vnait.errors import InputError
+from vnait.method import Method, MethodOutput
 from vnait.model.configuration import VnaitConfig
 from vnait.model.encoder import AnyMask, Embeds, Encoded, Ids, TiedDecoder, VnaitModel
 
@@ -89,12 +90,12 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
                     f"{vectors.shape[1]} new ones; give one number per token, those in the cache first."
                 )
             new = attention_mask[:, past:].bool()
-        layers = self.config.num_hidden_layers
-        whole, mask = (vectors, new) if cache is None else with_past(cache, vectors, new, layers=layers)
-        if attention_mask is not None:
-            mask = attention_mask.bool()
-        x, injection, at = self.model.method(whole, mask)
-        states = self.model.encoder.trace(x[:, past:], injection.since(past), causal_mask(mask, past), cache)
+        if cache is None:
+            mask, (x, injection, at) = new, self.model.method(vectors, new)
+        else:
+            words = words_of(cache, layers=self.config.num_hidden_layers)
+            mask, (x, injection, at) = words.located(self.model.method, vectors, new, attention_mask)
+        states = self.model.encoder.trace(x, injection, causal_mask(mask, past), cache)
         return Encoded(BaseModelOutput(last_hidden_state=states[-1]), at, mask)
 
 
@@ -110,19 +111,50 @@ def causal_mask(mask: Bool[Tensor, "B T"], past: int = 0) -> Bool[Tensor, "B TQ 
 
 
 class Words(DynamicLayer):
-    """The semantic vectors of the text so far and their mask, as one more layer: cropped as the keys are.
+    """What a causal method knows of the text so far, as one more layer, cropped as the keys are.
 
-    A causal method reads them again with the new ones, so that a cache changes no result.
+    keys     (B, 1, T, 1 + G), the mask and the method's gaps
+    values   (B, 1, T, D), semantic vectors; D is 0 if the method reads none of earlier tokens
     """
 
-    def extend(self, vectors: Vectors, mask: Mask) -> tuple[Vectors, Mask]:
-        """All vectors and their mask, the new ones last."""
-        keys, values = self.update(vectors[:, None], mask[:, None, :, None].to(vectors.dtype))
-        return keys[:, 0], values[:, 0, :, 0].bool()
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Each at its own precision."""
+        super().lazy_initialization(key_states, value_states)
+        self.values: Tensor = value_states[..., :0, :]
+
+    def located(
+        self, method: Method, vectors: Vectors, new: Mask, attention_mask: AnyMask
+    ) -> tuple[Mask, MethodOutput]:
+        """The mask of all tokens, and the method's output for the new ones; a cache changes neither."""
+        past, behind = self.get_seq_length(), method.behind
+        vectors = vectors.masked_fill(~new[..., None], 0)
+        if behind is None:  # the method has to read the whole text again
+            whole, mask, _ = self.extend(vectors, new)
+            mask = mask if attention_mask is None else attention_mask.bool()
+            x, injection, at = method(whole, mask)
+            return mask, MethodOutput(x[:, past:], injection.since(past), at)
+        before = self.values[:, 0, max(past - behind, 0) :] if past and behind else vectors[:, :0]
+        seen = torch.cat([before, vectors], 1)
+        gaps = method.gaps(seen, torch.ones_like(seen[..., 0], dtype=torch.bool))[:, before.shape[1] :]
+        _, mask, gaps = self.extend(vectors if behind else vectors[..., :0], new, gaps)
+        mask = mask if attention_mask is None else attention_mask.bool()
+        return mask, method.since(past, seen, mask, gaps)
+
+    def extend(
+        self, vectors: Vectors, mask: Mask, gaps: Tensor | None = None
+    ) -> tuple[Vectors, Mask, Tensor]:
+        """Vectors, mask and gaps of all tokens, the new ones last."""
+        if gaps is None:
+            gaps = vectors.new_empty(*mask.shape, 0)
+        axes = gaps.shape[2:]
+        facts = torch.cat([mask[..., None].to(gaps.dtype), gaps.reshape(*mask.shape, -1)], -1)
+        keys, values = self.update(facts[:, None], vectors[:, None])
+        gaps = keys[:, 0, :, 1:].reshape(*keys.shape[::2], *axes)
+        return values[:, 0], keys[:, 0, :, 0].bool(), gaps
 
 
-def with_past(cache: Cache, vectors: Vectors, mask: Mask, *, layers: int) -> tuple[Vectors, Mask]:
-    """The vectors of the text so far and their mask; the cache stores them after the model's own `layers`."""
+def words_of(cache: Cache, *, layers: int) -> Words:
+    """The cache's layer of words, after the model's own `layers`."""
     if not any(isinstance(layer, Words) for layer in cache.layers):
         if past := int(cache.get_seq_length()):
             raise InputError(
@@ -133,5 +165,4 @@ def with_past(cache: Cache, vectors: Vectors, mask: Mask, *, layers: int) -> tup
         while cache.layer_class_to_replicate is not None and len(cache.layers) < layers:
             cache.layers.append(cache.layer_class_to_replicate())
         cache.layers.append(Words())
-    words = next(layer for layer in cache.layers if isinstance(layer, Words))
-    return words.extend(vectors, mask)
+    return next(layer for layer in cache.layers if isinstance(layer, Words))
