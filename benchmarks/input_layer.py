@@ -5,7 +5,7 @@ beside one BERT-base layer.
 
 B = 8, T = 128, one thread. In every round each candidate runs once, forward and then forward and backward;
 printed are the medians over rounds of the ratio to the first, taken round by round, so that a machine that
-slows down slows all of them.
+slows down slows all of them; of the process's own time.
 """
 
 import argparse
@@ -87,9 +87,9 @@ def backward(layer: Callable[[Tensor], Tensor], x: Tensor) -> None:
 
 
 def seconds(work: Callable[[], None]) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     work()
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 @torch.no_grad()

@@ -5,9 +5,9 @@ lengths.
     benchmarks/methods.md]
 
 An encoder of 2 layers, width 128, 4 heads, on 1,024 tokens in a batch or one text, one thread, float32.
-Times: in every round each method runs once, and what is printed is the median over rounds of the ratio to
-`none` of the same round, so that a machine that slows down slows all of them. Memory: the most that PyTorch
-held at once beside the model and its input, by its profiler, as a ratio to `none`'s.
+Times, of the process's own: in every round each method runs once, and what is printed is the median over
+rounds of the ratio to `none` of the same round, so that a machine that slows down slows all of them. Memory:
+the most that PyTorch held at once beside the model and its input, by its profiler, as a ratio to `none`'s.
 """
 
 import argparse
@@ -78,9 +78,9 @@ def times(names: list[str], length: int, rounds: int) -> dict[str, list[float]]:
 
 
 def seconds(work: Callable[[], None]) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     work()
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def peaks(names: list[str], length: int) -> dict[str, list[float]]:

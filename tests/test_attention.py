@@ -55,7 +55,7 @@ def test_the_terms_sum_to_the_blocks_own_scores(name):
     assert tuple(terms) == (*TERMS, *OTHERS)
     torch.testing.assert_close(torch.stack(list(terms.values())).sum(0), own, rtol=1e-5, atol=1e-5)
     assert bool(terms["rotary"].any()) == (injection.rotary is not None)
-    assert bool(terms["bias"].any()) == (injection.bias is not None)
+    assert bool(terms["bias"].any()) == (injection.dense().bias is not None)
     assert all(terms[term].any() for term in TERMS)
 
 

@@ -8,14 +8,14 @@ import math
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from vnait.encodings import AlibiBias, CableBias, Kerple
+from vnait.encodings import AlibiBias, CableBias, Fire, Kerple, ShawBias, Sum, T5Bias
 from vnait.injection import DistanceBias, Injection
+from vnait.model import toeplitz
 from vnait.model.backbone import Attention, Block, Encoder, rotate
 
 DIM, HEADS, TOKENS = 16, 4, 7
@@ -304,36 +304,19 @@ FORMULAS = {
 }
 
 
-def untold(encoding: nn.Module, at: Tensor, monkeypatch: pytest.MonkeyPatch) -> Injection:
-    """What the encoding says on CUDA: the bias is still a formula."""
-    with monkeypatch.context() as patch:
-        patch.setattr("vnait.encodings.bias._of_distances", _formula)
-        return encoding(at)
-
-
-def _formula(places: Tensor, formula: Callable[..., Tensor], *heads: Tensor) -> Injection:
-    line = places.transpose(1, 2).contiguous()
-    return Injection(distance=DistanceBias(line=line, formula=formula, heads=heads, dtype=line.dtype))
-
-
 FLEX = """
 import sys, torch
 from torch.nn.attention.flex_attention import flex_attention
 from vnait.model import backbone
 from vnait.model.backbone import Encoder
-from vnait.encodings import AlibiBias, CableBias, Kerple, bias
-from vnait.injection import DistanceBias, Injection
-
-def formula(places, of, *heads):
-    line = places.transpose(1, 2).contiguous()
-    return Injection(distance=DistanceBias(line=line, formula=of, heads=heads, dtype=line.dtype))
+from vnait.encodings import AlibiBias, CableBias, Kerple
 
 calls = []
 hows = {"eager": flex_attention}
 if "compiled" in sys.argv:
     hows["compiled"] = torch.compile(flex_attention, dynamic=True)
-Encoder._fuses = lambda self, x, injection: injection.distance is not None
-computed = bias._of_distances
+backbone._flexes = lambda x: True
+Encoder._fuses = lambda self, x, injection, mask: injection.distance is not None
 encodings = [Kerple(num_heads=4), AlibiBias(num_heads=4), CableBias(num_heads=4)]
 encodings += [CableBias(num_heads=4, form="heads")]
 torch.manual_seed(0)
@@ -342,11 +325,9 @@ x, at = torch.randn(2, 150, 64), torch.rand(2, 150, 4).cumsum(1)
 keep = torch.arange(150) < torch.tensor([[150], [111]])
 @torch.no_grad()
 def check(encoding, attend):
-    backbone.flex_attention = lambda *args, **options: calls.append(1) or attend(*args, **options)
-    bias._of_distances = computed
-    dense = encoding(at)
-    bias._of_distances = formula
+    backbone._compiled = lambda: lambda *args, **options: calls.append(1) or attend(*args, **options)
     kept = encoding(at)
+    dense = kept.dense()
     assert dense.distance is None and kept.bias is None and not calls
     found, expected = encoder(x, kept, keep)[keep], encoder(x, dense, keep)[keep]
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
@@ -380,11 +361,11 @@ def test_flex_attention_gives_what_the_dense_bias_gives(how: str, flex: subproce
     assert how in flex.stdout.split(), flex.stderr
 
 
-def test_on_the_cpu_a_formula_is_made_dense_and_has_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_the_cpu_a_formula_is_made_dense_and_has_gradients() -> None:
     """FlexAttention has no backward there."""
     ours, (x, keep) = encoder(), inputs()
     at = torch.rand(*x.shape[:2], 1).requires_grad_()
-    ours(x, untold(AlibiBias(num_heads=HEADS), at, monkeypatch), keep)[keep].sum().backward()
+    ours(x, AlibiBias(num_heads=HEADS)(at), keep)[keep].sum().backward()
     assert at.grad.abs().max() > 0
 
 
@@ -419,3 +400,74 @@ def test_flex_attention_on_cuda(name: str) -> None:
         torch.autograd.grad(out.square().sum(), at, retain_graph=True)[0] for out in (found, expected)
     ]
     torch.testing.assert_close(*gradients, rtol=1e-2, atol=1e-3)
+
+
+# --- Whole distances, without a (T, T)
+
+WHOLE = {
+    **FORMULAS,
+    "t5": lambda: T5Bias(num_heads=HEADS, start=1.0),
+    "shaw": lambda: ShawBias(num_heads=HEADS, max_distance=16, start=1.0),
+    "two of them": lambda: Sum(AlibiBias(num_heads=HEADS), T5Bias(num_heads=HEADS, start=1.0)),
+}
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 127, 129, 300])
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_distances_give_what_every_pair_gives(
+    name: str, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outputs and all gradients, with several blocks of the backward pass."""
+    torch.manual_seed(0)
+    encoding, layers = WHOLE[name]().double(), encoder().double()
+    for weight in encoding.parameters():
+        weight.data += 0.3 * torch.randn_like(weight)
+    axes = HEADS if name == "cable, an axis per head" else 1
+    at = torch.arange(5.0, tokens + 5, dtype=torch.float64)[None, :, None].expand(2, -1, axes)
+    x, keep = torch.randn(2, tokens, layers.norm.weight.shape[0]).double(), torch.ones(2, tokens).bool()
+    calls, attend = [], toeplitz.attend
+    monkeypatch.setattr(toeplitz, "attend", lambda *given: calls.append(1) or attend(*given))
+
+    def outcome(injection: Injection) -> list[Tensor]:
+        leaf = x.clone().requires_grad_()
+        out = layers(leaf, injection, keep)
+        learned = [leaf, *encoding.parameters(), *layers.parameters()]
+        gradients = torch.autograd.grad((out * torch.randn_like(x[:1, :1])).sum(), learned, allow_unused=True)
+        return [out, *(gradient for gradient in gradients if gradient is not None)]
+
+    torch.manual_seed(1)
+    found = outcome(encoding(at))
+    assert len(calls) == len(layers.blocks)
+    torch.manual_seed(1)
+    expected = outcome(encoding(at).dense())
+    assert len(calls) == len(layers.blocks)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("line", "hidden"),
+    [
+        ([0.0, 1.0, 2.5, 3.5], []),
+        ([0.0, 1.0, 3.0, 4.0], []),
+        ([0.0, 2.0, 4.0, 6.0], []),
+        ([3.0, 2.0, 1.0, 0.0], []),
+        ([0.0, 0.0, 1.0, 2.0], [0]),
+        ([0.0, 1.0, 2.0, 3.0], [3]),
+    ],
+)
+def test_other_distances_and_padding_take_every_pair(
+    line: list[float], hidden: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = encoder()
+    x, keep = torch.randn(1, 4, layers.norm.weight.shape[0]), torch.ones(1, 4, dtype=torch.bool)
+    keep[:, hidden] = False
+    injection = AlibiBias(num_heads=HEADS)(torch.tensor(line)[None, :, None])
+    monkeypatch.setattr(toeplitz, "attend", lambda *_: pytest.fail("distances are not 1 apart, or hidden"))
+    assert torch.equal(layers(x, injection, keep), layers(x, injection.dense(), keep))
+
+
+def test_a_function_of_places_and_a_score_mod_take_every_pair() -> None:
+    at = torch.arange(4.0)[None, :, None]
+    assert Fire(num_heads=HEADS)(at).distance.strip is None
+    assert AlibiBias(num_heads=HEADS)(at).distance.strip.shape == (HEADS, 7)
+    assert AlibiBias(num_heads=HEADS)(at).since(1).distance.strip is None

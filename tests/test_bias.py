@@ -98,7 +98,7 @@ def test_blooms_alibi(num_heads: int) -> None:
     output = Method(coordinates=Index(), encoding=AlibiBias(num_heads=num_heads))(words, keep.bool())
     difference = theirs - theirs.transpose(-1, -2)  # b_j - b_i = -m_h (i - j)
     real = (keep[:, None, :, None] * keep[:, None, None, :]).bool().expand_as(difference)
-    bias = output.injection.bias
+    bias = output.injection.dense().bias
     torch.testing.assert_close(bias[real], -difference.abs()[real], rtol=1e-5, atol=1e-5)
     before = real & torch.ones(9, 9, dtype=torch.bool).tril()
     torch.testing.assert_close(bias[before], difference[before], rtol=1e-5, atol=1e-5)
@@ -111,7 +111,7 @@ def test_blooms_alibi_in_float64(num_heads: int) -> None:
     they average.
     """
     theirs = build_alibi_tensor(torch.ones(1, 9), num_heads, torch.float64).view(1, num_heads, 1, 9)
-    bias = AlibiBias(num_heads=num_heads)(torch.arange(9.0, dtype=torch.float64)[None, :, None]).bias
+    bias = AlibiBias(num_heads=num_heads)(torch.arange(9.0, dtype=torch.float64)[None, :, None]).dense().bias
     torch.manual_seed(0)
     hidden = torch.ones(9, 9).triu(1).bool()
     gradients = []
@@ -136,7 +136,7 @@ def test_slopes_in_float64(num_heads: int) -> None:
         return exponents(below) + exponents(2 * below)[0::2][: heads - below]
 
     assert alibi_slopes(num_heads) == pytest.approx([2**e for e in exponents(num_heads)], rel=1e-14)
-    output = AlibiBias(num_heads=num_heads)(line(0, 1, dtype=torch.float64)).bias[0, :, 0, 1]
+    output = AlibiBias(num_heads=num_heads)(line(0, 1, dtype=torch.float64)).dense().bias[0, :, 0, 1]
     assert (-output).tolist() == pytest.approx([2**e for e in exponents(num_heads)], rel=1e-14)
 
 
@@ -165,7 +165,9 @@ def test_t5s_buckets_are_read_at_every_distance(bidirectional: bool) -> None:
     with torch.no_grad():
         buckets.weight.copy_(torch.arange(32.0)[:, None])
         offsets = torch.arange(-3000.0, 3001.0)
-        output = torch.cat([buckets(line(0, offset)).bias[0, 0, 0, 1:] for offset in offsets[::7].tolist()])
+        output = torch.cat(
+            [buckets(line(0, offset)).dense().bias[0, 0, 0, 1:] for offset in offsets[::7].tolist()]
+        )
     theirs = T5Attention._relative_position_bucket(offsets[::7].long(), bidirectional)
     assert torch.equal(output.long(), theirs)
 
@@ -189,7 +191,7 @@ def test_t5s_bias_with_copied_weights(bidirectional: bool, dtype: torch.dtype) -
     ours.load_state_dict(theirs.relative_attention_bias.state_dict())
     words, keep = torch.zeros(1, 200, 4), torch.ones(1, 200, dtype=torch.bool)
     output, expected = (
-        Method(coordinates=Index(), encoding=ours)(words, keep).injection.bias,
+        Method(coordinates=Index(), encoding=ours)(words, keep).injection.dense().bias,
         theirs.compute_bias(200, 200),
     )
     assert output.dtype == dtype
@@ -281,7 +283,7 @@ def test_the_formula_values_and_gradients(name: str, dtype: torch.dtype) -> None
     reference = copy.deepcopy(part).double()
     part.to(dtype)
     at, exact = places(name, dtype=dtype).requires_grad_(), places(name).requires_grad_()
-    output, expected = part(at).bias, looped(name, reference, exact)
+    output, expected = part(at).dense().bias, looped(name, reference, exact)
     assert output.dtype == dtype
     torch.testing.assert_close(output, expected.to(dtype), **CLOSE[dtype])
     weight = torch.randn(expected.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64) / 6
@@ -314,9 +316,11 @@ def test_cable(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     words, project = torch.randn(2, 7, 5, dtype=torch.float64), nn.Linear(5, 3).double()
     ours = copy.deepcopy(project).to(dtype)
-    output = CableBias(num_heads=3, form="heads")(
-        nn.functional.softplus(ours(words.to(dtype))).cumsum(1)
-    ).bias
+    output = (
+        CableBias(num_heads=3, form="heads")(nn.functional.softplus(ours(words.to(dtype))).cumsum(1))
+        .dense()
+        .bias
+    )
     steps = (1 + project(words).exp()).log()
     before = torch.ones(7, 7).tril().bool()
     expected = torch.stack(
@@ -338,8 +342,8 @@ def test_cable(dtype: torch.dtype) -> None:
 
 def test_decay_over_uniform_gaps_starts_as_alibi() -> None:
     mask = torch.ones(1, 6, dtype=torch.bool)
-    decay = CableBias(num_heads=4)(Running()(None, mask)).bias
-    torch.testing.assert_close(decay, AlibiBias(num_heads=4)(Index()(None, mask)).bias)
+    decay = CableBias(num_heads=4)(Running()(None, mask)).dense().bias
+    torch.testing.assert_close(decay, AlibiBias(num_heads=4)(Index()(None, mask)).dense().bias)
 
 
 # --- Laws of every part
@@ -349,18 +353,18 @@ def test_shape_and_precision(name: str) -> None:
     part = part_of(name)
     for at in (places(name, dtype=torch.float32), places(name, sentences=1, tokens=1, dtype=torch.float32)):
         output = part(at)
-        assert output.bias.shape == (len(at), HEADS, at.shape[1], at.shape[1])
-        assert output.bias.dtype == torch.float32
+        assert output.dense().bias.shape == (len(at), HEADS, at.shape[1], at.shape[1])
+        assert output.dense().bias.dtype == torch.float32
         assert (output.added, output.rotary, output.scale) == (None, None, None)
 
 
 def test_no_tokens(name: str) -> None:
-    assert part_of(name)(torch.zeros(2, 0, HEADS)).bias.shape == (2, HEADS, 0, 0)
+    assert part_of(name)(torch.zeros(2, 0, HEADS)).dense().bias.shape == (2, HEADS, 0, 0)
 
 
 def test_keys_lie_side_by_side_in_memory(name: str) -> None:
     """PyTorch's fused attention asks it of a bias, and falls back without it."""
-    assert part_of(name)(places(name)).bias.stride(-1) == 1
+    assert part_of(name)(places(name)).dense().bias.stride(-1) == 1
 
 
 @settings(max_examples=30)
@@ -369,7 +373,7 @@ def test_a_shift_of_all_coordinates_changes_nothing(shift: int, halves: list[int
     for name in RELATIVE:
         part, axes = part_of(name), HEADS if name == "decay-heads" else 1
         at = torch.tensor(halves, dtype=torch.float64)[None, :, None].expand(-1, -1, axes) / 2
-        assert torch.equal(part(at).bias, part(at + shift).bias)
+        assert torch.equal(part(at).dense().bias, part(at + shift).dense().bias)
 
 
 def test_who_claims_that_a_shift_changes_nothing(name: str) -> None:
@@ -377,7 +381,7 @@ def test_who_claims_that_a_shift_changes_nothing(name: str) -> None:
     assert getattr(part, "relative", False) == (name in RELATIVE)
     if name not in RELATIVE:
         at = places(name).abs()
-        assert (part(at).bias - part(at + 2).bias).abs().max() > 0.01
+        assert (part(at).dense().bias - part(at + 2).dense().bias).abs().max() > 0.01
 
 
 @pytest.mark.parametrize(
@@ -385,7 +389,7 @@ def test_who_claims_that_a_shift_changes_nothing(name: str) -> None:
 )  # FIRE divides by the query's own coordinate
 def test_the_bias_depends_on_the_distance_alone(name: str) -> None:
     axes = HEADS if name == "decay-heads" else 1
-    output = part_of(name)((torch.arange(9.0) * 1.25)[None, :, None].expand(-1, -1, axes)).bias
+    output = part_of(name)((torch.arange(9.0) * 1.25)[None, :, None].expand(-1, -1, axes)).dense().bias
     # To rounding: a processor takes most of a row's logarithms and powers at once, and the last ones singly.
     assert torch.allclose(
         output[..., 1:, 1:], output[..., :-1, :-1], rtol=4 * torch.finfo(output.dtype).eps, atol=0
@@ -393,8 +397,8 @@ def test_the_bias_depends_on_the_distance_alone(name: str) -> None:
 
 
 def test_fire_divides_by_the_query_and_not_by_the_key() -> None:
-    output = part_of("fire")(line(0, 2, 20)).bias[0]
-    within = part_of("fire")(line(0, 2)).bias[0]
+    output = part_of("fire")(line(0, 2, 20)).dense().bias[0]
+    within = part_of("fire")(line(0, 2)).dense().bias[0]
     torch.testing.assert_close(output[:, :2, :2], within)  # no token depends on those behind it
     assert (output[:, 0, 2] - output[:, 2, 0]).abs().min() > 1e-4
 
@@ -407,14 +411,14 @@ def test_the_first_index_is_the_query() -> None:
         relative.weight[1] = 1
         buckets.weight[1] = 1
     for part in (relative, buckets):
-        assert torch.equal(part(line(0, 1, 2, 3)).bias[0, 0], before)
+        assert torch.equal(part(line(0, 1, 2, 3)).dense().bias[0, 0], before)
 
 
 def test_gradients_reach_the_coordinates_and_every_parameter(name: str) -> None:
     part = part_of(name)
     at = torch.tensor([0.3, 1.1, 2.9, 4.6])[None, :, None].repeat(2, 1, HEADS).requires_grad_()
     weight = torch.randn(2, HEADS, 4, 4, generator=torch.Generator().manual_seed(5))
-    (part(at).bias * weight).sum().backward()
+    (part(at).dense().bias * weight).sum().backward()
     reached = at.grad if name == "decay-heads" else at.grad[..., 0]
     assert (reached != 0).all()
     for label, parameter in part.named_parameters():
@@ -425,7 +429,7 @@ def test_gradients_reach_the_coordinates_and_every_parameter(name: str) -> None:
 def test_gradients_are_finite_where_tokens_share_a_place(name: str) -> None:
     part = part_of(name)
     at = torch.tensor([5.0, 5.0, 5.0, 9.0])[None, :, None].repeat(1, 1, HEADS).requires_grad_()
-    output = part(at).bias
+    output = part(at).dense().bias
     (output * torch.randn(output.shape, generator=torch.Generator().manual_seed(5))).sum().backward()
     assert torch.isfinite(output).all()
     assert torch.isfinite(at.grad).all()
@@ -436,7 +440,7 @@ def test_gradients_are_finite_where_tokens_share_a_place(name: str) -> None:
 def test_no_bias_is_infinite(name: str) -> None:
     axes = HEADS if name == "decay-heads" else 1
     at = torch.tensor([-1e7, 0.0, 1e-7, 1e7])[None, :, None].expand(-1, -1, axes)
-    assert torch.isfinite(part_of(name)(at).bias).all()
+    assert torch.isfinite(part_of(name)(at).dense().bias).all()
 
 
 def test_kerples_numbers_stay_in_their_range() -> None:
@@ -444,7 +448,7 @@ def test_kerples_numbers_stay_in_their_range() -> None:
     with torch.no_grad():
         for raw in (kerple.raw_r1, kerple.raw_r2):
             raw.copy_(torch.tensor([-30.0, 0.0, 30.0]))
-    assert (kerple(line(0, 2.0)).bias[0, :, 0, 1] < 0).all()
+    assert (kerple(line(0, 2.0)).dense().bias[0, :, 0, 1] < 0).all()
 
 
 # --- Precision
@@ -458,13 +462,13 @@ def test_distances_are_never_in_half_precision(name: str) -> None:
     part = part_of(name)
     axes = HEADS if name == "decay-heads" else 1
     at = torch.arange(8160.0, 8192.0)[None, :, None].expand(-1, -1, axes)
-    exact = part(at).bias
+    exact = part(at).dense().bias
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(part(at).bias, exact)
+        assert torch.equal(part(at).dense().bias, exact)
     rounded = part.bfloat16()
-    output = rounded(at).bias
+    output = rounded(at).dense().bias
     assert output.dtype == torch.float32
-    assert torch.equal(output, copy.deepcopy(rounded).float()(at).bias)
+    assert torch.equal(output, copy.deepcopy(rounded).float()(at).dense().bias)
 
 
 @pytest.mark.parametrize("name", RELATIVE)
@@ -473,7 +477,7 @@ def test_coordinates_far_away_keep_their_distances(name: str) -> None:
     near = torch.tensor([0.0, 0.25, 1.5])[None, :, None].expand(-1, -1, axes)
     part = part_of(name)
     torch.testing.assert_close(
-        part(near.double() + 2**40).bias.float(), part(near).bias, rtol=1e-6, atol=1e-6
+        part(near.double() + 2**40).dense().bias.float(), part(near).dense().bias, rtol=1e-6, atol=1e-6
     )
 
 
@@ -481,12 +485,12 @@ def test_neighbours_stay_apart_at_8192_tokens() -> None:
     at = torch.arange(8192.0)[None, :, None]
     for name in ("slopes", "kerple", "decay"):
         part = part_of(name).bfloat16()
-        whole = part(torch.cat([at[:, :1], at[:, -64:]], 1)).bias[0, :, 0, 1:]
+        whole = part(torch.cat([at[:, :1], at[:, -64:]], 1)).dense().bias[0, :, 0, 1:]
         assert (whole.diff(dim=-1) < 0).all()
     part = Prefix(num_heads=1, knots=3)
     with torch.no_grad():
         part.weight.copy_(torch.tensor([[0.0], [1.0], [3.0]]))
-    assert (part.bfloat16()(torch.cat([at[:, :1], at[:, -64:]], 1)).bias[0, 0, -1].diff() > 0).all()
+    assert (part.bfloat16()(torch.cat([at[:, :1], at[:, -64:]], 1)).dense().bias[0, 0, -1].diff() > 0).all()
 
 
 # --- The share of the prefix
@@ -501,16 +505,16 @@ def test_neighbours_stay_apart_at_8192_tokens() -> None:
 def test_every_prefix_is_a_sentence_of_its_own(gaps: list[float], cut: int, factor: float) -> None:
     """Exactly: what follows changes nothing, and neither does the unit."""
     part, at = part_of("prefix"), torch.tensor(gaps, dtype=torch.float64).cumsum(0)[None, :, None]
-    whole, prefix = part(at).bias, part(at[:, :cut]).bias
+    whole, prefix = part(at).dense().bias, part(at[:, :cut]).dense().bias
     assert torch.equal(whole[:, :, :cut, :cut], prefix)
-    assert torch.equal(part(at * factor).bias, whole)
+    assert torch.equal(part(at * factor).dense().bias, whole)
 
 
 def test_a_prefix_is_read_along_its_knots() -> None:
     part = Prefix(num_heads=2, knots=5)
     with torch.no_grad():
         part.weight.copy_(torch.tensor([[0.0, 0], [1, 0], [4, 0], [9, 0], [16, 1]]))
-    output = part(line(0, 2, 4, 8)).bias[0]
+    output = part(line(0, 2, 4, 8)).dense().bias[0]
     expected = [
         [16.0, 16, 16, 16],
         [0, 16, 16, 16],
@@ -519,7 +523,7 @@ def test_a_prefix_is_read_along_its_knots() -> None:
     ]  # nothing before a query at 0: all are at 1
     assert output[0].tolist() == expected
     assert output[1].tolist() == [[float(number == 16) for number in row] for row in expected]
-    assert part(line(-3, 8)).bias[0, 0].tolist() == [[16, 16], [0, 16]]
+    assert part(line(-3, 8)).dense().bias[0, 0].tolist() == [[16, 16], [0, 16]]
 
 
 def test_a_prefix_has_finite_gradients_wherever_it_begins() -> None:
@@ -532,7 +536,7 @@ def test_a_prefix_has_finite_gradients_wherever_it_begins() -> None:
         [4.0, 4.0, 4.0],
     ):
         at = line(*numbers).requires_grad_()
-        output = part(at).bias
+        output = part(at).dense().bias
         (
             output * torch.randn(output.shape, generator=torch.Generator().manual_seed(5))
         ).tril().sum().backward()
@@ -546,10 +550,12 @@ def test_a_prefix_of_learned_gaps() -> None:
     method = Method(coordinates=Running(source="content", dim=4), encoding=part_of("prefix"))
     assert method.causal
     words, mask = torch.randn(1, 8, 4), torch.ones(1, 8, dtype=torch.bool)
-    output = method(words, mask).injection.bias
+    output = method(words, mask).injection.dense().bias
     other = torch.cat([words[:, :5], torch.randn(1, 3, 4)], 1)
-    assert torch.equal(method(other, mask).injection.bias[:, :, :5, :5], output[:, :, :5, :5])
-    padded = method(nn.functional.pad(words, (0, 0, 3, 2)), nn.functional.pad(mask, (3, 2))).injection.bias
+    assert torch.equal(method(other, mask).injection.dense().bias[:, :, :5, :5], output[:, :, :5, :5])
+    padded = (
+        method(nn.functional.pad(words, (0, 0, 3, 2)), nn.functional.pad(mask, (3, 2))).injection.dense().bias
+    )
     torch.testing.assert_close(padded[:, :, 3:11, 3:11], output)
 
 
@@ -558,13 +564,15 @@ def test_a_prefix_of_learned_gaps() -> None:
 
 def test_contacts_start_at_the_map() -> None:
     prior = torch.rand(7, 7)
-    output = Contacts(num_heads=3, contacts=prior, start=2.5)(
-        torch.arange(7.0)[None, :, None].repeat(2, 1, 1)
-    ).bias
+    output = (
+        Contacts(num_heads=3, contacts=prior, start=2.5)(torch.arange(7.0)[None, :, None].repeat(2, 1, 1))
+        .dense()
+        .bias
+    )
     assert torch.equal(output, (2.5 * prior).expand(2, 3, 7, 7))
     listed = Contacts(num_heads=1, contacts=[[0, 1], [0, 0]])
     assert listed.weight.tolist() == [[[0, 1], [0, 0]]]  # the row is the query's
-    assert Contacts(num_heads=1, contacts=[[3.0]])(line(0.0)).bias.tolist() == [[[[3.0]]]]
+    assert Contacts(num_heads=1, contacts=[[3.0]])(line(0.0)).dense().bias.tolist() == [[[[3.0]]]]
 
 
 def test_contacts_survive_the_seed_and_the_caller() -> None:
@@ -590,7 +598,7 @@ def test_contacts_built_on_the_meta_device() -> None:
 
 def test_contacts_of_half_precision_tell_places_apart() -> None:
     part = Contacts(num_heads=1, contacts=torch.arange(16.0).view(4, 4)).bfloat16()
-    output = part((torch.arange(3072.0) / 1024)[None, :, None]).bias[0, 0]
+    output = part((torch.arange(3072.0) / 1024)[None, :, None]).dense().bias[0, 0]
     assert (output.diff(dim=-1) > 0).all()
     assert (output.diff(dim=0) > 0).all()
 
@@ -649,12 +657,12 @@ def test_reset_parameters_starts_again(name: str) -> None:
 @pytest.mark.parametrize("name", ONE_AXIS)
 def test_padding_changes_no_bias_among_real_tokens(name: str, side: str) -> None:
     method = Method(coordinates=Index(), encoding=part_of(name))
-    alone = method(torch.zeros(1, 5, 4), torch.ones(1, 5, dtype=torch.bool)).injection.bias
+    alone = method(torch.zeros(1, 5, 4), torch.ones(1, 5, dtype=torch.bool)).injection.dense().bias
     start = {"left": 4, "right": 0, "both": 2}[side]
     mask = torch.zeros(2, 9, dtype=torch.bool)
     mask[0, start : start + 5] = True
     mask[1] = True
-    output = method(torch.zeros(2, 9, 4), mask).injection.bias
+    output = method(torch.zeros(2, 9, 4), mask).injection.dense().bias
     assert torch.equal(output[0, :, start : start + 5, start : start + 5], alone[0])
 
 
@@ -670,7 +678,7 @@ def test_left_and_right_padding_give_the_same_gradients(name: str) -> None:
         padded = torch.cat(
             [at[:, :1].detach().repeat(1, left, 1), at, at[:, -1:].detach().repeat(1, right, 1)], 1
         )
-        output = part(padded).bias[:, :, left : left + 4, left : left + 4]
+        output = part(padded).dense().bias[:, :, left : left + 4, left : left + 4]
         (output * weight).sum().backward()
         grads.append(at.grad)
     torch.testing.assert_close(grads[0], grads[1])
@@ -710,7 +718,7 @@ def test_every_part_reaches_the_attention_weights(name: str) -> None:
     query, key = encoder.blocks[0].attention.queries_and_keys(
         encoder.blocks[0].norm_attention(output.x), output.injection
     )
-    scores = torch.einsum("bhik,bhjk->bhij", query, key) / math.sqrt(2) + output.injection.bias
+    scores = torch.einsum("bhik,bhjk->bhij", query, key) / math.sqrt(2) + output.injection.dense().bias
     torch.testing.assert_close(weights, scores.softmax(-1))
 
 
@@ -718,7 +726,7 @@ def test_state_dicts_go_round(name: str) -> None:
     part, other = part_of(name), MAKE[name]()
     other.load_state_dict(part.state_dict())
     at = places(name, dtype=torch.float32)
-    assert torch.equal(part(at).bias, other(at).bias)
+    assert torch.equal(part(at).dense().bias, other(at).dense().bias)
 
 
 # --- What the parts say

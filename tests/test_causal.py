@@ -159,7 +159,7 @@ def test_an_injection_of_the_last_tokens_keeps_all_keys():
     output = Injection(
         rotary=torch.arange(8.0).reshape(1, 4, 2), scale=torch.arange(4.0)[None], distance=distance
     )
-    last = output.since(3)
+    last = output.since(2).since(1).dense()
     assert last.bias.shape == (1, 2, 1, 4) and last.bias[0, 0, 0].tolist() == [-3, -2, -1, 0]
     assert last.rotary.tolist() == [[[6, 7]]] and last.scale.tolist() == [[3]]
     assert output.since(0) is output

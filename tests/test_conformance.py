@@ -366,7 +366,7 @@ def a_number_that_is_not_saved(patch: Patch) -> object:
             self.drawn = torch.rand(1)
 
         def forward(self, at):
-            return Injection(bias=super().forward(at).bias * self.drawn)
+            return Injection(bias=super().forward(at).dense().bias * self.drawn)
 
     return like("alibi", lambda: built(Index(), Drawn()))
 
@@ -402,7 +402,7 @@ def rotated_the_other_way(patch: Patch) -> object:
 def a_bias_transposed(patch: Patch) -> object:
     class Transposed(T5Bias):
         def forward(self, at):
-            return Injection(bias=super().forward(at).bias.transpose(-1, -2))
+            return Injection(bias=super().forward(at).dense().bias.transpose(-1, -2))
 
     return like("t5", lambda: built(Index(), Transposed(num_heads=HEADS)))
 

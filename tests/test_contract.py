@@ -228,7 +228,7 @@ def test_causality_flags_are_honest(name: str) -> None:
 
 def told_first(told: MethodOutput, count: int) -> list[torch.Tensor]:
     """All that the first tokens of a text are told."""
-    slots = told.injection
+    slots = told.injection.dense()
     tokens = [
         slot[:, :count] for slot in (told.x, slots.rotary, slots.stretch, slots.scale) if slot is not None
     ]

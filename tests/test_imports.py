@@ -113,7 +113,11 @@ def test_the_parts_need_torch_alone():
 
 def test_no_backbone_knows_a_method_and_no_method_a_backbone():
     arrows = graph(SOURCE)
-    assert set(arrows["vnait.model.backbone"]) & set(modules(SOURCE)) == {"vnait.injection"}
+    assert set(arrows["vnait.model.backbone"]) & set(modules(SOURCE)) == {
+        "vnait.injection",
+        "vnait.model.toeplitz",
+    }
+    assert not set(arrows["vnait.model.toeplitz"]) & set(modules(SOURCE))
     for name in arrows:
         if name.startswith(("vnait.coordinates", "vnait.encodings", "vnait.inputs", "vnait.method")):
             assert not [

@@ -145,7 +145,7 @@ def test_scale_invariant_attention_meets_its_two_conditions(tau: float) -> None:
     """
     place = torch.arange(200.0, dtype=torch.float64)
     injection = ScaleInvariant(tau=tau)(place[None, :, None])
-    a, m = injection.score_mod.factor[0, 0, 0], injection.bias[0, 0, 0]
+    a, m = injection.score_mod.factor.dense()[0, 0, 0], injection.dense().bias[0, 0, 0]
     expected = math.exp(0.5) / (place / tau + 1)
     torch.testing.assert_close((m + a**2 / 2).exp(), expected)
     torch.testing.assert_close((m + a**2) * (m + a**2 / 2).exp(), expected)
@@ -261,18 +261,18 @@ def test_a_bias_of_distances_is_made_dense_beside_a_score_mod(monkeypatch: pytes
     distance = DistanceBias(line=line, formula=lambda far: -far.abs(), dtype=torch.float64)
     both = cope()(x) + Injection(distance=distance)
     torch.testing.assert_close(layer(x, both, masks()), layer(x, both.dense(), masks()))
-    assert not whole()._fuses(x, both)
+    assert not whole()._fuses(x, both, None)
     monkeypatch.setattr(Tensor, "is_cuda", True)
     wide = Encoder(dim=64, num_heads=2, intermediate=8, num_layers=1, dropout=0.0)
-    assert wide._fuses(torch.zeros(1, 1, 64), Injection(distance=distance))
-    assert not wide._fuses(torch.zeros(1, 1, 64), both)
+    assert wide._fuses(torch.zeros(1, 1, 64), Injection(distance=distance), None)
+    assert not wide._fuses(torch.zeros(1, 1, 64), both, None)
 
 
 def test_injections_keep_the_score_mod() -> None:
     at, layer, x, keep = drawn(4, TOKENS, 1), attention(), drawn(4, TOKENS, DIM), masks()
     one, other = ScaleInvariant()(at), cope()(at)
     for both in (one + Injection(scale=torch.ones(4, TOKENS)), Injection(scale=torch.ones(4, TOKENS)) + one):
-        assert both.score_mod is one.score_mod and both.bias is one.bias
+        assert both.score_mod is one.score_mod and both.distance is one.distance
     for injection in (one, other, other + AlibiBias(num_heads=HEADS)(at)):
         assert injection.misshaped(4, TOKENS) == {} and injection.dense().score_mod is injection.score_mod
         rows = torch.tensor([2, 0, 2])

@@ -10,18 +10,83 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from operator import add, mul
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vnait.errors import one_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistanceBias:
+class PairBias:
+    """A bias of pairs of tokens, not computed yet: f(S_query, S_key), for the queries after the first `past`.
+
+    line      (B, A, T), S on the axes that f reads
+    formula   of queries (B, A, TQ, 1) and keys (B, A, 1, T), whose first one is the text's first token
+    relative  whether f depends on S_query - S_key only
+    index     (N,), the row of `line` of each text, where several have the same; None: a row each
+
+    >>> line = torch.tensor([[[1.0, 2.0]]])
+    >>> PairBias(line=line, formula=lambda query, key: key / query).dense()
+    tensor([[[[1.0000, 2.0000],
+              [0.5000, 1.0000]]]])
+    """
+
+    line: Float[Tensor, "B A T"]
+    formula: Callable[..., Tensor]
+    past: int = 0
+    relative: bool = False
+    index: Int[Tensor, " N"] | None = None
+
+    def dense(self) -> Float[Tensor, "B H TQ T"]:
+        """The bias of every pair."""
+        bias = self.of(self.line[..., self.past :, None], self.line[..., None, :])
+        if self.index is None:
+            return bias
+        return bias.expand(len(self.index), -1, -1, -1) if len(bias) == 1 else bias[self.index]
+
+    @cached_property
+    def strip(self) -> Float[Tensor, "H distances"] | None:
+        """The bias at the distances T - 1, ..., 1 - T, all that there is if tokens are one apart; else None.
+
+        Not of new tokens after a cache, nor in torch.func or torch.compile, which know no values.
+        """
+        if not self.relative or self.past or _symbolic() or not self.line.shape[-1]:
+            return None
+        if not bool((self.line.diff() == 1).all()):
+            return None
+        tokens = self.line.shape[-1]
+        far = torch.arange(tokens - 1, -tokens, -1, dtype=self.line.dtype, device=self.line.device)
+        zero = far.new_zeros(1, self.line.shape[1], 1, 1)
+        return self.of(zero + far[:, None], zero)[0, ..., 0]
+
+    def of(self, query: Float[Tensor, "B A TQ 1"], key: Float[Tensor, "B A 1 TK"]) -> Tensor:
+        """The bias of these queries and keys."""
+        return self.formula(query, key)
+
+    def __add__(self, other: PairBias) -> PairBias:
+        axes = self.line.shape[1]
+        lines = [one.line if one.index is None else one.line[one.index] for one in (self, other)]
+        return PairBias(
+            line=torch.cat(lines, 1),  # in the wider precision
+            formula=lambda query, key: (
+                self.of(query[:, :axes], key[:, :axes]) + other.of(query[:, axes:], key[:, axes:])
+            ),
+            past=self.past,
+            relative=self.relative and other.relative,
+        )
+
+    def rows(self, index: Tensor) -> PairBias:
+        """The same for the sentences `index` (N,)."""
+        return replace(self, index=index if self.index is None else self.index[index])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistanceBias(PairBias):
     """A bias by a formula of two tokens' distance: f(S_query - S_key, a number per head, ...).
 
     line      (B, A, T), S, for A = 1 axis that all heads read, or an axis per head
@@ -34,18 +99,17 @@ class DistanceBias:
               [-2., -0.]]]])
     """
 
-    line: Float[Tensor, "B A T"]
-    formula: Callable[..., Tensor]
     heads: tuple[Float[Tensor, " H"], ...] = ()
     dtype: torch.dtype = torch.float32
+    relative: bool = True
 
-    def dense(self) -> Float[Tensor, "B H T T"]:
-        """The bias of every pair."""
-        distance = (self.line[..., :, None] - self.line[..., None, :]).to(self.dtype)
-        return self.formula(distance, *(numbers[:, None, None] for numbers in self.heads))
+    def of(self, query: Float[Tensor, "B A TQ 1"], key: Float[Tensor, "B A 1 TK"]) -> Tensor:
+        """The bias of these queries and keys."""
+        return self.formula((query - key).to(self.dtype), *(each[:, None, None] for each in self.heads))
 
     def pair(self, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """The bias of one pair of indices, for FlexAttention's kernel, which stores no (T, T)."""
+        row = row if self.index is None else self.index[row]
         axis = head if self.line.shape[1] > 1 else torch.zeros_like(head)
         distance = (self.line[row, axis, query] - self.line[row, axis, key]).to(self.dtype)
         return self.formula(distance, *(numbers[head] for numbers in self.heads))
@@ -95,7 +159,7 @@ class Injection:
     rotary   (B, T, K/2)     angles in radians: queries and keys are rotated by them, pair by pair
     stretch  (B, T, K/2)     with rotary: multiplies a query's pair by exp(stretch), a key's by exp(-stretch)
     bias     (B, H, T, T)    added to the attention scores (query, key); H = 1 is for all heads
-    distance                 a bias of distances, not computed yet; `dense` computes it
+    distance                 a bias of two tokens' places, not computed yet; `dense` computes it
     scale    (B, T)          multiplies a query's attention scores
     score_mod                changes the scores inside every layer, by its queries and keys; before the bias
 
@@ -112,7 +176,7 @@ class Injection:
     rotary: Float[Tensor, "B T K_half"] | None = None
     stretch: Float[Tensor, "B T K_half"] | None = None
     bias: Float[Tensor, "B H TQ TK"] | None = None  # TQ < TK for the new tokens of a decoder with a cache
-    distance: DistanceBias | None = None
+    distance: PairBias | None = None
     scale: Float[Tensor, "B T"] | None = None
     score_mod: ScoreMod | None = None
 
@@ -121,8 +185,6 @@ class Injection:
             raise ValueError("a stretch needs rotary angles; give rotary=torch.zeros_like(stretch).")
 
     def __add__(self, other: Injection) -> Injection:
-        if self.distance is not None and other.distance is not None:
-            return self.dense() + other
         if self.score_mod is not None and other.score_mod is not None:
             names = " and ".join(type(one.score_mod).__name__ for one in (self, other))
             raise ValueError(f"both injections have a score_mod, {names}, and a layer applies one; drop one.")
@@ -131,7 +193,7 @@ class Injection:
             rotary=_combined(add, self.rotary, other.rotary),
             stretch=_combined(add, self.stretch, other.stretch),
             bias=_combined(add, self.bias, other.bias),
-            distance=self.distance or other.distance,
+            distance=_combined(add, self.distance, other.distance),
             scale=_combined(mul, self.scale, other.scale),
             score_mod=self.score_mod or other.score_mod,
         )
@@ -162,7 +224,7 @@ class Injection:
 
     def rows(self, index: Tensor) -> Injection:
         """The injection of the sentences `index` (N,)."""
-        distance = None if self.distance is None else replace(self.distance, line=self.distance.line[index])
+        distance = None if self.distance is None else self.distance.rows(index)
         score_mod = None if self.score_mod is None else self.score_mod.rows(index)
         tensors = {name: slot[index] for name, slot in self._tensors().items()}
         return replace(self, **tensors, distance=distance, score_mod=score_mod)
@@ -171,14 +233,14 @@ class Injection:
         """The injection of the tokens after the first `past`; a bias and a score_mod keep all keys."""
         if past == 0:
             return self
-        dense = self.dense()
-        tensors = dense._tensors()
+        tensors = self._tensors()
         for name, slot in tensors.items():
             tensors[name] = slot[:, :, past:] if name == "bias" else slot[:, past:]
-        return replace(dense, **tensors, distance=None, score_mod=self.score_mod)
+        distance = None if self.distance is None else replace(self.distance, past=self.distance.past + past)
+        return replace(self, **tensors, distance=distance, score_mod=self.score_mod)
 
     def dense(self) -> Injection:
-        """The same, with a bias of distances computed for every pair."""
+        """The same, with a bias of places computed for every pair."""
         if self.distance is None:
             return self
         return replace(self, bias=_combined(add, self.bias, self.distance.dense()), distance=None)
@@ -188,9 +250,11 @@ class Injection:
         return {name: slot for name, slot in slots.items() if isinstance(slot, Tensor)}
 
 
-def _combined(
-    operation: Callable[[Tensor, Tensor], Tensor], one: Tensor | None, other: Tensor | None
-) -> Tensor | None:
+def _symbolic() -> bool:
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def _combined(operation: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
     return other if one is None else one if other is None else operation(one, other)
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, reduce
+from operator import add
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from vnait.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
+from vnait.coordinates.shared import furthest
+from vnait.encodings import Sum
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
 
@@ -85,6 +89,46 @@ class Method(nn.Module):
         seen = (vectors, added, at) if getattr(self.inputs, "reads_coordinates", False) else (vectors, added)
         return MethodOutput(self.inputs(*seen), injection, at)
 
+    @property
+    def behind(self) -> int | None:
+        """How many tokens before it a token's x and gap are computed from, for `since`; None: all."""
+        coordinates = _plain(self.coordinates)
+        parts = (self.inputs, coordinates) if coordinates.per_sentence else (self.inputs,)
+        return None if self.training else furthest(parts)
+
+    def gaps(self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T *gaps"]:
+        """What the coordinates of words are computed from, token by token; nothing if they count tokens."""
+        coordinates = _plain(self.coordinates)
+        if coordinates.per_sentence:
+            return cast(Span, coordinates).gaps(vectors, mask)
+        return vectors.new_empty(*mask.shape, 0)
+
+    def since(
+        self,
+        past: int,
+        vectors: Float[Tensor, "B W D"],
+        mask: Bool[Tensor, "B T"],
+        gaps: Float[Tensor, "B T *gaps"],
+    ) -> MethodOutput:
+        """x and injection of the tokens after the first `past`, and all coordinates.
+
+        vectors   those of the new tokens and of `behind` tokens before them, zero at padding
+        gaps      those of all tokens
+        """
+        coordinates, new = _plain(self.coordinates), mask.shape[1] - past
+        words = vectors.new_empty(*mask.shape, 0)  # only the dtype counts
+        if coordinates.per_sentence:
+            at = cast(Span, coordinates).locate(gaps, mask)
+        else:
+            at = coordinates(words, mask)
+        injection = _since(self.encoding, at, past)
+        if self.scale is not None:
+            injection = injection + self.scale(mask).since(past)
+        added = injection.added
+        if added is not None:  # a view reads earlier words, and nothing reads what was added to them
+            added = F.pad(added.to(vectors.dtype), (0, 0, vectors.shape[1] - new, 0))
+        return MethodOutput(self.inputs(vectors, added)[:, -new:], injection, at)
+
     def inject(
         self,
         vectors: Float[Tensor, "B T D"],
@@ -143,6 +187,15 @@ class Method(nn.Module):
         if bound:
             _log_no_boundary()
         return loss
+
+
+def _since(encoding: nn.Module, at: Float[Tensor, "B T C"], past: int) -> Injection:
+    """encoding(at).since(past), of the new tokens alone where the others' coordinates don't count."""
+    if getattr(encoding, "pointwise", False):
+        return encoding(at[:, past:])
+    if isinstance(encoding, Sum):
+        return reduce(add, (_since(part, at, past) for part in encoding.encodings))
+    return encoding(at).since(past)
 
 
 def _checked(coordinates: nn.Module, at: Tensor, mask: Tensor) -> Tensor:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from typing import cast
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vnait.coordinates.shared import (
@@ -20,13 +21,14 @@ from vnait.coordinates.shared import (
     Vectors,
     Wrapper,
     check_mask,
+    furthest,
     known,
     located,
     nearest_real,
     rank,
     takes_places,
 )
-from vnait.coordinates.spans import Index
+from vnait.coordinates.spans import Index, Span
 
 
 class Grid(nn.Module):
@@ -200,8 +202,22 @@ class Joined(nn.Module):
         """If all do."""
         return all(map(takes_places, self.coordinates))
 
+    @property
+    def behind(self) -> int | None:
+        """The most of all, if all of them have gaps."""
+        return furthest(part if part.per_sentence else None for part in self.coordinates)
+
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         return torch.cat([located(part, vectors, mask, places) for part in self.coordinates], -1)
+
+    def gaps(self, vectors: Vectors, mask: Mask) -> Float[Tensor, "B T parts"]:
+        """Those of all, side by side."""
+        return torch.stack([cast(Span, part).gaps(vectors, mask) for part in self.coordinates], -1)
+
+    def locate(self, gaps: Float[Tensor, "B T parts"], mask: Mask) -> At:
+        """The coordinates from the gaps."""
+        own = zip(self.coordinates, gaps.unbind(-1), strict=True)
+        return torch.cat([cast(Span, part).locate(line, mask) for part, line in own], -1)
 
 
 def unravel(number: Int[Tensor, "*N"], shape: Sequence[int]) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
@@ -20,6 +22,8 @@ def rank(mask: Mask) -> Tensor:
 
 def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     """The line, with padding set to the nearest real token's value, without gradient."""
+    if hides_nothing(mask):
+        return line
     length = mask.shape[-1]
     place = torch.arange(length, device=mask.device).expand_as(mask)
     number = mask.cumsum(-1)  # of real tokens so far
@@ -29,6 +33,11 @@ def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     after = torch.where(number < number[..., -1:], places.gather(-1, number + 1), 2 * length)
     nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
     return torch.where(mask, line, line.detach().gather(-1, nearest))
+
+
+def hides_nothing(mask: Mask) -> bool:
+    """Whether it is known that there is no padding: asked on the CPU alone, where the answer is at hand."""
+    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(mask.all())
 
 
 def check_mask(mask: Mask) -> None:
@@ -110,3 +119,14 @@ def steps(places: Num[Tensor, "B T P"], mask: Mask) -> Line:
     total = gaps.masked_fill(~mask, 0).sum(-1, keepdim=True)
     shares = torch.where(total > 0, gaps * (count - 1) / total.clamp_min(torch.finfo(total.dtype).tiny), 1)
     return torch.where(number == 0, 1, shares)
+
+
+def furthest(parts: Iterable[nn.Module | None]) -> int | None:
+    """The most that `behind` is, how many tokens before its own a token reads; None if a part doesn't say."""
+    most = 0
+    for part in parts:
+        behind = getattr(part, "behind", None)
+        if behind is None:
+            return None
+        most = max(most, int(behind))
+    return most

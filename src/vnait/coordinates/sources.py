@@ -93,6 +93,11 @@ class Content(nn.Module):
         """True if it reads no token after i."""
         return self.after == 0
 
+    @property
+    def behind(self) -> int:
+        """How many tokens before i it reads."""
+        return self.before
+
     def forward(self, vectors: Vectors, mask: Mask) -> Line:
         if vectors is None:
             raise ValueError('the source "content" needs vectors: call coordinates(vectors, mask).')

@@ -102,6 +102,11 @@ class Span(nn.Module):
         return bool(self.source.per_sentence)
 
     @property
+    def behind(self) -> int | None:
+        """How many tokens before its own a gap is read from; None: unknown."""
+        return getattr(self.source, "behind", None)
+
+    @property
     def takes_places(self) -> bool:
         """True with normalization: the mean step depends on the whole text."""
         return self.normalization != "none"
@@ -281,8 +286,20 @@ class Start(nn.Module):
         """As the coordinate."""
         return self.running.per_sentence
 
+    @property
+    def behind(self) -> int | None:
+        """As the coordinate."""
+        return self.running.behind
+
     def forward(self, vectors: Vectors, mask: Mask) -> At:
-        log_gaps = self.running.gaps(vectors, mask)
+        return self.locate(self.gaps(vectors, mask), mask)
+
+    def gaps(self, vectors: Vectors, mask: Mask) -> Line:
+        """Those of the coordinate."""
+        return self.running.gaps(vectors, mask)
+
+    def locate(self, log_gaps: Line, mask: Mask) -> At:
+        """(S_i, R_i - R_1) from the logarithms of the gaps."""
         line, since = self.running.locate(log_gaps, mask), self.running.since_start(log_gaps, mask)
         return torch.cat([line, since[..., None].to(line.dtype)], -1)
 

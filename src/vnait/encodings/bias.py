@@ -2,7 +2,8 @@
 
 The distance of a query from a key is d = at_query - at_key: positive if the key comes first. Any real
 coordinates, both directions. Distances have the coordinates' precision; the bias has the parameters', or
-without parameters the coordinates'; neither is ever half. No bias is infinite: the mask hides keys.
+without parameters the coordinates'; neither is ever half. No bias is infinite: the mask hides keys. An
+injection has the formula, and `dense` computes it: a backbone may do with less than all pairs.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.encodings.shared import At, checked_heads, distances, full, precision
+from vnait.encodings.shared import At, checked_heads, full, line_of, precision
 from vnait.errors import one_of
-from vnait.injection import DistanceBias, Injection
+from vnait.injection import DistanceBias, Injection, PairBias
 
 
 class AlibiBias(nn.Module):
@@ -26,7 +27,7 @@ class AlibiBias(nn.Module):
 
     Before the query it is the paper's -m_h d. Source: arXiv 2108.12409, section 3, and its code.
 
-    >>> AlibiBias(num_heads=4)(torch.tensor([[[0.0], [2.0]]])).bias[0, :, 0, 1]
+    >>> AlibiBias(num_heads=4)(torch.tensor([[[0.0], [2.0]]])).dense().bias[0, :, 0, 1]
     tensor([-0.5000, -0.1250, -0.0312, -0.0078])
     """
 
@@ -50,7 +51,7 @@ class Kerple(nn.Module):
     Starts as the paper's code, r1 uniform in (0.01, 2) and r2 in (0.01, 1). At d = 0 the distance's gradient
     is 0. Source: arXiv 2205.09921, and its code, chijames/KERPLE.
 
-    >>> Kerple(num_heads=3)(torch.tensor([[[0.0], [0.5]]])).bias.shape
+    >>> Kerple(num_heads=3)(torch.tensor([[[0.0], [0.5]]])).dense().bias.shape
     torch.Size([1, 3, 2, 2])
     """
 
@@ -81,7 +82,7 @@ class Fire(nn.Module):
     in the paper only the query normalizes: the ratio is at most 1 for keys before it, and may be more for
     keys after it. f does not see the sign of d. Source: arXiv 2310.04418.
 
-    >>> Fire(num_heads=3)(torch.tensor([[[0.0], [0.5]]])).bias.shape
+    >>> Fire(num_heads=3)(torch.tensor([[[0.0], [0.5]]])).dense().bias.shape
     torch.Size([1, 3, 2, 2])
     """
 
@@ -104,15 +105,18 @@ class Fire(nn.Module):
         nn.init.constant_(self.log_threshold, math.log(self.threshold))
 
     def forward(self, at: At) -> Injection:
-        place = at[..., :1]
-        distance = distances(place, self.log_c.dtype)[:, 0].abs()
+        return Injection(distance=PairBias(line=line_of(at[..., :1]), formula=self._of_pairs))
+
+    def _of_pairs(self, query: Tensor, key: Tensor) -> Tensor:
+        dtype = precision(self.log_c.dtype)
+        distance = (query - key).to(dtype).abs()
         # Detached: left padding repeats the first token's coordinate without its gradient, so with the
         # gradient results would depend on the padding side.
-        since_first = (full(place) - full(place[:, :1]).detach()).to(distance.dtype)
-        c, threshold = self.log_c.to(distance.dtype).exp(), self.log_threshold.to(distance.dtype).exp()
+        since_first = (query - key[..., :1].detach()).to(dtype)
+        c, threshold = self.log_c.to(dtype).exp(), self.log_threshold.to(dtype).exp()
         ratio = torch.log1p(c * distance) / torch.log1p(c * torch.maximum(threshold, since_first))
         # Contiguous: PyTorch's fused attention takes no bias whose keys are apart in memory.
-        return Injection(bias=self.mlp(ratio[..., None]).movedim(-1, 1).contiguous())
+        return self.mlp(ratio[:, 0, ..., None]).movedim(-1, 1).contiguous()
 
     def extra_repr(self) -> str:
         return f"threshold={self.threshold:g}"
@@ -131,7 +135,8 @@ class CableBias(nn.Module):
     Source: arXiv 2503.08067, and its code, axiomlab/Cable, which is causal; the absolute value for keys after
     the query is ours.
 
-    >>> CableBias(num_heads=2, form="heads")(torch.tensor([[[1.0, 1.0], [2.0, 4.0]]])).bias[0, :, 1, 0]
+    >>> cable = CableBias(num_heads=2, form="heads")
+    >>> cable(torch.tensor([[[1.0, 1.0], [2.0, 4.0]]])).dense().bias[0, :, 1, 0]
     tensor([-1., -3.])
     """
 
@@ -188,11 +193,9 @@ def alibi_slopes(num_heads: int) -> list[float]:
 def _of_distances(
     places: Float[Tensor, "B T A"], formula: Callable[..., Tensor], *heads: Float[Tensor, " H"]
 ) -> Injection:
-    """A bias of distances, computed now; on CUDA left to FlexAttention, which stores no (T, T)."""
-    line = full(places).transpose(1, 2).contiguous()  # so that keys are adjacent in the bias's memory
+    line = line_of(places)
     dtype = heads[0].dtype if heads else line.dtype
-    bias = DistanceBias(line=line, formula=formula, heads=heads, dtype=dtype)
-    return Injection(distance=bias) if line.is_cuda else Injection(bias=bias.dense())
+    return Injection(distance=DistanceBias(line=line, formula=formula, heads=heads, dtype=dtype))
 
 
 def _linear(distance: Tensor, slope: Tensor) -> Tensor:

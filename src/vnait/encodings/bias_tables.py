@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vnait.encodings.shared import At, checked_heads, distances, full, neighbours, outside, precision
-from vnait.injection import Injection
+from vnait.encodings.shared import At, checked_heads, full, line_of, neighbours, outside, precision
+from vnait.injection import Injection, PairBias
 
-Bias = Float[Tensor, "B H T T"]
+Bias = Float[Tensor, "B H TQ TK"]
 
 
 class _TableBias(nn.Module):
@@ -70,7 +70,7 @@ class T5Bias(_TableBias):
 
     def forward(self, at: At) -> Injection:
         offsets = torch.arange(-self.max_distance, self.max_distance + 1, device=at.device)
-        return Injection(bias=_of_offsets(self.weight[self.bucket(offsets)], at))
+        return Injection(distance=_of_offsets(self.weight[self.bucket(offsets)], at))
 
     def bucket(self, offset: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
         """The row of `weight` for an offset, key - query."""
@@ -88,7 +88,8 @@ def of_buckets(
 ) -> Bias:
     """The bias of `T5Bias` with another table."""
     offsets = torch.arange(-max_distance, max_distance + 1, device=at.device)
-    return _of_offsets(weight[_bucket(offsets, len(weight), max_distance, bidirectional=bidirectional)], at)
+    rows = _bucket(offsets, len(weight), max_distance, bidirectional=bidirectional)
+    return _of_offsets(weight[rows], at).dense()
 
 
 def _bucket(
@@ -112,7 +113,7 @@ class ShawBias(_TableBias):
 
     >>> table = ShawBias(num_heads=1, max_distance=1).requires_grad_(False)
     >>> table.weight[2] = 4.0  # one step ahead
-    >>> table(torch.tensor([[[0.0], [0.5], [9.0]]])).bias[0, 0]
+    >>> table(torch.tensor([[[0.0], [0.5], [9.0]]])).dense().bias[0, 0]
     tensor([[0., 2., 4.],
             [0., 0., 4.],
             [0., 0., 0.]])
@@ -126,7 +127,7 @@ class ShawBias(_TableBias):
         super().__init__(2 * max_distance + 1, num_heads, start)
 
     def forward(self, at: At) -> Injection:
-        return Injection(bias=_of_offsets(self.weight, at))
+        return Injection(distance=_of_offsets(self.weight, at))
 
 
 class Prefix(_TableBias):
@@ -142,7 +143,7 @@ class Prefix(_TableBias):
 
     >>> prefix = Prefix(num_heads=1, knots=2).requires_grad_(False)
     >>> prefix.weight[1] = 8.0  # f(u) = 8 u
-    >>> prefix(torch.tensor([[[1.0], [2.0], [4.0]]])).bias[0, 0]
+    >>> prefix(torch.tensor([[[1.0], [2.0], [4.0]]])).dense().bias[0, 0]
     tensor([[8., 8., 8.],
             [4., 8., 8.],
             [2., 4., 8.]])
@@ -154,13 +155,13 @@ class Prefix(_TableBias):
         super().__init__(knots, num_heads, start)
 
     def forward(self, at: At) -> Injection:
-        place = full(at[..., 0])
-        query, key = place[:, :, None], place[:, None, :].clamp(min=0)
-        some = query > 0
+        return Injection(distance=PairBias(line=line_of(at[..., :1]), formula=self._of_pairs))
+
+    def _of_pairs(self, query: Tensor, key: Tensor) -> Bias:
+        key, some = key.clamp(min=0), query > 0
         # The minimum first: a late key over a tiny query is infinite, and its gradient NaN.
         share = torch.where(some, torch.minimum(key, query) / torch.where(some, query, 1), 1)
-        place = share.to(precision(self.weight.dtype)) * (len(self.weight) - 1)
-        return Injection(bias=_between(self.weight, place))
+        return _between(self.weight, share.to(precision(self.weight.dtype)) * (len(self.weight) - 1))
 
     def extra_repr(self) -> str:
         return f"knots={len(self.weight)}"
@@ -219,14 +220,19 @@ class Contacts(nn.Module):
         return f"num_heads={len(self.weight)}, L={len(self.contacts)}, start={self.start:g}"
 
 
-def _of_offsets(table: Float[Tensor, "R H"], at: At) -> Bias:
+def _of_offsets(table: Float[Tensor, "R H"], at: At) -> PairBias:
     """A table over the offsets key - query from -R//2 to R//2, read at each pair, clipped at its ends."""
-    reach = len(table) // 2
-    return _between(table, -distances(at[..., :1], table.dtype)[:, 0].clamp(-reach, reach), first=-reach)
+    reach, dtype = len(table) // 2, precision(table.dtype)
+
+    def formula(query: Tensor, key: Tensor) -> Bias:
+        return _between(table, (key - query).to(dtype).clamp(-reach, reach), first=-reach)
+
+    return PairBias(line=line_of(at[..., :1]), formula=formula, relative=True)
 
 
-def _between(table: Float[Tensor, "R H"], place: Float[Tensor, "B T T"], first: int = 0) -> Bias:
+def _between(table: Float[Tensor, "R H"], place: Float[Tensor, "B 1 TQ TK"], first: int = 0) -> Bias:
     """A table over first ... first + R - 1, linear between its rows; keys are adjacent in memory."""
+    place = place[:, 0]
     left = place.detach().floor().clamp(max=first + len(table) - 2)
     row, heads = left.long() - first, table.to(place.dtype).T
     return torch.lerp(heads[:, row], heads[:, row + 1], place - left).transpose(0, 1)

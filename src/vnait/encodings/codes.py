@@ -21,6 +21,8 @@ class Sinusoid(nn.Module):
     tensor([[[0.8415, 0.5403, 0.0100, 0.9999]]])
     """
 
+    pointwise = True
+
     def __init__(self, *, dim: int, base: float = 10_000.0) -> None:
         super().__init__()
         self.dim, self.base = dim, base
@@ -45,6 +47,8 @@ class Binary(nn.Module):
              [0.5000, 1.0000, 1.0000],
              [1.0000, 1.0000, 1.0000]]])
     """
+
+    pointwise = True
 
     def __init__(self, *, dim: int) -> None:
         super().__init__()
@@ -75,6 +79,8 @@ class Linear(nn.Module):
     torch.Size([1, 3, 6])
     """
 
+    pointwise = True
+
     def __init__(self, *, dim: int, axes: int = 1, start: float = 1.0) -> None:
         super().__init__()
         self.axes, self.start = _checked_axes(axes), start
@@ -104,6 +110,8 @@ class Harmonics(nn.Module):
     >>> Harmonics(dim=4)(torch.tensor([[[torch.pi / 6]]])).added
     tensor([[[0.5000, 0.8660, 0.8660, 0.5000]]])
     """
+
+    pointwise = True
 
     def __init__(self, *, dim: int, axes: int = 1) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ class NoPosition(nn.Module):
     True
     """
 
-    relative = True
+    relative = pointwise = True
 
     def forward(self, at: At) -> Injection:
         return Injection()
@@ -47,6 +47,11 @@ class _Combined(nn.Module):
     def causal(self) -> bool:
         """As its parts."""
         return all(getattr(encoding, "causal", True) for encoding in self.encodings)
+
+    @property
+    def pointwise(self) -> bool:
+        """As its parts."""
+        return all(getattr(encoding, "pointwise", False) for encoding in self.encodings)
 
     @property
     def relative(self) -> bool:
@@ -101,6 +106,7 @@ class Concatenated(_Combined):
     def forward(self, at: At) -> Injection:
         parts = [encoding(at) for encoding in self.encodings]
         for encoding, part in zip(self.encodings, parts, strict=True):
+            part = part.dense()
             slots = [slot.name for slot in fields(part) if getattr(part, slot.name) is not None]
             if slots != ["added"]:
                 raise ValueError(

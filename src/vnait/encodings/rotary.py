@@ -159,6 +159,11 @@ class Rotary(nn.Module):
         """As `causal`: the length is the last token's place."""
         return self.causal
 
+    @property
+    def pointwise(self) -> bool:
+        """As `causal`."""
+        return self.causal
+
     def forward(self, at: At) -> Injection:
         if self.scaling is None:
             return Injection(rotary=_angles(at[..., :1], _geometric(self.width // 2, self.base, at.device)))
@@ -188,7 +193,7 @@ class PartialRotary(nn.Module):
     tensor([[[2.0000, 0.2000, 0.0000, 0.0000]]])
     """
 
-    relative = True
+    relative = pointwise = True
 
     def __init__(self, *, width: int, share: float, base: float = 10_000.0) -> None:
         super().__init__()
@@ -219,7 +224,7 @@ class Axial(nn.Module):
     tensor([[[1.0000, 0.1000, 2.0000, 0.2000]]])
     """
 
-    relative = True
+    relative = pointwise = True
 
     def __init__(self, *, width: int, axes: int = 2, base: float = 100.0) -> None:
         super().__init__()
@@ -254,7 +259,7 @@ class XPos(nn.Module):
              [-1.2528, -0.4418]]])
     """
 
-    relative = True
+    relative = pointwise = True
 
     def __init__(self, *, width: int, base: float = 10_000.0, scale_base: float = 512.0) -> None:
         super().__init__()

@@ -6,13 +6,14 @@ The scores of hidden keys are changed too, and stay finite: the mask hides them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnait.encodings.shared import At, distances, full, neighbours
-from vnait.injection import Injection
+from vnait.encodings.shared import At, full, line_of, neighbours
+from vnait.injection import DistanceBias, Injection, PairBias
 
 Scores = Float[Tensor, "B H TQ TK"]
 
@@ -108,7 +109,7 @@ class ScaleInvariant(nn.Module):
     is the best of its appendix H. The paper is causal; the absolute value, for keys after the query, is ours.
 
     >>> injection = ScaleInvariant()(torch.tensor([[[0.0], [10.0]]]))
-    >>> injection.score_mod.factor[0, 0, 0], injection.bias[0, 0, 0]
+    >>> injection.score_mod.factor.dense()[0, 0, 0], injection.dense().bias[0, 0, 0]
     (tensor([1.0000, 1.5448]), tensor([-0.0000, -1.3863]))
     """
 
@@ -121,8 +122,15 @@ class ScaleInvariant(nn.Module):
         self.tau = tau
 
     def forward(self, at: At) -> Injection:
-        growth = 2 * torch.log1p(distances(at[..., :1], at.dtype).abs() / self.tau)
-        return Injection(bias=-growth, score_mod=PairFactor(factor=(1 + growth).sqrt()))
+        line = line_of(at[..., :1])
+        bias, factor = (
+            DistanceBias(line=line, formula=formula, dtype=line.dtype)
+            for formula in (lambda far: -self._growth(far), lambda far: (1 + self._growth(far)).sqrt())
+        )
+        return Injection(distance=bias, score_mod=PairFactor(factor=factor))
+
+    def _growth(self, distance: Tensor) -> Tensor:
+        return 2 * torch.log1p(distance.abs() / self.tau)
 
     def extra_repr(self) -> str:
         return f"tau={self.tau:g}"
@@ -132,14 +140,14 @@ class ScaleInvariant(nn.Module):
 class PairFactor:
     """The score_mod of `ScaleInvariant`: a factor for each pair of tokens.
 
-    >>> factor = PairFactor(factor=torch.tensor([[[[1.0, 2.0], [3.0, 1.0]]]]))
+    >>> factor = DistanceBias(line=torch.tensor([[[0.0, 2.0]]]), formula=lambda far: 1 + far.abs())
     >>> q, scores = torch.ones(1, 1, 2, 1), torch.ones(1, 1, 2, 2)
-    >>> factor(q, q, scores, torch.ones(1, 1, 1, 2).bool())
-    tensor([[[[1., 2.],
+    >>> PairFactor(factor=factor)(q, q, scores, torch.ones(1, 1, 1, 2).bool())
+    tensor([[[[1., 3.],
               [3., 1.]]]])
     """
 
-    factor: Float[Tensor, "B 1 T T"]
+    factor: PairBias
 
     def __call__(
         self,
@@ -148,8 +156,14 @@ class PairFactor:
         scores: Scores,
         visible: Bool[Tensor, "#B 1 #TQ TK"],
     ) -> Scores:
-        return scores * self.factor[:, :, -scores.shape[-2] :]
+        past = scores.shape[-1] - scores.shape[-2]
+        return scores * (replace(self.factor, past=past).dense() if past else self._whole)
+
+    @cached_property
+    def _whole(self) -> Tensor:
+        """Every pair's, computed once for all layers."""
+        return self.factor.dense()
 
     def rows(self, index: Tensor) -> PairFactor:
         """Those of the sentences `index`."""
-        return replace(self, factor=self.factor[index])
+        return replace(self, factor=self.factor.rows(index))

@@ -44,10 +44,9 @@ def neighbours(
     return left, (left + 1).clamp(max=size - 1), full(place) - left
 
 
-def distances(places: At, dtype: torch.dtype) -> Float[Tensor, "B C T T"]:
-    """query - key on each axis, subtracted at the coordinates' precision, in `dtype`; neither in half."""
-    places = full(places).transpose(1, 2).contiguous()  # so that keys are adjacent in the bias's memory
-    return (places[..., :, None] - places[..., None, :]).to(precision(dtype))
+def line_of(places: At) -> Float[Tensor, "B C T"]:
+    """Coordinates at full precision, tokens last: so keys are adjacent in a bias's memory."""
+    return full(places).transpose(1, 2).contiguous()
 
 
 def outside(place: Float[Tensor, "*any"], size: int) -> float | None:

@@ -31,6 +31,8 @@ class Spatial(nn.Module):
     torch.Size([1, 2, 6])
     """
 
+    pointwise = True
+
     def __init__(
         self,
         *,

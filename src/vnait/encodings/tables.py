@@ -25,6 +25,8 @@ class Table(nn.Module):
     torch.Size([1, 2, 4])
     """
 
+    pointwise = True
+
     def __init__(self, *, dim: int, max_length: int, start: float = 1.0) -> None:
         super().__init__()
         if max_length < 1:
@@ -60,6 +62,8 @@ class GridTable(nn.Module):
     >>> GridTable(dim=4, shape=(8, 6))(torch.tensor([[[7.0, 2.5]]])).added.shape
     torch.Size([1, 1, 4])
     """
+
+    pointwise = True
 
     def __init__(self, *, dim: int, shape: Sequence[int], start: float = 1.0) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vnait.coordinates.shared import furthest
 from vnait.errors import one_of
 from vnait.inputs.fusion import X
 
@@ -32,6 +33,11 @@ class Neighbours(nn.Module):
     def causal(self) -> bool:
         """If all parts are."""
         return all(bool(part.causal) for part in (self.inputs, *self.views))
+
+    @property
+    def behind(self) -> int | None:
+        """The most of all parts; None if one has none."""
+        return furthest((self.inputs, *self.views))
 
     def forward(self, vectors: X, added: X | None) -> X:
         x: Tensor = self.inputs(vectors, added)
@@ -169,11 +175,16 @@ class Local(_View):
         with torch.no_grad():
             self.taps.copy_((nn.init.normal_(torch.empty(dim, 1), std=self.start) * share)[:, None])
 
+    @property
+    def behind(self) -> int:
+        """How many tokens before it a token's view reads."""
+        return (self.taps.shape[-1] - 1) // (1 if self.causal else 2)
+
     def forward(self, vectors: X) -> X:
-        dim, _, width = self.taps.shape
-        room = (width - 1, 0) if self.look == "back" else (width // 2, width // 2)
-        window = F.conv1d(F.pad(vectors.transpose(1, 2), room), self.taps, groups=dim)
-        return self.drop_texts(window.transpose(1, 2))
+        # As an image of one row whose channels are last: so no kernel has to copy its vectors or the result.
+        row = vectors.transpose(1, 2)[:, :, None]
+        window = F.conv2d(row, self.taps[:, :, None], padding=(0, self.behind), groups=len(self.taps))
+        return self.drop_texts(window[:, :, 0, : vectors.shape[1]].transpose(1, 2))
 
     def extra_repr(self) -> str:
         return (
@@ -228,41 +239,49 @@ class Nearest(_View):
         with torch.no_grad():
             self.fade.copy_((1 / tau).expm1().log().repeat(sides))
 
+    @property
+    def behind(self) -> int:
+        """How many tokens before it a token's view reads."""
+        return self.reach
+
     def forward(self, vectors: X) -> X:
         dim, heads = vectors.shape[-1], self.heads
         key, fade = self.KEY_SCALE * self.key(vectors), F.softplus(self.fade)
         value = F.pad(vectors, (0, -dim % heads)).unflatten(-1, (heads, -1))
-        if self.causal:
-            found = self._behind(key, value, fade)
-        else:  # half of the heads look ahead: back in the reversed text
-            back = heads // 2
-            key = torch.cat([key[..., :back], key[..., back:].flip(1)], -1)
-            value = torch.cat([value[..., :back, :], value[..., back:, :].flip(1)], -2)
-            found = self._behind(key, value, fade)
-            found = torch.cat([found[..., :back, :], found[..., back:, :].flip(1)], -2)
+        back = heads if self.causal else heads // 2
+        found = self._side(key[..., :back], value[..., :back, :], fade[:back], ahead=False)
+        if back < heads:
+            other = self._side(key[..., back:], value[..., back:, :], fade[back:], ahead=True)
+            found = torch.cat([found, other], -2)
         return self.drop_texts(self.gain * found.flatten(-2)[..., :dim])
 
-    def _behind(
-        self, key: Float[Tensor, "B T H"], value: Float[Tensor, "B T H C"], fade: Float[Tensor, " H"]
+    def _side(
+        self,
+        key: Float[Tensor, "B T H"],
+        value: Float[Tensor, "B T H C"],
+        fade: Float[Tensor, " H"],
+        *,
+        ahead: bool,
     ) -> Float[Tensor, "B T H C"]:
-        """In blocks of `reach` tokens, each of which sees itself and the block before."""
+        """In blocks of `reach` tokens, each of which sees itself and the block before, or the one after."""
         length, reach = key.shape[1], self.reach
         places = torch.arange(2 * reach, device=key.device)
-        away = places[:reach, None] + reach - places
-        scores = _blocks(key, reach).transpose(2, 3)[..., None, :] - fade[:, None, None] * (away - 1)
+        away = places - places[:reach, None] if ahead else places[reach:, None] - places
+        scores = _blocks(key, reach, ahead).transpose(2, 3)[..., None, :] - fade[:, None, None] * (away - 1)
         shares = scores.masked_fill((away < 1) | (away > reach), -torch.inf).softmax(-1)
-        found = shares.to(value.dtype) @ _blocks(value, reach).transpose(2, 3)
+        found = shares.to(value.dtype) @ _blocks(value, reach, ahead).transpose(2, 3)
         return found.transpose(2, 3).flatten(1, 2)[:, :length]
 
     def extra_repr(self) -> str:
         return f"reach={self.reach}, look={self.look!r}, dropout={self.dropout}"
 
 
-def _blocks(tokens: Float[Tensor, "B T *any"], size: int) -> Float[Tensor, "B N M *any"]:
-    """Every block of `size` tokens with the one before it, zeros before the first and after the last."""
+def _blocks(tokens: Float[Tensor, "B T *any"], size: int, ahead: bool) -> Float[Tensor, "B N M *any"]:
+    """Every block of `size` tokens with the one before it, or after it; zeros past either end."""
     # Tracing makes sizes of 1 constants, so that a model would take texts of one block only: there it has a
     # block of zeros more.
     count = (tokens.shape[1] + size - 1) // size + torch.compiler.is_compiling()
-    room = (0, 0) * (tokens.ndim - 2) + (size, count * size - tokens.shape[1])
+    rest = count * size - tokens.shape[1]
+    room = (0, 0) * (tokens.ndim - 2) + ((0, rest + size) if ahead else (size, rest))
     blocks = F.pad(tokens, room).unflatten(1, (count + 1, size))
     return torch.cat([blocks[:, :-1], blocks[:, 1:]], 2)

@@ -102,7 +102,7 @@ class Through(Probe):
             return Observation(x, out)
         query, key = self.attention.queries_and_keys(x, injection)
         scores = self.attention.scores(x, injection, mask)
-        return Observation(x, out, query, key, scores, injection.bias)
+        return Observation(x, out, query, key, scores, injection.dense().bias)
 
     def without_method(self, vectors: Tensor, mask: Tensor) -> Tensor:
         return self.attention(vectors, Injection(), mask)
@@ -267,7 +267,7 @@ def _size_of(method: Method) -> tuple[int | None, int | None]:
         heads = heads or _integer(part, "num_heads")
         width = width or _integer(part, "width")
     try:
-        injection = method.encoding(method.coordinates(None, torch.ones(1, 1, dtype=torch.bool)))
+        injection = method.encoding(method.coordinates(None, torch.ones(1, 1, dtype=torch.bool))).dense()
     except Exception:  # it needs vectors, or more tokens
         pass
     else:

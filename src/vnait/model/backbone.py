@@ -15,6 +15,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from vnait.injection import DistanceBias, Injection, ScoreMod
+from vnait.model import toeplitz
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
@@ -62,11 +63,11 @@ class Encoder(nn.Module):
         With a cache of keys and values, x has the new tokens only. A list `weights` is filled with the
         attention weights that the values are averaged with; gradients reach them.
         """
-        plain = weights is None and (attention_mask is None or attention_mask.ndim == 2)
-        fused = plain and self._fuses(x, injection)
         known = 0 if cache is None or attention_mask is None else attention_mask.shape[-1]
+        attention_mask = _needed(attention_mask)
+        whole = weights is None and self._fuses(x, injection, attention_mask)
         injection, attention_mask = _masked_bias(
-            injection if fused else injection.dense(), attention_mask, x.dtype
+            injection if whole else injection.dense(), attention_mask, x.dtype
         )
         states = [self.dropout(x)]
         for layer, block in enumerate(self.blocks):
@@ -84,12 +85,19 @@ class Encoder(nn.Module):
             for block, state in zip(self.blocks, states, strict=False)
         ]
 
-    def _fuses(self, x: X, injection: Injection) -> bool:
-        """Whether FlexAttention can compute the bias of distances: on CUDA, with heads wide enough."""
-        attention = cast(Block, self.blocks[0]).attention
-        wide = x.shape[-1] // attention.num_heads >= FLEX_WIDTH
-        alone = injection.bias is None and injection.score_mod is None
-        return injection.distance is not None and alone and x.is_cuda and wide
+    def _fuses(self, x: X, injection: Injection, attention_mask: AttentionMask) -> bool:
+        """Whether the layers need no bias of every pair: with FlexAttention, on CUDA with heads wide enough,
+        or at whole distances, on the CPU.
+        """
+        distance = injection.distance
+        if distance is None or injection.bias is not None or injection.score_mod is not None:
+            return False
+        if _flexes(x):
+            width = x.shape[-1] // cast(Block, self.blocks[0]).attention.num_heads
+            text = attention_mask is None or attention_mask.ndim == 2
+            return isinstance(distance, DistanceBias) and text and width >= FLEX_WIDTH
+        exact = x.dtype in (torch.float32, torch.float64)
+        return attention_mask is None and exact and distance.strip is not None
 
 
 def _extended(cache: Cache, layer: int, known: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,10 +140,11 @@ class Block(GradientCheckpointingLayer):
 class Attention(nn.Module):
     """Multi-head self-attention: softmax(scale * rotate(q) . rotate(k) / sqrt(K) + bias) v over real tokens.
 
-    A bias of distances that is still a formula goes to FlexAttention, a score_mod gets the scores themselves,
-    and everything else goes to scaled_dot_product_attention. With a stretch, rotate(q) grows by exp(stretch)
-    and rotate(k) by exp(-stretch), pair by pair. No dropout of the weights: it made no difference to accuracy
-    on training rows of splice and SUBJ, and PyTorch's fused kernels for the CPU have none.
+    A bias that is still a formula goes to FlexAttention on CUDA, and of whole distances to `toeplitz` on the
+    CPU; a score_mod gets the scores themselves; everything else goes to scaled_dot_product_attention. With a
+    stretch, rotate(q) grows by exp(stretch) and rotate(k) by exp(-stretch), pair by pair. No dropout of the
+    weights: it made no difference to accuracy on training rows of splice and SUBJ, and PyTorch's fused
+    kernels for the CPU have none.
     """
 
     def __init__(self, *, dim: int, num_heads: int) -> None:
@@ -159,15 +168,20 @@ class Attention(nn.Module):
         value = self.heads(self.value(x))
         if extend is not None:
             key, value = extend(key, value)
+        distance, strip = injection.distance, None
+        if distance is not None and attention_mask is None and not _flexes(query):
+            strip = distance.strip
         if injection.score_mod is not None or weights is not None:
             own = _scores(query, key, injection, attention_mask).softmax(-1)
             if weights is not None:
                 weights.append(own)
             mixed = own.to(value.dtype) @ value
-        elif injection.distance is not None:
-            mixed = _fused(query, key, value, injection.distance, attention_mask)
+        elif distance is not None and _flexes(query):
+            mixed = _fused(query, key, value, cast(DistanceBias, distance), attention_mask)
+        elif strip is not None:
+            mixed = toeplitz.attend(query, key, value, strip.to(query.dtype))
         else:
-            injection, attention_mask = _masked_bias(injection, attention_mask, query.dtype)
+            injection, attention_mask = _masked_bias(injection.dense(), attention_mask, query.dtype)
             mask = None if attention_mask is None else _by_head(attention_mask)
             if injection.bias is not None:
                 mask = injection.bias.to(query.dtype)
@@ -254,14 +268,25 @@ def _fused(
         score = score + bias.pair(row, head, one, other)
         return score if attention_mask is None else torch.where(attention_mask[row, other], score, -torch.inf)
 
-    attend = cast(Callable[..., Tensor], _compiled() if query.is_cuda else flex_attention)
-    return attend(query, key, value, score_mod=score)
+    return _compiled()(query, key, value, score_mod=score)
+
+
+def _flexes(x: Tensor) -> bool:
+    """FlexAttention has no backward on the CPU."""
+    return x.is_cuda
 
 
 @lru_cache(maxsize=1)
 def _compiled() -> Callable[..., Tensor]:
     """Uncompiled, FlexAttention stores the scores. `dynamic`: another length compiles nothing again."""
     return torch.compile(flex_attention, dynamic=True)
+
+
+def _needed(attention_mask: AttentionMask) -> AttentionMask:
+    """None for a mask that hides nothing; asked on the CPU alone, where the answer is at hand."""
+    if attention_mask is None or attention_mask.device.type != "cpu" or torch.compiler.is_compiling():
+        return attention_mask
+    return None if bool(attention_mask.all()) else attention_mask
 
 
 def _masked_bias(

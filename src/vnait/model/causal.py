@@ -1,5 +1,5 @@
-"""The language model that reads from left to right and generates, `VnaitForCausalLM`; its cache of semantic
-vectors, from which a causal method computes its coordinates again.
+"""The language model that reads from left to right and generates, `VnaitForCausalLM`, and what its cache has
+for a causal method, which then goes on where it was.
 """
 
 from functools import cache as cached
@@ -14,6 +14,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils import can_return_tuple
 
 from vnait.errors import InputError
+from vnait.method import Method, MethodOutput
 from vnait.model.configuration import VnaitConfig
 from vnait.model.encoder import AnyMask, Embeds, Encoded, Ids, PositionIds, TiedDecoder, VnaitModel
 from vnait.model.packing import packing
@@ -132,26 +133,23 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
                     f"{vectors.shape[1]} new ones; give one number per token, those in the cache first."
                 )
             new = attention_mask[:, past:].bool()
-        whole, mask = (vectors, new) if cache is None else with_past(cache, vectors, new)
-        if attention_mask is not None:
-            mask = attention_mask.bool()
-        texts = packing(_with_known(position_ids, mask, past), mask)
-        if texts is not None:
-            if cache is not None:
+        if cache is None:
+            mask = new if attention_mask is None else attention_mask.bool()
+            texts = packing(position_ids, mask)
+            if texts is not None:
+                vectors, mask = texts.apart(vectors), texts.real
+            x, injection, at = self.model.method(vectors, mask)
+        else:
+            located = words_of(cache).located(self.model.method, vectors, new, attention_mask)
+            mask, (x, injection, at) = located
+            texts = packing(_with_known(position_ids, mask, past), mask)
+            if texts is not None:
                 raise InputError(
                     "the position_ids pack several texts into a row, and a cache has one text a row; give "
                     "use_cache=False."
                 )
-            whole, mask = texts.apart(whole), texts.real
-        x, injection, at = self.model.method(whole, mask)
-        output = self.model.output(
-            x[:, past:],
-            injection.since(past),
-            causal_mask(mask, past),
-            output_hidden_states,
-            output_attentions,
-            cache,
-        )
+        seen = causal_mask(mask, past)
+        output = self.model.output(x, injection, seen, output_hidden_states, output_attentions, cache)
         if texts is None:
             return Encoded(output, at, mask)
         return Encoded(texts.together(output), at, mask, packed=True)
@@ -182,15 +180,46 @@ def causal_mask(mask: Bool[Tensor, "B T"], past: int = 0) -> Bool[Tensor, "B TQ 
 
 
 class Words(DynamicLayer):
-    """The semantic vectors of the text so far and their mask.
+    """What a causal method knows of the text so far.
 
-    A causal method reads them again with the new ones, so that a cache changes no result.
+    keys     (B, 1, T, 1 + G), the mask and the method's gaps
+    values   (B, 1, T, D), semantic vectors; D is 0 if the method reads none of earlier tokens
     """
 
-    def extend(self, vectors: Vectors, mask: Mask) -> tuple[Vectors, Mask]:
-        """All vectors and their mask, the new ones last."""
-        keys, values = self.update(vectors[:, None], mask[:, None, :, None].to(vectors.dtype))
-        return keys[:, 0], values[:, 0, :, 0].bool()
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Each at its own precision."""
+        super().lazy_initialization(key_states, value_states)
+        self.values: Tensor = value_states[..., :0, :]
+
+    def located(
+        self, method: Method, vectors: Vectors, new: Mask, attention_mask: AnyMask
+    ) -> tuple[Mask, MethodOutput]:
+        """The mask of all tokens, and the method's output for the new ones; a cache changes neither."""
+        past, behind = self.get_seq_length(), method.behind
+        vectors = vectors.masked_fill(~new[..., None], 0)
+        if behind is None:  # the method has to read the whole text again
+            whole, mask, _ = self.extend(vectors, new)
+            mask = mask if attention_mask is None else attention_mask.bool()
+            x, injection, at = method(whole, mask)
+            return mask, MethodOutput(x[:, past:], injection.since(past), at)
+        before = self.values[:, 0, max(past - behind, 0) :] if past and behind else vectors[:, :0]
+        seen = torch.cat([before, vectors], 1)
+        gaps = method.gaps(seen, torch.ones_like(seen[..., 0], dtype=torch.bool))[:, before.shape[1] :]
+        _, mask, gaps = self.extend(vectors if behind else vectors[..., :0], new, gaps)
+        mask = mask if attention_mask is None else attention_mask.bool()
+        return mask, method.since(past, seen, mask, gaps)
+
+    def extend(
+        self, vectors: Vectors, mask: Mask, gaps: Tensor | None = None
+    ) -> tuple[Vectors, Mask, Tensor]:
+        """Vectors, mask and gaps of all tokens, the new ones last."""
+        if gaps is None:
+            gaps = vectors.new_empty(*mask.shape, 0)
+        axes = gaps.shape[2:]
+        facts = torch.cat([mask[..., None].to(gaps.dtype), gaps.reshape(*mask.shape, -1)], -1)
+        keys, values = self.update(facts[:, None], vectors[:, None])
+        gaps = keys[:, 0, :, 1:].reshape(*keys.shape[::2], *axes)
+        return values[:, 0], keys[:, 0, :, 0].bool(), gaps
 
 
 class _WithWords(CacheLayerMixin):
@@ -224,8 +253,8 @@ def _with_words(kind: type[CacheLayerMixin]) -> type[_WithWords]:
     return type(f"{kind.__name__}WithWords", (_WithWords, kind), {})
 
 
-def with_past(cache: Cache, vectors: Vectors, mask: Mask) -> tuple[Vectors, Mask]:
-    """The vectors of the text so far and their mask; the cache's first layer stores them beside its keys."""
+def words_of(cache: Cache) -> Words:
+    """What the cache knows of the text so far; its first layer stores it beside its keys."""
     if not cache.layers:  # a cache that grows on demand
         cache.layers.append(cache.layer_class_to_replicate())
     first: Any = cache.layers[0]
@@ -236,4 +265,5 @@ def with_past(cache: Cache, vectors: Vectors, mask: Mask) -> tuple[Vectors, Mask
                 "empty cache."
             )
         first.__class__, first.words = _with_words(first.__class__), Words()
-    return first.words.extend(vectors, mask)
+    words: Words = first.words
+    return words

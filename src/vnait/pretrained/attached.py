@@ -13,7 +13,7 @@ from transformers.cache_utils import Cache
 from vnait.coordinates.shared import rank
 from vnait.errors import InputError
 from vnait.method import Method
-from vnait.model.causal import with_past
+from vnait.model.causal import words_of
 from vnait.pretrained.cross_attention import Relative, Source, Target
 from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY, AttentionInputs
 from vnait.pretrained.locate import Site
@@ -28,7 +28,7 @@ class AttachedOutput(NamedTuple):
 
     x: Vectors
     places: Float[Tensor, "B T"]
-    bias: Float[Tensor, "B H T T"] | None
+    bias: Float[Tensor, "B H TQ T"] | None
     rotary: Float[Tensor, "B T K_half"] | None
 
 
@@ -79,7 +79,8 @@ class Attached(nn.Module):
         self.argument_names = tuple(inspect.signature(owner.forward).parameters)
         self.has_token_types = any(name.endswith("token_type_ids") for name, _ in owner.named_buffers())
 
-    def forward(self, vectors: Vectors, mask: Mask) -> AttachedOutput:
+    def forward(self, vectors: Vectors, mask: Mask, past: int = 0) -> AttachedOutput:
+        """Of all tokens, but a bias of the queries after the first `past`."""
         zero = torch.zeros(mask.shape, device=mask.device)
         if self.disabled:
             return AttachedOutput(vectors, zero, None, None)
@@ -98,7 +99,7 @@ class Attached(nn.Module):
         if self.own_places == "coordinates":
             places = output.at[..., 0]
         rotary = output.injection.rotary if self.rotates else None
-        return AttachedOutput(x.to(vectors.dtype), places, output.injection.dense().bias, rotary)
+        return AttachedOutput(x.to(vectors.dtype), places, output.injection.since(past).dense().bias, rotary)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Follow the model to other devices and precisions, but never below float32: places are sums."""
@@ -143,9 +144,9 @@ def with_positions(
     length = past + vectors.shape[1]
     mask = _full_mask(inputs.get("attention_mask"), vectors.shape[0], length, vectors.device)
     _check_position_ids(inputs.get("position_ids"), mask, attached.first_row)
-    text = vectors if cache is None else with_past(cache, vectors, mask[:, past:])[0]
-    x, places, bias, rotary = attached(text, mask)
-    bias = None if bias is None else bias[:, :, past:].to(vectors.dtype)
+    text = vectors if cache is None else words_of(cache).extend(vectors, mask[:, past:])[0]
+    x, places, bias, rotary = attached(text, mask, past)
+    bias = None if bias is None else bias.to(vectors.dtype)
     inputs |= {"input_ids": None, "inputs_embeds": x[:, past:]}
     if "position_ids" in attached.argument_names:
         index = torch.arange(past, length, device=vectors.device).expand(vectors.shape[0], -1)

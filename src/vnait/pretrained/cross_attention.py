@@ -67,8 +67,8 @@ class Relative(nn.Module):
     def forward(self, target: Mask, source: Mask) -> Float[Tensor, "B H T TK"]:
         both = torch.cat([rank(source), rank(target)], 1).float()
         length = source.shape[1]
-        bias: Tensor = self.buckets(both[..., None]).bias[:, :, length:, :length]
-        return bias
+        bias: Tensor = self.buckets(both[..., None]).dense().bias
+        return bias[:, :, length:, :length]
 
 
 CROSS_ATTENTION: dict[str, type[Source] | type[Target] | type[Relative]]

@@ -132,7 +132,7 @@ class Scorer(nn.Module):
 def fixed(bias: str, contacts: Tensor, random: Generator) -> Tensor:
     """The bias (count, 80, 80) that is not learned: a slope, a map, or zero."""
     if bias == "slope":
-        return AlibiBias(num_heads=8)(PLACES).bias[:, SLOPE].expand(len(contacts), -1, -1)
+        return AlibiBias(num_heads=8)(PLACES).dense().bias[:, SLOPE].expand(len(contacts), -1, -1)
     if "map" not in bias:
         return torch.zeros(contacts.shape)
     maps = contacts.float() if bias == "true map" else noisy(contacts, random)

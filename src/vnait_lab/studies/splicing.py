@@ -144,7 +144,7 @@ class Splicer(nn.Module):
     def inputs(self, x: Tensor) -> tuple[Tensor, Injection]:
         """The block's input (N, L, D), and the injection that all sequences share (1, ...)."""
         windows = F.pad(F.one_hot(x, len(LETTERS)).float(), (0, 0, 4, 4)).unfold(1, 9, 1)
-        injection = self.encoding(Index()(None, torch.ones_like(x[:1], dtype=torch.bool)))
+        injection = self.encoding(Index()(None, torch.ones_like(x[:1], dtype=torch.bool))).dense()
         states = F.gelu(self.letters(windows.flatten(2)))
         if injection.added is not None:
             states = states + injection.added

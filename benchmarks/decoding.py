@@ -1,0 +1,84 @@
+"""What a new token costs: every causal method over none, after 128, 1,024 and 4,096 tokens in the cache,
+beside transformers' Llama of the same size.
+
+    python benchmarks/decoding.py [NAME ...] [--lengths 128 1024 4096] [--rounds 9]
+
+A decoder of 2 layers, width 128, 4 heads, one text, one thread, float32. In every round each model reads one
+token after its own cache, which is then cropped again; printed are the medians over rounds of the ratio to
+`none` of the same round, and none's milliseconds, of the process's own time, which other processes do not
+lengthen.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from statistics import median
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from vnait.methods import METHODS, build
+from vnait.model import VnaitConfig, VnaitForCausalLM
+
+DIM, HEADS, LAYERS, WORDS = 128, 4, 2, 1000
+LLAMA = "llama (transformers)"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", metavar="NAME", default=[])
+    parser.add_argument("--lengths", nargs="+", type=int, default=[128, 1024, 4096])
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    causal = [name for name in METHODS if build(name, dim=DIM, num_heads=HEADS).causal]
+    names = ["none", LLAMA, *(name for name in options.names or causal if name != "none")]
+    for length in options.lengths:
+        found = times(names, length, options.rounds)
+        base = found["none"]
+        print(f"\nT = {length:,}; none: {1000 * median(base):.2f} ms a token\n")
+        print("| method | new token |\n|---|---|")
+        for name, own in found.items():
+            ratio = median(one / other for one, other in zip(own, base, strict=True))
+            print(f"| {name} | {ratio:.2f} |", flush=True)
+
+
+@torch.no_grad()
+def times(names: list[str], length: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds of one token after `length` others, a round each."""
+    steps = {name: step_of(name, length) for name in names}
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(rounds + 1):  # the first one warms up
+        for name, step in steps.items():
+            started = time.process_time()
+            step()
+            taken[name].append(time.process_time() - started)
+    return {name: own[1:] for name, own in taken.items()}
+
+
+def step_of(name: str, length: int) -> Callable[[], None]:
+    """Read one more token after a cache of `length`."""
+    torch.manual_seed(0)
+    sizes = {
+        "vocab_size": WORDS,
+        "hidden_size": DIM,
+        "intermediate_size": 2 * DIM,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+    }
+    if name == LLAMA:
+        model = LlamaForCausalLM(LlamaConfig(**sizes, max_position_embeddings=length + 1))
+    else:
+        model = VnaitForCausalLM(VnaitConfig(method=name, max_length=length + 1, **sizes))
+    ids = torch.randint(3, WORDS, (1, length + 1))
+    cache = model.eval()(ids[:, :-1], use_cache=True, logits_to_keep=1).past_key_values
+
+    def step() -> None:
+        model(ids[:, -1:], past_key_values=cache, use_cache=True)
+        cache.crop(-1)
+
+    return step
+
+
+if __name__ == "__main__":
+    main()
