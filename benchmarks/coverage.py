@@ -53,8 +53,8 @@ def tiny(model_type: str, *, varied: bool = False) -> nn.Module | None:
         known = config_class()
         settings = {name: value for name, value in TINY.items() if hasattr(known, name)}
         if isinstance(getattr(known, "layer_types", None), list):
-            kinds = list(dict.fromkeys(known.layer_types)) if varied else []
-            settings["layer_types"] = (kinds + known.layer_types)[:DEEP]
+            different = list(dict.fromkeys(known.layer_types)) if varied else []
+            settings["layer_types"] = (different + known.layer_types)[:DEEP]
         config = config_class(**settings)
         kind = kinds[0] if isinstance(kinds, tuple) else kinds
         with torch.device("meta"):

@@ -99,9 +99,9 @@ def main() -> None:
     summary = (
         f"{len(examined_types)} types were examined; {len(refused)} were refused "
         f"({', '.join(refused)}), and {len(found) - len(examined_types) - len(refused)} read something else "
-        "than text or could not be made tiny."
+        f"than text or could not be made tiny. It took {seconds:.0f} s of one core's time."
     )
-    print(summary, f"{seconds:.0f} s of processor time")
+    print(summary)
     if options.out:
         head = [
             "# What the doctor finds in every type of text model\n",

@@ -1,11 +1,15 @@
 """`vnait doctor`: planted faults are found, healthy models have none, and what it prints is true."""
 
+import builtins
 import copy
+import dis
+import inspect
 import json
 import os
 import shutil
 import subprocess
 import sys
+import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +23,8 @@ from doctor_faults import FAULTS
 from doctor_key import FAST, KEY, model_of
 from vnait import cli
 from vnait.diagnosis import RULES, Report, Severity
+from vnait.diagnosis.rules import MODULES
+from vnait.diagnosis.subject import plain
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "format_6"
@@ -233,6 +239,28 @@ def test_every_reproduction_of_a_decoder_prints_what_was_measured(tmp_path):
     assert codes(report) == KEY["llama"][0]
     printed = [script(found) for found in report.findings]
     assert printed == pytest.approx([found.shown for found in report.findings], rel=1e-3, abs=1e-6)
+
+
+def globals_of(code: types.CodeType) -> set[str]:
+    """Names that a function and those inside it look up outside."""
+    own = {line.argval for line in dis.get_instructions(code) if line.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    inside = [globals_of(const) for const in code.co_consts if isinstance(const, types.CodeType)]
+    return own.union(*inside)
+
+
+def test_every_measurement_can_be_pasted():
+    """The functions that are shown as scripts need nothing but torch and `difference`."""
+    shown = {
+        function
+        for module in MODULES
+        for function in vars(module).values()
+        if isinstance(function, types.FunctionType) and "model" in inspect.signature(function).parameters
+    }
+    assert len(shown) >= 25
+    for function in shown:
+        code = compile(plain(function), function.__name__, "exec")
+        names = globals_of(code) - {"torch", "difference"} - set(dir(builtins))
+        assert not names, function.__name__
 
 
 def test_reproductions_are_short_and_name_no_path_of_vnait(folder):

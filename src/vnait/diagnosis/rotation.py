@@ -1,7 +1,6 @@
 """Rules of rotations: phases in half precision, and scaling parameters; and of ALiBi in half precision."""
 
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -18,15 +17,16 @@ def phase_error(
     model: Any, path: str, name: str, length: int, cast: bool, autocast: bool, **others: Any
 ) -> float:
     """Largest error of a rotation's cosines at the first `length` positions, in bfloat16."""
-    rotary, places = deepcopy(model.get_submodule(path)), torch.arange(length)
-    angles = places[:, None].double() * getattr(rotary, name).double().cpu()
-    rotary = rotary.cpu().bfloat16() if cast else rotary.cpu()
+    from copy import deepcopy  # here, since the function is shown as a script
+
+    rotary, places = deepcopy(model.get_submodule(path)).cpu(), torch.arange(length)
+    angles = places[:, None].double() * getattr(rotary, name).double()
+    rotary = rotary.bfloat16() if cast else rotary
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         found = rotary(torch.ones(1, dtype=torch.bfloat16), places[None], **others)
     cosines = (found[0] if isinstance(found, tuple) else found.real)[0].double()
-    cosines = cosines / cosines[0]
     layouts = (cosines[:, : angles.shape[1]], cosines[:, ::2])
-    return min(float((angles.cos() - layout).abs().max()) for layout in layouts)
+    return min(float((angles.cos() - one / one[0]).abs().max()) for one in layouts)
 
 
 def neighbours_merged(model: Any, path: str, heads: int, length: int) -> int:

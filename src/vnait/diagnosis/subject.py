@@ -238,7 +238,7 @@ class Subject:
             *self.setup,
             *(self.tokenizer_setup if tokenizes else ()),
             "torch.set_grad_enabled(False)",
-            *(_plain(function) for function in (*helpers, measure)),
+            *(plain(function) for function in (*helpers, measure)),
             f"print({measure.__name__}({', '.join([called, *given])}))",
         ]
         return "\n".join(lines)
@@ -298,17 +298,18 @@ def _shown(value: Any) -> str:
     return f"torch.tensor({value.tolist()})" if isinstance(value, Tensor) else repr(value)
 
 
-def _plain(function: Callable[..., Any]) -> str:
-    """The source of a function without annotations and docstring."""
+def plain(function: Callable[..., Any]) -> str:
+    """The source of a function without its docstring and without annotations.
+
+    >>> print(plain(difference))
+    def difference(one, other):
+        return float((one - other).abs().max() / one.abs().max())
+    """
     tree = ast.parse(inspect.getsource(function))
-    plain = tree.body[0]
-    assert isinstance(plain, ast.FunctionDef)
-    plain.returns, plain.body = None, plain.body[1:]
-    arguments = plain.args
-    for argument in (
-        *arguments.args,
-        *arguments.kwonlyargs,
-        *filter(None, [arguments.vararg, arguments.kwarg]),
-    ):
-        argument.annotation = None
-    return ast.unparse(plain)
+    for part in ast.walk(tree):
+        if isinstance(part, ast.FunctionDef):
+            part.returns = None
+            part.body = part.body[1:] if ast.get_docstring(part) else part.body
+        elif isinstance(part, ast.arg):
+            part.annotation = None
+    return ast.unparse(tree)
