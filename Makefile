@@ -45,9 +45,10 @@ docs: install  ## every example in README and docs/ runs, every link resolves; t
 # Of the commit, and of nothing that lies beside it; all times are the commit's, so that the same commit gives the same bytes.
 dist: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
 dist: install  ## the wheel and the source archive of the last commit, in build/dist
-	rm -rf build/dist build/source && mkdir -p build/dist build/source
+	rm -rf build/dist build/source build/tools && mkdir -p build/dist build/source
+	$(BIN)/pip install --quiet --target build/tools "setuptools>=77"
 	git archive HEAD | tar -x -C build/source
-	cd build/source && $(CURDIR)/$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('..'); b.build_wheel('../dist')"
+	cd build/source && PYTHONPATH=$(CURDIR)/build/tools $(CURDIR)/$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('..'); b.build_wheel('../dist')"
 	cd build && for packed in vnait-*.tar.gz; do tar -xzf $$packed && tar --sort=name --mtime=@$$SOURCE_DATE_EPOCH --owner=0 --group=0 \
 		--numeric-owner --mode=u+rw,go+r,go-w -cf - $${packed%.tar.gz} | gzip -n9 > dist/$$packed; rm -r $$packed $${packed%.tar.gz}; done
 	sha256sum build/dist/*
