@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: install browser demo test test-all test-oldest attack check bench studies docs clean
+.PHONY: install browser demo test test-all test-oldest attack check bench studies docs dist clean
 
 install: .venv/.installed
 
@@ -53,6 +53,17 @@ bench: install  ## ratios measured side by side
 docs: install  ## every example in README and docs/ runs, every link resolves; the site in build/site
 	$(BIN)/pytest tests/test_docs.py
 	$(BIN)/python docs/site.py
+
+# Of the commit, and of nothing that lies beside it; all times are the commit's, so that the same commit gives the same bytes.
+dist: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+dist: install  ## the wheel and the source archive of the last commit, in build/dist
+	rm -rf build/dist build/source build/tools && mkdir -p build/dist build/source
+	$(BIN)/pip install --quiet --target build/tools "setuptools>=77"
+	git archive HEAD | tar -x -C build/source
+	cd build/source && PYTHONPATH=$(CURDIR)/build/tools $(CURDIR)/$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('..'); b.build_wheel('../dist')"
+	cd build && for packed in vnait-*.tar.gz; do tar -xzf $$packed && tar --sort=name --mtime=@$$SOURCE_DATE_EPOCH --owner=0 --group=0 \
+		--numeric-owner --mode=u+rw,go+r,go-w -cf - $${packed%.tar.gz} | gzip -n9 > dist/$$packed; rm -r $$packed $${packed%.tar.gz}; done
+	sha256sum build/dist/*
 
 studies: install  ## VNAIT_DATA is a folder with a folder a set; goes on where it stopped; days on two cores from nothing
 	@test -n "$$VNAIT_DATA" || { echo "VNAIT_DATA is not set; set it to a folder with a folder a set (train.csv and test.csv)."; exit 2; }

@@ -13,6 +13,26 @@ class InputError(ValueError):
     """
 
 
+class MissingExtra(InputError):
+    """A package is missing that is not installed with vnait itself."""
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Around an import: a missing package is a MissingExtra with the command that installs it.
+
+    >>> with extra("figures"):
+    ...     import no_such_module
+    Traceback (most recent call last):
+    vnait.errors.MissingExtra: this needs no_such_module, which is missing: pip install 'vnait[figures]'.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "a package").partition(".")[0]
+        raise MissingExtra(f"this needs {package}, which is missing: pip install 'vnait[{name}]'.") from error
+
+
 @contextmanager
 def as_input_error(
     kinds: type[Exception] | tuple[type[Exception], ...],

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from safetensors import SafetensorError
 
@@ -174,7 +174,7 @@ class _Unpacked(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+    def readinto(self, buffer: Any) -> int:
         # read1 gives the bytes before the cut of a damaged file; read would raise and lose them.
         chunk = self.content.read1(len(buffer))
         check_unpacked(self.path, self.content.tell(), self.usual)

@@ -19,6 +19,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,12 +120,12 @@ def of_json(content: bytes, draw: random.Random) -> bytes:
 
 def _changed(value: Any, draw: random.Random) -> Any:
     if not isinstance(value, dict | list) or not value or draw.random() < 0.1:
-        return draw.choice(VALUES)
+        return deepcopy(draw.choice(VALUES))  # later changes go into it
     key = draw.choice(list(value) if isinstance(value, dict) else range(len(value)))
     if draw.random() < 0.15:
         del value[key]
     elif isinstance(value, dict) and draw.random() < 0.05:
-        value[draw.choice(["", "x", "attn_implementation", "auto_map"])] = draw.choice(VALUES)
+        value[draw.choice(["", "x", "attn_implementation", "auto_map"])] = deepcopy(draw.choice(VALUES))
     else:
         value[key] = _changed(value[key], draw)
     return value

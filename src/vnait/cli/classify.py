@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +35,7 @@ from vnait.cli.shared import (
     read_table,
     setting,
 )
-from vnait.errors import InputError
+from vnait.errors import InputError, MissingExtra
 from vnait.run import RATE, Run, unknown_methods
 
 if TYPE_CHECKING:
@@ -123,16 +125,29 @@ def compare_command(
             callback=lambda done, total, record: move(done, total, _cell_note(record)),
             command=context.obj,
         )
-    files = {"records": found.path, "report": found.report(), "picture": found.picture()}
+    files = {"records": found.path} | _drawn({"report": found.report, "picture": found.picture})
     if as_json:
         words = {"best": found.best, "advice": found.advice(), "model": str(folder / "model")}
-        paths = {name: str(path) for name, path in files.items()}
+        paths = {name: path and str(path) for name, path in files.items()}
         print_json({"rows": found.rows, "paired": found.paired, **words, **paths})
         return
     terminal.show_comparison(found, table)
     say(f"\nmodel: {folder / 'model'} ({found.best})")
     for name, path in files.items():
-        say(f"{name}: {path}")
+        if path is not None:
+            say(f"{name}: {path}")
+
+
+def _drawn(files: dict[str, Callable[[], Path]]) -> dict[str, Path | None]:
+    """The files that were written; None, and a note, where a package for drawing is not installed."""
+    drawn: dict[str, Path | None] = {}
+    for name, write in files.items():
+        try:
+            drawn[name] = write()
+        except MissingExtra as error:
+            drawn[name] = None
+            logging.getLogger("vnait").warning("no %s: %s", name, error)
+    return drawn
 
 
 def _shots(given: str) -> tuple[int | str, ...]:
@@ -345,11 +360,13 @@ def explain_command(
     check_folder(model)
     from vnait.cli import terminal
     from vnait.data.conllu import tree
-    from vnait.explanation import explain, export
+    from vnait.explanation import explain
     from vnait.files import whole_file
     from vnait.linear import LinearClassifier
     from vnait.predict import load
 
+    if out is not None or bertviz is not None:
+        from vnait.explanation import export
     if out is not None:
         export.check_path(out)
     given = tree(conllu, sentence) if conllu is not None else text

@@ -21,7 +21,7 @@ from typing import Any
 from zipfile import ZipFile
 
 from vnait.data.decoding import MOST, SEPARATORS, decoded, rows_of, same, separator_of, sniffed
-from vnait.errors import InputError, as_input_error
+from vnait.errors import InputError, as_input_error, extra
 from vnait.files import check_unpacked
 
 log = logging.getLogger("vnait")
@@ -353,7 +353,8 @@ def _within_limit(path: Path, file: Any) -> Any:
 
 
 def _hub(source: str, split: str) -> Columns:
-    import datasets
+    with extra("hub"):
+        import datasets
 
     name, _, config = source.removeprefix("hf:").partition(":")
     before = f"{source} (split {split!r}) could not be loaded: "

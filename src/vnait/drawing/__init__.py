@@ -11,16 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from PIL import Image
+
+from vnait.errors import InputError, extra
+
+with extra("figures"):
+    import matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from PIL import Image
 
 from vnait.drawing.examples import Example, from_options, random_words, trained, untrained
 from vnait.drawing.panels import KINDS, Panel, panels
-from vnait.errors import InputError
 from vnait.files import whole_file
 from vnait.methods import METHODS
 

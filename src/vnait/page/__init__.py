@@ -6,6 +6,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
+from vnait.errors import extra
 from vnait.page.sections import Section
 
 
@@ -46,7 +47,8 @@ def _policy(scripts: Sequence[str]) -> str:
 def _scripts(*, figures: bool) -> list[str]:
     if not figures:
         return [_part("page.js")]
-    from plotly.offline import get_plotlyjs
+    with extra("report"):
+        from plotly.offline import get_plotlyjs
 
     return [get_plotlyjs(), _part("page.js")]
 
