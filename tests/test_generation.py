@@ -159,7 +159,7 @@ def test_a_cache_of_fixed_length_changes_nothing(method, beams):
 @pytest.mark.parametrize("drafts", ["itself", "another", "the prompt"])
 def test_drafted_words_are_the_same_words(method, drafts):
     """Rejected drafts are cropped from the cache."""
-    model, inputs = model_of(method), prompt(rows=1)
+    model, inputs = model_of(method, eos_token_id=WORDS - 1), prompt(rows=1)
     expected = written(model, inputs)
     if drafts == "the prompt":
         found = written(model, inputs, prompt_lookup_num_tokens=2)

@@ -7,7 +7,7 @@ start at softplus(z) = 1.
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -109,9 +109,12 @@ class Content(nn.Module):
             return UNIT_Z + F.linear(F.gelu(F.conv1d(seen, *look)).transpose(1, 2), *tell)[..., 0]
 
 
-def weights_in(dtype: torch.dtype, part: nn.Linear | nn.Conv1d) -> tuple[Tensor, Tensor]:
-    """Weight and bias of a part in this dtype, whatever the model's."""
-    return part.weight.to(dtype), cast(Tensor, part.bias).to(dtype)
+def weights_in(dtype: torch.dtype, part: nn.Module) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a linear or convolutional part in this dtype, whatever the model's."""
+    weight, bias = cast(Any, part.weight), cast(Any, part.bias)
+    if callable(weight):  # an int8 layer of torch.ao.quantization
+        weight, bias = weight().dequantize(), bias()
+    return weight.to(dtype), bias.to(dtype)
 
 
 class ZeroLinear(nn.Linear):

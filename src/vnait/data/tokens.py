@@ -26,7 +26,9 @@ WHOLE = 10**9  # a `max_length` that cuts no text
 _GAPS = r"[\s\u200b\ufeff]+"
 _SYMBOL = r"[\p{P}\p{S}]\p{M}*"
 # Scripts written without spaces. The two long-vowel marks belong to no script of their own in Unicode.
-_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\u30fc\uff70\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*"
+_SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\uff70\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_UNSPACED = rf"[{_SCRIPTS}]\p{{M}}*"
+_CLOSING, _OPENING, _WIDE = r",.;:!?%)\]}", r"(\[{", "，。！？；：、（）【】《》「」『』"
 # Single-character tokens, by tokenization; what remains between these and the gaps is one token.
 _ALONE = {"words": f"{_UNSPACED}|{_SYMBOL}", "characters": r".\p{M}*", "jieba": _SYMBOL}
 TOKENIZATIONS = tuple(_ALONE)
@@ -47,7 +49,8 @@ def tokenizer(vocabulary: Sequence[str], *, tokenization: str = "words") -> PreT
                   "jieba": Chinese words, found by jieba (an extra) before the tokenizer sees them
 
     The tokenization is saved with the tokenizer, and `encode` reads it there. "[PAD]" and the like in a text
-    are ordinary text. InputError if the tokenization is not known or a word repeats.
+    are ordinary text, unless the tokenizer is called with split_special_tokens=False. InputError if the
+    tokenization is not known or a word repeats.
 
     >>> made = tokenizer(["paris", "!", "我", "爱"])
     >>> made.convert_ids_to_tokens(range(5)), encode(made, ["Paris爱谁"], max_length=9)
@@ -64,6 +67,7 @@ def tokenizer(vocabulary: Sequence[str], *, tokenization: str = "words") -> PreT
     ids = {word: index for index, word in enumerate(counts)}
     backend = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
     backend.normalizer, backend.pre_tokenizer = _steps(tokenization)
+    backend.decoder = _spacing(tokenization)
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         pad_token="[PAD]",
@@ -147,6 +151,35 @@ def _steps(tokenization: str) -> tuple[Any, Any]:
     alone = pre_tokenizers.Split(Regex(_ALONE[tokenization]), "isolated")
     normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     return normalizer, pre_tokenizers.Sequence([gaps, alone])
+
+
+def _spacing(tokenization: str) -> Any:
+    """Tokens to text: a space before each word; none in scripts without spaces, nor before a comma.
+
+    Also before the first one: pipelines put what was written after the prompt, as it is. The text has the
+    same tokens again (jieba may cut Chinese otherwise).
+    """
+    from tokenizers import Regex, decoders
+
+    if tokenization == "characters":
+        return decoders.Fuse()
+    script = r"\p{Han}" if tokenization == "jieba" else _SCRIPTS  # of which it makes tokens without spaces
+    without = [
+        rf" (?=[{_CLOSING}{_WIDE}])",
+        rf"(?<=[{_OPENING}{_WIDE}]) ",
+        rf"(?<=[{script}\p{{M}}]) (?=[{script}])",
+        rf"\A (?=[{script}])",
+        r"(?<=\p{L}) (?=['’] \p{L})",
+        r"(?<=\p{L}['’]) (?=\p{L})",
+    ]
+    return decoders.Sequence(
+        [
+            decoders.WordPiece(prefix="##", cleanup=False),  # a space before each token but the first
+            decoders.Fuse(),
+            decoders.Replace(Regex(r"\A"), " "),
+            *(decoders.Replace(Regex(space), "") for space in without),
+        ]
+    )
 
 
 def _segmented(texts: Iterable[str], tokenization: str | None) -> Iterable[str]:

@@ -58,7 +58,10 @@ class Spatial(nn.Module):
 
     def forward(self, at: At) -> Injection:
         weight = cast(nn.Linear, self.mlp[0]).weight  # a data-parallel replica has no `parameters()`
-        features = torch.cat([part(at) for part in self.features], -1).to(weight.dtype)
+        dtype = getattr(
+            weight, "dtype", torch.float32
+        )  # an int8 layer's weight is a method; it reads float32
+        features = torch.cat([part(at) for part in self.features], -1).to(dtype)
         spatial = self.mlp(features)
         return Injection(added=spatial if self.direct is None else spatial + self.direct(features))
 

@@ -9,6 +9,7 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
+from vnait.model.auto_map import write_auto_map
 from vnait.model.causal import VnaitForCausalLM, causal_mask
 from vnait.model.configuration import FORMAT, VnaitConfig
 from vnait.model.encoder import Encoded, SemanticVectors, VnaitModel, VnaitPreTrainedModel, seed_weights
@@ -33,6 +34,7 @@ __all__ = [
     "causal_mask",
     "mean_of",
     "seed_weights",
+    "write_auto_map",
 ]
 
 AutoConfig.register("vnait", VnaitConfig)

@@ -233,7 +233,7 @@ class _WithWords(CacheLayerMixin):
 
     def reset(self) -> None:
         super().reset()
-        self.words.reset()
+        self.words = Words()  # early transformers 5 zeroes a layer, and keeps its length
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         super().reorder_cache(beam_idx)

@@ -59,6 +59,10 @@ class VnaitConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
     vnait_format: int = FORMAT
 
+    @classmethod
+    def register_for_auto_class(cls, auto_class: Any = "AutoConfig") -> None:
+        """Nothing: see `VnaitPreTrainedModel.register_for_auto_class`."""
+
     def __post_init__(self, **kwargs: Any) -> None:
         """Fill in the widths that follow from others, and refuse a format that this version can't read."""
         if self.vnait_format == BEFORE:

@@ -17,6 +17,7 @@ from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import build
+from vnait.model.auto_map import write_stub
 from vnait.model.backbone import AttentionMask, Encoder
 from vnait.model.configuration import VnaitConfig
 from vnait.model.packing import packing
@@ -53,6 +54,16 @@ class VnaitPreTrainedModel(PreTrainedModel):
         with apart():
             _take_constants(model.base_model.method, _method(model.config))
         return loaded
+
+    def save_pretrained(self, save_directory: Any, *args: Any, **settings: Any) -> None:
+        """As in transformers; a folder whose configuration has an `auto_map` gets its file again."""
+        super().save_pretrained(save_directory, *args, **settings)
+        if getattr(self.config, "auto_map", None):
+            write_stub(save_directory)
+
+    @classmethod
+    def register_for_auto_class(cls, auto_class: Any = "AutoModel") -> None:
+        """Nothing: a model that was loaded by its `auto_map` must not copy its source into what it saves."""
 
     def _set_gradient_checkpointing(self, enable: bool = True, **settings: Any) -> None:
         # PyTorch's reentrant kind gives no gradient to what was learned for the injection: it is no tensor.
