@@ -49,13 +49,20 @@ class PairBias:
             return bias
         return bias.expand(len(self.index), -1, -1, -1) if len(bias) == 1 else bias[self.index]
 
-    @cached_property
+    @property
     def strip(self) -> Float[Tensor, "H distances"] | None:
         """The bias at the distances T - 1, ..., 1 - T, all that there is if tokens are one apart; else None.
 
         Not of new tokens after a cache, nor in torch.func or torch.compile, which know no values.
         """
-        if not self.relative or self.past or _symbolic() or not self.line.shape[-1]:
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return None
+        return self._strip
+
+    @cached_property
+    def _strip(self) -> Float[Tensor, "H distances"] | None:
+        """Computed once for all layers."""
+        if not self.relative or self.past or not self.line.shape[-1]:
             return None
         if not bool((self.line.diff() == 1).all()):
             return None
@@ -248,10 +255,6 @@ class Injection:
     def _tensors(self) -> dict[str, Tensor]:
         slots = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: slot for name, slot in slots.items() if isinstance(slot, Tensor)}
-
-
-def _symbolic() -> bool:
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def _combined(operation: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:

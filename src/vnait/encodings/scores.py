@@ -157,7 +157,9 @@ class PairFactor:
         visible: Bool[Tensor, "#B 1 #TQ TK"],
     ) -> Scores:
         past = scores.shape[-1] - scores.shape[-2]
-        return scores * (replace(self.factor, past=past).dense() if past else self._whole)
+        if past or torch.compiler.is_compiling():  # which can't follow a cached property
+            return scores * replace(self.factor, past=past).dense()
+        return scores * self._whole
 
     @cached_property
     def _whole(self) -> Tensor:
