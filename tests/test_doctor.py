@@ -263,12 +263,13 @@ def test_every_measurement_can_be_pasted():
         assert not names, function.__name__
 
 
-def test_reproductions_are_short_and_name_no_path_of_vnait(folder):
-    reports = [vnait.doctor(folder), vnait.doctor(model_of("llama"))]
+def test_reproductions_are_short_and_name_no_path_of_vnait(folder, tmp_path):
+    model_of("llama").save_pretrained(tmp_path / "llama")
+    reports = [vnait.doctor(folder), vnait.doctor(tmp_path / "llama")]
     for found in (found for report in reports for found in report.findings):
         lines = found.reproduction.splitlines()
         assert len(lines) <= 15, found.code
-        assert "vnait" not in found.reproduction.replace(str(folder), "")
+        assert "vnait" not in found.reproduction.replace(str(tmp_path), "")
 
 
 def run(capsys, *arguments: str) -> tuple[int, str]:

@@ -39,8 +39,10 @@ def after_rescaling(model: Any, ids: torch.Tensor, **more: Any) -> float:
     """How much outputs change if rope_parameters of the loaded model ask for positions eight times denser."""
     config, before = model.config.get_text_config(), model(input_ids=ids, **more)[0]
     kept, linear = config.rope_parameters, {"rope_type": "linear", "factor": 8.0}
-    layers = {name: {**own, **linear} for name, own in kept.items() if isinstance(own, dict)}
-    config.rope_parameters = {**kept, **(layers or linear)}
+    config.rope_parameters = {
+        **kept,
+        **({name: {**own, **linear} for name, own in kept.items() if isinstance(own, dict)} or linear),
+    }
     try:
         return difference(before, model(input_ids=ids, **more)[0])
     finally:
