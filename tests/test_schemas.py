@@ -209,3 +209,8 @@ def test_parquet_with_a_column_that_is_no_utf_8(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"text", b"te\xff\xfe"))
     with pytest.raises(InputError, match=r"bad.parquet can't be read as Parquet: .*Write the file again"):
         data.read(path)
+
+
+def test_half_a_character_is_refused():
+    with pytest.raises(ValueError, match="its method is .*, with half a character"):
+        schemas.check(schemas.Tuned, {"method": "a\ud800", "max_length": 8})
