@@ -212,5 +212,5 @@ def test_parquet_with_a_column_that_is_no_utf_8(tmp_path):
 
 
 def test_half_a_character_is_refused():
-    with pytest.raises(ValueError, match="its method is .*, with half a character"):
+    with pytest.raises(ValueError, match=r"its method is .*, with half a character"):
         schemas.check(schemas.Tuned, {"method": "a\ud800", "max_length": 8})
