@@ -201,3 +201,16 @@ def test_parquet_with_bytes_that_are_no_utf_8(tmp_path):
         InputError, match=r"bad.parquet can't be read as Parquet: .*Write the file again as UTF-8"
     ):
         data.read(path)
+
+
+def test_parquet_with_a_column_that_is_no_utf_8(tmp_path):
+    path = tmp_path / "bad.parquet"
+    pq.write_table(pa.table({"text": ["a"], "label": ["b"]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"text", b"te\xff\xfe"))
+    with pytest.raises(InputError, match=r"bad.parquet can't be read as Parquet: .*Write the file again"):
+        data.read(path)
+
+
+def test_half_a_character_is_refused():
+    with pytest.raises(ValueError, match=r"its method is .*, with half a character"):
+        schemas.check(schemas.Tuned, {"method": "a\ud800", "max_length": 8})

@@ -214,6 +214,8 @@ def _check_value(kind: Any, value: object, place: str) -> None:
         if value is not None or inner is kind:
             check(inner, value, place)
         return
+    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError(f"{place} is {_shown(value)}, with half a character")
     try:
         type_validator(place, value, kind)
     except TypeError as error:

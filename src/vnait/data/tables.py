@@ -325,7 +325,7 @@ def _parquet(path: Path, form: Format) -> Columns:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds, before = (OSError, pa.ArrowException), f"{path} can't be read as Parquet: "
+    kinds, before = (OSError, ValueError, pa.ArrowException), f"{path} can't be read as Parquet: "
     # Not read_table, which adds columns it reads off folder names such as label=3/.
     with as_input_error(kinds, before, ". Write the file again.", says=_reason), pq.ParquetFile(path) as file:
         table = _within_limit(path, file)
