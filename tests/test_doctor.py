@@ -238,7 +238,8 @@ def test_every_reproduction_of_a_decoder_prints_what_was_measured(tmp_path):
     model_of("llama").save_pretrained(tmp_path)
     report = vnait.doctor(tmp_path)
     assert codes(report) == KEY["llama"][0]
-    printed = [script(found) for found in report.findings]
+    with ThreadPoolExecutor(2) as pool:
+        printed = list(pool.map(script, report.findings))
     assert printed == pytest.approx([found.shown for found in report.findings], rel=1e-3, abs=1e-6)
 
 

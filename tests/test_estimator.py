@@ -181,6 +181,7 @@ def test_every_parameter_reaches_the_training(word_file):
         "tune_vectors": True,
         "validation": 0.4,
         "random_state": 6,
+        "threads": 2,
     }
     classifier = TextClassifier(**options, vectors=word_file, tokenization="characters")
     assert set(classifier.get_params()) == {*options, "vectors", "tokenization"}

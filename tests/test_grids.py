@@ -386,8 +386,8 @@ def test_wrappers_are_what_they_wrap() -> None:
         Joined,
         lambda part: Joined(Index(), part),
     ):
-        assert not wrap(Span()).causal and not wrap(Span()).takes_places and not wrap(Span()).per_sentence
-        assert wrap(content).causal and wrap(content).per_sentence
+        assert not wrap(Span()).causal and wrap(Span()).takes_places and not wrap(Span()).per_sentence
+        assert wrap(content).causal and not wrap(content).takes_places and wrap(content).per_sentence
     assert torch.equal(
         Phase(periods=[50], coordinates=Ends(Span(source="uniform")))(None, everything(4)),
         Phase(periods=[50], coordinates=Span(source="uniform"))(None, everything(4)),
@@ -396,7 +396,7 @@ def test_wrappers_are_what_they_wrap() -> None:
 
 @pytest.mark.parametrize(
     "part",
-    [Diagonal(Ends(Span())), Phase(periods=[2], coordinates=Span()), Joined(Index(), Span())],
+    [Diagonal(Ends(Running())), Phase(periods=[2], coordinates=Running()), Joined(Index(), Running())],
     ids=repr,
 )
 def test_places_go_to_no_part_that_counts_itself(part: nn.Module) -> None:

@@ -102,10 +102,10 @@ def test_several_encodings_are_one_method() -> None:
 )
 def test_places_stand_in_for_the_count_or_are_refused(name: str, axes: int) -> None:
     method = build(name, dim=16, num_heads=2).eval()
-    places = words(2, 5, axes).abs()
+    places = words(2, 5, axes).abs().cumsum(1)  # a span's may not decrease
     if not getattr(method.coordinates, "takes_places", False):
         with pytest.raises(
-            ValueError, match="take no places; leave `places` out, or take Index, Grid, Segments or Phase"
+            ValueError, match="take no places; leave `places` out, or take Index, Span, Elastic, Grid"
         ):
             method(words(2, 5, 16), MASK, places)
         return
@@ -114,10 +114,14 @@ def test_places_stand_in_for_the_count_or_are_refused(name: str, axes: int) -> N
             parameter.normal_(generator=torch.Generator().manual_seed(1))
     output = method(words(2, 5, 16), MASK, places)
     alone = method(words(2, 5, 16)[1:, 1:4], MASK[1:, 1:4], places[1:, 1:4])
-    torch.testing.assert_close(output.at[1:, 1:4], alone.at)
-    torch.testing.assert_close(output.x[1:, 1:4], alone.x)
+    # The large weights of this test multiply the rounding of a span's running sum.
+    near = {"rtol": 1e-4, "atol": 1e-4} if name.startswith("vnait") else {}
+    torch.testing.assert_close(output.at[1:, 1:4], alone.at, **near)
+    torch.testing.assert_close(output.x[1:, 1:4], alone.x, **near)
     counted = method(words(2, 5, 16), MASK).at
     assert not torch.equal(output.at, counted)
+    if name.startswith("vnait"):  # a span scales its gaps by them: tests/test_places_of_spans.py
+        return
     count = getattr(method.coordinates, "coordinates", method.coordinates)(
         None, MASK
     )  # what a wrapper counts by

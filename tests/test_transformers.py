@@ -1,24 +1,25 @@
-"""transformers' own tests of a model class (`tests/transformers_suite.py`), on this package's models."""
+"""transformers' own tests of a model class on this package's models, the decoder included.
+
+Other methods: `python tests/transformers_suite.py vnait,rope,alibi`.
+"""
 
 from __future__ import annotations
 
-import pytest
+import subprocess
+import sys
+from pathlib import Path
 
-from vnait.model import VnaitForCausalLM
+import pytest
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default")  # the warnings of its tests are its own
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("method", ["vnait", "rope", "alibi", "vnait-causal"])
-def test_transformers_own_tests_pass(method):
+@pytest.mark.timeout(900)
+def test_transformers_own_tests_pass():
     pytest.importorskip("parameterized", reason='transformers\' tests need it: pip install ".[dev]"')
-    from transformers_suite import ENCODERS, Unavailable, run
-
-    classes = ENCODERS if method == "vnait" else (*ENCODERS, VnaitForCausalLM)
-    try:
-        outcome, reports = run(method, classes)
-    except Unavailable as error:
-        pytest.skip(str(error))
-    assert not outcome.failed, "\n".join([str(outcome), *reports.values()])
-    assert len(outcome.passed) > 90
+    script = Path(__file__).with_name("transformers_suite.py")  # in a process of its own: marks, warnings
+    done = subprocess.run(
+        [sys.executable, script, "vnait-causal"], capture_output=True, text=True, check=False
+    )
+    if "Unavailable" in done.stderr:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]

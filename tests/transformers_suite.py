@@ -200,10 +200,13 @@ if __name__ == "__main__":
 
     warnings.simplefilter("ignore")
     transformers.logging.disable_progress_bar()
+    failed = False
     for name in sys.argv[1].split(","):
         models = ENCODERS if name == "vnait" else (*ENCODERS, VnaitForCausalLM)
         found, told = run(name, models, sys.argv[2] if len(sys.argv) > 2 else "test_")
         print(name, found, flush=True)
+        failed |= bool(found.failed) or len(found.passed) < 90
         if os.environ.get("REPORTS"):
             for key, text in told.items():
                 print("=" * 20, key, "\n", text)
+    sys.exit(failed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NotRequired, TypedDict, get_args, get_type_hints, is_typeddict
+from typing import Any, TypedDict, get_args, get_type_hints, is_typeddict
 
 Number = int | float
 
@@ -88,17 +88,22 @@ class Estimator(TypedDict):
     classes: list[str | int | float | bool]
 
 
-class Baseline(TypedDict):
-    """baseline.json of a linear classifier; "pooled" has no terms."""
+class BaselineTerms(TypedDict, total=False):
+    """The terms of a linear classifier; "pooled" has none."""
+
+    tokenization: str
+    terms: list[str]
+    unknown: str | None
+
+
+class Baseline(BaselineTerms):
+    """baseline.json of a linear classifier."""
 
     format: int
     name: str
     classes: list[str]
     inputs: int
     kind: str
-    tokenization: NotRequired[str]
-    terms: NotRequired[list[str]]
-    unknown: NotRequired[str | None]
 
 
 class Tuned(TypedDict):
@@ -112,7 +117,13 @@ class Tuned(TypedDict):
 AdapterBase = TypedDict("AdapterBase", {"name": str, "class": str, "sha256": str})
 
 
-class Adapter(TypedDict):
+class AdapterScale(TypedDict, total=False):
+    """What older adapters don't have."""
+
+    scale: dict[str, Number]
+
+
+class Adapter(AdapterScale):
     """vnait.json of an adapter."""
 
     base: AdapterBase | None  # None: in the folder of the model that has it
@@ -123,7 +134,6 @@ class Adapter(TypedDict):
     cross: str | None
     warm_start: str | None
     options: dict[str, Any]
-    scale: NotRequired[dict[str, Number]]
 
 
 class Config(TypedDict, total=False):

@@ -357,6 +357,10 @@ def explain_command(
     notes(quiet=False)
     if (text is None) == (conllu is None):
         raise InputError("give one text, or a sentence of a file with --conllu.")
+    if out is not None or bertviz is not None:
+        from vnait.explanation import export
+    if out is not None:
+        export.check_path(out)
     check_folder(model)
     from vnait.cli import terminal
     from vnait.data.conllu import tree
@@ -365,10 +369,6 @@ def explain_command(
     from vnait.linear import LinearClassifier
     from vnait.predict import load
 
-    if out is not None or bertviz is not None:
-        from vnait.explanation import export
-    if out is not None:
-        export.check_path(out)
     given = tree(conllu, sentence) if conllu is not None else text
     assert given is not None
     fitted = load(model)
