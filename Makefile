@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: install browser demo test test-all test-oldest attack check bench studies docs dist clean
+.PHONY: install browser demo test test-all test-long test-oldest attack check bench studies docs dist clean
 
 install: .venv/.installed
 
@@ -21,10 +21,13 @@ browser:  ## Debian's chromium, for tests/test_browser.py; where it can't be had
 		|| echo "no chromium and no root with apt-get: the tests in a browser are skipped"
 
 test: install browser  ## less than five minutes on two cores: all but the tests marked slow
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not long"
 
-test-all: install browser  ## every test
-	$(PYTEST)
+test-all: install browser  ## every test but those marked long
+	$(PYTEST) -m "not long"
+
+test-long: install  ## the rest: every family of the doctor, transformers' own tests, faults at named points, no extras
+	$(PYTEST) -m long
 
 attack: install  ## 60,000 changed files and faults at every named point, as two tables; an hour on two cores
 	$(BIN)/python tests/attack/mutations.py 60000

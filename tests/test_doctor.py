@@ -28,7 +28,7 @@ from vnait.diagnosis.subject import plain
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "format_6"
-FAMILIES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in KEY]
+FAMILIES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.long) for name in KEY]
 
 
 def codes(report: Report) -> set[str]:
@@ -233,7 +233,7 @@ def test_reproductions_of_a_folder_print_what_was_measured(folder):
     assert printed == pytest.approx([found.shown for found in report.findings], abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_reproduction_of_a_decoder_prints_what_was_measured(tmp_path):
     model_of("llama").save_pretrained(tmp_path)
     report = vnait.doctor(tmp_path)

@@ -65,7 +65,7 @@ def test_a_missing_package_is_a_sentence_with_its_extra() -> None:
         import nothing.at.all  # noqa: F401
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_the_extras_all_works_but_drawing(tmp_path: Path) -> None:
     (tmp_path / "made.csv").write_text("text,label\n" + "warm film,pos\ndull plot,neg\n" * 20)
     done = subprocess.run(

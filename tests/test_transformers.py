@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_transformers_own_tests_pass():
     pytest.importorskip("parameterized", reason='transformers\' tests need it: pip install ".[dev]"')

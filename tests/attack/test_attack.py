@@ -30,7 +30,7 @@ def test_a_mutation_is_the_same_for_the_same_seed_and_changes_something() -> Non
         assert sum(one != content for one in made) > 45 and len(set(made)) > 40
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("job", faults.JOBS)
 @pytest.mark.parametrize("fault", faults.FAULTS)
 def test_a_fault_at_a_named_point_loses_nothing(job: str, fault: str) -> None:

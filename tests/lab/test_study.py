@@ -164,7 +164,8 @@ def test_committed_records_are_whole(name: str, committed: dict[str, Findings]) 
     assert "undecided" not in words or name in UNDECIDED, words
 
 
-UNDECIDED: set[str] = set()  # studies whose records decide nothing, said so on the page
+# A claim of theirs is left open by the records: timestamps over interpolation by hand, 1.03 [.98, 1.09].
+UNDECIDED = {"irregular"}
 
 
 @pytest.mark.parametrize("name", ["sinusoid", "hamming", "motifs", "cross_attention"])
