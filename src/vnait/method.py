@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from functools import lru_cache, reduce
-from operator import add
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 import torch
@@ -14,7 +13,7 @@ from torch.nn import functional as F
 
 from vnait.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
 from vnait.coordinates.shared import furthest
-from vnait.encodings import Sum
+from vnait.encodings.shared import since
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
 
@@ -121,7 +120,7 @@ class Method(nn.Module):
             at = cast(Span, coordinates).locate(gaps, mask)
         else:
             at = coordinates(words, mask)
-        injection = _since(self.encoding, at, past)
+        injection = since(self.encoding, at, past)
         if self.scale is not None:
             injection = injection + self.scale(mask).since(past)
         added = injection.added
@@ -187,15 +186,6 @@ class Method(nn.Module):
         if bound:
             _log_no_boundary()
         return loss
-
-
-def _since(encoding: nn.Module, at: Float[Tensor, "B T C"], past: int) -> Injection:
-    """encoding(at).since(past), of the new tokens alone where the others' coordinates don't count."""
-    if getattr(encoding, "pointwise", False):
-        return encoding(at[:, past:])
-    if isinstance(encoding, Sum):
-        return reduce(add, (_since(part, at, past) for part in encoding.encodings))
-    return encoding(at).since(past)
 
 
 def _checked(coordinates: nn.Module, at: Tensor, mask: Tensor) -> Tensor:

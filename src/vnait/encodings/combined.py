@@ -19,7 +19,7 @@ from operator import add
 import torch
 from torch import nn
 
-from vnait.encodings.shared import At
+from vnait.encodings.shared import At, since
 from vnait.injection import Injection
 
 
@@ -93,6 +93,10 @@ class Sum(_Combined):
 
     def forward(self, at: At) -> Injection:
         return reduce(add, (encoding(at) for encoding in self.encodings))
+
+    def since(self, at: At, past: int) -> Injection:
+        """self(at).since(past), each part by its own means."""
+        return reduce(add, (since(encoding, at, past) for encoding in self.encodings))
 
 
 class Concatenated(_Combined):

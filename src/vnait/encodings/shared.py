@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vnait.injection import Injection
+
 At = Float[Tensor, "B T C"]
 
 
@@ -62,3 +64,16 @@ def checked_heads(num_heads: int) -> int:
     if num_heads < 1:
         raise ValueError(f"num_heads={num_heads}; a bias needs at least one head.")
     return num_heads
+
+
+def since(encoding: nn.Module, at: At, past: int) -> Injection:
+    """encoding(at).since(past), of the new tokens alone where the others' coordinates don't count.
+
+    An encoding made of others has a `since` of its own.
+    """
+    own = getattr(encoding, "since", None)
+    if own is not None:
+        return own(at, past)
+    if getattr(encoding, "pointwise", False):
+        return encoding(at[:, past:])
+    return encoding(at).since(past)
