@@ -18,3 +18,14 @@ def apart() -> Iterator[None]:
         finally:
             random.setstate(python)
             np.random.set_state(numpy)
+
+
+def seed_generators(seed: int) -> None:
+    """Seed PyTorch's generators that are in use.
+
+    `torch.manual_seed` also keeps a stack trace for each kind of device that is not, which takes longer than
+    starting a small module.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)

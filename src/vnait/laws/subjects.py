@@ -19,7 +19,7 @@ from vnait.laws.formulas import FORMULAS, Formula
 from vnait.method import Method, described
 from vnait.methods import METHODS, Size
 from vnait.model.backbone import Attention
-from vnait.randomness import apart
+from vnait.randomness import apart, seed_generators
 
 SIZE = Size(dim=32, num_heads=2, max_length=64, mean_length=4.0)
 
@@ -163,7 +163,7 @@ class Subject:
     def probe(self, size: Size | None = None, *, seed: int = 0) -> Probe:
         """A fresh probe in evaluation mode, all parameters moved off their start, determined by the seed."""
         with apart():
-            torch.manual_seed(seed)
+            seed_generators(seed)
             probe = self.make(size or self.size).eval()
             with torch.no_grad():
                 for parameter in probe.parameters():

@@ -21,7 +21,7 @@ from vnait.model.auto_map import write_stub
 from vnait.model.backbone import AttentionMask, Encoder
 from vnait.model.configuration import VnaitConfig
 from vnait.model.packing import packing
-from vnait.randomness import apart
+from vnait.randomness import apart, seed_generators
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
@@ -280,7 +280,7 @@ def seed_weights(model: nn.Module, seed: int) -> None:
     with apart():
         # Reversed: the first owner of tied weights sets them last.
         for name, module in reversed(list(model.named_modules())):
-            torch.manual_seed(zlib.crc32(f"{seed}/{name}".encode()))
+            seed_generators(zlib.crc32(f"{seed}/{name}".encode()))
             _reset(module)
 
 
