@@ -15,7 +15,10 @@ from test_report import EVIL, folder_of
 from vnait import report
 from vnait_lab import studies
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser"),
+]
 SECONDS = 3
 NAME = f"<b>a</b>{EVIL}"  # of these plotly would make bold letters
 
@@ -119,7 +122,6 @@ def test_the_mouse_over_a_dot_tells_its_interval(tab: Tab) -> None:
     )
 
 
-@pytest.mark.slow
 def test_axe_finds_nothing_serious_by_day_or_by_night(browser: Any, made: Path, study: Path) -> None:
     for path in (made, study):
         opened = Tab(browser, path.as_uri(), scheme="dark")
@@ -132,7 +134,6 @@ def test_axe_finds_nothing_serious_by_day_or_by_night(browser: Any, made: Path, 
             opened.page.get_by_role("button", name="Dark or light").click()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(
     width: int, browser: Any, made: Path, study: Path, tmp_path: Path
@@ -166,7 +167,6 @@ def test_a_study_shows_its_verdicts_and_its_figure(browser: Any, study: Path) ->
     assert picture.evaluate("one => one.complete && one.naturalWidth > 300")
 
 
-@pytest.mark.slow
 def test_five_thousand_records_open_in_three_seconds_and_ten_megabytes(browser: Any, tmp_path: Path) -> None:
     """Seconds of the page's own thread, so that a machine with other work to do says the same; the best of
     three.

@@ -147,6 +147,7 @@ def test_tables_fit_the_terminal(home, vnait, monkeypatch, columns, command):
     assert max(map(cell_len, out.splitlines())) <= columns
 
 
+@pytest.mark.slow
 def test_no_colour_where_none_is_wanted(home):
     """In a real terminal: nothing sets a colour of letters or ground; a bar may still move the cursor."""
     ours, theirs = pty.openpty()
@@ -368,6 +369,7 @@ def test_the_installed_command_writes_plain_text_into_a_pipe():
     assert not CONTROL.search(done.stdout) and max(map(cell_len, done.stdout.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error(home, given):
     table(home / "long.csv", rows_of(rows=2000))
     script = f"{VNAIT} predict model long.csv | head -n 1"
@@ -809,6 +811,7 @@ def run_command(folder: str, arguments: list[str]) -> None:
         cli.main(arguments)
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_training_is_one_sentence_and_the_same_command_goes_on(home, vnait):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["vnait.train", "vnait.cli"])

@@ -170,6 +170,7 @@ def test_accelerate_may_wrap_every_forward(family, first):
     assert torch.equal(logits(model, ids), before)
 
 
+@pytest.mark.slow
 def test_an_exported_model_has_its_method():
     model, ids = attached_to("bert"), ids_of()
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -274,6 +275,7 @@ def test_a_pipeline_reads_a_saved_folder(tmp_path):
     assert "BertForMaskedLM" in [loader.__name__ for loader in loaders]  # every pipeline lists all names
 
 
+@pytest.mark.slow
 def test_without_vnait_a_saved_folder_is_refused(tmp_path):
     attached_to("bert").save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="quantization"):  # a class that is not an Auto class

@@ -226,6 +226,7 @@ def test_with_a_test_file_all_seeds_have_the_same_vectors_whichever_is_first():
 # How it runs decides nothing
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_how_many_cells_run_at_a_time(words, tmp_path):
     options = {"methods": METHODS, "seeds": 2, "shots": (6,)}
     one = small(words, tmp_path / "one", jobs=1, **options)

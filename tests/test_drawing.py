@@ -170,6 +170,7 @@ def test_drawing_changes_nothing():
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
+@pytest.mark.slow
 def test_a_file_is_written_whole_and_the_same_again(tmp_path, ending):
     for name in ("one", "two"):
         drawing.save(drawing.figure([shown("rope")]), tmp_path / f"{name}.{ending}")

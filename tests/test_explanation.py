@@ -314,6 +314,7 @@ def run(capsys, *arguments):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_files_are_written_in_grey_and_are_the_same_again(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = explain(predict.load(folder), ENGLISH)

@@ -233,6 +233,7 @@ def test_vectors_are_not_unpacked_beyond_the_limit(tmp_path, monkeypatch):
         vectors.load(path)
 
 
+@pytest.mark.slow
 def test_the_usual_limit_and_the_option(tmp_path, monkeypatch, capsys):
     """Its files are small enough for any reader; what they unpack to is counted without being held."""
     path = tmp_path / "table.csv.gz"
@@ -299,6 +300,7 @@ def test_a_lock_leaves_no_folder_behind_and_one_that_ends_frees_it(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_the_commands_share_no_folder(tmp_path, capsys):
     (tmp_path / "made.csv").write_text("text,label\n" + "warm film,pos\ndull plot,neg\n" * 20)
     made = str(tmp_path / "made.csv")

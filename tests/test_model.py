@@ -498,6 +498,7 @@ def test_what_no_file_holds_is_made_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.filterwarnings("ignore:(?s).*non-Expr arguments:DeprecationWarning")  # torch 2.6 itself
 @pytest.mark.parametrize("method", ["vnait", "vnait-causal"])
+@pytest.mark.slow
 def test_an_export_holds_for_texts_of_every_length(method: str) -> None:
     model = VnaitForSequenceClassification(config(method=method)).eval()
     ids = torch.randint(1, 9, (3, 9))

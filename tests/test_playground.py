@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,12 @@ pytest.importorskip("gradio", reason="the playground needs gradio")
 from vnait.playground.page import explanation
 
 WAIT = 60_000  # milliseconds; the tests beside this one use the cores, too
-in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
+NO_BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
+
+
+def in_a_browser(test: Callable[..., None]) -> Callable[..., None]:
+    """A test that needs one, and takes long."""
+    return pytest.mark.slow(NO_BROWSER(test))
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +145,6 @@ def test_a_typed_sentence_changes_both_pictures_and_their_numbers(tab: Tab) -> N
 
 
 @in_a_browser
-@pytest.mark.slow
 def test_a_method_can_be_chosen_and_what_it_cannot_show_is_said(tab: Tab) -> None:
     box = tab.page.get_by_label("Text", exact=True)
     box.fill("")
@@ -168,7 +172,6 @@ def test_a_bad_upload_gets_the_command_lines_sentence(tab: Tab, tmp_path: Path) 
 
 
 @in_a_browser
-@pytest.mark.slow
 def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(
     tab: Tab, model: Path, tmp_path: Path
 ) -> None:
@@ -185,7 +188,6 @@ def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(
 
 
 @in_a_browser
-@pytest.mark.slow
 def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(
     tab: Tab, model: Path, tmp_path: Path
 ) -> None:
@@ -204,7 +206,6 @@ def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(
 
 
 @in_a_browser
-@pytest.mark.slow
 def test_a_report_is_loaded_and_reaches_nothing(tab: Tab, tmp_path: Path) -> None:
     path = report.write(folder_of(tmp_path, name=f"c{EVIL}.csv"))
     for given in (path, tmp_path / "records.jsonl"):
@@ -273,7 +274,6 @@ def listening() -> Iterator[tuple[str, list[bytes]]]:
 
 
 @in_a_browser
-@pytest.mark.slow
 def test_an_uploaded_report_reaches_no_address(browser: Any, address: str, tmp_path: Path) -> None:
     with listening() as (there, heard):
         page = tmp_path / "report.html"
@@ -300,6 +300,7 @@ def asked_as(address: str, host: str) -> tuple[int, dict[str, str]]:
     return found
 
 
+@pytest.mark.slow  # the only other one that starts the playground
 def test_only_this_machines_names_are_answered(address: str) -> None:
     """Else any site could give its name this machine's address, and read what the page shows."""
     port = address.rpartition(":")[2].strip("/")
@@ -332,6 +333,7 @@ def test_uploads_of_one_name_get_folders_of_their_own(
     assert [copy.read_bytes() for _, copy in found[:2]] == [file.read_bytes() for file in files]
 
 
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # gradio leaves an event loop
 def test_comparisons_do_not_wait_for_one_another_unseen(tmp_path: Path) -> None:
     from vnait.playground import page
 
@@ -346,7 +348,6 @@ def test_comparisons_do_not_wait_for_one_another_unseen(tmp_path: Path) -> None:
 
 
 @in_a_browser
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str, tmp_path: Path) -> None:
     opened = Tab(browser, address, width=width)
@@ -359,7 +360,6 @@ def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str
 
 
 @in_a_browser
-@pytest.mark.slow
 def test_ctrl_c_ends_it_at_once_while_a_page_is_open_and_draws(browser: Any, model: Path) -> None:
     with served(model) as address:
         opened = Tab(browser, address)

@@ -232,6 +232,7 @@ def test_linear_scaling_is_position_interpolation() -> None:
     assert apart(stretched, plain) < 1e-5  # transformers' frequencies are float32
 
 
+@pytest.mark.slow
 def test_transformers_is_imported_when_it_is_asked() -> None:
     code = (
         "import sys, torch\n"

@@ -118,6 +118,7 @@ def test_another_seed_gives_other_weights(table, words):
     assert any("attention" in name for name in different) and any("method" in name for name in different)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_gives_the_same_weights(table, words, tmp_path):
     fit(RUN, table, words).save(tmp_path / "here")
     script = "import sys, test_train\ntest_train.train_and_save(sys.argv[1], test_train.RUN, 'there')"
@@ -217,6 +218,7 @@ def kill_in_the_middle(server, folder: Path, longest: float) -> int:
 
 
 @pytest.mark.parametrize("time_of_killing", range(3))
+@pytest.mark.slow
 def test_kill_9_in_the_middle_ends_with_the_weights_of_an_uninterrupted_run(
     time_of_killing, server, uninterrupted, tmp_path
 ):
@@ -382,6 +384,7 @@ def test_a_state_of_another_number_of_threads_is_refused(stopped, table, words, 
         fit(RUN, table, words, checkpoints=tmp_path / "c")
 
 
+@pytest.mark.slow
 def test_a_state_of_other_settings_is_left_and_named(stopped, table, words, tmp_path, caplog):
     state = copy_of(stopped, tmp_path)
     with caplog.at_level(logging.WARNING, logger="vnait"):
@@ -731,6 +734,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return powers / powers.sum(-1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_a_word_of_one_class_never_argues_for_another():
     """1,000 generated training sets: alone, repeated, and added to any text of 1 to 50 words it never lowers
     its class.
