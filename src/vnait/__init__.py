@@ -86,6 +86,7 @@ def __dir__() -> list[str]:
 # What vnait.model takes from transformers, by module. These import one another, in an order that depends on
 # who asks first.
 _NEEDED = {
+    "transformers.modeling_layers": "GradientCheckpointingLayer",
     "transformers.modeling_utils": "PreTrainedModel",
     "transformers.models.auto.configuration_auto": "AutoConfig",
     "transformers.models.auto.auto_factory": "auto_class_update",
