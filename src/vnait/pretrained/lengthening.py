@@ -1,5 +1,5 @@
-"""`lengthen` lets a pretrained model read texts past its limit, untrained; texts within it are read as before,
-bit for bit. `shorten` undoes it.
+"""`lengthen` lets a pretrained model read texts past its limit, untrained; texts within it are read as
+before, bit for bit. `shorten` undoes it.
 """
 
 import functools
@@ -197,7 +197,7 @@ def shorten(model: nn.Module) -> None:
 def _longer(site: Site, reading: str, limit: int | None, special: Special) -> Longer:
     """The settings of `lengthen`, checked against the model."""
     owner, name = site.owner, type(site.owner).__name__
-    source: Source = "table" if site.tables else "rotation" if site.rotaries else "other"
+    source = source_of(site)
     if source not in READINGS[reading].sources:
         possible = [name for name, other in READINGS.items() if source in other.sources]
         has = {"table": "a position table", "rotation": "a rotation", "other": "neither table nor rotation"}
@@ -244,6 +244,11 @@ def site_of(model: nn.Module) -> Site:
         )
     check_unmarked(sites[0].owner.config)
     return sites[0]
+
+
+def source_of(site: Site) -> Source:
+    """The kind of its source of position."""
+    return "table" if site.tables else "rotation" if site.rotaries else "other"
 
 
 class _Longer(Changed):

@@ -118,15 +118,25 @@ def short_piece(inputs: Inputs, limit: int, read: Read) -> Piece:
     )
 
 
-def windows_of(inputs: Inputs, row: int, limit: int, special: Special, read: Read) -> Piece:
-    """One text by the fewest windows of the limit, of nearly the same length, without overlap; each has the
-    special tokens of the text, whose outputs, as those per text, are means over the windows.
+def split(tokens: Int[Tensor, " N"], limit: int, special: Special) -> list[Int[Tensor, " W"]]:
+    """The fewest windows of a text, of nearly the same length, without overlap; each begins and ends with the
+    text's special tokens.
+
+    >>> split(torch.arange(8), 5, (1, 1))
+    [tensor([0, 1, 2, 3, 7]), tensor([0, 4, 5, 6, 7])]
     """
+    begins, last = special[0], len(tokens) - special[1]
+    count = -(-(last - begins) // (limit - sum(special)))
+    inner = tokens[begins:last].tensor_split(max(count, 1))
+    return [torch.cat([tokens[:begins], one, tokens[last:]]) for one in inner]
+
+
+def windows_of(inputs: Inputs, row: int, limit: int, special: Special, read: Read) -> Piece:
+    """One text by windows of the limit; outputs of special tokens, and those per text, are means of theirs."""
     begins, ends = special
     real = inputs.mask[row].nonzero()[:, 0]
-    last = len(real) - ends
-    count = -(-(last - begins) // (limit - begins - ends))
-    windows = [torch.cat([real[:begins], one, real[last:]]) for one in real[begins:last].tensor_split(count)]
+    windows = split(real, limit, special)
+    count = len(windows)
     index = torch.nn.utils.rnn.pad_sequence(windows, batch_first=True, padding_value=int(real[0]))
     lengths = torch.tensor([len(one) for one in windows], device=index.device)
     mask = torch.arange(index.shape[1], device=index.device) < lengths[:, None]

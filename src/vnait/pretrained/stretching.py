@@ -105,8 +105,8 @@ def rescaled(rotary: Any, rotation: str, factor: int, limit: int) -> nn.Module:
     own = parameters.get(FULL, parameters)
     if own.get("rope_type", "default") != "default":
         raise InputError(
-            f"the model's rotation is already scaled ({own['rope_type']}); {rotation} starts from one that is "
-            "not."
+            f"the model's rotation is scaled already ({own['rope_type']}), and {rotation} scales one that is "
+            "not; take another reading."
         )
     if rotation == "yarn":
         changed = {"rope_type": "yarn", "factor": float(factor), "original_max_position_embeddings": limit}
