@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vnait.comparison import compare
     from vnait.diagnosis import doctor
     from vnait.explanation import explain
+    from vnait.extension import extend
     from vnait.injection import Injection
     from vnait.laws import conformance
     from vnait.method import Method
@@ -48,6 +49,7 @@ __all__ = [
     "doctor",
     "encodings",
     "explain",
+    "extend",
     "inputs",
 ]
 
@@ -57,6 +59,7 @@ _HOMES = {
     "vnait.diagnosis": ("doctor",),
     "vnait.estimator": ("TextClassifier",),
     "vnait.explanation": ("explain",),
+    "vnait.extension": ("extend",),
     "vnait.injection": ("Injection",),
     "vnait.laws": ("conformance",),
     "vnait.method": ("Method",),

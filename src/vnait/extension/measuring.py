@@ -62,7 +62,7 @@ def found(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def costs(run: Callable[[], Answer]) -> tuple[Answer, float, float]:
-    """What it returns, its seconds, and the memory in MiB that it takes at most; of a GPU's if one is used."""
+    """What it returns, its seconds, and the MiB that it takes at most, of a GPU if there is one."""
     process, peak, done = psutil.Process(os.getpid()), [0], threading.Event()
     before = process.memory_info().rss
 

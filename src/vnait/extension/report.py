@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vnait.extension.arms import ARMS, FREE, SUREST, VNAIT, WORDS
+from vnait.extension.arms import ARMS, FREE, SUREST, WORDS
 from vnait.extension.measuring import Result
 from vnait.statistics import Interval, interval, proportion
 

@@ -96,8 +96,8 @@ def _embedder(model: Any, limit: int | None, to: int) -> tuple[Embedder, str]:
             loaded, name = from_pretrained(_Loader(SentenceTransformer), model), str(model)
     else:
         raise InputError(
-            f"extend was given a {type(model).__name__}; give a SentenceTransformer, or a folder or name that "
-            "it loads."
+            f"extend was given a {type(model).__name__}; give a SentenceTransformer, or a folder or name "
+            "that it loads."
         )
     if not isinstance(getattr(loaded[0], "auto_model", None), PreTrainedModel):
         raise InputError(f"{name} has no Transformer as its first part, whose positions could be extended.")

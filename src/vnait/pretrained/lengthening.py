@@ -182,7 +182,8 @@ def lengthen(model: nn.Module, reading: str, *, limit: int | None = None, specia
 def shorten(model: nn.Module) -> None:
     """Undo `lengthen`."""
     leave_classes(model)
-    for owner in [part for part in model.modules() if hasattr(part, "vnait_longer")]:
+    owners: list[Any] = [part for part in model.modules() if "vnait_longer" in vars(part)]
+    for owner in owners:
         if READINGS[owner.vnait_longer.reading].attention:
             owner.set_attn_implementation("sdpa")
         delattr(owner.config, SETTINGS)

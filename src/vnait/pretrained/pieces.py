@@ -132,7 +132,7 @@ def split(tokens: Int[Tensor, " N"], limit: int, special: Special) -> list[Int[T
 
 
 def windows_of(inputs: Inputs, row: int, limit: int, special: Special, read: Read) -> Piece:
-    """One text by windows of the limit; outputs of special tokens, and those per text, are means of theirs."""
+    """One text by windows; outputs of special tokens, and those per text, are means over the windows."""
     begins, ends = special
     real = inputs.mask[row].nonzero()[:, 0]
     windows = split(real, limit, special)
