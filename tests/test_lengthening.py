@@ -32,7 +32,8 @@ from transformers import (
 
 import vnait
 from vnait import InputError
-from vnait.pretrained.lengthening import READINGS, lengthen, shorten
+from vnait.pretrained import lengthen, shorten
+from vnait.pretrained.lengthening import READINGS
 from vnait.pretrained.stretching import FULL, Stretch, self_extended
 
 LIMIT = 16
@@ -248,7 +249,7 @@ def test_other_models_are_refused_unchanged():
     model = model_of("bert")
     lengthen(model, "windows")
     for change in (vnait.attach, lambda model: lengthen(model, "grouped")):
-        with pytest.raises(InputError, match=r"call vnait\.pretrained\.lengthening\.shorten"):
+        with pytest.raises(InputError, match=r"call vnait\.pretrained\.shorten"):
             change(model)
 
 

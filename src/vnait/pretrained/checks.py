@@ -34,7 +34,7 @@ def check_free(model: nn.Module) -> None:
     if any("vnait_longer" in vars(part) for part in parts):
         raise InputError(
             f"{type(model).__name__} reads past its limit by lengthen; call "
-            "vnait.pretrained.lengthening.shorten(model) first."
+            "vnait.pretrained.shorten(model) first."
         )
     if any(type(part).__module__.split(".")[0] == "peft" for part in parts):
         raise InputError(
