@@ -34,9 +34,7 @@ def test_generated_texts_have_their_passage_at_its_depth(name, tokenizer):
     for text, query, depth in zip(task.texts, task.queries, task.depths, strict=True):
         assert 190 <= len(tokenizer(text)["input_ids"]) <= 200
         name_or_fact = query.removeprefix("What is the passkey for ").rstrip("?")
-        passage = {question: fact for fact, question in NEEDLES}.get(
-            query, f"The passkey for {name_or_fact}"
-        )
+        passage = {question: fact for fact, question in NEEDLES}.get(query, f"The passkey for {name_or_fact}")
         place = text.index(passage)
         assert abs(place / (len(text) - len(passage)) - depth) < 0.15
 
