@@ -171,10 +171,11 @@ def _within(embedder: Embedder, arm: str) -> float:
     room = embedder.limit // 2
     words = " ".join(fact for fact, _ in NEEDLES).split()
     texts = [" ".join(words[: max(1, room * part // 8)]) for part in range(1, 9)]
-    with embedder.reading(CUT) as encode:
-        before = np.concatenate(encode(texts))
-    with embedder.reading(arm) as encode:
-        return float(np.abs(np.concatenate(encode(texts)) - before).max())
+    vectors = []
+    for one in (CUT, arm):
+        with embedder.reading(one) as encode:  # one by one: batches of other sizes round otherwise
+            vectors.append(np.concatenate([encode([text])[0] for text in texts]))
+    return float(np.abs(vectors[1] - vectors[0]).max())
 
 
 def _check_folder(out: str | Path) -> None:
