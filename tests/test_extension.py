@@ -173,9 +173,8 @@ def test_every_arm_reads_and_leaves_the_model_as_it_was(embedder):
     labelled = {"documents": texts * 5, "labels": ["a", "b"] * 5}
     report = vnait.extend(embedder, to=256, tasks=("needle",), lengths=(64,), texts=5, **labelled)
     assert report.arms == arms_of("table") and report.tasks == ("needle", "labels")
-    assert {arm: change for arm, change in report.within.items() if change} == pytest.approx(
-        {"vnait": 0}, abs=1e-6
-    )
+    changes = dict(report.within)
+    assert changes.pop("vnait") < 1e-6 and set(changes.values()) == {0.0}
     assert type(embedder[0].auto_model) is kind and embedder.max_seq_length == 32
     assert np.array_equal(embedder.encode(texts), before)
 
