@@ -276,9 +276,11 @@ def test_a_cache_does_not_pass_the_limit():
         model(input_ids=ids_of(1, 2), past_key_values=first.past_key_values)
 
 
-def test_auto_model_loads_what_a_plain_encoder_saved(tmp_path):
-    model = model_of("modernbert")
-    lengthen(model, "yarn")
+@pytest.mark.parametrize(("family", "reading"), [("modernbert", "yarn"), ("t5", "unchanged")])
+def test_auto_model_loads_what_an_encoder_saved(family, reading, tmp_path):
+    model = model_of(family)
+    lengthen(model, reading, limit=LIMIT)
     model.save_pretrained(tmp_path)
-    ids = ids_of(1, 40)
-    torch.testing.assert_close(states(AutoModel.from_pretrained(tmp_path), ids), states(model, ids))
+    again, ids = AutoModel.from_pretrained(tmp_path), ids_of(1, 40)
+    assert type(again).__name__ == type(model).__name__
+    torch.testing.assert_close(states(again, ids), states(model, ids))

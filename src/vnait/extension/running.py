@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,10 @@ def _saved(report: Report, embedder: Embedder, out: Path, save: str | None) -> R
     try:
         with whole_folder(out) as draft:
             embedder.model.save_pretrained(str(draft), create_model_card=False)
+            settings = draft / "sentence_bert_config.json"
+            # Without it, sentence-transformers lowers the length to the model's max_position_embeddings.
+            longer = {**json.loads(settings.read_text(encoding="utf-8")), "max_seq_length": report.to}
+            settings.write_text(json.dumps(longer, indent=4) + "\n", encoding="utf-8")
     finally:
         embedder.model.max_seq_length = before
         embedder.restore(arm)

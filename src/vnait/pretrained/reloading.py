@@ -6,6 +6,7 @@ Its `config.json` has a model type of our own, which they know once `vnait` is i
 """
 
 import functools
+import sys
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +44,16 @@ def _attached_class(own: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
         if own in (getattr(auto, "_model_mapping", None) or ()):
             models = auto._model_mapping[own]
             models = models if isinstance(models, tuple) else (models,)
+            if auto is modeling_auto.AutoModel:
+                models = (*models, *_encoders(models[0]))
             auto.register(kind, _Loader(models, own), exist_ok=True)
     return kind
+
+
+def _encoders(model: type[PreTrainedModel]) -> list[type[PreTrainedModel]]:
+    """Classes of an encoder-decoder's encoder alone, such as T5EncoderModel, which no Auto class has."""
+    parts = vars(sys.modules[model.__module__])
+    return [part for name, part in parts.items() if name.endswith("EncoderModel") and isinstance(part, type)]
 
 
 @dataclass(frozen=True)
