@@ -59,15 +59,7 @@ def extend_command(
 ) -> None:
     """Compare ways to read texts past an embedder's limit with those that cost nothing, and save one."""
     notes(quiet)
-    own: dict[str, list[str]] = {}
-    if data is not None and query is not None:
-        own = {
-            "documents": read_table(data, text, None, sep, encoding).texts,
-            "queries": read_table(data, query, None, sep, encoding).texts,
-        }
-    elif data is not None:
-        table = read_table(data, text, label, sep, encoding)
-        own = {"documents": table.texts, "labels": table.labels or []}
+    own = {} if data is None else _own(data, text, query, label, sep, encoding)
     if wrong := next((one for one in listed(lengths) if not one.isdecimal()), None):
         raise InputError(f"--lengths has {wrong!r}; give numbers with commas between them, such as 512,1024.")
     if save is not None and out is None:
@@ -92,3 +84,14 @@ def extend_command(
         print_json(report.document())
     else:
         say(report.text())
+
+
+def _own(
+    data: str, text: str, query: str | None, label: str, sep: str | None, encoding: str | None
+) -> dict[str, list[str]]:
+    """The user's documents with their queries, or with their labels if no column of queries is named."""
+    if query is None:
+        table = read_table(data, text, label, sep, encoding)
+        return {"documents": table.texts, "labels": table.labels or []}
+    columns = {"documents": text, "queries": query}
+    return {name: read_table(data, column, None, sep, encoding).texts for name, column in columns.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def extend(
         to: the longest text, in tokens
         limit: tokens that the model reads as before, bit for bit; None: its `max_seq_length`
         arms: names in `vnait.extension.ARMS`; all that are for the model if there are none
-        tasks: of "passkey" and "needle", which are generated; () if there are documents
+        tasks: of "passkey" and "needle", which are generated; () for documents alone
         lengths: of generated texts; 256, 512 ... up to `to` if there are none
         texts: generated per length, up to 30
         documents: your own, with a query or a label each
@@ -66,24 +67,33 @@ def extend(
     chosen = _arms(arms, save, embedder)
     with apart(), no_bars():
         work = _tasks(embedder, tasks, lengths, texts, documents, queries, labels)
-        results: list[Result] = []
-        for task in work:
-            for arm in chosen:
-                if callback is not None:
-                    callback(
-                        len(results), len(work) * len(chosen), f"{task.name}, {max(task.lengths):,}, {arm}"
-                    )
-                results.append(measure(embedder, arm, task))
+        results = _measured(embedder, chosen, work, callback)
         report = Report(
             model=name,
             limit=embedder.limit,
             to=to,
-            results=tuple(results),
+            results=results,
             within={arm: _within(embedder, arm) for arm in chosen if arm not in UNSAVED},
         )
         if out is None:
             return report
         return _saved(report, embedder, Path(out), save)
+
+
+def _measured(
+    embedder: Embedder,
+    arms: Sequence[str],
+    tasks: Sequence[Task],
+    callback: Callable[[int, int, str], None] | None,
+) -> tuple[Result, ...]:
+    results: list[Result] = []
+    for task in tasks:
+        for arm in arms:
+            if callback is not None:
+                what = f"{task.name}, {max(task.lengths):,}, {arm}"
+                callback(len(results), len(tasks) * len(arms), what)
+            results.append(measure(embedder, arm, task))
+    return tuple(results)
 
 
 def _embedder(model: Any, limit: int | None, to: int) -> tuple[Embedder, str]:
@@ -203,4 +213,4 @@ def _saved(report: Report, embedder: Embedder, out: Path, save: str | None) -> R
     finally:
         embedder.model.max_seq_length = before
         embedder.restore(arm)
-    return Report(**{**vars(report), "saved": (str(out), arm)})
+    return replace(report, saved=(str(out), arm))
