@@ -27,6 +27,8 @@ ENTRIES = {
     "AutoConfig": "import vnait\nfrom transformers import AutoConfig\ngot = AutoConfig.for_model('vnait')",
     "AutoModel": "import vnait\nfrom transformers import AutoModelForMaskedLM\ngot = "
     f"AutoModelForMaskedLM.from_config{CONFIGURED}",
+    "a model": "import vnait\nfrom transformers import BertModel, AutoConfig\ngot = "
+    "AutoConfig.for_model('vnait')",
     "before vnait": "from transformers import AutoModel\nimport vnait\ngot = "
     f"AutoModel.from_config{CONFIGURED}",
 }

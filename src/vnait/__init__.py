@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vnait.comparison import compare
     from vnait.diagnosis import doctor
     from vnait.explanation import explain
+    from vnait.extension import extend
     from vnait.injection import Injection
     from vnait.laws import conformance
     from vnait.method import Method
@@ -48,6 +49,7 @@ __all__ = [
     "doctor",
     "encodings",
     "explain",
+    "extend",
     "inputs",
 ]
 
@@ -57,6 +59,7 @@ _HOMES = {
     "vnait.diagnosis": ("doctor",),
     "vnait.estimator": ("TextClassifier",),
     "vnait.explanation": ("explain",),
+    "vnait.extension": ("extend",),
     "vnait.injection": ("Injection",),
     "vnait.laws": ("conformance",),
     "vnait.method": ("Method",),
@@ -86,6 +89,7 @@ def __dir__() -> list[str]:
 # What vnait.model takes from transformers, by module. These import one another, in an order that depends on
 # who asks first.
 _NEEDED = {
+    "transformers.modeling_layers": "GradientCheckpointingLayer",
     "transformers.modeling_utils": "PreTrainedModel",
     "transformers.models.auto.configuration_auto": "AutoConfig",
     "transformers.models.auto.auto_factory": "auto_class_update",

@@ -9,7 +9,14 @@ from typing import Any
 
 import typer
 
-from vnait.cli import classify, doctor, methods, pages, vectors  # noqa: F401  they add their commands to the app
+from vnait.cli import (  # noqa: F401  they add their commands to the app
+    classify,
+    doctor,
+    extend,
+    methods,
+    pages,
+    vectors,
+)
 from vnait.cli.output import prepare_streams, say
 from vnait.cli.shared import app
 from vnait.errors import InputError

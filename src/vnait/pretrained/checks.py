@@ -24,12 +24,17 @@ LEFTOVER = 1e-4  # rounding, over the largest state: what permuting tokens may c
 
 
 def check_free(model: nn.Module) -> None:
-    """Neither an attached method nor peft's layers are in the model."""
+    """Neither an attached method, nor `lengthen`, nor peft's layers are in the model."""
     parts = list(model.modules())
     if any(isinstance(part, Attached) for part in parts):
         raise InputError(
             f"{type(model).__name__} has a method attached already; a model has exactly one: call "
             "vnait.detach(model) first."
+        )
+    if any("vnait_longer" in vars(part) for part in parts):
+        raise InputError(
+            f"{type(model).__name__} reads past its limit by lengthen; call "
+            "vnait.pretrained.shorten(model) first."
         )
     if any(type(part).__module__.split(".")[0] == "peft" for part in parts):
         raise InputError(

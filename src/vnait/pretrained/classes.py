@@ -1,8 +1,9 @@
-"""The class of a model while a method is attached: its own, with positions in `forward`, so that it does not
-matter how a client calls it, and with the method in `save_pretrained`.
+"""The class of a model that is changed: its own, with another `forward`, so that it does not matter how a
+client calls it, and another `save_pretrained`. Here, of a model with an attached method.
 """
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -16,10 +17,33 @@ from vnait.pretrained.layers import AlibiAtPlaces, reading
 from vnait.pretrained.saving import attached_settings, write_attached
 
 
-class _WithMethod:
-    """Parent of the classes that `enter_classes` makes, before the model's own class, `plain`."""
+class Changed:
+    """Parent of the classes that are made here, before the model's own class, `plain`; `made(plain, reads)`
+    makes it again.
+    """
 
     plain: Any
+    made: tuple[Callable[[Any, bool], Any], bool]
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **options: Any) -> Any:
+        return cls.plain.from_pretrained(*args, **options)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """The class is made at run time, so pickle can't find it by its name."""
+        state: Any = super().__reduce_ex__(protocol)[2:]
+        return _empty, (self.plain, *self.made), *state
+
+
+def class_changed(parents: tuple[type, ...], plain: Any, made: Any, **own: Any) -> Any:
+    """A subclass of a model's class under the same name."""
+    # transformers reads module and name of the class to save the model and to choose its loss.
+    named = {"plain": plain, "__module__": plain.__module__, "__qualname__": plain.__qualname__}
+    return type(plain.__name__, (*parents, plain), {**named, "made": made, **own})
+
+
+class _WithMethod(Changed):
+    """Of a model with a method in it."""
 
     def save_pretrained(
         self: Any,
@@ -33,31 +57,18 @@ class _WithMethod:
         if settings is not None and is_main_process:
             write_attached(save_directory, settings, self.state_dict() if state_dict is None else state_dict)
 
-    @classmethod
-    def from_pretrained(cls, *args: Any, **options: Any) -> Any:
-        return cls.plain.from_pretrained(*args, **options)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """The class is made at run time, so pickle can't find it by its name."""
-        state: Any = super().__reduce_ex__(protocol)[2:]
-        return _empty, (self.plain, isinstance(self, _Reading)), *state
-
-
-class _Reading(_WithMethod):
-    """Of an owner, which reads ids or vectors: its forward is the plain one with positions."""
-
-
-def _empty(plain: Any, reads: bool) -> Any:
-    kind = _class_with_method(plain, reads)
+def _empty(plain: Any, make: Callable[[Any, bool], Any], reads: bool) -> Any:
+    kind = make(plain, reads)
     return kind.__new__(kind)
 
 
 @functools.cache
 def _class_with_method(plain: Any, reads: bool) -> Any:
-    # transformers reads module and name of the class to save the model and to choose its loss.
-    own = {"plain": plain, "__module__": plain.__module__, "__qualname__": plain.__qualname__}
+    """`reads`: of an owner, which reads ids or vectors; its forward is the plain one with positions."""
+    made = (_class_with_method, reads)
     if not reads:
-        return type(plain.__name__, (_WithMethod, plain), own)
+        return class_changed((_WithMethod,), plain, made)
     alibi = (AlibiAtPlaces,) if hasattr(plain, "build_alibi_tensor") else ()
 
     @functools.wraps(plain.forward)  # clients read its signature
@@ -68,26 +79,32 @@ def _class_with_method(plain: Any, reads: bool) -> Any:
         with reading():
             return plain.forward(self, **inputs)
 
-    return type(plain.__name__, (_Reading, *alibi, plain), {**own, "forward": forward})
+    return class_changed((_WithMethod, *alibi), plain, made, forward=forward)
 
 
-def enter_classes(model: nn.Module, owner: PreTrainedModel) -> None:
+def enter_classes(
+    model: nn.Module,
+    owner: PreTrainedModel,
+    make: Callable[[Any, bool], Any] = _class_with_method,
+) -> None:
     """Change the class of the owner and of every model around it, and mark their configurations.
+
+    make   the class of a plain class; True for that of the owner
 
     A class, not a hook or a `forward` of the instance: hooks don't run when `forward` is called directly, and
     replicas of data parallelism share their instances' attributes.
     """
     for part in model.modules():
         if isinstance(part, PreTrainedModel) and owner in set(part.modules()):
-            plain: Any = part.plain if isinstance(part, _WithMethod) else type(part)  # of the other side
-            _change_class(part, _class_with_method(plain, part is owner))
+            plain: Any = part.plain if isinstance(part, Changed) else type(part)  # of the other side
+            _change_class(part, make(plain, part is owner))
             mark(part.config)
 
 
 def leave_classes(model: nn.Module) -> None:
     """Undo `enter_classes`."""
     for part in model.modules():
-        if isinstance(part, _WithMethod):
+        if isinstance(part, Changed):
             unmark(part.config)
             _change_class(part, part.plain)
 

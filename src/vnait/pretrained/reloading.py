@@ -1,10 +1,12 @@
-"""Let transformers' Auto classes load the folder that `save_pretrained` of an attached model writes.
+"""Let transformers' Auto classes load the folder that `save_pretrained` of an attached or lengthened model
+writes.
 
 Its `config.json` has a model type of our own, which they know once `vnait` is imported
 (vnait.attached_config).
 """
 
 import functools
+import sys
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from transformers.utils import cached_file
 
 from vnait.pretrained.adapters import attach_from
 from vnait.pretrained.checks import unmark
+from vnait.pretrained.lengthening import SETTINGS as LONGER
+from vnait.pretrained.lengthening import lengthen
 from vnait.pretrained.saving import OWN_TYPE, SETTINGS, WEIGHTS
 from vnait.randomness import apart
 
@@ -40,13 +44,21 @@ def _attached_class(own: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
         if own in (getattr(auto, "_model_mapping", None) or ()):
             models = auto._model_mapping[own]
             models = models if isinstance(models, tuple) else (models,)
+            if auto is modeling_auto.AutoModel:
+                models = (*models, *_encoders(models[0]))
             auto.register(kind, _Loader(models, own), exist_ok=True)
     return kind
 
 
+def _encoders(model: type[PreTrainedModel]) -> list[type[PreTrainedModel]]:
+    """Classes of an encoder-decoder's encoder alone, such as T5EncoderModel, which no Auto class has."""
+    parts = vars(sys.modules[model.__module__])
+    return [part for name, part in parts.items() if name.endswith("EncoderModel") and isinstance(part, type)]
+
+
 @dataclass(frozen=True)
 class _Loader:
-    """In place of a model's class: `from_pretrained` loads the plain model and attaches the method."""
+    """In place of a model's class: `from_pretrained` loads the plain model and changes it as it was."""
 
     models: tuple[type[PreTrainedModel], ...]
     own: type[PreTrainedConfig]
@@ -68,6 +80,9 @@ class _Loader:
         loaded = quiet.from_pretrained(folder, *args, config=config, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model.__class__ = plain
+        if settings := getattr(model.config, LONGER, None):
+            lengthen(model, **settings)
+            return loaded
         hub = {name: kwargs[name] for name in HUB if name in kwargs}
         files = [cached_file(folder, name, **hub) for name in (SETTINGS, WEIGHTS)]
         with apart():  # loading draws no random numbers

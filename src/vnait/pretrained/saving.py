@@ -77,11 +77,16 @@ def attached_settings(model: PreTrainedModel) -> dict[str, Any]:
 
 
 def write_attached(folder: str | Path, settings: dict[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Write an adapter into the folder of the model that has it, with a model type for `vnait` to load.
+    """Write an adapter into the folder of the model that has it, with a model type for `vnait` to load."""
+    _write(Path(folder), {**settings, "base": None}, weights)
+    write_type(folder)
+
+
+def write_type(folder: str | Path) -> None:
+    """Give the saved model a type for `vnait` to load.
 
     Without `vnait`, the Auto classes don't know the type, and all others refuse the mark.
     """
-    _write(Path(folder), {**settings, "base": None}, weights)
     path = Path(folder) / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= {"model_type": MODEL_TYPE, OWN_TYPE: config["model_type"]}

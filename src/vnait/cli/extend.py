@@ -1,0 +1,97 @@
+"""The command that compares ways to read long texts: extend."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vnait.cli.output import say
+from vnait.cli.shared import (
+    AsJson,
+    Encoding,
+    Quiet,
+    Separator,
+    app,
+    bar,
+    listed,
+    notes,
+    print_json,
+    read_table,
+)
+from vnait.errors import InputError
+
+
+@app.command("extend")
+def extend_command(
+    model: Annotated[str, typer.Argument(help="A folder or name that sentence-transformers loads.")],
+    data: Annotated[
+        str | None,
+        typer.Argument(help="Your own documents, a file as for compare. Without: generated texts alone."),
+    ] = None,
+    *,
+    to: Annotated[int, typer.Option(help="The longest text, in tokens.")] = 4096,
+    limit: Annotated[
+        int | None, typer.Option(help="Tokens that are read as before. Without: what the model declares.")
+    ] = None,
+    text: Annotated[str, typer.Option(help="The column of documents.")] = "text",
+    query: Annotated[
+        str | None, typer.Option(help="The column of queries, one per document. Without: labels.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="The column of labels, if there are no queries.")] = "label",
+    arms: Annotated[
+        str, typer.Option(help="Ways to read, with commas. Without: all that are possible.")
+    ] = "",
+    tasks: Annotated[
+        str, typer.Option(help="Generated texts: passkey, needle, with a comma; or none.")
+    ] = "passkey,needle",
+    lengths: Annotated[
+        str, typer.Option(help="Of generated texts, in tokens. Without: 256, 512 and so on.")
+    ] = "",
+    texts: Annotated[int, typer.Option(help="Generated per task and length.")] = 20,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for the extended model. Without: only compared.")
+    ] = None,
+    save: Annotated[str | None, typer.Option(help="The arm in it. Without: the recommended one.")] = None,
+    sep: Separator = None,
+    encoding: Encoding = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare ways to read texts past an embedder's limit with those that cost nothing, and save one."""
+    notes(quiet)
+    own = {} if data is None else _own(data, text, query, label, sep, encoding)
+    if wrong := next((one for one in listed(lengths) if not one.isdecimal()), None):
+        raise InputError(f"--lengths has {wrong!r}; give numbers with commas between them, such as 512,1024.")
+    if save is not None and out is None:
+        raise InputError(f"--save {save} needs a folder; give --out, too.")
+    from vnait.extension import extend
+
+    with bar(quiet, "extending") as move:
+        report = extend(
+            model,
+            to=to,
+            limit=limit,
+            arms=listed(arms),
+            tasks=() if tasks == "none" else listed(tasks),
+            lengths=tuple(map(int, listed(lengths))),
+            texts=texts,
+            out=out,
+            save=save,
+            callback=move,
+            **own,
+        )
+    if as_json:
+        print_json(report.document())
+    else:
+        say(report.text())
+
+
+def _own(
+    data: str, text: str, query: str | None, label: str, sep: str | None, encoding: str | None
+) -> dict[str, list[str]]:
+    """The user's documents with their queries, or with their labels if no column of queries is named."""
+    if query is None:
+        table = read_table(data, text, label, sep, encoding)
+        return {"documents": table.texts, "labels": table.labels or []}
+    columns = {"documents": text, "queries": query}
+    return {name: read_table(data, column, None, sep, encoding).texts for name, column in columns.items()}

@@ -1,0 +1,230 @@
+"""`vnait extend`: tasks and advice by hand-made numbers; a tiny embedder from the command to a folder."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer, BertModel
+
+import vnait
+from vnait import InputError, cli
+from vnait.extension.arms import ARMS, arms_of, bm25, similarities
+from vnait.extension.measuring import Result, costs, found
+from vnait.extension.report import Report
+from vnait.extension.tasks import GENERATED, NEEDLES, Task, own
+from vnait.statistics import proportion
+
+TINY = Path(__file__).parent / "golden" / "format_6" / "tiny_bert"  # its table has 32 rows
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(TINY)
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_texts_have_their_passage_at_its_depth(name, tokenizer):
+    task = GENERATED[name](tokenizer, 200, 10)
+    assert task == GENERATED[name](tokenizer, 200, 10)
+    assert len(set(task.queries)) == 10 and sorted(task.depths) == [(i + 0.5) / 10 for i in range(10)]
+    for text, query, depth in zip(task.texts, task.queries, task.depths, strict=True):
+        assert 190 <= len(tokenizer(text)["input_ids"]) <= 200
+        name_or_fact = query.removeprefix("What is the passkey for ").rstrip("?")
+        passage = {question: fact for fact, question in NEEDLES}.get(query, f"The passkey for {name_or_fact}")
+        place = text.index(passage)
+        assert abs(place / (len(text) - len(passage)) - depth) < 0.15
+
+
+def test_needles_are_asked_for_in_other_words():
+    """Words alone must not be enough, or the task would be no different from the passkey."""
+    facts, questions = zip(*NEEDLES, strict=True)
+    assert len(set(facts)) == len(set(questions)) == 30
+    assert found(bm25(questions, facts)).mean() < 0.5
+
+
+def test_own_documents_are_grouped_by_doubled_limits(tokenizer):
+    texts = ["dull " * 6, "dull " * 7, "dull " * 15]  # with two special tokens: 8, 9, 17
+    assert own(tokenizer, texts, limit=8, labels="aab").lengths == (8, 16, 32)
+
+
+def test_bm25_is_its_formula():
+    scores = bm25(["red fox"], ["red red hat", "fox", "hat"])
+    idf, mean = np.log1p((3 - 1 + 0.5) / (1 + 0.5)), 5 / 3
+    wanted = [
+        idf * 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 3 / mean)),
+        idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 / mean)),
+        0,
+    ]
+    np.testing.assert_allclose(scores, [wanted])
+
+
+def test_the_best_window_decides_and_ties_are_not_found():
+    windows = [np.eye(2, dtype=np.float32), np.array([[0.0, 1.0]], dtype=np.float32)]
+    scores = similarities(np.eye(2, dtype=np.float32), windows)
+    assert scores.tolist() == [[1, 0], [1, 1]]
+    assert found(scores).tolist() == [True, False]
+
+
+def test_a_share_has_wilsons_interval():
+    """Of 0 in 10: 0 to z^2 / (n + z^2), which a normal interval would call 0."""
+    low, high = proportion(0, 10)[1:]
+    assert (low, high) == pytest.approx((0, 1.96**2 / (10 + 1.96**2)), abs=1e-4)
+
+
+def test_memory_taken_meanwhile_is_seen():
+    _, seconds, memory = costs(lambda: torch.ones(2**25).sum().item() + sum(range(10**6)))
+    assert 100 < memory < 400 and seconds > 0
+
+
+def report_of(**right: list[int]) -> Report:
+    """A report in which half of the documents are within the limit, where all is right."""
+    count = len(next(iter(right.values())))
+    task = Task(
+        name="needle",
+        lengths=(16,) * count + (64,) * count,
+        texts=("",) * 2 * count,
+        queries=("",) * 2 * count,
+        depths=tuple(np.linspace(0, 0.99, count)) * 2,
+    )
+    results = [
+        Result(arm=arm, task=task, right=np.array([1] * count + own, dtype=bool), seconds=0.1, memory=5.0)
+        for arm, own in right.items()
+    ]
+    within = dict.fromkeys(set(right) - {"cut", "bm25"}, 0.0)
+    return Report(model="one", limit=16, to=64, results=tuple(results), within=within)
+
+
+HALF, MOST, FEW = [1, 0] * 10, [1] * 18 + [0] * 2, [1] * 4 + [0] * 16
+
+
+@pytest.mark.parametrize(
+    ("right", "arm"),
+    [
+        ({"cut": FEW, "windows-mean": MOST, "interpolated": HALF}, "windows-mean"),
+        ({"cut": FEW, "windows-surest": MOST, "ntk": [1] * 20}, "windows-surest"),  # no more than chance
+        ({"cut": FEW, "windows-mean": HALF, "yarn": [1] * 20, "ntk": MOST}, "yarn"),
+        ({"cut": FEW, "windows-mean": HALF, "bm25": [1] * 20}, "windows-mean"),
+        ({"yarn": MOST, "ntk": FEW}, "yarn"),
+    ],
+)
+def test_windows_are_recommended_unless_an_extension_is_better_beyond_chance(right, arm):
+    report = report_of(**right)
+    assert report.advice.arm == report.document()["recommended"] == arm
+    assert report.summary().startswith(f"Take {arm} ({ARMS[arm]})")
+
+
+def test_words_that_find_more_are_mentioned():
+    assert "bm25" in (report_of(cut=FEW, bm25=MOST).words or "")
+    assert report_of(cut=MOST, bm25=MOST).words is None
+
+
+def test_a_report_counts_by_length_and_by_depth_past_the_limit():
+    report = report_of(cut=[1] * 10 + [0] * 10, ntk=[1] * 20)
+    rows = report.document()["rows"]
+    lengths = {(row["arm"], row["length"]): row["share"] for row in rows if "length" in row}
+    assert lengths == {("cut", 16): 1, ("cut", 64): 0.5, ("ntk", 16): 1, ("ntk", 64): 1}
+    depths = [row["share"] for row in rows if row["arm"] == "cut" and "depth" in row]
+    assert depths == [1, 1, 0.5, 0, 0]
+    text = report.text()
+    assert "50 [30, 70]" in text and "40-60 %" in text and "100 ms, 5" in text and "ntk same bits" in text
+
+
+def test_arms_are_those_for_the_source_of_position():
+    assert arms_of("table") == (
+        *("cut", "windows-mean", "windows-surest", "bm25", "interpolated", "grouped", "log-n", "vnait"),
+    )
+    assert {"self-extended", "ntk", "yarn", "unchanged"} <= set(arms_of("rotation"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gone", "data.csv"], "there is no file data.csv"),
+        (["gone", "--lengths", "many"], "--lengths has 'many'; give numbers"),
+        (["gone", "--save", "yarn"], "needs a folder; give --out"),
+        (["gone", "--out", str(Path(__file__).parent)], "a folder with other files in it"),
+    ],
+)
+def test_wrong_use_is_answered_before_a_model_is_loaded(arguments, words, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["extend", *arguments])
+    assert stopped.value.code == 2 and words in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory):
+    """A tiny SentenceTransformer, random."""
+    library = pytest.importorskip("sentence_transformers")
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    BertModel.from_pretrained(TINY).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+    tokenizer.model_max_length = 32
+    tokenizer.save_pretrained(folder)
+    return library.SentenceTransformer(str(folder))
+
+
+def test_every_arm_reads_and_leaves_the_model_as_it_was(embedder):
+    texts = ["a dull film", "a warm and funny film " * 30]
+    before, kind = embedder.encode(texts), type(embedder[0].auto_model)
+    labelled = {"documents": texts * 5, "labels": ["a", "b"] * 5}
+    report = vnait.extend(embedder, to=256, tasks=("needle",), lengths=(64,), texts=5, **labelled)
+    assert report.arms == arms_of("table") and report.tasks == ("needle", "labels")
+    changes = dict(report.within)
+    assert changes.pop("vnait") < 1e-6 and set(changes.values()) == {0.0}
+    assert type(embedder[0].auto_model) is kind and embedder.max_seq_length == 32
+    assert np.array_equal(embedder.encode(texts), before)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"to": 32}, "to=32 is not past the limit"),
+        ({"arms": ["yarn"]}, "yarn is not for this model, whose positions come from table"),
+        ({"arms": ["window"]}, "Did you mean 'windows-mean'?"),
+        ({"save": "windows-surest", "out": "new"}, "is not in a model, so it can't be saved"),
+        ({"tasks": ["keys"]}, "there is no task keys; take passkey or needle"),
+        ({"texts": 31}, "texts=31 is not possible; give 2 to 30"),
+        ({"lengths": [4097]}, "a length of 4097 is more than to=4096"),
+        ({"documents": ["a", "b"]}, "documents need a query each or a label each"),
+        ({"tasks": []}, "there is nothing to try"),
+        ({"tasks": [], "documents": ["a"], "queries": ["b"]}, "has 1 row; give two or more"),
+        ({"tasks": [], "documents": ["a", "b"], "labels": ["b", "c"]}, "a label occurs once"),
+    ],
+)
+def test_wrong_options_are_refused(options, words, embedder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=words.replace("?", r"\?")):
+        vnait.extend(embedder, **options)
+
+
+def test_other_objects_are_refused(embedder, tmp_path):
+    with pytest.raises(InputError, match="extend was given a BertModel; give a SentenceTransformer"):
+        vnait.extend(embedder[0].auto_model)
+    with pytest.raises(InputError, match="is not a folder; give one"):
+        vnait.extend(tmp_path / "gone")
+
+
+def test_the_command_saves_a_folder_that_a_new_process_reads_alike(embedder, tmp_path, capsys):
+    """The long text by its own vector, the short one to the same bits as before."""
+    embedder.save_pretrained(str(tmp_path / "base"))
+    arguments = ["--to", "128", "--texts", "3", "--lengths", "64", "--arms", "cut,interpolated"]
+    saving = ["--out", str(tmp_path / "long"), "--save", "interpolated", "--quiet"]
+    cli.main(["extend", str(tmp_path / "base"), *arguments, *saving, "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["saved"] == {"folder": str(tmp_path / "long"), "arm": "interpolated"}
+    assert document["within_limit"] == {"interpolated": 0.0}
+    code = (
+        "import vnait, sys, numpy\nfrom sentence_transformers import SentenceTransformer\n"
+        "model = SentenceTransformer(sys.argv[1])\nassert model.max_seq_length == 128\n"
+        "numpy.save(sys.argv[2], model.encode(['a dull film', 'a warm and funny film ' * 20]))"
+    )
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, tmp_path / "long", tmp_path / "found.npy"], check=True
+    )
+    again = np.load(tmp_path / "found.npy")
+    short, cut = embedder.encode(["a dull film", "a warm and funny film " * 20])
+    assert np.array_equal(again[0], short) and np.abs(again[1] - cut).max() > 1e-3
