@@ -94,8 +94,10 @@ def answers(
         tally.max_length = fitted.model.config.max_length
     rest = iter(texts)
     while some := list(islice(rest, TOGETHER)):
-        known = isinstance(fitted, LinearClassifier)
-        found = fitted.probabilities(some) if known else fitted.probabilities(some, tally)
+        if isinstance(fitted, Fitted):
+            found = fitted.probabilities(some, tally)
+        else:
+            found = fitted.probabilities(some)
         yield from zip(some, found, strict=True)
     tally.report()
 

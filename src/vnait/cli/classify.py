@@ -284,7 +284,7 @@ def predict_command(
     notes(quiet)
     check_folder(model)
     if data == "-":
-        texts = context.with_resource(_lines(sys.stdin and sys.stdin.buffer))
+        texts = context.with_resource(_lines(sys.stdin.buffer if sys.stdin else None))
     else:
         from vnait.data.tables import stream
 

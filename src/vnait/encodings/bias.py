@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float
@@ -124,8 +124,10 @@ class Fire(nn.Module):
         """f of the ratios: an MLP of one number is linear between its ReLUs' edges, so that a pair needs one
         product per head and not one per hidden unit.
         """
-        (weight, bias), (out, rest) = ((part.weight, part.bias) for part in (self.mlp[0], self.mlp[2]))
-        weight, bias, out, rest = (each.to(ratio.dtype) for each in (weight[:, 0], bias, out, rest))
+        first, last = (cast(nn.Linear, self.mlp[at]) for at in (0, 2))
+        weight, bias, out, rest = (
+            each.to(ratio.dtype) for each in (first.weight[:, 0], first.bias, last.weight, last.bias)
+        )
         edge = torch.where(weight == 0, torch.inf, -bias / weight).detach()
         edges = edge.sort().values
         piece = torch.arange(len(edges) + 1, device=ratio.device)[:, None]
