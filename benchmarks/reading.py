@@ -56,7 +56,10 @@ def main() -> None:
                 command = [sys.executable, "-c", START + work + END, str(path), str(options.epochs)]
                 done = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
                 memory, seconds = map(float, done)
-                print(f"| {rows:,} | {name} | {memory:.0f} | {memory * 2**20 / rows:.0f} | {seconds:.1f} |", flush=True)
+                print(
+                    f"| {rows:,} | {name} | {memory:.0f} | {memory * 2**20 / rows:.0f} | {seconds:.1f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
