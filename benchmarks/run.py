@@ -6,8 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE, BUILD = Path(__file__).parent, Path("build")
 
-for name in ("input_layer.py", "methods.py", "vectors.py"):
+BUILD.mkdir(exist_ok=True)
+for name, *options in (
+    ("start_up.py",),
+    ("input_layer.py",),
+    ("methods.py", "--json", BUILD / "methods.json"),
+    ("decoding.py",),
+    ("predict.py",),
+    ("reading.py",),
+    ("vectors.py",),
+):
     print(f"\n{name}", flush=True)
-    subprocess.run([sys.executable, str(HERE / name)], check=True)
+    subprocess.run([sys.executable, HERE / name, *options], check=True)

@@ -628,6 +628,30 @@ def test_kerple_starts_at_the_papers_draw() -> None:
         assert drawn.mean().item() == pytest.approx(top / 2, rel=0.05)
 
 
+@pytest.mark.parametrize("dtype", BOTH)
+def test_fire_by_pieces_is_its_mlp_with_the_same_gradients(dtype: torch.dtype) -> None:
+    def found(plain: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, list[Tensor]]:
+        torch.manual_seed(0)
+        part = Fire(num_heads=3, threshold=4.0).to(dtype)
+        with torch.no_grad():
+            part.mlp[0].weight[:3] = 0.0  # units without an edge, on and off
+            part.mlp[0].bias[:3] = torch.tensor([1.0, -1.0, 0.0])
+            part.mlp[0].weight[5:7], part.mlp[0].bias[5:7] = 2.0, -1.0  # and two with the same one
+        at = (7 * torch.rand(2, 40, 1, dtype=dtype)).cumsum(1).requires_grad_()
+        with monkeypatch.context() as patch:
+            if plain:
+                patch.setattr(torch.compiler, "is_compiling", lambda: True)
+            bias = part(at).dense().bias
+        weight = torch.randn(bias.shape, generator=torch.Generator().manual_seed(1), dtype=dtype)
+        return bias.detach(), list(torch.autograd.grad((bias * weight).sum(), [at, *part.parameters()]))
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        one, other = found(False, monkeypatch), found(True, monkeypatch)
+    torch.testing.assert_close(one[0], other[0], rtol=0, atol=1e-6)
+    close = 1e-4 if dtype == torch.float32 else 1e-10  # the MLP's own sums over all pairs are off by 3e-5
+    torch.testing.assert_close(one[1], other[1], rtol=close, atol=close)
+
+
 def test_fire_starts_at_its_threshold() -> None:
     fire = Fire(num_heads=1, threshold=24.0)
     assert fire.log_c.exp().item() == pytest.approx(0.1)

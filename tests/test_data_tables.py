@@ -3,11 +3,14 @@
 import codecs
 import csv
 import gzip
+import hashlib
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import datasets
@@ -18,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vnait.data import Table, read
+from vnait.data import Table, read, stream
 from vnait.errors import InputError
 
 ODD = [
@@ -89,6 +92,12 @@ def test_fingerprint_tells_differently_cut_cells_apart(other):
     assert other.fingerprint != table(["a", "b"], ["x", "y"]).fingerprint
 
 
+def test_a_fingerprint_is_that_of_the_whole_as_json():
+    for texts, labels in ((["a", 'é "b"'] * 5000, ["x", "y"] * 5000), (["a"], None), ([], [])):
+        whole = json.dumps([texts, labels]).encode()
+        assert table(texts, labels).fingerprint == hashlib.sha256(whole).hexdigest()[:16]
+
+
 def test_select_keeps_order_and_everything_else():
     whole = Table(texts=["a", "b", "c"], labels=["1", "2", "3"], name="n", dropped=4)
     assert whole.select(iter([2, 0, 2])) == Table(
@@ -146,6 +155,26 @@ def test_every_format_gives_the_cells_as_written(tmp_path, extension):
     labels[8] = "007"
     WRITERS[extension](path, ODD, labels)
     assert read(str(path)) == Table(texts=ODD, labels=labels, name=str(path), dropped=0)
+
+
+@pytest.mark.parametrize("extension", WRITERS)
+def test_a_stream_gives_the_same_texts_at_each_call(tmp_path, extension):
+    path = tmp_path / f"data.{extension}"
+    WRITERS[extension](path, ODD, ODD)
+    texts = stream(str(path), text="text")
+    assert list(texts()) == list(texts()) == ODD
+
+
+@pytest.mark.parametrize("extension", ["csv", "tsv.gz", "jsonl", "parquet"])
+def test_a_stream_takes_no_more_memory_for_more_rows(tmp_path, extension):
+    path = tmp_path / f"data.{extension}"
+    WRITERS[extension](path, ["some words " * 40] * 10_000, ["a"] * 10_000)
+    tracemalloc.start()
+    for _ in stream(str(path), text="text")():
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3e6 < 10_000 * 440
 
 
 @pytest.mark.parametrize("extension", ["csv", "tsv", "jsonl", "parquet"])
@@ -475,6 +504,11 @@ def test_a_file_is_refused_before_torch_is_loaded(tmp_path):
 # What can't be read
 
 
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "d.csv")
+    assert "is a pipe, and a table is read more than once" in refused(tmp_path / "d.csv")
+
+
 def test_missing_file_and_folder_and_extension(tmp_path):
     assert "there is no file nowhere.csv" in refused("nowhere.csv")
     assert f"{tmp_path} is a folder" in refused(str(tmp_path)) and f"hf:{tmp_path}" in refused(str(tmp_path))
@@ -601,11 +635,11 @@ def test_broken_gzip(tmp_path, content):
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
-    def forbidden(self):
+    def forbidden(self, *_):
         raise PermissionError(13, "Permission denied")
 
     source = written(tmp_path, "d.csv", "text,label\na,b\n")
-    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    monkeypatch.setattr(Path, "open", forbidden)
     assert "d.csv can't be read: [Errno 13] Permission denied. " in refused(source)
 
 

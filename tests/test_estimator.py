@@ -24,8 +24,9 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 
 import vnait
-from vnait import TextClassifier, vectors
+from vnait import TextClassifier, predict, vectors
 from vnait.errors import InputError
+from vnait.threads import threads
 
 WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"]}
 
@@ -145,6 +146,34 @@ def test_an_answer_does_not_hang_on_the_texts_beside_it(learned):
     together = learned.predict_proba([*X, "a " * 50])
     alone = np.concatenate([learned.predict_proba([text]) for text in X])
     assert together[:40] == pytest.approx(alone, abs=1e-5)
+
+
+def test_an_answer_does_not_depend_on_the_number_of_threads(learned):
+    texts = [" ".join(["good film a"] * length) for length in range(1, 60)]  # of more than one batch
+    found = []
+    for count in (1, 3):
+        with threads(count):
+            found.append(learned.predict_proba(texts))
+            assert torch.get_num_threads() == count
+    assert np.array_equal(*found)
+
+
+def test_answers_come_in_parts_and_what_was_cut_is_logged_once(learned, monkeypatch, caplog):
+    monkeypatch.setattr(predict, "TOGETHER", 16)
+    monkeypatch.setattr(learned.fitted_.model.config, "max_length", 6)
+    texts = [*X, "zyx " * 30, ""]
+    given = iter(texts)
+    some = predict.answers(learned.fitted_, given)
+    first = next(some)
+    assert len(list(given)) == len(texts) - 16  # no more of them are read than are needed
+    assert first[0] == X[0]
+    found = list(predict.answers(learned.fitted_, iter(texts)))
+    assert [text for text, _ in found] == texts
+    expected = learned.fitted_.probabilities(texts)
+    np.testing.assert_allclose(np.stack([row for _, row in found]), expected, atol=1e-6)
+    assert [record.getMessage() for record in caplog.records] == [
+        "1 of 42 texts were cut to 6 tokens; the longest has 30."
+    ] * 2
 
 
 def test_the_same_random_state_gives_the_same_classifier(word_file):

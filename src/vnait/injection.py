@@ -233,7 +233,10 @@ class Injection:
         """The injection of the sentences `index` (N,)."""
         distance = None if self.distance is None else self.distance.rows(index)
         score_mod = None if self.score_mod is None else self.score_mod.rows(index)
-        tensors = {name: slot[index] for name, slot in self._tensors().items()}
+        tensors = {
+            name: slot.expand(len(index), *slot.shape[1:]) if len(slot) == 1 else slot[index]
+            for name, slot in self._tensors().items()
+        }
         return replace(self, **tensors, distance=distance, score_mod=score_mod)
 
     def since(self, past: int) -> Injection:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
-from vnait.coordinates.shared import furthest
+from vnait.coordinates.shared import furthest, hides_nothing
 from vnait.encodings.shared import since
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
@@ -80,7 +80,8 @@ class Method(nn.Module):
         mask: Bool[Tensor, "B T"],
         places: Num[Tensor, "B T P"] | None = None,
     ) -> MethodOutput:
-        vectors = vectors.masked_fill(~mask[..., None], 0)  # so that no window reads padding
+        if not hides_nothing(mask):
+            vectors = vectors.masked_fill(~mask[..., None], 0)  # so that no window reads padding
         at, injection = self.inject(vectors, mask, places)
         added = None if injection.added is None else injection.added.to(vectors.dtype)
         if self.scale is not None:
@@ -144,7 +145,8 @@ class Method(nn.Module):
         masks, row = mask.unique(dim=0, return_inverse=True)
         empty = vectors.new_empty(*masks.shape, 0)  # only the dtype counts
         at = _checked(plain, self.coordinates(empty, masks), masks)
-        return at[row], self._injection(at).rows(row)
+        placed = at.expand(len(row), -1, -1) if len(at) == 1 else at[row]
+        return placed, self._injection(at).rows(row)
 
     def _injection(self, at: Float[Tensor, "B T C"]) -> Injection:
         injection = self.encoding(at)

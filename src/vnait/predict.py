@@ -1,8 +1,10 @@
 """A trained classifier: probabilities of texts; saved to a folder and loaded from it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel
 
 from vnait import files, linear, schemas
-from vnait.data import collate, encode
+from vnait.data import WHOLE, Tally, collate, encode
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
 from vnait.linear import LinearClassifier
@@ -22,6 +24,7 @@ from vnait.model import VnaitConfig, VnaitForSequenceClassification
 from vnait.pretrained import finetune
 from vnait.pretrained.loading import from_pretrained
 from vnait.record import Record
+from vnait.threads import threads
 
 TRANSFORMERS = (
     "config.json generation_config.json model*.safetensors* tokenizer*.json special_tokens_map.json"
@@ -31,6 +34,8 @@ WRITTEN = (  # the files of a saved model
     *("record.json", "estimator.json", "README.md"),
     *(finetune.BASE, finetune.ADAPTER, finetune.NOTES),
 )
+TOKENS = 2048  # of a batch: fewer cost more time around the arithmetic, and more leave the processor's cache
+TOGETHER = 4096  # texts sorted by length, so that batches have little padding
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,11 +52,16 @@ class Fitted:
         """The labels, in the order of the probabilities."""
         return [self.model.config.id2label[index] for index in range(self.model.config.num_labels)]
 
-    def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """P(class | text), (texts, classes). An empty text counts as one unknown word."""
+    def probabilities(self, texts: Sequence[str], tally: Tally | None = None) -> NDArray[np.float64]:
+        """P(class | text), (texts, classes). An empty text counts as one unknown word.
+
+        The number of texts cut is logged, or left to a `tally` of several calls, with that of unknown words.
+        """
         if self.max_length is None:
-            ids = encode(self.tokenizer, texts, max_length=self.model.config.max_length)
+            ids = encode(self.tokenizer, texts, max_length=self.model.config.max_length, tally=tally)
         else:
+            if tally is not None:
+                encode(self.tokenizer, texts, max_length=WHOLE, tally=tally)
             ids = finetune.Base("", self.tokenizer).encode(texts, max_length=self.max_length)
         return torch.softmax(logits_of(self.model, ids).double(), -1).numpy()
 
@@ -70,6 +80,26 @@ class Fitted:
                 finetune.save(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")
+
+
+def answers(
+    fitted: Fitted | LinearClassifier, texts: Iterable[str]
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Each text with P(class | text), in the order of the texts, of which 4,096 are in memory at a time.
+
+    At the end the log has how many texts were cut, and a share of unknown words above 20 %.
+    """
+    tally = Tally(WHOLE)  # a tuned base's tokenizer cuts its texts itself
+    if isinstance(fitted, Fitted) and fitted.max_length is None:
+        tally.max_length = fitted.model.config.max_length
+    rest = iter(texts)
+    while some := list(islice(rest, TOGETHER)):
+        if isinstance(fitted, Fitted):
+            found = fitted.probabilities(some, tally)
+        else:
+            found = fitted.probabilities(some)
+        yield from zip(some, found, strict=True)
+    tally.report()
 
 
 def load_transformer(folder: str | Path) -> Fitted:
@@ -103,18 +133,43 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
     return Fitted(model=model, tokenizer=tokenizer, record=record)
 
 
-@torch.no_grad()
-def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]], batch_size: int = 64) -> Tensor:
-    """Logits (texts, classes), in the order of the texts; batched by length."""
+def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Tensor:
+    """Logits (texts, classes), in the order of the texts; batches have texts of similar length.
+
+    A model of ours reads as many batches at once as PyTorch has threads, each by one: its operations are too
+    small to be shared, and a result does not depend on the number of threads.
+    """
     model.eval()
-    order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
-    logits = torch.empty(len(ids), model.config.num_labels)
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
+    batches = _by_length([len(row) for row in ids])
+
+    @torch.inference_mode()
+    def read(rows: list[int]) -> Tensor:
         batch = collate([ids[row] for row in rows], pad_id=model.config.pad_token_id)
         batch = {name: tensor.to(model.device) for name, tensor in batch.items()}
-        logits[rows] = model(**batch).logits.float().cpu()
+        found: Tensor = model(**batch).logits.float().cpu()
+        return found
+
+    logits = torch.empty(len(ids), model.config.num_labels)
+    count = torch.get_num_threads()
+    small = isinstance(model, VnaitForSequenceClassification) and model.device.type == "cpu"
+    with ThreadPoolExecutor(count if small else 1) as pool, threads(1 if small else count):
+        for rows, found in zip(batches, pool.map(read, batches), strict=True):
+            logits[rows] = found
     return logits
+
+
+def _by_length(lengths: Sequence[int]) -> list[list[int]]:
+    """All rows in batches, the shortest first, of as many as fit into `TOKENS` with their padding.
+
+    >>> _by_length([1, TOKENS, 2])
+    [[0, 2], [1]]
+    """
+    batches: list[list[int]] = [[]]
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batches[-1] and (len(batches[-1]) + 1) * lengths[row] > TOKENS:
+            batches.append([])
+        batches[-1].append(row)
+    return batches if batches[0] else []
 
 
 def check_replaceable(folder: str | Path) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from vnait.cli.output import csv_of, print_unchanged, say
+from vnait.cli.output import check_letters, print_rows, say, write_csv
 from vnait.cli.shared import (
     AsJson,
     Data,
@@ -40,6 +44,7 @@ from vnait.run import RATE, Run, unknown_methods
 
 if TYPE_CHECKING:
     from vnait.data.conllu import Tree
+    from vnait.data.tables import Texts
     from vnait.data.vocabulary import Vocabulary
     from vnait.linear import LinearClassifier
     from vnait.pretrained.finetune import Base
@@ -262,6 +267,7 @@ def _words(run: Run, texts: list[str], vectors: str | None, tokenization: str) -
 
 @app.command("predict")
 def predict_command(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(help="A model's folder.")],
     data: Annotated[
         str, typer.Argument(help="A file with a column of texts, or - for lines of standard input.")
@@ -277,57 +283,57 @@ def predict_command(
     """Add a label and the probability of each class to every text, in the order given."""
     notes(quiet)
     check_folder(model)
-    given = (
-        _lines(sys.stdin and sys.stdin.buffer)
-        if data == "-"
-        else read_table(data, text, None, sep, encoding).texts
-    )
-    from vnait.data import WHOLE, encode, report_unknown
+    if data == "-":
+        texts = context.with_resource(_lines(sys.stdin.buffer if sys.stdin else None))
+    else:
+        from vnait.data.tables import stream
+
+        texts = stream(data, text=text, sep=sep, encoding=encoding)
     from vnait.files import whole_file
-    from vnait.predict import Fitted, load
+    from vnait.predict import answers, load
 
     fitted = load(model)
-    if isinstance(fitted, Fitted):
-        report_unknown(fitted.tokenizer, encode(fitted.tokenizer, given, max_length=WHOLE))
-    probabilities = fitted.probabilities(given)
     taken = text == "label" or text.startswith("probability_")  # the answers need these names
-    column = "text" if taken else text
-    rows = [
-        {column: words, "label": fitted.classes[int(row.argmax())]}
-        | {
-            f"probability_{name}": round(float(value), 6)
-            for name, value in zip(fitted.classes, row, strict=True)
-        }
-        for words, row in zip(given, probabilities, strict=True)
-    ]
+    names = ["text" if taken else text, "label", *(f"probability_{name}" for name in fitted.classes)]
+    rows = (
+        [words, fitted.classes[int(row.argmax())], *(round(value, 6) for value in row.tolist())]
+        for words, row in answers(fitted, texts())
+    )
     if as_json:
-        print_json({"rows": rows})
+        print_rows(names, rows)
     elif out is None:
-        print_unchanged(csv_of(rows))
+        check_letters(chain(names, texts()))
+        write_csv(sys.stdout, names, rows)
     else:
-        with whole_file(out) as draft:
-            draft.write_text(csv_of(rows), encoding="utf-8", newline="")
-        say(f"{len(rows)} rows: {out}")
+        with whole_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+            count = write_csv(file, names, rows)
+        say(f"{count} rows: {out}")
 
 
-def _lines(file: Any) -> list[str]:
-    """The lines of a binary file; a text stream would take broken bytes for half characters in some
-    locales.
+@contextmanager
+def _lines(file: BinaryIO | None) -> Iterator[Texts]:
+    """The lines of a binary file, anew at each call, from a copy on the disk; a text stream would take broken
+    bytes for half characters in some locales.
     """
     if file is None:
         raise InputError("standard input is closed; give one text a line, or a file in place of -.")
-    lines: list[str] = []
-    for number, line in enumerate(file, 1):
-        try:
-            lines.append(line.decode().rstrip("\r\n"))
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"standard input is not UTF-8: line {number} has the byte 0x{line[error.start]:02x}; "
-                "convert it first."
-            ) from error
-    if not any(line.strip() for line in lines):
-        raise InputError("standard input has no text; give one text a line.")
-    return lines
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(file, copy)
+
+        def lines() -> Iterator[str]:
+            copy.seek(0)
+            for number, line in enumerate(copy, 1):
+                try:
+                    yield line.decode().rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    raise InputError(
+                        f"standard input is not UTF-8: line {number} has the byte 0x{line[error.start]:02x}; "
+                        "convert it first."
+                    ) from error
+
+        if not sum(bool(line.strip()) for line in lines()):  # of all lines, so that each is decoded
+            raise InputError("standard input has no text; give one text a line.")
+        yield lines
 
 
 @app.command("explain")

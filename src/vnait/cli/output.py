@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from vnait.errors import InputError
@@ -34,30 +34,47 @@ def say(words: object = "", *, file: TextIO | None = None, end: str = "\n", flus
 
 def json_of(document: Mapping[str, Any]) -> str:
     """One JSON document, in ASCII unless standard output takes every letter."""
-    narrow = not codecs.lookup(sys.stdout.encoding or "utf-8").name.startswith("utf")
-    return json.dumps(document, ensure_ascii=narrow, indent=2)
+    return json.dumps(document, ensure_ascii=not _takes_every_letter(), indent=2)
 
 
-def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as CSV with a header."""
-    file = io.StringIO()
-    writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
+def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print {"rows": [{name: cell, ...}, ...]} as `json_of` writes it, a row at a time."""
+    before = '{\n  "rows": ['
+    for row in rows:
+        written = json_of(dict(zip(names, row, strict=True)))
+        sys.stdout.write(f"{before}\n    " + written.replace("\n", "\n    "))
+        before = ","
+    print("\n  ]\n}")
 
 
-def print_unchanged(text: str) -> None:
-    """Print a text; an InputError, and nothing printed, if a letter would have to be replaced."""
-    encoding = sys.stdout.encoding or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"standard output is in {encoding}, which has no {text[error.start]!r}; set PYTHONIOENCODING="
-            "utf-8, or give a file with --out."
-        ) from error
-    sys.stdout.write(text)
+def write_csv(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Write rows as CSV with a header; returns how many they are."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(names)
+    count = 0
+    for row in rows:
+        writer.writerow(row)
+        count += 1
+    return count
+
+
+def check_letters(texts: Iterable[str]) -> None:
+    """Raise an InputError if standard output would have to replace a letter of these texts."""
+    if _takes_every_letter():
+        return
+    encoding = sys.stdout.encoding
+    for text in texts:
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"standard output is in {encoding}, which has no {text[error.start]!r}; set "
+                "PYTHONIOENCODING=utf-8, or give a file with --out."
+            ) from error
+
+
+def _takes_every_letter() -> bool:
+    return codecs.lookup(sys.stdout.encoding or "utf-8").name.startswith("utf")
 
 
 def prepare_streams() -> None:

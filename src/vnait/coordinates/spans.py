@@ -131,16 +131,24 @@ class Span(nn.Module):
         exact = self.normalization == "none"
         return _log_softplus(z.to(torch.float64 if exact else _precision(vectors, mask, self.min_gap)))
 
-    def since_start(self, log_gaps: Line, mask: Mask) -> Line:
+    def sums(self, log_gaps: Line, mask: Mask) -> Line:
+        """R (B, T), with a smallest gap; in float64, since it has no upper bound."""
+        gaps = (1 - self.min_gap) * log_gaps.double().exp() + self.min_gap
+        return gaps.masked_fill(~mask, 0).cumsum(-1)
+
+    def since_start(self, running: Line, mask: Mask) -> Line:
         """R_i - R_1 (B, T): the distance from the first token."""
-        running = _running(log_gaps, mask, self.min_gap)
         # The minimum leaves padding out: if equal to R_1, it would get a share of the gradient.
         return nearest_real(running - running.masked_fill(~mask, torch.inf).amin(-1, keepdim=True), mask)
+
+    def placed(self, running: Line, mask: Mask) -> At:
+        """The coordinate of R, which is not normalized."""
+        return nearest_real(running, mask)[..., None]
 
     def locate(self, log_gaps: Line, mask: Mask) -> At:
         """S (or R) from the logarithms of the gaps."""
         if self.normalization == "none":
-            return nearest_real(_running(log_gaps, mask, self.min_gap), mask)[..., None]
+            return self.placed(self.sums(log_gaps, mask), mask)
         line = _fraction(log_gaps, mask, self.min_gap)
         if self.normalization == "sum":
             line = line / line.masked_fill(~mask, 0).sum(-1, keepdim=True)
@@ -223,9 +231,9 @@ class Saturating(Running):
         """In training every sentence may draw its own factor."""
         return (self.training and self.stretch > 1) or super().per_sentence
 
-    def locate(self, log_gaps: Line, mask: Mask) -> At:
-        """S from the logarithms of the gaps."""
-        running = super().locate(log_gaps, mask)
+    def placed(self, running: Line, mask: Mask) -> At:
+        """S of R."""
+        running = super().placed(running, mask)
         if self.training and self.stretch > 1:
             drawn = torch.rand(running.shape[:-2], dtype=running.dtype, device=running.device)
             running = running * self.stretch ** drawn[..., None, None]
@@ -300,7 +308,8 @@ class Start(nn.Module):
 
     def locate(self, log_gaps: Line, mask: Mask) -> At:
         """(S_i, R_i - R_1) from the logarithms of the gaps."""
-        line, since = self.running.locate(log_gaps, mask), self.running.since_start(log_gaps, mask)
+        sums = self.running.sums(log_gaps, mask)
+        line, since = self.running.placed(sums, mask), self.running.since_start(sums, mask)
         return torch.cat([line, since[..., None].to(line.dtype)], -1)
 
 
@@ -340,12 +349,6 @@ def _fraction(log_gaps: Line, mask: Mask, min_gap: float) -> Line:
     with torch.autocast(mask.device.type, enabled=False):
         running = ((1 - min_gap) * share + min_gap * uniform).cumsum(-1)
     return running / running[..., -1:]
-
-
-def _running(log_gaps: Line, mask: Mask, min_gap: float) -> Line:
-    """R_i with a smallest gap; in float64, since it has no upper bound."""
-    gaps = (1 - min_gap) * log_gaps.double().exp() + min_gap
-    return gaps.masked_fill(~mask, 0).cumsum(-1)
 
 
 class SoftBounds(nn.Module):

@@ -6,14 +6,24 @@ texts as ids with a `tokenizer`; put rows into `batches` and `collate` each into
 
 from vnait.data.rows import batches, collate, repeated, shots, split
 from vnait.data.summary import QUANTILES, summary
-from vnait.data.tables import Table, read
-from vnait.data.tokens import TOKENIZATIONS, WHOLE, encode, report_unknown, tokenizer, unknown_share, words
+from vnait.data.tables import Table, read, stream
+from vnait.data.tokens import (
+    TOKENIZATIONS,
+    WHOLE,
+    Tally,
+    encode,
+    report_unknown,
+    tokenizer,
+    unknown_share,
+    words,
+)
 
 __all__ = [
     "QUANTILES",
     "TOKENIZATIONS",
     "WHOLE",
     "Table",
+    "Tally",
     "batches",
     "collate",
     "encode",
@@ -22,6 +32,7 @@ __all__ = [
     "report_unknown",
     "shots",
     "split",
+    "stream",
     "summary",
     "tokenizer",
     "unknown_share",

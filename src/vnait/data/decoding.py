@@ -1,13 +1,18 @@
-"""Bytes of a file to text: its encoding, and the separator of a table."""
+"""Bytes of a file to text: its encoding, and the separator of a table. Files are read in streams."""
+
+from __future__ import annotations
 
 import codecs
 import csv
 import io
 import zlib
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import dropwhile, islice
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal, TextIO
 
 from vnait.errors import InputError
 from vnait.files import unpacked
@@ -17,40 +22,93 @@ NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|"}  
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _HEAD = 65_536  # characters from which the separator is found
 _ROWS = 50
-MOST = 1  # GiB that a packed table may unpack to: the whole of it is held in memory
+_PART = 1 << 16  # characters looked at together
+MOST = 1  # GiB that a packed table may unpack to: its texts are held in memory, to train on them
+Rows = Callable[[], Iterator[list[str]]]  # of a table, anew at each call
 
 
-def decoded(path: Path, encoding: str | None) -> str:
-    """The text of a file, gzipped or not: in `encoding`, else by its byte-order mark, else UTF-8.
+@dataclass(frozen=True)
+class TextFile:
+    """A file of text, gzipped or not, in an encoding; `mark`: whether a byte-order mark is left before it."""
 
-    InputError if the bytes are not in that encoding; it suggests a likely one, cp1252 or GB 18030.
-    """
-    raw = _bytes(path)
-    if raw.startswith(b"PK\x03\x04"):
-        raise InputError(
-            f"{path} is a zip archive; if it is an Excel workbook, name it .xlsx, else unpack it."
-        )
-    found = encoding or next((name for mark, name in _MARKS.items() if raw.startswith(mark)), "utf-8")
+    path: Path
+    encoding: str
+    mark: bool = False
+
+    @classmethod
+    def of(cls, path: Path, encoding: str | None) -> TextFile:
+        """The file in `encoding`, else by its byte-order mark, else UTF-8, once all of it is read as such.
+
+        InputError if the bytes are not in that encoding; it suggests a likely one, cp1252 or GB 18030.
+        """
+        with _opened(path) as raw:
+            head = raw.read(4)
+        if head.startswith(b"PK\x03\x04"):
+            raise InputError(
+                f"{path} is a zip archive; if it is an Excel workbook, name it .xlsx, else unpack it."
+            )
+        found = encoding or next((name for mark, name in _MARKS.items() if head.startswith(mark)), "utf-8")
+        file = cls(path, found)
+        return replace(file, mark=file._check())
+
+    def _check(self) -> bool:
+        size = nuls = 0
+        mark, empty = False, True
+        try:
+            with self.opened() as text:
+                while part := text.read(_PART):
+                    mark = mark or (not size and part.startswith("\ufeff"))
+                    size, nuls = size + len(part), nuls + part.count("\0")
+                    empty = empty and not part.strip("\ufeff").strip()
+        except UnicodeDecodeError as error:
+            raise InputError(_undecodable(self.path, self.encoding)) from error
+        if nuls > size / 4:
+            raise InputError(
+                f"{self.path} is mostly NUL characters, like UTF-16 without a byte-order mark; add "
+                "--encoding utf-16-le (encoding='utf-16-le' in Python), or save it again as UTF-8."
+            )
+        if empty:
+            raise InputError(f"{self.path} is empty; expected a table with a text column.")
+        return mark
+
+    @contextmanager
+    def opened(self, newline: str = "") -> Iterator[TextIO]:
+        """The text; its lines end at any newline, or at `newline` alone."""
+        with _opened(self.path) as raw:
+            try:
+                text = io.TextIOWrapper(raw, encoding=self.encoding, newline=newline)
+            except LookupError as error:
+                raise InputError(
+                    f"there is no encoding {self.encoding!r}; give the name of one, such as utf-8, utf-16 or "
+                    "cp1252."
+                ) from error
+            text.read(int(self.mark))
+            yield text
+
+    def lines(self) -> Iterator[str]:
+        """The lines, without blank ones at the start and the end."""
+        blank: list[str] = []
+        with self.opened() as text:
+            for line in dropwhile(lambda line: not line.strip("\r\n"), text):
+                blank.append(line)
+                if line.strip("\r\n"):
+                    yield from blank
+                    blank.clear()
+
+
+def _undecodable(path: Path, encoding: str) -> str:
+    """Why the bytes of a file are not in that encoding."""
+    with _opened(path) as file:
+        raw = file.read()
     try:
-        text = raw.decode(found)
-    except LookupError as error:
-        raise InputError(
-            f"there is no encoding {found!r}; give the name of one, such as utf-8, utf-16 or cp1252."
-        ) from error
+        raw.decode(encoding)
     except UnicodeDecodeError as error:
         line = len((raw[: error.start] + b"x").splitlines())
-        raise InputError(
-            f"{path} is not {found.upper()}: line {line} has the byte 0x{raw[error.start]:02x}. "
-            f"{_suggestion(raw, found)}"
-        ) from error
-    if text.count("\0") > len(text) / 4:
-        raise InputError(
-            f"{path} is mostly NUL characters, like UTF-16 without a byte-order mark; add "
-            "--encoding utf-16-le (encoding='utf-16-le' in Python), or save it again as UTF-8."
+        return (
+            f"{path} is not {encoding.upper()}: line {line} has the byte 0x{raw[error.start]:02x}. "
+            f"{_suggestion(raw, encoding)}"
         )
-    if not text.strip():
-        raise InputError(f"{path} is empty; expected a table with a text column.")
-    return text.removeprefix("\ufeff")
+    raise AssertionError("the whole of a file is read as its parts are")
 
 
 def _suggestion(raw: bytes, encoding: str) -> str:
@@ -76,12 +134,12 @@ def _is_chinese(raw: bytes) -> bool:
     return sum(byte > 127 for byte in raw) > len(raw) / 4
 
 
-def _bytes(path: Path) -> bytes:
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked."""
     try:
-        if path.suffix.lower() != ".gz":
-            return path.read_bytes()
         with path.open("rb") as file:
-            return unpacked(file, path, MOST).read()
+            yield unpacked(file, path, MOST) if path.suffix.lower() == ".gz" else file
     except (OSError, EOFError, zlib.error) as error:
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise InputError(f"{path} can't be read: {reason}. Check the file and its permissions.") from error
@@ -99,70 +157,68 @@ def separator_of(typed: str) -> str:
     return found
 
 
-def sniffed(text: str, wanted: Sequence[str], usual: str) -> str:
+def sniffed(lines: Iterable[str], wanted: Sequence[str], usual: str) -> str:
     """The separator of a table: the candidate whose header has most of the wanted columns; among equals the
     one that cuts all rows into equally many fields, then the usual one.
 
-    >>> sniffed("text;label\\ngood, but long;pos\\n", ["text", "label"], ",")
+    >>> sniffed(["text;label\\n", "good, but long;pos\\n"], ["text", "label"], ",")
     ';'
-    >>> sniffed("text\\none; two\\n", ["text"], ",")
+    >>> sniffed(["text\\n", "one; two\\n"], ["text"], ",")
     ','
     """
-    head = text[:_HEAD]
-    if len(text) > _HEAD:
-        head = head[: head.rfind("\n") + 1] or head
+    head = ""
+    for line in lines:
+        if len(head) + len(line) > _HEAD and head:
+            break
+        head += line
     return max(SEPARATORS, key=lambda separator: (*_fit(head, wanted, separator), separator == usual))
 
 
-def rows_of(text: str, separator: str) -> list[list[str]]:
+def rows_of(lines: Callable[[], Iterable[str]], separator: str) -> Rows:
     """The cells of a table as written, header first. A row may be shorter than the header; blank lines are
     skipped, except in a table of one column, where a blank line is an empty text.
+
+    lines     the table's, anew at each call; they are all read once, to find what is wrong with them
 
     Quotes follow RFC 4180. Most tab-separated files quote nothing: if the quotes of one don't pair up, or a
     quoted field would contain a tab and a line break, they are read as ordinary characters, provided that
     every row then has as many fields as the header. ValueError with the reason if neither reading fits.
 
-    >>> rows_of('text,label\\n"good, but long",pos\\n', ",")
+    >>> list(rows_of(lambda: ["text,label\\n", '"good, but long",pos\\n'], ",")())
     [['text', 'label'], ['good, but long', 'pos']]
-    >>> rows_of('text\\tlabel\\n"A" or "B"?\\tpos\\n', "\\t")
+    >>> list(rows_of(lambda: ["text\\tlabel\\n", '"A" or "B"?\\tpos\\n'], "\\t")())
     [['text', 'label'], ['"A" or "B"?', 'pos']]
     """
+    quoted, plain = (
+        partial(_rows, lines, separator, quoting) for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE)
+    )
     try:
-        rows = _rows(text, separator, csv.QUOTE_MINIMAL)
-        if separator == "\t":
-            _check_swallowed(rows)
+        for number, row in enumerate(quoted()):
+            if separator == "\t" and any("\t" in cell and ("\n" in cell or "\r" in cell) for cell in row):
+                raise ValueError(f"row {number} has a quoted field with a tab and a line break in it")
     except ValueError:
-        if separator != "\t":
-            raise
-        plain = _rows(text, separator, csv.QUOTE_NONE)
-        if len({len(row) for row in plain}) > 1:
+        if separator != "\t" or len({len(row) for row in plain()}) > 1:
             raise
         return plain
-    return rows
+    return quoted
 
 
-def _rows(text: str, separator: str, quoting: Literal[0, 3]) -> list[list[str]]:
+def _rows(lines: Callable[[], Iterable[str]], separator: str, quoting: Literal[0, 3]) -> Iterator[list[str]]:
     csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, quoting=quoting)
-    rows: list[list[str]] = []
-    begins = 0
+    reader = csv.reader(lines(), delimiter=separator, strict=True, quoting=quoting)
+    begins = width = 0
     try:
         for row in reader:
             begins = reader.line_num
-            if rows and len(row) > len(rows[0]):
-                raise ValueError(f"line {begins} has {len(row)} fields, and the header {len(rows[0])}")
-            rows.append(row)
+            width = width or len(row)
+            if len(row) > width:
+                raise ValueError(f"line {begins} has {len(row)} fields, and the header {width}")
+            if row or width == 1:
+                yield row or [""]
     except csv.Error as error:
         if "unexpected end" in str(error):
             raise ValueError(f"the quote in line {begins + 1} never ends") from error
         raise ValueError(f"line {reader.line_num}: {error}") from error
-    return [row or [""] for row in rows] if len(rows[0]) == 1 else [row for row in rows if row]
-
-
-def _check_swallowed(rows: Sequence[Sequence[str]]) -> None:
-    for number, row in enumerate(rows):
-        if any("\t" in cell and ("\n" in cell or "\r" in cell) for cell in row):
-            raise ValueError(f"row {number} has a quoted field with a tab and a line break in it")
 
 
 def _fit(head: str, wanted: Sequence[str], separator: str) -> tuple[int, bool]:

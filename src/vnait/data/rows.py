@@ -6,6 +6,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from vnait.errors import InputError
@@ -155,13 +156,11 @@ def collate(ids: Sequence[Sequence[int]], *, pad_id: int) -> dict[str, Int64[Ten
     if empty or not ids:
         reason = f"row {empty[0]} has none" if ids else "it has no rows"
         raise InputError(f"a batch needs at least one id per row; {reason}.")
-    width = max(map(len, ids))
-    padded = torch.full((len(ids), width), pad_id)
-    mask = torch.zeros_like(padded)
-    for row, line in enumerate(ids):
-        padded[row, : len(line)] = torch.tensor(line)
-        mask[row, : len(line)] = 1
-    return {"input_ids": padded, "attention_mask": mask}
+    lengths = torch.tensor([len(line) for line in ids])
+    mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    padded = torch.full(mask.shape, pad_id)
+    padded[mask] = torch.tensor([*chain.from_iterable(ids)])
+    return {"input_ids": padded, "attention_mask": mask.long()}
 
 
 def generator(**numbers: int) -> np.random.Generator:

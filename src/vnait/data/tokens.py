@@ -7,7 +7,8 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from vnait.data.tables import HALF
@@ -21,6 +22,7 @@ log = logging.getLogger("vnait")
 SPECIAL = ("[PAD]", "[UNK]", "[MASK]")
 MANY_UNKNOWN = 0.2
 WHOLE = 10**9  # a `max_length` that cuts no text
+_PART = 4096  # texts tokenized together
 
 # Zero-width space and byte-order mark separate words too, though Unicode doesn't count them as white space.
 _GAPS = r"[\s\u200b\ufeff]+"
@@ -90,14 +92,55 @@ def words(texts: Iterable[str], tokenization: str) -> list[list[str]]:
     ([['don', "'", 't', '!', '我', '爱'], ['cag']], [['c', 'a', 'g']])
     """
     normalizer, pre_tokenizer = _steps(tokenization)
+    known: dict[str, str] = {}  # one string a word, however often it occurs
     return [
-        [word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))]
+        [
+            known.setdefault(word, word)
+            for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))
+        ]
         for text in _segmented(texts, tokenization)
     ]
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str], *, max_length: int) -> list[list[int]]:
-    """The ids of each text, at least one and at most `max_length`; the number of texts cut is logged.
+@dataclass
+class Tally:
+    """What texts lose as they become at most `max_length` ids, in one call of `encode` or in several."""
+
+    max_length: int
+    texts: int = 0
+    cut: int = 0
+    longest: int = 0
+    tokens: int = 0
+    unknown: int = 0
+
+    def add(self, ids: Sequence[list[int]], unknown: int) -> None:
+        """Count texts that are not cut yet; `unknown` is the id of [UNK]."""
+        lengths = [len(row) for row in ids]
+        self.texts += len(ids)
+        self.cut += sum(length > self.max_length for length in lengths)
+        self.longest = max(self.longest, *lengths)
+        self.tokens += sum(lengths)
+        self.unknown += sum(row.count(unknown) for row in ids)
+
+    def report(self) -> None:
+        """Log how many texts were cut, and a share of unknown words above 20 %."""
+        self.report_cut()
+        _warn_unknown(self.unknown / max(self.tokens, 1))
+
+    def report_cut(self) -> None:
+        """Log how many texts were cut."""
+        if self.cut:
+            log.warning(
+                "%d of %d texts were cut to %d tokens; the longest has %d.",
+                *(self.cut, self.texts, self.max_length, self.longest),
+            )
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerFast, texts: Iterable[str], *, max_length: int, tally: Tally | None = None
+) -> list[list[int]]:
+    """The ids of each text, at least one and at most `max_length`; the number of texts cut is logged, or left
+    to a `tally` of several calls.
 
     A text without a token becomes [UNK], so that every row has a token to attend to.
 
@@ -106,17 +149,18 @@ def encode(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str], *, max_leng
     """
     if max_length < 1:
         raise InputError(f"max_length is {max_length}; expected at least 1 token.")
-    segmented = list(_segmented(texts, tokenizer.init_kwargs.get("tokenization")))
-    if not segmented:  # transformers fails on an empty list
-        return []
-    whole: list[list[int]] = tokenizer(segmented, add_special_tokens=False, verbose=False)["input_ids"]
-    cut = sum(len(ids) > max_length for ids in whole)
-    if cut:
-        longest = max(map(len, whole))
-        log.warning(
-            "%d of %d texts were cut to %d tokens; the longest has %d.", cut, len(whole), max_length, longest
-        )
-    return [ids[:max_length] or [tokenizer.unk_token_id] for ids in whole]
+    lost = Tally(max_length) if tally is None else tally
+    ids: list[list[int]] = []
+    texts = iter(texts)
+    while part := list(islice(texts, _PART)):  # the tokenizer needs some 100 bytes a token
+        segmented = _segmented(part, tokenizer.init_kwargs.get("tokenization"))
+        found = tokenizer(segmented, add_special_tokens=False, verbose=False)["input_ids"]
+        whole = [row or [tokenizer.unk_token_id] for row in found]
+        lost.add(whole, tokenizer.unk_token_id)
+        ids += [row[:max_length] for row in whole]
+    if tally is None:
+        lost.report_cut()
+    return ids
 
 
 def unknown_share(tokenizer: PreTrainedTokenizerFast, ids: Iterable[Sequence[int]]) -> float:
@@ -133,12 +177,16 @@ def unknown_share(tokenizer: PreTrainedTokenizerFast, ids: Iterable[Sequence[int
 def report_unknown(tokenizer: PreTrainedTokenizerFast, ids: Iterable[Sequence[int]]) -> float:
     """`unknown_share`, with a warning in the log above 20 %."""
     share = unknown_share(tokenizer, ids)
+    _warn_unknown(share)
+    return share
+
+
+def _warn_unknown(share: float) -> None:
     if share > MANY_UNKNOWN:
         log.warning(
             "%.0f %% of the tokens are unknown words; use vectors or training texts closer to this data.",
             100 * share,
         )
-    return share
 
 
 def _steps(tokenization: str) -> tuple[Any, Any]:

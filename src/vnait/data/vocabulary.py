@@ -20,6 +20,7 @@ from vnait.threads import one_thread
 from vnait.vectors import Vectors
 
 PRIOR = 8.0  # texts' worth of evidence that every token counts: with few texts noise would mute words
+_PART = 4096  # texts whose words are counted together
 DIM = 96  # width of vectors trained here, divisible into 4 heads of even width
 
 
@@ -104,8 +105,8 @@ def vocabulary_of(
 @one_thread()
 def learn(texts: Sequence[str], *, tokenization: str = "words", seed: int = 0, dim: int = DIM) -> Vocabulary:
     """Word2Vec on the texts themselves; words that occur once are unknown."""
-    sentences = tokens.words(texts, tokenization)
-    return _vocabulary(word_vectors.train(sentences, dim=dim, seed=seed), texts, tokenization)
+    vectors = word_vectors.train(tokens.words(texts, tokenization), dim=dim, seed=seed)
+    return _vocabulary(vectors, texts, tokenization)
 
 
 @one_thread()
@@ -123,8 +124,10 @@ def _vocabulary(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Vo
     table, _ = word_vectors.align(vectors, names)
     if not vectors.table.any():
         raise InputError(f"{vectors.source}: every vector of these words is zero; take other vectors.")
-    ids = tokens.encode(tokenizer, texts, max_length=tokens.WHOLE)
-    counts = np.bincount(np.fromiter(chain.from_iterable(ids), dtype=np.int64), minlength=len(names))
+    counts = np.zeros(len(names), dtype=np.int64)
+    for start in range(0, len(texts), _PART):  # ids take more memory than the texts
+        ids = tokens.encode(tokenizer, texts[start : start + _PART], max_length=tokens.WHOLE)
+        counts += np.bincount(np.fromiter(chain.from_iterable(ids), dtype=np.int64), minlength=len(names))
     frequency = (counts / counts.sum()).astype(np.float32)
     table = table - frequency @ table
     rms = np.sqrt(np.mean(np.square(np.delete(table, tokenizer.all_special_ids, axis=0))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float
@@ -115,8 +115,33 @@ class Fire(nn.Module):
         since_first = (query - key[..., :1].detach()).to(dtype)
         c, threshold = self.log_c.to(dtype).exp(), self.log_threshold.to(dtype).exp()
         ratio = torch.log1p(c * distance) / torch.log1p(c * torch.maximum(threshold, since_first))
-        # Contiguous: PyTorch's fused attention takes no bias whose keys are apart in memory.
-        return self.mlp(ratio[:, 0, ..., None]).movedim(-1, 1).contiguous()
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            # Contiguous: PyTorch's fused attention takes no bias whose keys are apart in memory.
+            return self.mlp(ratio[:, 0, ..., None]).movedim(-1, 1).contiguous()
+        return self._by_pieces(ratio)
+
+    def _by_pieces(self, ratio: Float[Tensor, "B 1 TQ TK"]) -> Float[Tensor, "B H TQ TK"]:
+        """f of the ratios: an MLP of one number is linear between its ReLUs' edges, so that a pair needs one
+        product per head and not one per hidden unit.
+        """
+        first, last = (cast(nn.Linear, self.mlp[at]) for at in (0, 2))
+        weight, bias, out, rest = (
+            each.to(ratio.dtype) for each in (first.weight[:, 0], first.bias, last.weight, last.bias)
+        )
+        edge = torch.where(weight == 0, torch.inf, -bias / weight).detach()
+        edges = edge.sort().values
+        piece = torch.arange(len(edges) + 1, device=ratio.device)[:, None]
+        beyond = torch.bucketize(edge, edges) < piece  # (pieces, units): whether the piece is past the edge
+        active = torch.where(weight == 0, bias > 0, beyond == (weight > 0))
+        slope, offset = ((out[:, None] * (each * active)).sum(-1) for each in (weight, bias))
+        offset = offset + rest[:, None]
+        at = torch.bucketize(ratio.detach(), edges)
+        # A table per row of queries, so that gradients are summed row by row: more exactly, and faster.
+        shape = (len(ratio), len(out), ratio.shape[2], -1)
+        slope, offset = (
+            each[:, None].expand(shape).gather(-1, at.expand(*shape[:3], -1)) for each in (slope, offset)
+        )
+        return torch.addcmul(offset, slope, ratio)
 
     def extra_repr(self) -> str:
         return f"threshold={self.threshold:g}"

@@ -110,12 +110,11 @@ def cosine(one: X, other: X) -> Float[Tensor, "B T"]:
     >>> cosine(torch.tensor([[[3.0, 0.0], [0.0, 0.0]]]), torch.tensor([[[4.0, 0.0], [1.0, 0.0]]]))
     tensor([[1., 0.]])
     """
-    # Squares overflow float16 past 255 and are inexact in bfloat16; a square root has no gradient at 0.
+    # Squares overflow float16 past 255 and are inexact in bfloat16. At 0 a norm has the gradient 0.
     one, other = (part if part.dtype == torch.float64 else part.float() for part in (one, other))
-    square = one.square().sum(-1), other.square().sum(-1)
-    some = (square[0] > 0) & (square[1] > 0)
-    norms = torch.where(some, square[0], 1).sqrt() * torch.where(some, square[1], 1).sqrt()
-    return torch.where(some, (one * other).sum(-1) / norms, 0)
+    norms = torch.linalg.vector_norm(one, dim=-1) * torch.linalg.vector_norm(other, dim=-1)
+    some = norms > 0
+    return torch.where(some, (one * other).sum(-1) / torch.where(some, norms, 1), 0)
 
 
 def _needed(added: X | None) -> X:

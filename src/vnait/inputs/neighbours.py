@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import add
 from typing import Literal, cast
 
 import torch
@@ -41,7 +43,7 @@ class Neighbours(nn.Module):
 
     def forward(self, vectors: X, added: X | None) -> X:
         x: Tensor = self.inputs(vectors, added)
-        return x + sum(view(vectors) for view in self.views)
+        return x + _seen(self.views, vectors) if self.views else x
 
 
 class Condensed(nn.Module):
@@ -76,7 +78,7 @@ class Condensed(nn.Module):
         place, weight = at[..., 1:2].nan_to_num().clamp(0, length - 1), at[..., 3:4]  # a row in any case
         if not torch.is_grad_enabled() and not torch.compiler.is_compiling() and bool((weight == 1).all()):
             # Where all tokens count the text is condensed as it is; weights need their gradient in training.
-            return cast(Tensor, self.inputs(vectors, added) + sum(view(vectors) for view in self.views))
+            return cast(Tensor, self.inputs(vectors, added) + _seen(self.views, vectors))
         low = place.floor()
         share = place - low
         # Rows of all texts in one table, with a row of zeros after each: whole rows are copied faster. Not in
@@ -90,11 +92,16 @@ class Condensed(nn.Module):
         room = words.new_zeros(batch * (length + 1), words.shape[-1])
         condensed = room.index_add(0, row, lower).index_add_(0, row + 1, upper).to(vectors.dtype)
         condensed = condensed.unflatten(0, (batch, length + 1))[:, :-1]
-        found = F.pad(sum(view(condensed) for view in self.views), (0, 0, 0, 1)).flatten(0, 1)
+        found = F.pad(_seen(self.views, condensed), (0, 0, 0, 1)).flatten(0, 1)
         seen = torch.lerp(
             found.index_select(0, row), found.index_select(0, row + 1), share.to(found.dtype).flatten(0, 1)
         )
         return self.inputs(vectors, added) + seen.unflatten(0, (batch, length))
+
+
+def _seen(views: Iterable[nn.Module], vectors: X) -> X:
+    """The sum of all views."""
+    return reduce(add, (view(vectors) for view in views))  # not sum, which adds the first one to 0
 
 
 class _View(nn.Module):

@@ -122,7 +122,8 @@ def running_places(coordinates: nn.Module, vectors: Tensor, mask: Mask) -> At:
         return rank(mask).float()
     # Sources start from gaps of 1, but for the rounding of their parameter, which 512 gaps would add up.
     unit = (1 - coordinates.min_gap) * math.log1p(math.exp(_ROUNDED_Z)) + coordinates.min_gap
-    return coordinates.since_start(coordinates.gaps(vectors, mask), mask).float() / unit
+    sums = coordinates.sums(coordinates.gaps(vectors, mask), mask)
+    return coordinates.since_start(sums, mask).float() / unit
 
 
 _ROUNDED_Z = float(torch.tensor(UNIT_Z, dtype=torch.float32))

@@ -34,9 +34,7 @@ def train(
     _check_sentences(sentences, min_count)
     from gensim.models import Word2Vec
 
-    pieces = [
-        words[start : start + _LONGEST] for words in sentences for start in range(0, len(words), _LONGEST)
-    ]
+    pieces = [piece for words in sentences for piece in _pieces(words)]
     with quiet():
         model = Word2Vec(
             pieces,
@@ -50,6 +48,13 @@ def train(
         )
     source = f"{LEARNED} {len(sentences):,} sentences (seed {seed})"
     return Vectors(list(model.wv.index_to_key), model.wv.vectors, source)
+
+
+def _pieces(words: Sequence[str]) -> list[Sequence[str]]:
+    """The sentence itself, since a copy of all of them would double their memory; only a long one is cut."""
+    if 0 < len(words) <= _LONGEST:
+        return [words]
+    return [words[start : start + _LONGEST] for start in range(0, len(words), _LONGEST)]
 
 
 def _check_settings(**settings: int) -> None:

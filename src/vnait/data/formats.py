@@ -1,0 +1,251 @@
+"""The columns of a file, of a data set of the hub, or of a sample, by format."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from itertools import compress, islice
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from vnait.data.decoding import MOST, SEPARATORS, TextFile, rows_of, same, separator_of, sniffed
+from vnait.errors import InputError, as_input_error, extra
+from vnait.files import check_unpacked
+
+log = logging.getLogger("vnait")
+
+# Names of columns, and the cells of the column at an index: those not needed may be large or not text. Each
+# call reads the file again, so that no more of it is held than is asked for.
+Columns = tuple[list[str], Callable[[int], Iterable[object]]]
+
+
+@dataclass(frozen=True)
+class Format:
+    """The columns wanted of a file; its separator and its encoding, None if they are to be found."""
+
+    wanted: Sequence[str]
+    sep: str | None = None
+    encoding: str | None = None
+
+
+def columns_of(source: str, split: str, form: Format) -> Columns:
+    """The columns of a source, whose form is checked: all of a file is read once."""
+    if source.startswith("hf:"):
+        return _hub(source, split)
+    if split != "train":
+        raise InputError(f"split={split!r} is for hf: data sets, and {source} is not one; leave split out.")
+    return _builtin(source) if source.startswith("builtin:") else _file(Path(source), form)
+
+
+def _file(path: Path, form: Format) -> Columns:
+    if path.is_dir():
+        raise InputError(
+            f"{path} is a folder; give a file in it, or hf:{path} to have `datasets` read the folder."
+        )
+    if not path.exists():
+        raise InputError(f"there is no file {path}; give the path of a table, hf:NAME, or builtin:polarity.")
+    if not path.is_file():
+        raise InputError(f"{path} is a pipe, and a table is read more than once; write it to a file first.")
+    extension = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
+    if extension == ".xls":
+        raise InputError(f"{path} is an old Excel file; open it in Excel and save it as .xlsx or .csv.")
+    if extension not in _READERS:
+        known = ", ".join(_READERS)
+        raise InputError(
+            f"{path} ends in {extension or 'no extension'}; expected one of {known}. Rename or convert it."
+        )
+    return _READERS[extension](path, form)
+
+
+def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
+    file = TextFile.of(path, form.encoding)
+    # Excel may name the separator in a first line such as `sep=;`.
+    first = same(next(file.lines()))
+    named = first[4:] if first.startswith("sep=") and len(first) == 5 else None
+
+    def lines() -> Iterator[str]:
+        return islice(file.lines(), int(named is not None), None)
+
+    separator = form.sep or (separator_of(named) if named else sniffed(lines(), form.wanted, usual))
+    if separator != usual:
+        log.info("%s: the fields are separated by %s.", path, SEPARATORS[separator])
+    try:
+        rows = rows_of(lines, separator)
+        names = next(rows())
+    except ValueError as error:
+        raise InputError(
+            f"{path} is malformed, read as fields separated by {SEPARATORS[separator]}: {error}. A field "
+            'with a separator, a quote or a newline needs quotes around it, and a quote in it is written ""; '
+            "--sep sets another separator."
+        ) from error
+    return names, lambda at: (row[at] if at < len(row) else "" for row in islice(rows(), 1, None))
+
+
+def _json_lines(path: Path, form: Format) -> Columns:
+    """One JSON object per line, or a file that is one array of objects."""
+    file = TextFile.of(path, form.encoding)
+    # Not str.splitlines: inside a JSON string U+2028 and the like are ordinary characters.
+    with file.opened("\n") as text:
+        first = next(line for line in text if line.strip()).lstrip()
+        elements = _json(first + text.read(), str(path)) if first.startswith(("[{", "[\n")) else None
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for number, row in enumerate(elements or [], 1):
+            yield _object(row, f"{path}, element {number}")
+        with file.opened("\n") as text:
+            for number, line in enumerate(text if elements is None else [], 1):
+                if line.strip():
+                    place = f"{path}, line {number}"
+                    yield _object(_json(line.rstrip("\n"), place), place)
+
+    names = list(dict.fromkeys(name for row in rows() for name in row))
+    return names, lambda at: (row.get(names[at]) for row in rows())
+
+
+def _object(row: object, place: str) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise InputError(f"{place} is no JSON object; {_OBJECTS}")
+    return row
+
+
+_OBJECTS = "expected one JSON object per line, or an array of objects."
+
+
+def _json(text: str, place: str) -> Any:
+    with as_input_error((ValueError, RecursionError), f"{place} is no JSON: ", f"; {_OBJECTS}", says=_reason):
+        return json.loads(text, parse_float=str, parse_int=str)  # numbers as written: 1.10 stays "1.10"
+
+
+def _excel(path: Path, form: Format) -> Columns:
+    """The first sheet of a workbook, cells as Excel shows them (3 for 3.0), dates in ISO 8601."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise InputError(f'{path} needs openpyxl; run: pip install "vnait[excel]".') from error
+    before, after = f"{path} can't be read as an Excel workbook: ", ". Save it again as .xlsx."
+    # openpyxl, zipfile and expat raise their own.
+    with as_input_error(Exception, before, after, says=_reason):
+        with ZipFile(path) as archive:
+            check_unpacked(path, sum(part.file_size for part in archive.infolist()), MOST)
+        book = load_workbook(path, read_only=True, data_only=True)
+        rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
+    if len(book.sheetnames) > 1:
+        log.info("%s: read its first sheet, %r, of %d.", path, book.sheetnames[0], len(book.sheetnames))
+    rows = [row for row in rows if any(cell is not None for cell in row)]
+    if not rows:
+        raise InputError(f"{path} is empty; expected a table with a text column.")
+    names = ["" if cell is None else str(_shown(cell)) for cell in rows[0]]
+    return names, lambda at: [_shown(row[at]) for row in rows[1:]]
+
+
+def _shown(cell: object) -> object:
+    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+
+
+def _parquet(path: Path, form: Format) -> Columns:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    refused = partial(
+        as_input_error,
+        (OSError, ValueError, pa.ArrowException),
+        f"{path} can't be read as Parquet: ",
+        says=_reason,
+    )
+
+    def cells(at: int) -> Iterator[object]:
+        with refused(". Write the file again."):
+            for part in _parts(path):
+                with refused(". Write the file again as UTF-8."):
+                    found: list[object] = part.column(at).to_pylist()
+                yield from found
+
+    with refused(". Write the file again."), pq.ParquetFile(path) as file:
+        return file.schema_arrow.names, cells
+
+
+def _parts(path: Path) -> Iterator[Any]:
+    """A Parquet file's rows, some at a time, since its values, and not its size, say what they take."""
+    import pyarrow.parquet as pq
+
+    # Not read_table, which adds columns it reads off folder names such as label=3/.
+    with pq.ParquetFile(path) as file:
+        groups = range(file.metadata.num_row_groups)
+        check_unpacked(path, sum(file.metadata.row_group(at).total_byte_size for at in groups), MOST)
+        size = 0
+        for part in file.iter_batches(1024):
+            size += part.nbytes
+            check_unpacked(path, size, MOST)
+            yield part
+
+
+def _hub(source: str, split: str) -> Columns:
+    with extra("hub"):
+        import datasets
+
+    name, _, config = source.removeprefix("hf:").partition(":")
+    before = f"{source} (split {split!r}) could not be loaded: "
+    after = ". Check the name, the split and the network, or give a local file."
+    # The libraries below raise a dozen unrelated types (httpx, fsspec, pyarrow, datasets).
+    with as_input_error(Exception, before, after, says=_reason):
+        data = datasets.load_dataset(name, config or None, split=split)
+
+    def cells(at: int) -> list[object]:
+        """Classes by name; a class of -1, as in unlabelled test splits, is missing."""
+        found, feature = list(data[names[at]]), data.features[names[at]]
+        if not isinstance(feature, datasets.ClassLabel):
+            return found
+        return [None if cell in (None, -1) else feature.int2str(cell) for cell in found]
+
+    names: list[str] = data.column_names
+    return names, cells
+
+
+def _builtin(source: str) -> Columns:
+    if source == "builtin:polarity":
+        return _polarity()
+    if source not in ("builtin:splice", "builtin:splice-test"):
+        raise InputError(
+            f"there is no {source}; give builtin:splice, builtin:splice-test or builtin:polarity."
+        )
+    path = Path(str(files("vnait") / "samples" / "splice.csv.gz"))
+    (*names, _), cells = _delimited(path, Format(["text", "label"]), usual=",")
+    wanted = "test" if source.endswith("test") else "train"
+    kept = [part == wanted for part in cells(len(names))]  # the last column says which part a row is of
+    return names, lambda at: compress(cells(at), kept)
+
+
+def _polarity() -> Columns:
+    from gensim.test.utils import datapath
+
+    # A line is "__label__pos some sentence . ", in cp1252.
+    written = Path(datapath("pang_lee_polarity.cor")).read_text(encoding="cp1252")
+    rows = [line.split(" ", 1) for line in written.split("\n") if line]
+    labels = [label.removeprefix("__label__") for label, _ in rows]
+    texts = [text.strip() for _, text in rows]
+    return ["text", "label"], lambda at: (texts, labels)[at]
+
+
+def _reason(error: BaseException) -> str:
+    """The message of a library's error on one line, without its full stop."""
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
+_READERS: dict[str, Callable[[Path, Format], Columns]] = {
+    ".csv": partial(_delimited, usual=","),
+    ".csv.gz": partial(_delimited, usual=","),
+    ".txt": partial(_delimited, usual="\t"),
+    ".tsv": partial(_delimited, usual="\t"),
+    ".tsv.gz": partial(_delimited, usual="\t"),
+    ".jsonl": _json_lines,
+    ".jsonl.gz": _json_lines,
+    ".json": _json_lines,
+    ".json.gz": _json_lines,
+    ".parquet": _parquet,
+    ".xlsx": _excel,
+}
