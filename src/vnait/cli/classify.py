@@ -192,6 +192,7 @@ def train_command(
         float | None, typer.Option(help="Of AdamW. Without: 3e-3, and 1e-4 with --base.")
     ] = None,
     threads: Threads = Run.threads,
+    track: Annotated[str | None, setting("track")] = Run.track,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -213,6 +214,7 @@ def train_command(
         learning_rate=learning_rate,
         tune_vectors=tune_vectors,
         threads=threads,
+        track=track,
     )
     table = read_table(data, text, label, sep, encoding)
     tests = None if test is None else read_table(test, text, label, sep, encoding)
