@@ -14,6 +14,7 @@ import typer
 from vnait.cli.output import csv_of, print_unchanged, say
 from vnait.cli.shared import (
     AsJson,
+    Backend,
     Data,
     Encoding,
     Label,
@@ -76,7 +77,7 @@ def compare_command(
         str | None, typer.Option(help="The method that others are paired with. Without: vnait, or the first.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time. Without: one per core.")] = None,
-    backend: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    backend: Backend = "local",
     base: Annotated[
         str | None,
         typer.Option(
