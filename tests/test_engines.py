@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from joblib import delayed
-from test_comparison import METHODS, small, without_times, word_file
 
+from test_comparison import METHODS, small, without_times, word_file
 from vnait.engines import ROUNDS, in_workers
 from vnait.errors import InputError
 
@@ -42,7 +42,7 @@ def _elsewhere(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Three nodes of Ray on this machine, a core each; only the first, with the driver, is safe from kills."""
+    """Three nodes of Ray on this machine, a core each."""
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections import Counter
@@ -264,13 +265,17 @@ class _Training:
 
     def _step(self, rows: list[int]) -> float:
         self.model.train()
-        # Each process takes its share of the batch, so their number does not change the result of a step.
-        share = rows[self.accelerator.process_index :: self.accelerator.num_processes] or rows[:1]
-        batch = {name: tensor.to(self.accelerator.device) for name, tensor in self.task.batch(share).items()}
-        loss = self.model(**batch).loss
-        if not torch.isfinite(loss):
+        # Each process takes its share of the batch, so their number does not change the result of a step: the
+        # mean over processes is that over rows, also where the shares differ in size.
+        processes = self.accelerator.num_processes
+        share = rows[self.accelerator.process_index :: processes]
+        batch = self.task.batch(share or rows[:1])
+        batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
+        loss = self.model(**batch).loss * (len(share) * processes / len(rows))
+        whole = float(self.accelerator.reduce(loss.detach(), "mean"))
+        if not math.isfinite(whole):
             raise FloatingPointError(
-                f"the loss of {self.run.method} became {loss.item()} at step {self.progress.step}; "
+                f"the loss of {self.run.method} became {whole} at step {self.progress.step}; "
                 f"lower learning_rate (now {self.run.learning_rate})."
             )
         self.accelerator.backward(loss)
@@ -279,7 +284,7 @@ class _Training:
         self.schedule.step()
         self.optimizer.zero_grad()
         self.progress.step += 1
-        return float(loss.detach())
+        return whole
 
     def _evaluate(self) -> float | None:
         """The loss on the held-out rows, if the best step is kept."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -229,8 +231,9 @@ def train_command(
     check_replaceable(out)
     words = _words(run, table.texts, vectors, tokenization)
     checkpoints = out.with_name(out.name + ".checkpoints")
-    with alone(checkpoints):
-        with bar(quiet, f"training {method}") as move:
+    first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun or `accelerate launch`
+    with alone(checkpoints) if first else nullcontext():
+        with bar(quiet or not first, f"training {method}") as move:
             fitted = fit(
                 run,
                 table,
@@ -240,6 +243,8 @@ def train_command(
                 callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
             )
         assert fitted.record is not None
+        if not first:
+            return
         fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
         forget(checkpoints, fitted)
     if as_json:
