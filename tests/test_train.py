@@ -937,7 +937,8 @@ def test_steps_where_none_are_given():
 def train_a_share(rank: int, folder: Path) -> None:
     """What each process of a launcher runs."""
     faulthandler.dump_traceback_later(400, exit=True)  # the parent would wait forever, without our stack
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", ACCELERATE_USE_CPU="true")
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2")
+    os.environ.update(ACCELERATE_USE_CPU="true", OMP_NUM_THREADS="1")
     store = torch.distributed.FileStore(str(folder / "store"), 2)
     torch.distributed.init_process_group(
         "gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=120)
@@ -950,8 +951,8 @@ def train_a_share(rank: int, folder: Path) -> None:
     torch.distributed.destroy_process_group()
 
 
-# Without dropout, whose draws depend on the shape of a batch; 32 rows give batches of 9, 9, 9 and 5.
-SHARED = replace(RUN, dropout=0.0, batch_size=9)
+# Without dropout and random places, whose draws depend on the shape of a batch; 32 rows give batches of 9 and 5.
+SHARED = replace(RUN, method="vnait-paper", dropout=0.0, batch_size=9)
 
 
 @pytest.mark.slow
@@ -964,4 +965,6 @@ def test_two_processes_train_as_one_with_the_same_batches(table, words, tmp_path
     alone = weights(fit(SHARED, table, words, callback=lambda status: losses.append(status.loss)))
     assert one == other and equal(first, second)
     assert one == pytest.approx(losses, abs=1e-4) and len(one) == 12
-    assert max(float((first[name] - alone[name]).abs().max()) for name in alone) < 1e-5
+    # A key's bias changes no score after the softmax: AdamW makes steps of its gradient's rounding errors.
+    gaps = {name: float((first[name] - alone[name]).abs().max()) for name in alone if "key.bias" not in name}
+    assert len(gaps) > 20 and max(gaps.values()) < 1e-5
