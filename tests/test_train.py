@@ -951,7 +951,7 @@ def train_a_share(rank: int, folder: Path) -> None:
     torch.distributed.destroy_process_group()
 
 
-# Without dropout and random places, whose draws depend on the shape of a batch; 32 rows give batches of 9 and 5.
+# Without dropout and random places, whose draws depend on the shape of a batch. The last batch has 5 rows.
 SHARED = replace(RUN, method="vnait-paper", dropout=0.0, batch_size=9)
 
 
