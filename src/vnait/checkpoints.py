@@ -68,7 +68,9 @@ class Checkpoints:
         if self.folder is None:
             return
         draft = self.folder / "draft"
-        shutil.rmtree(draft, ignore_errors=True)
+        if accelerator.is_main_process:
+            shutil.rmtree(draft, ignore_errors=True)
+        accelerator.wait_for_everyone()  # or a slow process would delete what a fast one wrote
         try:
             with writing(self.folder):
                 accelerator.save_state(str(draft))

@@ -1,7 +1,6 @@
 """Comparison of methods x shots x seeds on identical splits, by paired differences with intervals."""
 
 import logging
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from vnait.advice import advice
 from vnait.baselines import FROZEN, fit_baseline, pooled
 from vnait.data import Table, read, repeated, split, summary
 from vnait.data.vocabulary import Vocabulary
+from vnait.engines import in_workers
 from vnait.errors import InputError
 from vnait.files import alone, whole_file
 from vnait.linear import LinearClassifier
@@ -137,6 +137,7 @@ def compare(
     run, steps  the settings of every training, or only its steps
     reference   the method that the others are paired with; None: "vnait" if it is compared, else the first
     jobs        parallel cells, `Run.threads` cores each; None: all cores. The results do not depend on it
+    backend     where they run: "local", "ray" (the cluster of RAY_ADDRESS) or "slurm"
     command     the command line, for the report; None: this call
 
     Records are kept in `out`/records.jsonl, and finished cells are not run again. `vnait report` also reads
@@ -167,7 +168,6 @@ def compare(
         facts = summary(plan.table, plan.tokenization)
         _warn_of_cuts(plan, facts["tokens"]["quantiles"][-1])
         path, models = out / "records.jsonl", out / MODELS
-        jobs = jobs or max(1, (os.cpu_count() or 1) // plan.run.threads)
         found = run_plan(plan, path, jobs=jobs, backend=backend, callback=callback, keep=models)
         comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
         _save_best(plan, comparison.best, models, out / "model")
@@ -218,7 +218,7 @@ def run_plan(
     plan: Plan,
     path: str | Path,
     *,
-    jobs: int = 1,
+    jobs: int | None = 1,
     backend: str = "local",
     callback: Callback = lambda done, total, record: None,
     keep: Path | None = None,
@@ -228,24 +228,19 @@ def run_plan(
     keep   a folder for the models of the first seed and the most labels; None: no model is saved
     """
     cells = {plan.key(cell): cell for cell in plan.cells()}
+    workers: dict[str, Any] = {"jobs": jobs, "cores": plan.run.threads, "backend": backend}
     return record.run_cells(
-        path,
-        cells,
-        lambda left: _calls(plan, left, jobs, backend, keep),
-        jobs=jobs,
-        backend=backend,
-        callback=callback,
+        path, cells, lambda left: _calls(plan, left, workers, keep), **workers, callback=callback
     )
 
 
-def _calls(plan: Plan, cells: list[Cell], jobs: int, backend: str, keep: Path | None) -> Iterator[Any]:
+def _calls(plan: Plan, cells: list[Cell], workers: dict[str, Any], keep: Path | None) -> Iterator[Any]:
     """A call per cell; the vocabularies, which cells share, are learned first, also by workers."""
     from joblib import delayed
 
     seeds = sorted({plan.vocabulary_seed(cell.seed) for cell in cells})
     learn = (delayed(_vocabulary)(plan, seed) for seed in seeds)
-    found = record.in_workers(learn, jobs=jobs, backend=backend, in_order=True)
-    words = dict(zip(seeds, found, strict=True))
+    words = dict(in_workers(learn, **workers))
     for method in set(plan.methods) & set(METHODS):
         # A method that can't have vectors of this width raises before anything trains.
         words[seeds[0]].new_model(replace(plan.run, method=method), ["a", "b"], [1])
@@ -255,9 +250,9 @@ def _calls(plan: Plan, cells: list[Cell], jobs: int, backend: str, keep: Path | 
         )
 
 
-def _vocabulary(plan: Plan, seed: int) -> Vocabulary:
+def _vocabulary(plan: Plan, seed: int) -> tuple[int, Vocabulary]:
     with one_thread(), _hushed():
-        return plan.vocabulary(seed)
+        return seed, plan.vocabulary(seed)
 
 
 def run_cell(

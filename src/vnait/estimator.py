@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +21,7 @@ from vnait.explanation import Explanation, explain
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.run import Run
+from vnait.tracking import Status
 from vnait.train import fit
 from vnait.vectors.training import LEARNED
 
@@ -76,8 +77,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.threads = threads
         self.random_state = random_state
 
-    def fit(self, X: Sequence[str], y: Sequence[Any]) -> Self:
-        """Train on texts X (n,) and labels y (n,)."""
+    def fit(
+        self, X: Sequence[str], y: Sequence[Any], *, callback: Callable[[Status], None] = lambda status: None
+    ) -> Self:
+        """Train on texts X (n,) and labels y (n,); `callback` gets a `Status` after each step."""
         given = _texts(X)
         if y is None:
             raise InputError(
@@ -94,7 +97,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         words = vocabulary_of(
             given, vectors=self.vectors, tokenization=self.tokenization, seed=self.random_state
         )
-        self.fitted_ = fit(run, table, words)
+        self.fitted_ = fit(run, table, words, callback=callback)
         self.classes_ = classes
         return self
 

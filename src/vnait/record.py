@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 from vnait import schemas
+from vnait.engines import in_workers
 from vnait.errors import InputError
 from vnait.files import alone
 
@@ -106,6 +107,7 @@ def run_cells(
     calls: Callable[[list[Cell]], Iterable[Any]],
     *,
     jobs: int | None = None,
+    cores: int = 1,
     backend: str = "local",
     callback: Callback = lambda done, total, record: None,
 ) -> list[Record]:
@@ -114,29 +116,29 @@ def run_cells(
     cells      by the key of their record
     calls      the cells to run -> joblib's delayed calls, each of which returns one record or a list of them;
                it may raise before a file is opened
-    jobs       worker processes; None: one per core
-    backend    "local" or "ray"
+    jobs, cores, backend   of the workers: `engines.in_workers`
 
     Each record is on the disk before the next is awaited, so a stopped run loses only unfinished cells.
     InputError if another process runs cells for the same folder.
     """
     with alone(Path(path).parent):
-        return _run_cells(Path(path), cells, calls, jobs, backend, callback)
+        return _run_cells(
+            Path(path), cells, calls, partial(in_workers, jobs=jobs, cores=cores, backend=backend), callback
+        )
 
 
 def _run_cells(
     path: Path,
     cells: Mapping[str, Cell],
     calls: Callable[[list[Cell]], Iterable[Any]],
-    jobs: int | None,
-    backend: str,
+    run: Callable[[Iterable[Any]], Iterator[Any]],
     callback: Callback,
 ) -> list[Record]:
     done = {record.key: record for record in read(path) if record.key in cells} if path.is_file() else {}
     if done:
         logger.info("%d of %d cells are done already (%s)", len(done), len(cells), path)
     left = [cell for key, cell in cells.items() if key not in done]
-    results = in_workers(calls(left) if left else [], jobs=jobs, backend=backend)
+    results = run(calls(left) if left else [])
     callback(len(done), len(cells), None)
     with appending(path) as append:
         for result in results:
@@ -145,37 +147,6 @@ def _run_cells(
                 done[record.key] = record
                 callback(len(done), len(cells), record)
     return [done[key] for key in cells]
-
-
-def in_workers(
-    calls: Iterable[Any], *, jobs: int | None = None, backend: str = "local", in_order: bool = False
-) -> Iterator[Any]:
-    """The results of joblib's delayed calls in worker processes, as they arrive or `in_order`."""
-    from joblib import Parallel
-
-    listed = list(calls)
-    if not listed:
-        return iter(())
-    workers = min(jobs or os.cpu_count() or 1, len(listed))
-    order = "generator" if in_order else "generator_unordered"
-    # No memory mapping: the arguments are small, and a mapped array is read-only.
-    results: Iterator[Any] = Parallel(
-        n_jobs=workers, backend=_backend(backend, workers), max_nbytes=None, return_as=order
-    )(listed)
-    return results
-
-
-def _backend(name: str, workers: int) -> str:
-    if name == "local":
-        return "loky" if workers > 1 else "sequential"
-    if name != "ray":
-        raise InputError(f"backend {name!r} is not known; give local or ray.")
-    try:
-        from ray.util.joblib import register_ray
-    except ImportError as error:
-        raise InputError("backend ray needs Ray; run: pip install 'vnait[ray]'.") from error
-    register_ray()
-    return "ray"
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 from vnait import catalogue
 from vnait.errors import InputError, meant
 
+TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
 LATER = ("threads",)  # settings that keys have only away from their default, so that earlier keys stay
 OWN = "own"  # the method of a pretrained base that keeps its own positions
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
@@ -68,6 +69,10 @@ class Run:
         1, "CPU threads; the last digits of the weights depend on it. More are faster for a pretrained base."
     )
 
+    track: str | None = setting(
+        None, f"Log each step to {', '.join(TRACKERS)}; files go to runs/logs. Without: nowhere."
+    )
+
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if hasattr(value, "item"):  # numpy's, from a grid search; what is saved are plain numbers
@@ -102,15 +107,22 @@ class Run:
             yield f"refit is {self.refit}: it must be a number of rows, or 0 for never"
         if self.bag is not None and not 0 <= self.bag < 1:
             yield f"bag is {self.bag}: it must be in [0, 1)"
+        if self.track not in (None, *TRACKERS):
+            yield f"track is {self.track!r}: it must be one of {', '.join(TRACKERS)}"
         for name in ("validation", "dropout", "warmup"):
             if not 0 <= getattr(self, name) < 1:
                 yield f"{name} is {getattr(self, name)}: it must be in [0, 1)"
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What decides the result, for a record."""
+        return {name: value for name, value in asdict(self).items() if name != "track"}
+
+    @property
     def facts(self) -> dict[str, Any]:
         """The settings, for a key."""
         new = {name for name in LATER if getattr(self, name) == getattr(Run, name)}
-        return {name: value for name, value in asdict(self).items() if name not in new}
+        return {name: value for name, value in self.settings.items() if name not in new}
 
     def total_steps(self, rows: int) -> int:
         """The optimizer steps for this many training rows."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +32,9 @@ from vnait.record import Record, key_of
 from vnait.run import Run
 from vnait.scores import details, scores, timed
 from vnait.threads import threads
+from vnait.tracking import Status, tracking
 
 logger = logging.getLogger("vnait")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Status:
-    """The progress of a training, for a progress bar."""
-
-    step: int
-    steps: int
-    loss: float
 
 
 @apart()
@@ -59,6 +52,7 @@ def fit(
 
     checkpoints   a folder from which a killed run continues after its last evaluation, with the same result;
                   its files stay until `forget`, so that nothing is lost if the model can't be saved
+    callback      called with the `Status` after each step
     """
     if (run.base is None) != isinstance(vocabulary, Vocabulary):
         raise InputError(
@@ -82,14 +76,20 @@ def _fit(
     if test is not None:
         _check_labels(test, table.name, task.classes)
     training = _Training(run, task, states)
-    training.go(callback)
+    with tracking(run, key) as log:
+
+        def watch(status: Status) -> None:
+            log(status)
+            callback(status)
+
+        training.go(watch)
     model, share = training.model_of(task if training.keeps_best else task.whole())
     validation = _validation_metrics(model, task) if training.keeps_best else training.progress.validation
     record = Record.now(
         key=key,
         method=run.method,
         seed=run.seed,
-        run=asdict(run),
+        run=run.settings,
         data={**_facts(table, test, task), "bag_share": share},
         metrics={**validation, **({} if test is None else metrics_on(model, task, test))},
         parameters=_learned(model),
@@ -203,13 +203,24 @@ class _Training:
         self.checkpoints.resume(self.accelerator, self.progress)
         started = time.perf_counter() - self.progress.seconds
         for rows in self._batches():
+            rate = self.schedule.get_last_lr()[0]
             loss = self._step(rows)
+            step = self.progress.step
             self.progress.seconds = time.perf_counter() - started
-            callback(Status(step=self.progress.step, steps=self.steps, loss=loss))
-            if self.progress.step == self.joined < self.steps:
+            if step == self.joined < self.steps:
                 self._validate()
-            if self.progress.step % self.run.eval_every == 0 or self.progress.step == self.steps:
-                self._evaluate()
+            evaluates = step % self.run.eval_every == 0 or step == self.steps
+            validation_loss = self._evaluate() if evaluates else None
+            callback(
+                Status(
+                    step=step,
+                    steps=self.steps,
+                    loss=loss,
+                    learning_rate=rate,
+                    validation_loss=validation_loss,
+                )
+            )
+            if evaluates:
                 self.checkpoints.save(self.accelerator, self.progress)
             if self._done:
                 return
@@ -254,13 +265,17 @@ class _Training:
 
     def _step(self, rows: list[int]) -> float:
         self.model.train()
-        # Each process takes its share of the batch, so their number does not change the result of a step.
-        share = rows[self.accelerator.process_index :: self.accelerator.num_processes] or rows[:1]
-        batch = {name: tensor.to(self.accelerator.device) for name, tensor in self.task.batch(share).items()}
-        loss = self.model(**batch).loss
-        if not torch.isfinite(loss):
+        # Each process takes its share of the batch, so their number does not change the result of a step: the
+        # mean over processes is that over rows, also where the shares differ in size.
+        processes = self.accelerator.num_processes
+        share = rows[self.accelerator.process_index :: processes]
+        batch = self.task.batch(share or rows[:1])
+        batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
+        loss = self.model(**batch).loss * (len(share) * processes / len(rows))
+        whole = float(self.accelerator.reduce(loss.detach(), "mean"))
+        if not math.isfinite(whole):
             raise FloatingPointError(
-                f"the loss of {self.run.method} became {loss.item()} at step {self.progress.step}; "
+                f"the loss of {self.run.method} became {whole} at step {self.progress.step}; "
                 f"lower learning_rate (now {self.run.learning_rate})."
             )
         self.accelerator.backward(loss)
@@ -269,23 +284,24 @@ class _Training:
         self.schedule.step()
         self.optimizer.zero_grad()
         self.progress.step += 1
-        return float(loss.detach())
+        return whole
 
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> float | None:
+        """The loss on the held-out rows, if the best step is kept."""
         if not (self.task.valid and self.keeps_best):
-            return
+            return None
         model = self.accelerator.unwrap_model(self.model)
         logits = logits_of(model, [self.task.ids[row] for row in self.task.valid])
-        loss = torch.nn.functional.cross_entropy(
-            logits, torch.tensor([self.task.labels[row] for row in self.task.valid])
-        )
-        if float(loss) < self.progress.best_loss:
-            self.progress.best_loss, self.progress.worse = float(loss), 0
+        truth = torch.tensor([self.task.labels[row] for row in self.task.valid])
+        loss = float(torch.nn.functional.cross_entropy(logits, truth))
+        if loss < self.progress.best_loss:
+            self.progress.best_loss, self.progress.worse = loss, 0
             self.progress.best = {
                 name: value.detach().cpu().clone() for name, value in model.state_dict().items()
             }
         else:
             self.progress.worse += 1
+        return loss
 
 
 def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vnait.cli.shared import AsJson, Quiet, bar, listed, notes, print_json
+from vnait.cli.shared import AsJson, Backend, Quiet, bar, listed, notes, print_json
 from vnait.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def study_command(
     base: Encoder = None,
     out: Out = None,
     jobs: Jobs = None,
+    backend: Backend = "local",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -75,7 +76,7 @@ def study_command(
                 f"--methods, --tasks and --seeds are for {', '.join(SUITES)}; a short study has its own arms "
                 "and seeds."
             )
-        _run_studies(names, quick=quick, out=out, jobs=jobs, as_json=as_json, quiet=quiet)
+        _run_studies(names, quick=quick, out=out, jobs=jobs, backend=backend, as_json=as_json, quiet=quiet)
         return
     out = out or Path("runs") / suites[0]
     with bar(quiet, "training") as callback:
@@ -88,6 +89,7 @@ def study_command(
                 base=base,
                 out=out,
                 jobs=jobs,
+                backend=backend,
                 callback=callback,
             )
         )
@@ -95,7 +97,14 @@ def study_command(
 
 
 def _run_studies(
-    names: list[str], *, quick: bool, out: Path | None, jobs: int | None, as_json: bool, quiet: bool
+    names: list[str],
+    *,
+    quick: bool,
+    out: Path | None,
+    jobs: int | None,
+    backend: str,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Run short studies, print their verdicts and write their report."""
     from vnait import report
@@ -103,7 +112,7 @@ def _run_studies(
 
     out = out or Path("runs") / ("studies-quick" if quick else "studies")
     with bar(quiet, "studying") as callback:
-        rows = studies.run(names, quick=quick, out=out, jobs=jobs, callback=callback)
+        rows = studies.run(names, quick=quick, out=out, jobs=jobs, backend=backend, callback=callback)
     page = report.write(out)
     if as_json:
         print_json({"rows": rows, "records": str(out), "report": str(page)})

@@ -28,6 +28,7 @@ class Options:
     base: str | None
     out: Path
     jobs: int | None
+    backend: str = "local"
     callback: Callable[[int, int, str], None]
 
 
@@ -111,7 +112,8 @@ def study_few_labels(options: Options) -> Outcome:
         seeds=tuple(range(options.seeds)),
         base=options.base,
         out=options.out,
-        jobs=options.jobs or os.cpu_count() or 1,
+        jobs=options.jobs,
+        backend=options.backend,
         callback=callback,
     )
     areas = [
@@ -137,6 +139,7 @@ def _scores(options: Options, suite: Suite, quick: Training, methods: Iterable[s
         setting=quick if options.quick else suite.setting,
         path=options.out / "records.jsonl",
         jobs=options.jobs,
+        backend=options.backend,
         callback=callback,
     )
     return suite.summary(found)

@@ -278,6 +278,7 @@ def run(
     quick: bool,
     path: str | Path,
     jobs: int | None = None,
+    backend: str = "local",
     callback: Callback = lambda done, total, record: None,
 ) -> dict[str, Findings]:
     """Run every arm of every study with every seed, one core per cell; cells in `path` do not run again.
@@ -297,7 +298,12 @@ def run(
     }
 
     found = records.run_cells(
-        path, cells, lambda left: (delayed(run_cell)(*cell) for cell in left), jobs=jobs, callback=callback
+        path,
+        cells,
+        lambda left: (delayed(run_cell)(*cell) for cell in left),
+        jobs=jobs,
+        backend=backend,
+        callback=callback,
     )
     groups = groupby(found, key=lambda record: str(record.data["name"]))
     return {study.name: Findings({}) for study in studies} | {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -18,6 +19,7 @@ import typer
 from vnait.cli.output import check_letters, print_rows, say, write_csv
 from vnait.cli.shared import (
     AsJson,
+    Backend,
     Data,
     Encoding,
     Label,
@@ -81,7 +83,7 @@ def compare_command(
         str | None, typer.Option(help="The method that others are paired with. Without: vnait, or the first.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time. Without: one per core.")] = None,
-    backend: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    backend: Backend = "local",
     base: Annotated[
         str | None,
         typer.Option(
@@ -197,6 +199,7 @@ def train_command(
         float | None, typer.Option(help="Of AdamW. Without: 3e-3, and 1e-4 with --base.")
     ] = None,
     threads: Threads = Run.threads,
+    track: Annotated[str | None, setting("track")] = Run.track,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -218,6 +221,7 @@ def train_command(
         learning_rate=learning_rate,
         tune_vectors=tune_vectors,
         threads=threads,
+        track=track,
     )
     table = read_table(data, text, label, sep, encoding)
     tests = None if test is None else read_table(test, text, label, sep, encoding)
@@ -231,8 +235,9 @@ def train_command(
     check_replaceable(out)
     words = _words(run, table.texts, vectors, tokenization)
     checkpoints = out.with_name(out.name + ".checkpoints")
-    with alone(checkpoints):
-        with bar(quiet, f"training {method}") as move:
+    first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun or `accelerate launch`
+    with alone(checkpoints) if first else nullcontext():
+        with bar(quiet or not first, f"training {method}") as move:
             fitted = fit(
                 run,
                 table,
@@ -242,6 +247,8 @@ def train_command(
                 callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
             )
         assert fitted.record is not None
+        if not first:
+            return
         fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
         forget(checkpoints, fitted)
     if as_json:

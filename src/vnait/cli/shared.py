@@ -77,6 +77,7 @@ Encoding = Annotated[
 Text = Annotated[str, typer.Option("--text", help="The column of texts.")]
 Label = Annotated[str, typer.Option("--label", help="The column of labels.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Backend = Annotated[str, typer.Option("--backend", help="Where cells run: local, ray or slurm.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar and no notes.")]
 VectorFile = Annotated[
     str | None,

@@ -78,7 +78,8 @@ class Vocabulary:
         model = VnaitForSequenceClassification(config)
         seed_weights(model, run.seed)
         with torch.no_grad():
-            model.get_input_embeddings().weight.copy_(torch.from_numpy(self.table))
+            table = np.require(self.table, requirements="W")  # Ray's memory is read-only
+            model.get_input_embeddings().weight.copy_(torch.from_numpy(table))
         return model
 
     @property

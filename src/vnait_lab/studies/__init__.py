@@ -87,6 +87,7 @@ def run(
     quick: bool,
     out: Path,
     jobs: int | None = None,
+    backend: str = "local",
     callback: Callable[[int, int, str], None] = lambda done, total, note: None,
 ) -> list[dict[str, Any]]:
     """Run short studies by name ("all" for every one): one row per claim, with the figure of its study.
@@ -100,6 +101,7 @@ def run(
         quick=quick,
         path=out / "records.jsonl",
         jobs=jobs,
+        backend=backend,
         callback=lambda done, total, one: callback(
             done, total, "" if one is None else f"{one.data['name']}: {one.method}"
         ),

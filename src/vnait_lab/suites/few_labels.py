@@ -69,7 +69,8 @@ def run_suite(
     run: Run | None = None,
     base: str | None = None,
     out: str | Path,
-    jobs: int = 1,
+    jobs: int | None = 1,
+    backend: str = "local",
     callback: Callable[[str, int, int, Record | None], None] = lambda name, done, total, record: None,
 ) -> list[Record]:
     """The records of every method and baseline on every set; those in `out`/SET/records.jsonl do not run
@@ -85,7 +86,7 @@ def run_suite(
     found: list[Record] = []
     for name, plan in plans.items():
         path = Path(out) / name / "records.jsonl"
-        found += run_plan(plan, path, jobs=jobs, callback=partial(callback, name))
+        found += run_plan(plan, path, jobs=jobs, backend=backend, callback=partial(callback, name))
     return found
 
 

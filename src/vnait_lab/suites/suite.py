@@ -129,6 +129,7 @@ class Suite:
         setting: Training | None = None,
         path: str | Path,
         jobs: int | None = None,
+        backend: str = "local",
         callback: Callback = lambda done, total, record: None,
     ) -> list[Record]:
         """The records of every method on every task with every seed; those that `path` holds do not run
@@ -155,7 +156,7 @@ class Suite:
                 single = replace(self, tasks={task: self.tasks[task]})
                 yield delayed(single.train_and_test)(method, METHODS[method], task, own, setting)
 
-        return records.run_cells(path, cells, calls, jobs=jobs, callback=callback)
+        return records.run_cells(path, cells, calls, jobs=jobs, backend=backend, callback=callback)
 
     def key(self, method: str, task: str, seed: int, setting: Training) -> str:
         """The fingerprint of everything that decides a cell, the method's formula included."""

@@ -1,0 +1,60 @@
+"""What all methods on ten sets cost in core hours, from recorded seconds and measured ratios.
+
+    python benchmarks/scale.py [CORES ...]
+
+A training of the few-label suite has 150 steps whatever the number of labels. Its seconds are those that the
+records of `vnait-warp` have, by set; those of the other methods follow by their ratios at 128 tokens in
+benchmarks/methods.md, and methods without a ratio count as much as the dearest `vnait`. Baselines take less
+than a second. The tenth set counts as the mean of the nine.
+"""
+
+import re
+import sys
+from pathlib import Path
+from statistics import mean
+
+from vnait import record
+from vnait.catalogue import names
+from vnait_lab.suites.few_labels import SETS, SHOTS, SPLITS
+
+ROOT = Path(__file__).parents[1]
+KNOWN = "vnait-warp"  # the method with records on every set
+
+
+def ratios() -> dict[str, float]:
+    """Training steps in units of `none`'s, by method, at 128 tokens."""
+    page = (ROOT / "benchmarks" / "methods.md").read_text(encoding="utf-8")
+    rows = page.split("T = 1,024")[0]
+    found = re.findall(r"^\| (\S+) \| [\d.]+ \| ([\d.]+) \|", rows, re.M)
+    return {name: float(ratio) for name, ratio in found}
+
+
+def seconds(name: str) -> float:
+    """Of a training of KNOWN on the set, the mean over its records."""
+    found = record.read(ROOT / "studies" / "records" / "few_labels" / name / "records.jsonl")
+    return mean(one.seconds for one in found if one.method == KNOWN)
+
+
+def main(cores: list[int]) -> None:
+    """Print a line per set, the total, and hours by number of cores."""
+    known = ratios()
+    dear = max(ratio for name, ratio in known.items() if name.startswith("vnait"))
+    catalogue = sum(known.get(name, dear) for name in names())
+    print(f"{len(names())} methods cost {catalogue:.1f} times none, {catalogue / len(names()):.2f} each")
+    print("| set | seconds a cell, mean | cells | core hours |\n|---|---|---|---|")
+    hours, cells, longest = 0.0, 0, 0.0
+    for name, one in SETS.items():
+        none = seconds(name) / known[KNOWN]
+        times = sum(shots <= one.most for shots in SHOTS) * SPLITS
+        here = none * catalogue * times / 3600
+        print(f"| {name} | {none * catalogue / len(names()):.0f} | {times * len(names()):,} | {here:.1f} |")
+        hours, cells = hours + here, cells + times * len(names())
+        longest = max(longest, none * max(known.values()))
+    print(f"| ten sets | {hours * 3600 / cells:.0f} | {cells * 10 / 9:,.0f} | {hours * 10 / 9:.0f} |")
+    for count in cores:
+        print(f"{count} cores: {hours * 10 / 9 / count:.1f} hours")
+    print(f"longest cell: {longest:.0f} s")
+
+
+if __name__ == "__main__":
+    main([int(one) for one in sys.argv[1:]] or [1, 2, 16, 128])

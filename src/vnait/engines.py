@@ -1,0 +1,161 @@
+"""Where cells run: in processes here, on a Ray cluster, or as jobs of Slurm."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from vnait.errors import InputError, extra
+
+logger = logging.getLogger("vnait")
+
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]  # of joblib's `delayed`
+Calls = Mapping[int, Call]
+ROUNDS = 3  # tries after which no cell was done and workers died
+SLURM = Path("runs/slurm")  # the files of jobs, which the nodes must see
+QUEUED = 100  # jobs of Slurm at a time, unless --jobs has a number: each has a copy of its data in SLURM
+DAY = 24 * 60  # minutes that a job may take, unless SBATCH_TIMELIMIT has a number
+EVERY = 0.5  # seconds between two looks at the jobs
+
+
+def in_workers(
+    calls: Iterable[Call], *, jobs: int | None = None, cores: int = 1, backend: str = "local"
+) -> Iterator[Any]:
+    """The results of joblib's delayed calls as they arrive. What a dead worker had is called again.
+
+    jobs      calls at a time; None: as many as there are cores for
+    cores     of each call
+    backend   a name in `ENGINES`
+
+    An InputError of a call is raised here. InputError if no more cells come to an end since workers die.
+    """
+    if backend not in ENGINES:
+        raise InputError(f"backend {backend!r} is not known; give one of {', '.join(ENGINES)}.")
+    return _rounds(dict(enumerate(calls)), partial(ENGINES[backend], jobs=jobs, cores=cores))
+
+
+def _rounds(left: dict[int, Call], engine: Callable[[Calls], Iterator[tuple[int, Any]]]) -> Iterator[Any]:
+    fruitless = 0
+    while left:
+        before = len(left)
+        for index, result in engine(left.copy()):
+            if isinstance(result, InputError):
+                raise result
+            del left[index]
+            yield result
+        fruitless = fruitless + 1 if len(left) == before else 0
+        if fruitless == ROUNDS:
+            raise InputError(
+                f"workers died {ROUNDS} times before a cell was done, as they do without enough memory. Give "
+                "the same command again, with fewer --jobs or more memory; what is done is recorded."
+            )
+        if left:
+            logger.warning("workers died; %d cells run again", len(left))
+
+
+def _call(
+    index: int, home: str, function: Callable[..., Any], *given: Any, **options: Any
+) -> tuple[int, Any]:
+    """Call the function in a worker, in the folder where the command runs, for relative paths."""
+    with suppress(OSError):
+        os.chdir(home)
+    try:
+        return index, function(*given, **options)
+    except InputError as error:
+        return index, error
+
+
+def _local(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]]:
+    """By joblib. A dead worker ends them all, so that the cells of the others are lost too."""
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    workers = min(jobs or max(1, (os.cpu_count() or 1) // cores), len(calls))
+    # No memory mapping: the arguments are small, and a mapped array is read-only.
+    run = Parallel(
+        n_jobs=workers,
+        backend="loky" if workers > 1 else "sequential",
+        max_nbytes=None,
+        return_as="generator_unordered",
+    )
+    with suppress(TerminatedWorkerError):
+        yield from run(
+            delayed(_call)(index, os.getcwd(), function, *given, **options)
+            for index, (function, given, options) in calls.items()
+        )
+
+
+def _ray(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]]:
+    """On the cluster of RAY_ADDRESS, or on that of this machine. Arguments that calls share are sent once a
+    node.
+    """
+    with extra("ray"):
+        import ray
+        from ray.exceptions import LocalRayletDiedError, NodeDiedError, OutOfMemoryError, WorkerCrashedError
+
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False, logging_level=logging.ERROR)
+    task = ray.remote(num_cpus=cores, max_retries=0)(_call)
+    uses = Counter(id(one) for _, given, _ in calls.values() for one in given)
+    sent = {id(one): ray.put(one) for _, given, _ in calls.values() for one in given if uses[id(one)] > 1}
+
+    def start(index: int, call: Call) -> Any:
+        function, given, options = call
+        return task.remote(
+            index, os.getcwd(), function, *(sent.get(id(one), one) for one in given), **options
+        )
+
+    waiting = iter(calls.items())
+    running = [start(*one) for one in islice(waiting, jobs)]
+    while running:
+        (done,), running = ray.wait(running)
+        with suppress(LocalRayletDiedError, NodeDiedError, OutOfMemoryError, WorkerCrashedError):
+            yield ray.get(done)
+        running += [start(*one) for one in islice(waiting, 1)]
+
+
+def _slurm(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]]:
+    """As an array of jobs, by submitit; in processes of this machine if it has no Slurm."""
+    with extra("slurm"):
+        from submitit import AutoExecutor
+        from submitit.core.utils import FailedJobError, UncompletedJobError
+
+    executor = AutoExecutor(folder=SLURM)
+    executor.update_parameters(name="vnait", cpus_per_task=cores, timeout_min=DAY)
+    here = executor.cluster != "slurm"
+    waiting = iter(calls.items())
+
+    def start(count: int) -> list[Any]:
+        if not (some := list(islice(waiting, count))):
+            return []
+        with executor.batch():
+            return [
+                executor.submit(partial(_call, index, os.getcwd(), function, *given, **options))
+                for index, (function, given, options) in some
+            ]
+
+    running = start(jobs or (max(1, (os.cpu_count() or 1) // cores) if here else QUEUED))
+    while running:
+        time.sleep(EVERY)
+        done = [job for job in running if job.done()]
+        for job in done:
+            try:
+                yield job.result()
+            except FailedJobError:
+                raise
+            except UncompletedJobError as error:
+                logger.warning("%s", str(error).splitlines()[0])
+            for file in (job.paths.submitted_pickle, job.paths.result_pickle):
+                file.unlink(missing_ok=True)
+        running = [job for job in running if job not in done] + start(len(done))
+
+
+ENGINES: dict[str, Callable[..., Iterator[tuple[int, Any]]]] = {"local": _local, "ray": _ray, "slurm": _slurm}

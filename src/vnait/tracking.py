@@ -1,0 +1,114 @@
+"""What a training measures at each step, for those who watch it: a CSV file, TensorBoard, W&B or MLflow."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+from accelerate.tracking import MLflowTracker, TensorBoardTracker, WandBTracker
+
+from vnait.errors import InputError, as_input_error, first_line
+from vnait.randomness import apart
+from vnait.run import Run
+
+logger = logging.getLogger("vnait")
+
+FOLDER = Path("runs/logs")  # of all trainings, so that one page shows them side by side
+PROJECT = "vnait"  # the project of W&B, the experiment of MLflow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """A training after a step.
+
+    loss              of the step's batch
+    validation_loss   of the held-out rows; None if they were not evaluated after this step
+    """
+
+    step: int
+    steps: int
+    loss: float
+    learning_rate: float
+    validation_loss: float | None = None
+
+
+MEASURED = ("loss", "learning_rate", "validation_loss")
+
+
+@contextmanager
+def tracking(run: Run, key: str) -> Iterator[Callable[[Status], None]]:
+    """Yield a callback that logs each step to `run.track`, or does nothing if that is None.
+
+    A training that goes on replaces the steps that it repeats. InputError if the tracker is not installed,
+    can't start or can't write.
+    """
+    if run.track is None:
+        yield lambda status: None
+        return
+    if run.track != "csv" and find_spec(run.track) is None:
+        raise InputError(f"track {run.track!r} needs a package: pip install {run.track}. csv needs none.")
+    trackers: list[Any] = []
+
+    def log(status: Status) -> None:
+        if not PartialState().is_main_process:
+            return
+        after = ". Leave --track (track=) out, or choose another."
+        with as_input_error(Exception, f"{run.track} failed: ", after, says=first_line), apart():
+            if not trackers:
+                trackers.append(_started(run, key, status.step))
+            found = {name: getattr(status, name) for name in MEASURED}
+            trackers[0].log({name: one for name, one in found.items() if one is not None}, step=status.step)
+
+    try:
+        yield log
+    finally:
+        for tracker in trackers:
+            tracker.finish()
+
+
+def _started(run: Run, key: str, step: int) -> Any:
+    name = f"{run.method}-seed{run.seed}-{key}"
+    tracker: Any
+    match run.track:
+        case "csv":
+            tracker = _Csv(FOLDER / f"{name}.csv", step)
+            logger.info("each step is logged to %s", tracker.path)
+        case "tensorboard":
+            tracker = TensorBoardTracker(name, FOLDER, purge_step=step)
+            logger.info("watch it with: tensorboard --logdir %s", FOLDER)
+        case "wandb":
+            tracker = WandBTracker(PROJECT, name=name, id=key, resume="allow")
+        case _:
+            tracker = MLflowTracker(PROJECT, run_name=name)
+    tracker.start()
+    tracker.store_init_configuration({name: one for name, one in asdict(run).items() if one is not None})
+    return tracker
+
+
+class _Csv:
+    """A line per step, in the form of accelerate's trackers, which write no CSV."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        self.path, self.step = path, step
+
+    def start(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        before = self.path.read_text(encoding="utf-8").splitlines() if self.path.is_file() else []
+        kept = before[: self.step] or [",".join(("step", *MEASURED))]
+        self.file = self.path.open("w", encoding="utf-8", buffering=1)  # each line at once
+        self.file.writelines(f"{line}\n" for line in kept)
+
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
+        """The settings are in the record."""
+
+    def log(self, values: dict[str, float], step: int) -> None:
+        print(step, *(values.get(name, "") for name in MEASURED), sep=",", file=self.file)
+
+    def finish(self) -> None:
+        self.file.close()

@@ -1,0 +1,153 @@
+"""Wherever cells run, the records are the same; a worker that dies loses its own cell, which runs again."""
+
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from joblib import delayed
+
+from test_comparison import METHODS, small, without_times, word_file
+from vnait.engines import ROUNDS, in_workers
+from vnait.errors import InputError
+
+pytestmark = pytest.mark.filterwarnings("ignore:subprocess:ResourceWarning")
+
+MANY = {"methods": METHODS, "seeds": 2, "shots": (6,)}
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory) -> str:
+    return word_file(tmp_path_factory.mktemp("vectors"))
+
+
+@pytest.fixture(scope="module")
+def lines(words, tmp_path_factory) -> list[str]:
+    return lines_of(small(words, tmp_path_factory.mktemp("here"), **MANY))
+
+
+def lines_of(found) -> list[str]:
+    return [without_times(record).line() for record in found.records]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where jobs leave their files
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Three nodes of Ray on this machine, a core each."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    for _ in range(2):
+        made.add_node(num_cpus=1)
+    ray.init(address=made.address, log_to_driver=False, logging_level=logging.ERROR)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture(params=["local", *(pytest.param(name, marks=pytest.mark.slow) for name in ("slurm", "ray"))])
+def backend(request):
+    if request.param == "slurm":
+        pytest.importorskip("submitit")
+    if request.param == "ray":
+        request.getfixturevalue("cluster")
+    yield request.param
+    gc.collect()  # submitit does not wait for its processes, of which Python warns
+
+
+def calls_of(function, count=6):
+    return [delayed(function)(number) for number in range(count)]
+
+
+def noting(folder: Path, dies=()):
+    """A function that notes its calls in the folder; the first call with a number of `dies` kills its worker.
+    It is not named in a module, which a worker could not import.
+    """
+
+    def note(number: int) -> int:
+        mark = folder / str(number)
+        first = not mark.exists()
+        with mark.open("a") as file:
+            file.write("x")
+        if number in dies and first:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.2)
+        return number * number
+
+    return note
+
+
+def noted(folder: Path) -> Counter[int]:
+    return Counter({int(mark.name): len(mark.read_text()) for mark in folder.iterdir()})
+
+
+def test_a_dead_worker_loses_its_own_cell_which_runs_again(backend, tmp_path):
+    folder = tmp_path / "calls"
+    folder.mkdir()
+    found = list(in_workers(calls_of(noting(folder, dies=[3])), jobs=2, backend=backend))
+    assert sorted(found) == [number * number for number in range(6)]
+    calls = noted(folder)
+    assert calls[3] == max(calls.values()) == 2
+    if backend != "local":  # loky ends all its workers when one dies
+        assert calls.total() == 7
+
+
+def test_a_cell_that_always_kills_its_worker_is_one_sentence(tmp_path):
+    def always(number: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(InputError, match=rf"^workers died {ROUNDS} times before a cell was done"):
+        list(in_workers(calls_of(always, count=2), jobs=2))
+
+
+def test_wrong_input_in_a_worker_is_the_same_sentence_here(backend):
+    def refuse(number: int) -> None:
+        raise InputError(f"number {number} is refused.")
+
+    with pytest.raises(InputError, match=r"^number 0 is refused\.$"):
+        list(in_workers(calls_of(refuse, count=1), backend=backend))
+
+
+def test_relative_paths_mean_the_same_in_every_worker(backend, tmp_path):
+    home = os.getcwd()
+    found = in_workers([delayed(os.getcwd)() for _ in range(3)], jobs=2, backend=backend)
+    assert set(found) == {home}
+
+
+@pytest.mark.slow
+def test_a_comparison_is_the_same_everywhere(backend, words, lines, tmp_path):
+    found = small(words, tmp_path / "out", backend=backend, **MANY | {"jobs": 2})
+    assert lines_of(found) == lines
+    assert not list((tmp_path / "runs").glob("**/*.pkl"))  # of jobs
+
+
+@pytest.mark.slow
+def test_a_node_that_dies_in_the_middle_loses_one_cell(cluster, words, lines, tmp_path, caplog):
+    node = cluster.add_node(num_cpus=1)
+
+    def callback(done, total, record):
+        if done == 3:
+            cluster.remove_node(node, allow_graceful=False)
+
+    with caplog.at_level(logging.WARNING, logger="vnait"):
+        found = small(words, tmp_path / "out", backend="ray", callback=callback, **MANY | {"jobs": None})
+    assert lines_of(found) == lines
+    again = [record.getMessage() for record in caplog.records if "workers died" in record.getMessage()]
+    assert again in ([], ["workers died; 1 cells run again"])
+
+
+@pytest.mark.parametrize(("backend", "package"), [("ray", "ray"), ("slurm", "submitit")])
+def test_a_package_that_is_missing_is_named(backend, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"pip install 'vnait\[{backend}\]'"):
+        list(in_workers(calls_of(abs), backend=backend))
