@@ -124,14 +124,14 @@ def test_relative_paths_mean_the_same_in_every_worker(backend, tmp_path):
     assert set(found) == {home}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_comparison_is_the_same_everywhere(backend, words, lines, tmp_path):
     found = small(words, tmp_path / "out", backend=backend, **MANY | {"jobs": 2})
     assert lines_of(found) == lines
     assert not list((tmp_path / "runs").glob("**/*.pkl"))  # of jobs
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_node_that_dies_in_the_middle_loses_one_cell(cluster, words, lines, tmp_path, caplog):
     node = cluster.add_node(num_cpus=1)
 

@@ -105,7 +105,7 @@ def read(
     if label is None:
         _check_texts(source, texts)
         return Table(texts=texts, labels=None, name=source, dropped=0)
-    known: dict[str, str] = {}  # one string a class
+    known: dict[str, str] = {}  # one string per label
     labels = [known.setdefault(cell, cell) for cell in _strings(columns, label, source)()]
     found = _labelled(source, texts, labels)
     assert found.labels is not None
