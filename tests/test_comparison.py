@@ -586,7 +586,7 @@ def test_vectors_that_can_not_be_used_leave_no_folder(words, tmp_path):
         small(str(tmp_path / "alien.bin"), tmp_path / "o")
     with pytest.raises(InputError, match="tokenization is 'nope'"):
         small(None, tmp_path / "o", tokenization="nope")
-    with pytest.raises(InputError, match="backend 'cloud' is not known; give local or ray"):
+    with pytest.raises(InputError, match="backend 'cloud' is not known; give one of local, ray, slurm"):
         small(words, tmp_path / "o", backend="cloud")
     assert not (tmp_path / "o").exists()
 

@@ -58,7 +58,7 @@ def test_every_method_keeps_every_law_that_traces_nothing(name: str) -> None:
     assert sum(row.passed is True for row in rows) >= 13
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_method_keeps_every_law() -> None:
     """By the command in another process: the tests' check of types can't be compiled."""
     done = in_a_process([str(VNAIT), "conformance", *METHODS, "--json", "--quiet"])

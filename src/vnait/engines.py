@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -46,11 +47,12 @@ def _rounds(left: dict[int, Call], engine: Callable[[Calls], Iterator[tuple[int,
     fruitless = 0
     while left:
         before = len(left)
-        for index, result in engine(left.copy()):
-            if isinstance(result, InputError):
-                raise result
-            del left[index]
-            yield result
+        with _ended(engine(left.copy())) as results:
+            for index, result in results:
+                if isinstance(result, InputError):
+                    raise result
+                del left[index]
+                yield result
         fruitless = fruitless + 1 if len(left) == before else 0
         if fruitless == ROUNDS:
             raise InputError(
@@ -59,6 +61,17 @@ def _rounds(left: dict[int, Call], engine: Callable[[Calls], Iterator[tuple[int,
             )
         if left:
             logger.warning("workers died; %d cells run again", len(left))
+
+
+@contextmanager
+def _ended(results: Iterator[Any]) -> Iterator[Iterator[Any]]:
+    """Close the generator at the end, without joblib's warning that the cells which wait are cancelled."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            results.close()  # type: ignore[attr-defined]
 
 
 def _call(
