@@ -55,7 +55,7 @@ def cluster():
     made.shutdown()
 
 
-@pytest.fixture(params=["local", *(pytest.param(name, marks=pytest.mark.slow) for name in ("slurm", "ray"))])
+@pytest.fixture(params=["local", *(pytest.param(name, marks=pytest.mark.long) for name in ("slurm", "ray"))])
 def backend(request):
     if request.param == "slurm":
         pytest.importorskip("submitit")
