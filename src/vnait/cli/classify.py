@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -46,7 +44,6 @@ from vnait.run import RATE, Run, unknown_methods
 
 if TYPE_CHECKING:
     from vnait.data.conllu import Tree
-    from vnait.data.tables import Texts
     from vnait.data.vocabulary import Vocabulary
     from vnait.linear import LinearClassifier
     from vnait.pretrained.finetune import Base
@@ -290,13 +287,13 @@ def predict_command(
     """Add a label and the probability of each class to every text, in the order given."""
     notes(quiet)
     check_folder(model)
-    if data == "-":
-        texts = context.with_resource(_lines(sys.stdin.buffer if sys.stdin else None))
-    else:
-        from vnait.data.tables import stream
-
-        texts = stream(data, text=text, sep=sep, encoding=encoding)
+    from vnait.data.tables import piped, stream
     from vnait.files import whole_file
+
+    if data == "-":
+        texts = context.with_resource(piped(sys.stdin.buffer if sys.stdin else None))
+    else:
+        texts = stream(data, text=text, sep=sep, encoding=encoding)
     from vnait.predict import answers, load
 
     fitted = load(model)
@@ -315,32 +312,6 @@ def predict_command(
         with whole_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
             count = write_csv(file, names, rows)
         say(f"{count} rows: {out}")
-
-
-@contextmanager
-def _lines(file: BinaryIO | None) -> Iterator[Texts]:
-    """The lines of a binary file, anew at each call, from a copy on the disk; a text stream would take broken
-    bytes for half characters in some locales.
-    """
-    if file is None:
-        raise InputError("standard input is closed; give one text a line, or a file in place of -.")
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(file, copy)
-
-        def lines() -> Iterator[str]:
-            copy.seek(0)
-            for number, line in enumerate(copy, 1):
-                try:
-                    yield line.decode().rstrip("\r\n")
-                except UnicodeDecodeError as error:
-                    raise InputError(
-                        f"standard input is not UTF-8: line {number} has the byte 0x{line[error.start]:02x}; "
-                        "convert it first."
-                    ) from error
-
-        if not sum(bool(line.strip()) for line in lines()):  # of all lines, so that each is decoded
-            raise InputError("standard input has no text; give one text a line.")
-        yield lines
 
 
 @app.command("explain")

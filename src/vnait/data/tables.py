@@ -10,9 +10,13 @@ import math
 import numbers
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import BinaryIO
 
 from vnait.data.decoding import same, separator_of
 from vnait.data.formats import Columns, Format, columns_of
@@ -126,6 +130,32 @@ def stream(source: str, *, text: str, sep: str | None = None, encoding: str | No
     texts = _strings(columns_of(source, "train", form), text, source)
     _check_texts(source, texts())
     return texts
+
+
+@contextmanager
+def piped(file: BinaryIO | None) -> Iterator[Texts]:
+    """The lines of a binary file, anew at each call, from a copy on the disk; a text stream would take broken
+    bytes for half characters in some locales.
+    """
+    if file is None:
+        raise InputError("standard input is closed; give one text a line, or a file in place of -.")
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(file, copy)
+
+        def lines() -> Iterator[str]:
+            copy.seek(0)
+            for number, line in enumerate(copy, 1):
+                try:
+                    yield line.decode().rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    raise InputError(
+                        f"standard input is not UTF-8: line {number} has the byte 0x{line[error.start]:02x}; "
+                        "convert it first."
+                    ) from error
+
+        if not sum(bool(line.strip()) for line in lines()):  # of all lines, so that each is decoded
+            raise InputError("standard input has no text; give one text a line.")
+        yield lines
 
 
 def _strings(columns: Columns, name: str, source: str) -> Texts:

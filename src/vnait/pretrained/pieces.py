@@ -145,11 +145,7 @@ def windows_of(inputs: Inputs, row: int, limit: int, special: Special, read: Rea
         some = slice(start, start + WINDOWS)
         values = inputs.part(lambda value: value[row][index[some]])  # noqa: B023  called at once
         outputs.append(read(**{**values, "attention_mask": mask[some].long()}))
-    kept = {
-        name: torch.cat([one[name] for one in outputs])
-        for name, value in outputs[0].items()
-        if isinstance(value, Tensor) and value.ndim > 1
-    }
+    kept = {name: torch.cat([one[name] for one in outputs]) for name in _tensors(outputs[0])}
 
     def whole(value: Tensor) -> Tensor:
         if value.ndim < 3:  # per text
@@ -178,17 +174,14 @@ def joined(pieces: Sequence[Piece], inputs: Inputs) -> Any:
         return full
 
     first: Any = pieces[0].output
-    kept = {
-        name: whole(name, value)
-        for name, value in first.items()
-        if isinstance(value, Tensor) and value.ndim > 1
-    }
-    output = type(first)(**kept)
+    output = type(first)(**{name: whole(name, value) for name, value in _tensors(first).items()})
     return output.to_tuple() if inputs.values.get("return_dict") is False else output
 
 
 def _mapped(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    kept = {
-        name: change(value) for name, value in output.items() if isinstance(value, Tensor) and value.ndim > 1
-    }
-    return type(output)(**kept)
+    return type(output)(**{name: change(value) for name, value in _tensors(output).items()})
+
+
+def _tensors(output: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The outputs per text or per token, without a loss."""
+    return {name: value for name, value in output.items() if isinstance(value, Tensor) and value.ndim > 1}
