@@ -93,7 +93,7 @@ def save_random_adapter(base: Path, folder: Path) -> list[list[float]]:
     vnait.attach(model, "vnait")
     torch.manual_seed(1)
     for name, parameter in model.named_parameters():
-        if ".vnait." in name and parameter.requires_grad:
+        if "vnait" in name.split(".") and parameter.requires_grad:
             parameter += 0.1 * torch.randn_like(parameter)
     save_adapter(model, folder)
     return model(input_ids=IDS, attention_mask=torch.ones_like(IDS)).last_hidden_state[0].tolist()
