@@ -26,10 +26,10 @@ from vnait.pretrained.checks import (
     check_unmarked,
     needs_rotary_attention,
 )
-from vnait.pretrained.classes import enter_classes, leave_classes
+from vnait.pretrained.classes import enter_classes, leave_classes, silence_patches
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
 from vnait.pretrained.layers import ROTARY, DifferentiableRotary, SilencedTable, pre_attention
-from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe_ids
+from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe, probe_ids
 from vnait.pretrained.saving import attached_owners
 from vnait.pretrained.warm_start import Rows, Waves, first_row
 from vnait.randomness import apart
@@ -176,6 +176,9 @@ def _side(
             f"{SUPPORTED}."
         )
     rows = None if table is None else table.weight.detach()[first:]  # type: ignore[operator]
+    if site.patches is not None:
+        part: Any = site.owner.get_submodule(site.patches.path)
+        rows = part.position_embeddings.detach()[0]
     name = method if isinstance(method, str) else described(method)
     built = _built(method, site, options, 512 if rows is None else len(rows))
     injection = check_supported(built, name, site, warm_start, model)
@@ -203,7 +206,8 @@ def _built(method: str | Method, site: Site, options: dict[str, Any], length: in
         return method
     if unknown := sorted(set(options) - OPTIONS):
         raise InputError(f"attach has no option {', '.join(unknown)}; take {', '.join(sorted(OPTIONS))}.")
-    built = build(method, dim=site.dim, num_heads=site.heads, **{"max_length": length, **options})
+    sizes = {"max_length": length} | ({} if site.patches is None else {"shape": site.patches.grid}) | options
+    built = build(method, dim=site.dim, num_heads=site.heads, **sizes)
     if built.scale is not None:
         logger.info(
             "%s is attached without its scale: a pretrained model keeps the scale of its scores.", method
@@ -232,11 +236,13 @@ def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[f
         rotary.replace(DifferentiableRotary(rotary.module))
     for attention in site.attentions:
         attention.module.register_forward_pre_hook(pre_attention, with_kwargs=True)
+    if site.patches is not None:
+        silence_patches(owner.get_submodule(site.patches.path))
     enter_classes(whole, owner)
     if attached.rotates:
         owner.set_attn_implementation(ROTARY)
     attached.arguments = arguments
-    owner.vnait = attached.to(owner.get_input_embeddings().weight.device).train(owner.training)
+    owner.vnait = attached.to(owner.device).train(owner.training)
     check_no_other_position(site, model)
     check_takes_effect(owner, name, model)
     change = (_probe_states(site) - before).float()
@@ -274,10 +280,13 @@ def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
 
 
 def _probe_states(site: Site) -> Float[Tensor, "N D"]:
-    """Hidden states of the real tokens of two random texts, one of them padded to double its length.
+    """Hidden states of two random images, or of the real tokens of two random texts, one of them padded to
+    double its length.
 
     The texts fit into the model's own table.
     """
+    if site.patches is not None:
+        return last_states(site.owner, probe(site.owner, 2, 0)).flatten(0, 1)
     limits = [len(table.module.weight) // 2 + 1 for table in site.tables if len(table.module.weight) < 256]  # type: ignore[arg-type]
     ids = probe_ids(site.owner, 2, min([128, *limits]))
     mask = torch.ones_like(ids)

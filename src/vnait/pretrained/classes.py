@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from vnait.pretrained.attached import with_positions
 from vnait.pretrained.checks import mark, marked, unmark
+from vnait.pretrained.images import WithoutPosition
 from vnait.pretrained.layers import AlibiAtPlaces, reading
 from vnait.pretrained.saving import attached_settings, write_attached
 
@@ -82,6 +83,21 @@ def _class_with_method(plain: Any, reads: bool) -> Any:
     return class_changed((_WithMethod, *alibi), plain, made, forward=forward)
 
 
+@functools.cache
+def _class_without_position(plain: Any, learned: bool) -> Any:
+    """`learned`: whether the table is, once the class is left."""
+    made = (_class_without_position, learned)
+    return class_changed((Changed, WithoutPosition), plain, made, learned=learned)
+
+
+def silence_patches(part: Any) -> None:
+    """Change the class of the part of `Patches.path`."""
+    table = part.position_embeddings
+    plain: Any = type(part)
+    _change_class(part, _class_without_position(plain, table.requires_grad))
+    table.requires_grad_(False)
+
+
 def enter_classes(
     model: nn.Module,
     owner: PreTrainedModel,
@@ -105,8 +121,12 @@ def leave_classes(model: nn.Module) -> None:
     """Undo `enter_classes`."""
     for part in model.modules():
         if isinstance(part, Changed):
-            unmark(part.config)
+            learned = getattr(part, "learned", False)
             _change_class(part, part.plain)
+            if isinstance(part, PreTrainedModel):
+                unmark(part.config)
+            elif learned:
+                part.position_embeddings.requires_grad_()
 
 
 def _change_class(part: Any, kind: Any) -> None:

@@ -243,6 +243,8 @@ def site_of(model: nn.Module) -> Site:
             f"{type(model).__name__} has an encoder and a decoder, and a model with one side was expected; "
             "give its encoder, such as T5EncoderModel."
         )
+    if sites[0].patches is not None:
+        raise InputError(f"{type(model).__name__} reads images, and a model that reads texts was expected.")
     check_unmarked(sites[0].owner.config)
     return sites[0]
 

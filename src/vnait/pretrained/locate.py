@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from vnait.errors import InputError
+from vnait.pretrained.images import Patches, patches_of, permuted, random_images
 
 SUPPORTED = (
-    "BERT, RoBERTa, DistilBERT, ELECTRA, ModernBERT, GPT-2, BLOOM, Llama, Qwen3, Mistral, T5, BART and "
+    "BERT, RoBERTa, DistilBERT, ELECTRA, ModernBERT, GPT-2, BLOOM, Llama, Qwen3, Mistral, T5, BART, ViT and "
     "similar models, or describe where its positions are in vnait.pretrained.FAMILIES"
 )
 _TABLE = re.compile(r"(^|_)(wpe|pos|pos_emb\w*|position(s|al)?)(_|$)")
@@ -60,7 +61,7 @@ FAMILIES: dict[str, Family] = {}  # by `config.model_type`, for types that struc
 class Site:
     """One side of a model as `attach` sees it.
 
-    owner       innermost model that takes `input_ids` and `inputs_embeds`, at `path`
+    owner       innermost model that takes `input_ids` and `inputs_embeds`, or images in patches, at `path`
     tables      absolute position tables
     rotaries    modules that compute cos and sin
     relatives   attention modules with a learned distance bias
@@ -68,6 +69,7 @@ class Site:
     inside      paths of sources of position that can't be replaced
     attentions  attention modules that accept another text (cross-attention)
     causal      whether a token depends on earlier ones only
+    patches     how an image becomes tokens, with a table of position; None in texts
     """
 
     owner: PreTrainedModel
@@ -79,11 +81,25 @@ class Site:
     inside: tuple[str, ...]
     attentions: tuple[Submodule, ...]
     causal: bool
+    patches: Patches | None = None
 
     @property
     def dim(self) -> int:
         """Width of the semantic vectors."""
-        return int(self.owner.get_input_embeddings().weight.shape[1])
+        return self.vectors().shape[-1]
+
+    @torch.no_grad()
+    def vectors(self) -> Float[Tensor, "*any D"]:
+        """Semantic vectors of every word, or of the patches of random images."""
+        embeddings = self.owner.get_input_embeddings()
+        if self.patches is not None:
+            cut = self.owner.get_submodule(f"{self.patches.path}.patch_embeddings")
+            found: Tensor = cut(random_images(self.owner, self.patches, 2))
+            return found
+        weight = embeddings.weight
+        # Through `forward`: some models scale their vectors there.
+        words: Tensor = embeddings(torch.arange(len(weight), device=weight.device))
+        return words
 
     @property
     def heads(self) -> int:
@@ -97,6 +113,7 @@ class Site:
     def sources(self) -> tuple[str, ...]:
         """Paths inside the owner of its sources of position that can be replaced."""
         paths = [part.path for part in (*self.tables, *self.rotaries, *self.relatives)]
+        paths += [] if self.patches is None else [f"{self.patches.path}.position_embeddings"]
         return (*paths, *(["build_alibi_tensor"] if self.alibi else []))
 
     @property
@@ -106,8 +123,11 @@ class Site:
 
 
 def owners_of(model: nn.Module) -> dict[str, PreTrainedModel]:
-    """Path -> innermost model that takes `input_ids` and `inputs_embeds`: one, or encoder and decoder."""
+    """Path -> innermost model that takes `input_ids` and `inputs_embeds`: one, or encoder and decoder; or, if
+    there is none, that reads images in patches.
+    """
     candidates = {path: part for path, part in model.named_modules() if _reads_ids_or_vectors(part)}
+    candidates = candidates or {path: part for path, part in model.named_modules() if patches_of(part)}
     inner = {
         path: part
         for path, part in candidates.items()
@@ -117,7 +137,8 @@ def owners_of(model: nn.Module) -> dict[str, PreTrainedModel]:
         found = f"has {len(inner)} of them ({', '.join(inner)})" if inner else "has none"
         raise InputError(
             f"{type(model).__name__} can't be attached to: a part that takes input_ids and inputs_embeds "
-            f"was expected, or an encoder and a decoder, and it {found}; take one of {SUPPORTED}."
+            f"was expected, or an encoder and a decoder, or one that reads images in patches by a position "
+            f"table of its own, and it {found}; take one of {SUPPORTED}."
         )
     return inner
 
@@ -163,6 +184,7 @@ def _site(path: str, owner: PreTrainedModel) -> Site:
         inside=tuple(part.path for part in parts if part.module not in replaceable and _is_inside(part)),
         attentions=tuple(part for part in parts if _accepts(part.module, "key_value_states")),
         causal=is_causal(owner),
+        patches=patches_of(owner),
     )
 
 
@@ -189,7 +211,7 @@ def _accepts(part: nn.Module, *names: str) -> bool:
 
 
 def _is_table(part: Submodule, owner: PreTrainedModel) -> bool:
-    words = owner.get_input_embeddings()
+    words: Any = owner.get_input_embeddings()
     if not isinstance(part.module, nn.Embedding) or part.module is words:
         return False
     named = _TABLE.search(part.key) is not None and _RELATIVE.search(part.path) is None
@@ -237,24 +259,43 @@ def probe_ids(owner: PreTrainedModel, *shape: int) -> Int[Tensor, "B T"]:
     return (ids if pad is None else ids + (ids >= pad)).to(table.device)
 
 
-def last_states(owner: PreTrainedModel, ids: Int[Tensor, "B T"], **inputs: Any) -> Float[Tensor, "B T D"]:
-    """The last hidden states, in the model's own precision under autocast too: they are compared exactly."""
-    inputs = {"attention_mask": torch.ones_like(ids), **inputs}
-    with evaluating(owner), torch.autocast(ids.device.type, enabled=False):
+def probe(owner: PreTrainedModel, rows: int, length: int) -> Tensor:
+    """Random texts as ids (B, T), or random images of the model's own size as pixels."""
+    patches = patches_of(owner)
+    return probe_ids(owner, rows, length) if patches is None else random_images(owner, patches, rows)
+
+
+def shuffled(owner: PreTrainedModel, read: Tensor) -> Tensor:
+    """The first text of 6 tokens, or the images, with tokens in another order; the last stays."""
+    patches = patches_of(owner)
+    return read[:, [3, 0, 4, 2, 1, 5]] if patches is None else permuted(read, patches)
+
+
+def last_states(owner: PreTrainedModel, read: Tensor, **inputs: Any) -> Float[Tensor, "B T D"]:
+    """The last hidden states of ids or pixels, in the model's own precision under autocast too: they are
+    compared exactly.
+    """
+    if patches_of(owner):
+        inputs = {"pixel_values": read}
+    else:
+        inputs = {"input_ids": read, "attention_mask": torch.ones_like(read), **inputs}
+    with evaluating(owner), torch.autocast(read.device.type, enabled=False):
         try:
-            states: Tensor = owner(input_ids=ids, **inputs)[0]
+            states: Tensor = owner(**inputs)[0]
         except InputError:
             raise
         except Exception as error:  # any model may raise anything
             raise InputError(
-                f"{type(owner).__name__} can't be attached to: it could not read a random text "
+                f"{type(owner).__name__} can't be attached to: it could not read a random text or image "
                 f"({type(error).__name__}: {error}); take one of {SUPPORTED}."
             ) from error
         return states
 
 
 def is_causal(owner: PreTrainedModel) -> bool:
-    """Whether another last token leaves the first token's state unchanged."""
+    """Whether another last token leaves the first token's state unchanged; patches are read at once."""
+    if patches_of(owner):
+        return False
     ids, others = probe_ids(owner, 1, 4), probe_ids(owner, 1, 16)
     changed = ids.clone()
     changed[0, -1] = others[others != ids[0, -1]][0]

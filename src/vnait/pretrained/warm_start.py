@@ -10,6 +10,7 @@ from vnait.coordinates import Elastic, Ends, Jitter, Running, Span, Start
 from vnait.coordinates.shared import Mask, rank
 from vnait.coordinates.sources import UNIT_Z
 from vnait.encodings import Table
+from vnait.encodings.shared import neighbours
 from vnait.pretrained.locate import evaluating, probe_ids
 
 TOLERANCE = 0.01  # error of the waves, over the table's root mean square
@@ -94,6 +95,12 @@ def first_row(owner: nn.Module, table: nn.Embedding) -> int:
     finally:
         handle.remove()
     return -1
+
+
+def between(rows: Float[Tensor, "N D"], place: At) -> Float[Tensor, "B T D"]:
+    """A table's rows at real places, linear between two of them."""
+    left, right, part = neighbours(place, len(rows))
+    return torch.lerp(rows[left], rows[right], part.to(rows.dtype)[..., None])
 
 
 def interpolated(place: At, mask: Mask, last: int) -> At:
