@@ -56,8 +56,9 @@ def _sources(site: Site) -> Iterator[Source]:
     attached = _attached(owner)
     for table in site.tables:
         yield Source(path=prefix + table.path, kind="position table", speaks=True)
+    turning = [part.path for part in site.turning]
     for path, part in owner.named_modules():
-        if isinstance(part, SilencedTable):
+        if isinstance(part, SilencedTable) and path not in turning:
             yield Source(path=prefix + path, kind="position table, silenced", speaks=False)
     if site.patches is not None:
         silenced = "" if attached is None else ", silenced"
@@ -68,6 +69,8 @@ def _sources(site: Site) -> Iterator[Source]:
         wrapped = isinstance(rotary.parent, DifferentiableRotary)
         path = rotary.path.removesuffix(".rotary") if wrapped else rotary.path
         yield Source(path=prefix + path, kind="rotation" + (by if wrapped else ""), speaks=not wrapped)
+    for path in turning:
+        yield Source(path=prefix + path, kind="rotation" + by, speaks=attached is None)
     distances = [f"{part.path}.relative_attention_bias" for part in site.relatives]
     for path in [*distances, *(["build_alibi_tensor"] if site.alibi else [])]:
         yield Source(path=prefix + path, kind="bias of distances" + by, speaks=attached is None)

@@ -77,7 +77,8 @@ def check_site(site: Site, model: str) -> None:
             f"{model} also encodes position inside its layers ({', '.join(site.inside[:3])}), which can't be "
             f"replaced; take one of {SUPPORTED}."
         )
-    kinds = len(site.tables) + len(site.rotaries) + bool(site.relatives) + site.alibi + bool(site.patches)
+    kinds = len(site.tables) + len(site.rotaries) + bool(site.relatives) + bool(site.turning)
+    kinds += site.alibi + bool(site.patches)
     if kinds != 1 or not all(_can_wrap(part.module) for part in site.rotaries):
         raise InputError(
             f"{model} can't be attached to: one position table, one rotation by position_ids or one bias of "
@@ -125,7 +126,7 @@ def check_supported(
         )
     table = site.tables or site.patches
     if warm_start == "fit" and not table:
-        kind = "a rotation" if site.rotaries else "a bias of distances"
+        kind = "a rotation" if site.rotates else "a bias of distances"
         raise InputError(f"{model} has {kind} and no table to fit; give warm_start='exact'.")
     if not table and injection.added is None and injection.rotary is None:
         raise InputError(
@@ -191,7 +192,7 @@ def _check_head_width(injection: Injection, name: str, site: Site, model: str) -
 
 def needs_rotary_attention(site: Site, injection: Injection) -> bool:
     """Whether the method has angles, and the model no rotation that could use the coordinates instead."""
-    return injection.rotary is not None and not site.rotaries
+    return injection.rotary is not None and not site.rotates
 
 
 def check_no_other_position(site: Site, model: str) -> None:

@@ -14,17 +14,18 @@ from transformers import PreTrainedModel
 from vnait.pretrained.attached import with_positions
 from vnait.pretrained.checks import mark, marked, unmark
 from vnait.pretrained.images import WithoutPosition
+from vnait.pretrained.inside import parent_of
 from vnait.pretrained.layers import AlibiAtPlaces, reading
 from vnait.pretrained.saving import attached_settings, write_attached
 
 
 class Changed:
-    """Parent of the classes that are made here, before the model's own class, `plain`; `made(plain, reads)`
-    makes it again.
+    """Parent of the classes that are made here, before the model's own class, `plain`; `made` is the function
+    that makes it again, and its second argument.
     """
 
     plain: Any
-    made: tuple[Callable[[Any, bool], Any], bool]
+    made: tuple[Callable[[Any, Any], Any], Any]
 
     @classmethod
     def from_pretrained(cls, *args: Any, **options: Any) -> Any:
@@ -59,8 +60,8 @@ class _WithMethod(Changed):
             write_attached(save_directory, settings, self.state_dict() if state_dict is None else state_dict)
 
 
-def _empty(plain: Any, make: Callable[[Any, bool], Any], reads: bool) -> Any:
-    kind = make(plain, reads)
+def _empty(plain: Any, make: Callable[[Any, Any], Any], given: Any) -> Any:
+    kind = make(plain, given)
     return kind.__new__(kind)
 
 
@@ -88,6 +89,19 @@ def _class_without_position(plain: Any, learned: bool) -> Any:
     """`learned`: whether the table is, once the class is left."""
     made = (_class_without_position, learned)
     return class_changed((Changed, WithoutPosition), plain, made, learned=learned)
+
+
+@functools.cache
+def _class_given_position(plain: Any, parent: Any) -> Any:
+    return class_changed((Changed, parent), plain, (_class_given_position, parent))
+
+
+def give_position(attention: nn.Module) -> None:
+    """Change the class of an attention module that computes position itself."""
+    parent = parent_of(attention)
+    plain: Any = type(attention)
+    if parent is not None:
+        _change_class(attention, _class_given_position(plain, parent))
 
 
 def silence_patches(part: Any) -> None:

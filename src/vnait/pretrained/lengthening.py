@@ -251,7 +251,8 @@ def site_of(model: nn.Module) -> Site:
 
 def source_of(site: Site) -> Source:
     """The kind of its source of position."""
-    return "table" if site.tables else "rotation" if site.rotaries else "other"
+    learned = any(isinstance(table.module, nn.Embedding) for table in site.tables)
+    return "table" if learned else "rotation" if site.rotaries else "other"
 
 
 class _Longer(Changed):

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from vnait.errors import InputError
+from vnait.pretrained import inside
 from vnait.pretrained.images import Patches, patches_of, permuted, random_images
+from vnait.pretrained.layers import SilencedTable, rows_of
 
 SUPPORTED = (
     "BERT, RoBERTa, DistilBERT, ELECTRA, ModernBERT, GPT-2, BLOOM, Llama, Qwen3, Mistral, T5, BART, ViT and "
@@ -65,6 +67,7 @@ class Site:
     tables      absolute position tables
     rotaries    modules that compute cos and sin
     relatives   attention modules with a learned distance bias
+    turning     tables of sines for rotations inside the attention, or attention modules with one
     alibi       whether it builds ALiBi's bias by `build_alibi_tensor`
     inside      paths of sources of position that can't be replaced
     attentions  attention modules that accept another text (cross-attention)
@@ -77,6 +80,7 @@ class Site:
     tables: tuple[Submodule, ...]
     rotaries: tuple[Submodule, ...]
     relatives: tuple[Submodule, ...]
+    turning: tuple[Submodule, ...]
     alibi: bool
     inside: tuple[str, ...]
     attentions: tuple[Submodule, ...]
@@ -110,9 +114,14 @@ class Site:
         return heads
 
     @property
+    def rotates(self) -> bool:
+        """Whether the model's own position is a rotation."""
+        return bool(self.rotaries or self.turning)
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """Paths inside the owner of its sources of position that can be replaced."""
-        paths = [part.path for part in (*self.tables, *self.rotaries, *self.relatives)]
+        paths = [part.path for part in (*self.tables, *self.rotaries, *self.relatives, *self.turning)]
         paths += [] if self.patches is None else [f"{self.patches.path}.position_embeddings"]
         return (*paths, *(["build_alibi_tensor"] if self.alibi else []))
 
@@ -180,9 +189,10 @@ def _site(path: str, owner: PreTrainedModel) -> Site:
         tables=tuple(tables),
         rotaries=tuple(rotaries),
         relatives=tuple(relatives),
+        turning=tuple(_turning(parts)),
         alibi=hasattr(owner, "build_alibi_tensor"),
         inside=tuple(part.path for part in parts if part.module not in replaceable and _is_inside(part)),
-        attentions=tuple(part for part in parts if _accepts(part.module, "key_value_states")),
+        attentions=tuple(part for part in parts if _is_attention(part.module)),
         causal=is_causal(owner),
         patches=patches_of(owner),
     )
@@ -212,10 +222,11 @@ def _accepts(part: nn.Module, *names: str) -> bool:
 
 def _is_table(part: Submodule, owner: PreTrainedModel) -> bool:
     words: Any = owner.get_input_embeddings()
-    if not isinstance(part.module, nn.Embedding) or part.module is words:
+    rows = rows_of(part.module)
+    if rows is None or part.module is words:
         return False
     named = _TABLE.search(part.key) is not None and _RELATIVE.search(part.path) is None
-    return named and part.module.weight.shape[1] == words.weight.shape[1]
+    return named and rows.shape[1] == words.weight.shape[1]
 
 
 def _is_rotary(module: nn.Module) -> bool:
@@ -223,12 +234,35 @@ def _is_rotary(module: nn.Module) -> bool:
 
 
 def _is_relative(module: nn.Module) -> bool:
-    """T5's attention with a table of its own; other layers get their bias from it."""
+    """T5's attention with a table of its own, from which other layers get their bias; each of UMT5's."""
     return (
         isinstance(getattr(module, "relative_attention_bias", None), nn.Embedding)
         and hasattr(module, "_relative_position_bucket")
-        and _accepts(module, "position_bias", "key_value_states")
+        and (_accepts(module, "position_bias", "key_value_states") or _computes_bias(module))
     )
+
+
+def _computes_bias(module: nn.Module) -> bool:
+    return inside.parent_of(module) is inside.BiasGiven
+
+
+def _is_attention(module: nn.Module) -> bool:
+    other = _computes_bias(module) or _turns(module)
+    return _accepts(module, "key_value_states") or other or inside.parent_of(module) is inside.PlacesGiven
+
+
+def _turns(module: nn.Module) -> bool:
+    """RoFormer's attention, which rotates by the sines that it gets."""
+    return hasattr(module, "apply_rotary_position_embeddings") and _accepts(module, "sinusoidal_pos")
+
+
+def _turning(parts: Sequence[Submodule]) -> Iterator[Submodule]:
+    """RoFormer's table, or GPT-J's attention modules."""
+    turned = any(_turns(part.module) for part in parts)
+    for part in parts:
+        table = isinstance(part.module, nn.Embedding | SilencedTable) and _TABLE.search(part.key)
+        if (turned and table) or inside.parent_of(part.module) is inside.PlacesGiven:
+            yield part
 
 
 def _is_inside(part: Submodule) -> bool:
