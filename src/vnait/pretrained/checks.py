@@ -19,7 +19,7 @@ from vnait.pretrained.attached import Attached, with_positions
 from vnait.pretrained.auditing import leftover_of
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
 from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY
-from vnait.pretrained.locate import SUPPORTED, Site, evaluating, last_states, probe
+from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, evaluating, last_states, probe
 
 WarmStart = Literal["exact", "fit"]
 LEFTOVER = 1e-4  # rounding, over the largest state: what permuting tokens may change without any position
@@ -72,6 +72,9 @@ def check_sides(
 
 def check_site(site: Site, model: str) -> None:
     """Exactly one source of position, of a kind that can be replaced."""
+    family = FAMILIES.get(site.owner.config.model_type)
+    if family is not None and family.refused:
+        raise InputError(f"{model} can't be attached to: {family.refused}; take one of {SUPPORTED}.")
     if site.inside:
         raise InputError(
             f"{model} also encodes position inside its layers ({', '.join(site.inside[:3])}), which can't be "

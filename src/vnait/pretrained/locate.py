@@ -46,6 +46,7 @@ class Family:
     tables     position tables that are read row by row
     rotaries   modules that compute cos and sin from `position_ids`
     relatives  attention modules with a learned distance bias, as T5's
+    refused    why no method can be attached, as the end of a sentence; structure shows the rest
 
     >>> FAMILIES["my-model"] = Family(tables=("embed.whereabouts",))
     >>> del FAMILIES["my-model"]
@@ -54,9 +55,15 @@ class Family:
     tables: tuple[str, ...] = ()
     rotaries: tuple[str, ...] = ()
     relatives: tuple[str, ...] = ()
+    refused: str = ""
 
 
-FAMILIES: dict[str, Family] = {}  # by `config.model_type`, for types that structure does not show
+FAMILIES: dict[str, Family] = {  # by `config.model_type`, for types that structure does not show
+    "longt5": Family(
+        refused="its encoder adds one bias of distances to all blocks of a text, and a method's places have "
+        "other distances in every block"
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +175,7 @@ def find_sites(model: nn.Module) -> tuple[Site, ...]:
 def _site(path: str, owner: PreTrainedModel) -> Site:
     parts = list(_submodules(owner))
     family = FAMILIES.get(owner.config.model_type)
-    if family is None:
+    if family is None or family.refused:
         tables = [part for part in parts if _is_table(part, owner)]
         rotaries = [part for part in parts if _is_rotary(part.module)]
         relatives = [part for part in parts if _is_relative(part.module)]
