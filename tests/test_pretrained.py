@@ -22,6 +22,7 @@ from families import (
     FAMILIES,
     GROUPED,
     OWN_ATTENTION,
+    RARE,
     ROTARY,
     ROWS,
     SMALL,
@@ -88,6 +89,20 @@ def test_warm_start_keeps_the_outputs_and_detach_gives_the_model_back(family):
     assert torch.equal(logits(model, ids), before)
     assert {name for name, weight in model.named_parameters() if weight.requires_grad} == learned
     assert not any(part._forward_pre_hooks or part._forward_hooks for part in model.modules())
+
+
+@pytest.mark.parametrize("rare", RARE)  # all other tests of these are marked slow
+def test_a_rare_family_keeps_its_outputs_and_counts_no_padding(rare):
+    model, ids = model_of(rare), ids_of(length=12)
+    before = logits(model, ids)
+    vnait.attach(model, method_of(rare))
+    assert torch.allclose(logits(model, ids), before, atol=1e-5) and vnait.audit(model).leftover < 1e-5
+    vnait.detach(model)
+    assert torch.equal(logits(model, ids), before)
+    model = attached_to(rare)
+    alone, real = logits(model, ids), torch.ones_like(ids)
+    padded = logits(model, nn.functional.pad(ids, (3, 0)), attention_mask=nn.functional.pad(real, (3, 0)))
+    assert (padded[:, 3:] - alone).abs().max() <= 2e-5 * alone.abs().max()
 
 
 @pytest.mark.parametrize(

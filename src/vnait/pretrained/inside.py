@@ -73,7 +73,7 @@ def parent_of(module: nn.Module) -> type | None:
     """The parent that a module's class needs, by structure; None if it takes position as an input."""
     if hasattr(module, "_relative_position_bucket") and "position_bias" not in _inputs(module):
         return BiasGiven
-    return PlacesGiven if "embed_positions" in module._buffers and "position_ids" in _inputs(module) else None
+    return PlacesGiven if hasattr(module, "_get_embed_positions") else None
 
 
 def _inputs(module: nn.Module) -> Iterable[str]:
