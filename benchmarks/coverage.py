@@ -89,6 +89,7 @@ def outcome(model: nn.Module) -> str:
 
 
 REASONS = {
+    "to all blocks of a text": "a bias of distances that all blocks of a text share",
     "inside its layers": "position inside the layers (a convolution, a relative table)",
     "was not found": "position in a way that was not found",
     "differs by": "not exact",

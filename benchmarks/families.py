@@ -108,10 +108,43 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
             "max_position_embeddings": ROWS,
         },
     ),
+    "xglm": (
+        "XGLMForCausalLM",
+        "XGLMConfig",
+        {
+            "vocab_size": 50,
+            "d_model": 16,
+            "num_layers": 2,
+            "attention_heads": 2,
+            "ffn_dim": 32,
+            "max_position_embeddings": ROWS,
+            "pad_token_id": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    ),
+    "roformer": ("RoFormerForMaskedLM", "RoFormerConfig", SMALL),
+    "gptj": (
+        "GPTJForCausalLM",
+        "GPTJConfig",
+        {
+            "vocab_size": 50,
+            "n_embd": 16,
+            "n_layer": 2,
+            "n_head": 2,
+            "n_positions": ROWS,
+            "rotary_dim": 8,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    ),
 }
-DECODERS = ["gpt2", "bloom", "llama", "qwen3", "mistral"]
-TWO_SIDED = ["t5", "bart"]
-ROTARY = ["llama", "qwen3", "mistral", "modernbert"]
+FAMILIES["umt5"] = ("UMT5ForConditionalGeneration", "UMT5Config", FAMILIES["t5"][2])
+DECODERS = ["gpt2", "bloom", "llama", "qwen3", "mistral", "xglm", "gptj"]
+TWO_SIDED = ["t5", "bart", "umt5"]
+ROTARY = ["llama", "qwen3", "mistral", "modernbert", "roformer", "gptj"]
+OWN_ATTENTION = ["bloom", "xglm", "roformer", "gptj"]  # not transformers' attention functions: no bias
+RARE = ["xglm", "roformer", "gptj", "umt5"]  # their tests are marked slow
 
 
 def model_of(family: str, **changes: Any) -> Any:
@@ -122,9 +155,9 @@ def model_of(family: str, **changes: Any) -> Any:
         model = getattr(transformers, kind)(getattr(transformers, config)(**{**settings, **changes})).eval()
         with torch.no_grad():
             for weight in model.parameters():
-                if weight.ndim > 1:
+                if weight.ndim > 1 and (family, weight.requires_grad) != ("roformer", False):  # its sines
                     # T5 does not divide its scores by the root of the head width.
-                    weight.mul_(2 if family == "t5" else 6)
+                    weight.mul_({"t5": 2, "umt5": 1}.get(family, 6))
     return model
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,6 +96,10 @@ LONG = [
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem.removeprefix("test_"), len(order)))
+    rare = getattr(sys.modules.get("families"), "RARE", ())  # of benchmarks/, if a test has imported it
+    for item in items:
+        if getattr(item, "callspec", None) and item.callspec.params.get("family") in rare:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_configure(config: pytest.Config) -> None:

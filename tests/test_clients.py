@@ -259,6 +259,20 @@ def test_a_part_of_the_model_may_be_saved(tmp_path):
     assert torch.equal(again(ids, decoder_input_ids=ids)[0], bart.model(ids, decoder_input_ids=ids)[0])
 
 
+def test_an_encoder_alone_has_its_method_and_loads_again(tmp_path):
+    """Part of an encoder-decoder; no Auto class has T5EncoderModel."""
+    model, ids = transformers.T5EncoderModel(transformers.T5Config(**FAMILIES["t5"][2])).eval(), ids_of()
+    before = model(ids)[0]
+    assert vnait.attach(model).owner == ("encoder",)
+    assert torch.allclose(model(ids)[0], before, atol=1e-5)
+    with torch.no_grad():
+        owner_of(model).vnait.gate.add_(0.1)
+    model.save_pretrained(tmp_path)
+    again = transformers.AutoModel.from_pretrained(tmp_path)
+    assert type(again).__name__ == "T5EncoderModel" and torch.equal(again(ids)[0], model(ids)[0])
+    assert not torch.allclose(model(ids)[0], before, atol=1e-2)
+
+
 def test_a_pipeline_reads_a_saved_folder(tmp_path):
     from tokenizers import Tokenizer, models, pre_tokenizers
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from families import SMALL
-from vnait import InputError, Run, TextClassifier, compare
+from vnait import InputError, Run, TextClassifier, compare, drawing
 from vnait.cli import main
 from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
+from vnait.explanation import explain, export
 from vnait.predict import load
 from vnait.pretrained.finetune import Base, groups
 from vnait.train import fit
@@ -159,12 +162,10 @@ def test_the_command(folder, data, tmp_path, capsys):
     assert record["method"] == "vnait" and record["run"]["learning_rate"] == 1e-4
     main(["predict", str(out), str(data), "--quiet"])
     assert len(capsys.readouterr().out.splitlines()) == 33
+    main(["explain", str(out), "good film"])
+    assert re.search(r"good +[\d.]+ .*\n.*film .*\n(.*\n)*method +vnait: ", capsys.readouterr().out)
     for command, message in {
-        (
-            "explain",
-            str(out),
-            "good film",
-        ): "was fine-tuned from a pretrained base, which explain can't read",
+        ("explain", str(out), "--conllu", str(conllu(tmp_path))): "a parsed sentence is shown over words",
         (*arguments, "--tokens", "characters"): "--base brings its own vectors and tokens; leave",
         (
             "train",
@@ -191,6 +192,63 @@ def test_the_command(folder, data, tmp_path, capsys):
         InputError, match=r"was fine-tuned from a pretrained base; read it with `vnait predict`"
     ):
         TextClassifier.load(out)
+
+
+def conllu(folder: Path) -> Path:
+    path = folder / "one.conllu"
+    path.write_text("1\tgood\t_\t_\t_\t_\t2\tamod\t_\t_\n2\tfilm\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tuned(folder):
+    return {
+        name: fit(run(folder, method=name, steps=2), TABLE, Base.load(str(folder)))
+        for name in ("vnait", "own", "rope")
+    }
+
+
+def test_an_explanation_of_an_attached_method_is_what_the_model_reads(tuned, tmp_path):
+    fitted, seen = tuned["vnait"], []
+    model = fitted.model
+    handle = model.bert.vnait.method.register_forward_hook(lambda part, args, output: seen.append(output))
+    fitted.probabilities(["the good film was"])
+    handle.remove()
+    found = explain(fitted, "the good film was")
+    assert found.tokens == ["the", "good", "film", "was"] and found.known == [True] * 4
+    assert found.coordinates == pytest.approx(seen[0].at[0, :, 0].tolist())
+    assert sum(found.gaps) == pytest.approx(found.coordinates[-1])
+    probabilities = fitted.probabilities(["the good film was"])[0]
+    assert found.probability == pytest.approx(probabilities.max())
+    assert found.label == fitted.classes[probabilities.argmax()]
+    assert found.attention.shape == (2, 2, 4, 4) and found.attention.sum(-1) == pytest.approx(1)
+    assert np.shape(found.heads) == (2, 2) and model.config._attn_implementation == "sdpa"
+    assert found.says is None and found.shares == {} and list(found.logit) == ["Transformer"]
+    json.dumps(found.facts())
+    for name in ("one.png", "one.html"):
+        export.save(found, tmp_path / name)
+    page = (tmp_path / "one.html").read_text()
+    assert "bag of words" not in page and "layer 2, head 2" in page
+
+
+def test_a_drawing_shows_the_attached_method(tuned):
+    example = drawing.trained(tuned["vnait"], texts=["the good film was"])
+    attached = tuned["vnait"].model.bert.vnait
+    assert example.method is attached.method and example.note == "in BertModel, trained"
+    ids = tuned["vnait"].tokenizer(["the good film was"], return_tensors="pt")["input_ids"]
+    vectors = tuned["vnait"].model.bert.embeddings.word_embeddings(ids)[0] / attached.scale
+    assert torch.equal(example.texts[0], vectors)
+    examples = drawing.from_options(["rope"], fitted=tuned["vnait"], texts=[], length=6, dim=None)
+    assert len(drawing.titles(drawing.figure(examples))) == 2 and len(examples[0].texts[0]) == 6
+
+
+def test_what_explain_and_draw_cannot_read_is_refused(tuned):
+    for read, name in ((lambda one: explain(one, "good"), "explain"), (drawing.trained, "draw")):
+        with pytest.raises(InputError, match=f"base with its own positions, which {name} can't read"):
+            read(tuned["own"])
+    with pytest.raises(InputError, match="rope enters the base's attention, which then gives no weights"):
+        explain(tuned["rope"], "good")
+    assert drawing.trained(tuned["rope"], texts=["good film"]).name == "rope"
 
 
 def test_a_damaged_folder_is_said_to_be(folder, tmp_path):

@@ -85,7 +85,9 @@ def show_explanation(explanation: Explanation) -> None:
     tokens = [printable(token) for token in explanation.tokens]
     width = max(cell_len(token) for token in [*tokens, "token"])
     rho = explanation.similarity
-    head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho") + "   adds"
+    says = explanation.says
+    head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho")
+    head += "" if says is None else "   adds"
     say(head)
     unknown = "" if all(explanation.known) else "  (unknown word)"
     longest = max(min(BAR, Console().width - len(head) - 2 - len(unknown)), 1)
@@ -94,7 +96,7 @@ def show_explanation(explanation: Explanation) -> None:
         gap = explanation.gaps[number]
         cells = f"  {explanation.coordinates[number]:10.2f}  {gap:6.2f}"
         cells += "" if rho is None else f"  {rho[number]:5.2f}"
-        cells += f"  {explanation.says[number]:+5.2f}"
+        cells += "" if says is None else f"  {says[number]:+5.2f}"
         bar = "#" * round(longest * max(gap, 0.0) / unit) + ("" if explanation.known[number] else unknown)
         say(f"{token}{' ' * (width - cell_len(token))}{cells}  {bar}".rstrip())
     say()
@@ -108,6 +110,8 @@ def show_explanation(explanation: Explanation) -> None:
         _fact("" if number else "phrases", f"{words}, mean gap inside {inside:.2f}")
     for layer, kinds in enumerate(explanation.heads, 1):
         _fact("heads" if layer == 1 else "", f"layer {layer}: {', '.join(map(str, kinds))}")
+    if not explanation.shares:  # a fine-tuned base
+        return
     means = {term: 100 * sum(found) / len(found) for term, found in explanation.shares.items() if any(found)}
     parts = ", ".join(f"{term} {mean:.0f}" for term, mean in sorted(means.items(), key=lambda item: -item[1]))
     _fact("scores", f"of layer 1, shares in %, mean over heads: {parts or 'none, all keys score alike'}")

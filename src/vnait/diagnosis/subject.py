@@ -138,7 +138,8 @@ class Subject:
     @cached_property
     def reserved(self) -> int:
         """How many rows its position table has before the first position, by its padding row or its size."""
-        tables: list[Any] = [table.module for site in self.sites for table in site.tables]
+        parts = [table.module for site in self.sites for table in site.tables]
+        tables = [part for part in parts if isinstance(part, nn.Embedding)]
         padding = [table.padding_idx + 1 for table in tables if table.padding_idx is not None]
         declared = getattr(self.body.config, "max_position_embeddings", None)
         more = [table.num_embeddings - declared for table in tables if isinstance(declared, int)]

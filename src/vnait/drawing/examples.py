@@ -57,7 +57,9 @@ def from_options(
         raise InputError("--length follows from --text; leave it out.")
     last = trained(fitted, texts=texts, length=length)
     config = fitted.model.config
-    size = {"num_heads": config.num_attention_heads, "mean_length": config.mean_length}
+    size = {"num_heads": config.num_attention_heads}
+    if fitted.max_length is None:
+        size["mean_length"] = config.mean_length
     return [*(untrained(name, texts=last.texts, **size) for name in names), last]
 
 
@@ -81,21 +83,19 @@ def trained(fitted: Fitted, *, texts: Sequence[str] = (), length: int | None = N
     of its vocabulary.
     """
     from vnait.data import encode
+    from vnait.pretrained.finetune import Base
 
     config = fitted.model.config
-    if config.model_type != "vnait":
-        raise InputError(
-            "this model was fine-tuned from a pretrained base, which draw can't read; use vnait.audit."
-        )
+    longest = fitted.max_length or config.max_length
     if any("\ud800" <= mark <= "\udfff" for text in texts for mark in text):
         raise InputError("the text is not UTF-8; give it in UTF-8.")
-    length = length or min(LENGTH, config.max_length)
-    if length > config.max_length:
-        raise InputError(
-            f"--length {length}: the model reads {config.max_length} tokens at most; take fewer."
-        )
-    if texts:
-        rows = encode(fitted.tokenizer, texts, max_length=config.max_length)
+    length = length or min(LENGTH, longest)
+    if length > longest:
+        raise InputError(f"--length {length}: the model reads {longest} tokens at most; take fewer.")
+    if texts and fitted.max_length is not None:
+        rows = Base("", fitted.tokenizer).encode(texts, max_length=longest)
+    elif texts:
+        rows = encode(fitted.tokenizer, texts, max_length=longest)
     else:
         generator = torch.Generator().manual_seed(SEED)
         words = torch.tensor([word for word in range(config.vocab_size) if word != config.pad_token_id])
@@ -103,9 +103,23 @@ def trained(fitted: Fitted, *, texts: Sequence[str] = (), length: int | None = N
             words[torch.randint(len(words), (size,), generator=generator)].tolist()
             for size in lengths(length)
         ]
+    if fitted.max_length is not None:
+        return _attached(fitted, rows)
     model = fitted.model.model.eval()
     vectors = [model.semantics(torch.tensor([row]), None, None)[0][0] for row in rows]
     return Example(name=config.method, method=model.method, texts=vectors, note="trained")
+
+
+def _attached(fitted: Fitted, rows: Sequence[Sequence[int]]) -> Example:
+    """The method in a fine-tuned base, at the scale of the vectors that it reads."""
+    from vnait.method import described
+    from vnait.pretrained.finetune import read_by_method
+
+    owner: Any = read_by_method(fitted.model.eval(), "draw")
+    words, attached = owner.get_input_embeddings(), owner.vnait
+    texts = [words(torch.tensor(row)).float() / attached.scale for row in rows]
+    name = attached.arguments["method"] or described(attached.method)
+    return Example(name=name, method=attached.method, texts=texts, note=f"in {type(owner).__name__}, trained")
 
 
 def random_words(*, length: int = LENGTH, dim: int = DIM) -> list[Float[Tensor, "T D"]]:

@@ -15,10 +15,13 @@ from vnait.errors import InputError
 from vnait.explanation.attention import head_kind, score_terms, shares
 from vnait.injection import Injection
 from vnait.inputs import cosine
+from vnait.method import described
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
 from vnait.predict import Fitted
+from vnait.pretrained.attached import Attached
+from vnait.pretrained.finetune import Base, read_by_method
 
 Arc = tuple[int, int, str]
 PLACES = {
@@ -51,7 +54,8 @@ class Explanation:
 
     coordinates  on the main axis;  gaps: the distance of each token from the one before it
     logit        of the answer, minus the mean over the labels, in two parts: Transformer and bag of words
-    says         what each token adds to the bag-of-words part; the rest of that part is the bag's bias
+    says         what each token adds to the bag-of-words part; the rest of that part is the bag's bias. None
+                 of a fine-tuned base, which has no bag of words and no `shares` and `terms`
     similarity   rho = cos(e_i, s_i) per token, in [-1, 1]; None if no vector is added
     heads        the kind of each head, per layer
     shares       per term of the first layer's scores and per head: its sum of squares around the rows' means,
@@ -70,7 +74,7 @@ class Explanation:
     label: str
     probability: float
     logit: dict[str, float]
-    says: list[float]
+    says: list[float] | None
     method: str
     formula: str
     enters: list[str]
@@ -97,9 +101,12 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
     if any("\ud800" <= mark <= "\udfff" for mark in text):
         raise InputError("the text is not UTF-8; give it in UTF-8.")
     if not isinstance(fitted.model, VnaitForSequenceClassification):
-        raise InputError(
-            "this model was fine-tuned from a pretrained base, which explain can't read; use vnait.audit."
-        )
+        if not isinstance(given, str):
+            raise InputError(
+                "a parsed sentence is shown over words, and a fine-tuned base reads pieces of words; give a "
+                "text."
+            )
+        return _of_base(fitted, text)
     classifier = fitted.model.eval()
     model, name = classifier.model, classifier.config.method
     ids = torch.tensor(texts.encode(fitted.tokenizer, [text], max_length=model.config.max_length))
@@ -141,6 +148,55 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         phrases=phrases,
         attention=attention.numpy(),
         terms={term: scores.numpy() for term, scores in terms.items()},
+    )
+
+
+def _of_base(fitted: Fitted, text: str) -> Explanation:
+    """Of a fine-tuned base with an attached method: there is no bag of words, and its layers are its own."""
+    model, tokenizer = fitted.model.eval(), fitted.tokenizer
+    owner: Any = read_by_method(model, "explain")
+    attached: Attached = owner.vnait
+    assert fitted.max_length is not None
+    ids = torch.tensor(Base("", tokenizer).encode([text], max_length=fitted.max_length))
+    mask = torch.ones_like(ids)
+    vectors = owner.get_input_embeddings()(ids).float() / attached.scale
+    _, injection, at = attached.method(vectors, mask.bool())
+    name = attached.arguments["method"] or described(attached.method)
+    if injection.added is None or injection.bias is not None or injection.rotary is not None:
+        raise InputError(
+            f"{name} enters the base's attention, which then gives no weights to show; explain reads "
+            "attached methods that only add vectors, such as vnait."
+        )
+    own = model.config._attn_implementation
+    model.set_attn_implementation("eager")  # sdpa gives no weights
+    try:
+        output = model(ids, attention_mask=mask, output_attentions=True)
+    finally:
+        model.set_attn_implementation(own)
+    attention = torch.cat(output.attentions).float()
+    probabilities, line = torch.softmax(output.logits[0].double(), -1), at[0, :, 0].tolist()
+    best = int(probabilities.argmax())
+    gated = [] if attached.gate is None else ["joins through a gate, beside the base's own positions"]
+    return Explanation(
+        tokens=[tokenizer.decode([word]).strip() or "_" for word in ids[0].tolist()],
+        known=(ids[0] != tokenizer.unk_token_id).tolist() if tokenizer.unk_token_id else [True] * len(line),
+        coordinates=line,
+        gaps=np.diff(line, prepend=min(0.0, line[0])).tolist(),
+        label=fitted.classes[best],
+        probability=float(probabilities[best]),
+        logit={"Transformer": float(output.logits[0, best] - output.logits[0].mean())},
+        says=None,
+        method=name,
+        formula=METHODS[name].formula if name in METHODS else "",
+        enters=entry_points(injection) + gated,
+        parameters=parameters(attached),
+        similarity=cosine(vectors, injection.added)[0].tolist(),
+        heads=[[_head(weights) for weights in layer] for layer in attention],
+        shares={},
+        arcs=[],
+        phrases=[],
+        attention=attention.numpy(),
+        terms={},
     )
 
 

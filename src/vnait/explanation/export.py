@@ -67,7 +67,8 @@ def token_table(explanation: Explanation) -> Table:
     """A row per token. rho is empty if no vector is added."""
     rho: Sequence[float | None] = explanation.similarity or [None] * len(explanation.tokens)
     known = ["yes" if known else "no" for known in explanation.known]
-    values = (explanation.tokens, explanation.coordinates, explanation.gaps, rho, explanation.says, known)
+    says: Sequence[float | None] = explanation.says or [None] * len(explanation.tokens)
+    values = (explanation.tokens, explanation.coordinates, explanation.gaps, rho, says, known)
     columns = [
         Column("token"),
         Column("coordinate", "{:.2f}"),
@@ -85,6 +86,11 @@ def _sections(explanation: Explanation) -> list[Section]:
         for layer, row in enumerate(explanation.heads, 1)
         for head, kind in enumerate(row, 1)
     ]
+    bag = (
+        " The table shows what each token adds to the bag of words; the rest of that part is a constant."
+        if explanation.says is not None
+        else ""
+    )
     heads = [Column(f"head {head}", "{:.1f}") for head in range(1, len(explanation.heads[0]) + 1)]
     terms = Table(
         caption="Shares of the first layer's scores (%)",
@@ -93,12 +99,11 @@ def _sections(explanation: Explanation) -> list[Section]:
     )
     answer = [
         f"{explanation.label}, with a probability of {explanation.probability:.3f}.",
-        f"{logit_parts(explanation)}. The table shows what each token adds to the bag of words; the rest of "
-        "that part is a constant.",
+        f"{logit_parts(explanation)}.{bag}",
         f"{explanation.method}: {explanation.formula}",
         *(f"It {words}." for words in explanation.enters),
     ]
-    return [
+    found = [
         Section(heading="Answer", sentences=answer),
         Section(
             heading="Tokens",
@@ -109,11 +114,6 @@ def _sections(explanation: Explanation) -> list[Section]:
             heading="Heads",
             table=Table(caption="Kinds of heads", columns=[Column("head"), Column("kind")], rows=kinds),
         ),
-        Section(
-            heading="Scores",
-            sentences=[
-                "Position is the added vector; content is everything else that the first layer reads."
-            ],
-            table=terms,
-        ),
     ]
+    words = "Position is the added vector; content is everything else that the first layer reads."
+    return found + ([Section(heading="Scores", sentences=[words], table=terms)] if explanation.shares else [])

@@ -231,6 +231,9 @@ def _label_map(axes: Axes, tokens: list[str], *, last: bool, first: bool) -> Non
 
 def _draw_shares(axes: Axes, shares: dict[str, list[float]]) -> None:
     """A bar per head. A term that is zero in all heads is left out of the legend, too."""
+    if not shares:  # of a fine-tuned base
+        axes.set_axis_off()
+        return
     heads = len(next(iter(shares.values())))
     left = np.zeros(heads)
     for (term, found), (colour, hatch) in zip(shares.items(), STYLES, strict=True):

@@ -15,9 +15,17 @@ from vnait.errors import InputError
 from vnait.method import Method
 from vnait.model.causal import words_of
 from vnait.pretrained.cross_attention import Relative, Source, Target
-from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY, AttentionInputs
+from vnait.pretrained.images import (
+    Patches,
+    Shape,
+    check_images,
+    has_cells,
+    on_cells,
+    resized,
+)
+from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY, AttentionInputs, reading
 from vnait.pretrained.locate import Site
-from vnait.pretrained.warm_start import Rows, Waves, interpolated, running_places
+from vnait.pretrained.warm_start import Rows, Waves, between, interpolated, running_places
 
 Vectors = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"]
@@ -65,27 +73,34 @@ class Attached(nn.Module):
         super().__init__()
         self.method, self.old, self.crossing = method, old, crossing
         owner = site.owner
-        embeddings = owner.get_input_embeddings()
-        with torch.no_grad():  # through `forward`: some models scale their vectors there
-            table = embeddings(torch.arange(len(embeddings.weight), device=embeddings.weight.device)).float()
+        vectors = site.vectors().float()
         # Methods are made for vectors of root mean square 1. Scaling by a power of two rounds nothing.
-        self.scale = 2.0 ** round(float(table.square().mean().clamp(min=1e-12).sqrt().log2()))
-        self.gate = nn.Parameter(torch.zeros(table.shape[1], device=table.device)) if warm else None
+        self.scale = 2.0 ** round(float(vectors.square().mean().clamp(min=1e-12).sqrt().log2()))
+        self.gate = nn.Parameter(torch.zeros(vectors.shape[-1], device=vectors.device)) if warm else None
         self.own_places, self.first_row, self.causal = own_places, first_row, site.causal
         self.has_bias, self.own_attention = has_bias, own_attention
         self.hooks_attention, self.alibi = bool(site.attentions), site.alibi
+        self.patches = site.patches
         self.arguments: dict[str, Any] = {}  # of `attach`, for `save_adapter`
         self.disabled = False  # for `audit`: all places at zero, no method
         self.argument_names = tuple(inspect.signature(owner.forward).parameters)
         self.has_token_types = any(name.endswith("token_type_ids") for name, _ in owner.named_buffers())
 
-    def forward(self, vectors: Vectors, mask: Mask, past: int = 0) -> AttachedOutput:
-        """Of all tokens, but a bias of the queries after the first `past`."""
+    def forward(
+        self, vectors: Vectors, mask: Mask, past: int = 0, shape: Shape | None = None
+    ) -> AttachedOutput:
+        """Of all tokens, but a bias of the queries after the first `past`; of an image's patches by its
+        `shape`.
+        """
         zero = torch.zeros(mask.shape, device=mask.device)
         if self.disabled:
             return AttachedOutput(vectors, zero, None, None)
         e = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
-        output = self.method(e / self.scale, mask)
+        if shape is not None and has_cells(self.method):
+            assert self.patches is not None
+            output = on_cells(self.method, e / self.scale, self.patches, shape)
+        else:
+            output = self.method(e / self.scale, mask)
         x = output.x * self.scale
         if self.gate is not None:
             x = e + self.gate * (x - e)
@@ -93,13 +108,22 @@ class Attached(nn.Module):
         if self.old is not None or self.own_places == "running":
             places = running_places(self.method.coordinates, e / self.scale, mask)
         if self.old is not None:
-            # A decoder does not know how long the text will become, so it stays at the last row.
-            row = places if self.causal else interpolated(places, mask, self.old.max_length - 1)
-            x = x + self.old.read(row).to(x.dtype)
+            x = x + self._old(self.old, places, mask, shape).to(x.dtype)
         if self.own_places == "coordinates":
             places = output.at[..., 0]
         rotary = output.injection.rotary if self.rotates else None
         return AttachedOutput(x.to(vectors.dtype), places, output.injection.since(past).dense().bias, rotary)
+
+    def _old(
+        self, old: Rows | Waves, places: Float[Tensor, "B T"], mask: Mask, shape: Shape | None
+    ) -> Vectors:
+        """The model's own table; for an image of another size, resized."""
+        if self.patches is not None and shape is not None and shape != self.patches.grid:
+            index = torch.arange(old.max_length, device=places.device, dtype=places.dtype)
+            rows = resized(old.read(index[None])[0], self.patches, shape)
+            return between(rows, interpolated(places, mask, len(rows) - 1))
+        # A decoder does not know how long the text will become, so it stays at the last row.
+        return old.read(places if self.causal else interpolated(places, mask, old.max_length - 1))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Follow the model to other devices and precisions, but never below float32: places are sums."""
@@ -123,12 +147,15 @@ class Attached(nn.Module):
 def with_positions(
     owner: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Inputs of the owner's forward, with vectors with position in place of ids, and with bias and angles.
+    """Inputs of the owner's forward, with vectors with position in place of ids or pixels, and with bias and
+    angles.
 
     None if there are ids and vectors, or neither: the model raises its own error.
     """
     attached: Attached = owner.vnait
     inputs = {**dict(zip(attached.argument_names, args, strict=False)), **kwargs}
+    if attached.patches is not None:
+        return _of_images(owner, attached, attached.patches, inputs)
     ids, vectors = inputs.get("input_ids"), inputs.get("inputs_embeds")
     if (ids is None) == (vectors is None):
         return None
@@ -166,6 +193,25 @@ def with_positions(
     elif bias is not None:
         inputs["position_bias"] = bias
     return inputs
+
+
+def _of_images(
+    owner: PreTrainedModel, attached: Attached, patches: Patches, inputs: dict[str, Any]
+) -> dict[str, Any] | None:
+    if inputs.get("pixel_values") is None:
+        return None
+    check_images(inputs)
+    _check_settings(owner, attached)
+    part: Any = owner.get_submodule(patches.path)
+    pixels = inputs["pixel_values"].to(part.patch_embeddings.projection.weight.dtype)
+    more = {name: inputs[name] for name in patches.inputs if inputs.get(name) is not None}
+    with reading():
+        vectors = part(pixels, **more)
+    mask = torch.ones(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
+    x, _, bias, rotary = attached(vectors, mask, shape=patches.shape(pixels))
+    slots = {"position_bias": None if bias is None else bias.to(vectors.dtype), ROTARY: rotary}
+    given = {name: slot for name, slot in slots.items() if slot is not None}
+    return {**inputs, "pixel_values": x, **given}
 
 
 def _with_cross_attention(

@@ -26,10 +26,10 @@ from vnait.pretrained.checks import (
     check_unmarked,
     needs_rotary_attention,
 )
-from vnait.pretrained.classes import enter_classes, leave_classes
+from vnait.pretrained.classes import enter_classes, give_position, leave_classes, silence_patches
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
-from vnait.pretrained.layers import ROTARY, DifferentiableRotary, SilencedTable, pre_attention
-from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe_ids
+from vnait.pretrained.layers import ROTARY, DifferentiableRotary, SilencedTable, pre_attention, rows_of
+from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe, probe_ids
 from vnait.pretrained.saving import attached_owners
 from vnait.pretrained.warm_start import Rows, Waves, first_row
 from vnait.randomness import apart
@@ -169,13 +169,16 @@ def _side(
     """Build the module for one side and check that the side supports it; the model is still unchanged."""
     check_site(site, model)
     table = site.tables[0].module if site.tables else None
-    first = 0 if table is None else first_row(site.owner, table)  # type: ignore[arg-type]
+    first = 0 if table is None else first_row(site.owner, table)
     if first < 0:
         raise InputError(
             f"{model} does not read its position table {site.tables[0].path} row by row; take one of "
             f"{SUPPORTED}."
         )
-    rows = None if table is None else table.weight.detach()[first:]  # type: ignore[operator]
+    rows = None if table is None else _rows(table).detach()[first:]
+    if site.patches is not None:
+        part: Any = site.owner.get_submodule(site.patches.path)
+        rows = part.position_embeddings.detach()[0]
     name = method if isinstance(method, str) else described(method)
     built = _built(method, site, options, 512 if rows is None else len(rows))
     injection = check_supported(built, name, site, warm_start, model)
@@ -194,6 +197,12 @@ def _side(
     return _Side(site, name, attached.to(torch.promote_types(site.owner.dtype, torch.float32)))
 
 
+def _rows(table: nn.Module) -> Float[Tensor, "N D"]:
+    rows = rows_of(table)
+    assert rows is not None
+    return rows
+
+
 def _built(method: str | Method, site: Site, options: dict[str, Any], length: int) -> Method:
     if isinstance(method, Method):
         if options:
@@ -203,7 +212,8 @@ def _built(method: str | Method, site: Site, options: dict[str, Any], length: in
         return method
     if unknown := sorted(set(options) - OPTIONS):
         raise InputError(f"attach has no option {', '.join(unknown)}; take {', '.join(sorted(OPTIONS))}.")
-    built = build(method, dim=site.dim, num_heads=site.heads, **{"max_length": length, **options})
+    sizes = {"max_length": length} | ({} if site.patches is None else {"shape": site.patches.grid}) | options
+    built = build(method, dim=site.dim, num_heads=site.heads, **sizes)
     if built.scale is not None:
         logger.info(
             "%s is attached without its scale: a pretrained model keeps the scale of its scores.", method
@@ -214,9 +224,9 @@ def _built(method: str | Method, site: Site, options: dict[str, Any], length: in
 
 def _own_places(site: Site, injection: Injection, warm_start: WarmStart | None) -> str | None:
     """Which places the model's own rotation or distance bias reads (`Attached.own_places`)."""
-    if injection.rotary is not None and site.rotaries:
+    if injection.rotary is not None and site.rotates:
         return "coordinates"
-    if not (site.rotaries or site.relatives or site.alibi):
+    if not (site.rotates or site.relatives or site.alibi):
         return None
     return "zero" if warm_start is None else "running"
 
@@ -226,17 +236,21 @@ def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[f
     site, name, attached = side
     owner, model = site.owner, type(whole).__name__
     before = _probe_states(site)
-    for table in site.tables:
-        table.replace(SilencedTable(table.module))  # type: ignore[arg-type]
+    for table in (*site.tables, *site.turning):
+        if rows_of(table.module) is not None:
+            table.replace(SilencedTable(table.module))
     for rotary in site.rotaries:
         rotary.replace(DifferentiableRotary(rotary.module))
     for attention in site.attentions:
         attention.module.register_forward_pre_hook(pre_attention, with_kwargs=True)
+        give_position(attention.module)
+    if site.patches is not None:
+        silence_patches(owner.get_submodule(site.patches.path))
     enter_classes(whole, owner)
     if attached.rotates:
         owner.set_attn_implementation(ROTARY)
     attached.arguments = arguments
-    owner.vnait = attached.to(owner.get_input_embeddings().weight.device).train(owner.training)
+    owner.vnait = attached.to(owner.device).train(owner.training)
     check_no_other_position(site, model)
     check_takes_effect(owner, name, model)
     change = (_probe_states(site) - before).float()
@@ -274,11 +288,16 @@ def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
 
 
 def _probe_states(site: Site) -> Float[Tensor, "N D"]:
-    """Hidden states of the real tokens of two random texts, one of them padded to double its length.
+    """Hidden states of two random images, or of the real tokens of two random texts, one of them padded to
+    double its length.
 
     The texts fit into the model's own table.
     """
-    limits = [len(table.module.weight) // 2 + 1 for table in site.tables if len(table.module.weight) < 256]  # type: ignore[arg-type]
+    if site.patches is not None:
+        return last_states(site.owner, probe(site.owner, 2, 0)).flatten(0, 1)
+    lengths = [len(_rows(table.module)) for table in site.tables]
+    limits = [length // 2 + 1 for length in lengths if length < 256]
+    limits += [site.owner.config.max_position_embeddings] if site.turning else []
     ids = probe_ids(site.owner, 2, min([128, *limits]))
     mask = torch.ones_like(ids)
     mask[1, ids.shape[1] // 2 + 1 :] = 0

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from vnait.method import described
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
-from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe_ids
+from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +56,21 @@ def _sources(site: Site) -> Iterator[Source]:
     attached = _attached(owner)
     for table in site.tables:
         yield Source(path=prefix + table.path, kind="position table", speaks=True)
+    turning = [part.path for part in site.turning]
     for path, part in owner.named_modules():
-        if isinstance(part, SilencedTable):
+        if isinstance(part, SilencedTable) and path not in turning:
             yield Source(path=prefix + path, kind="position table, silenced", speaks=False)
+    if site.patches is not None:
+        silenced = "" if attached is None else ", silenced"
+        path = f"{prefix}{site.patches.path}.position_embeddings"
+        yield Source(path=path, kind=f"position table{silenced}", speaks=attached is None)
     by = "" if attached is None else f" by the method's places ({attached.own_places})"
     for rotary in site.rotaries:
         wrapped = isinstance(rotary.parent, DifferentiableRotary)
         path = rotary.path.removesuffix(".rotary") if wrapped else rotary.path
         yield Source(path=prefix + path, kind="rotation" + (by if wrapped else ""), speaks=not wrapped)
+    for path in turning:
+        yield Source(path=prefix + path, kind="rotation" + by, speaks=attached is None)
     distances = [f"{part.path}.relative_attention_bias" for part in site.relatives]
     for path in [*distances, *(["build_alibi_tensor"] if site.alibi else [])]:
         yield Source(path=prefix + path, kind="bias of distances" + by, speaks=attached is None)
@@ -85,14 +92,14 @@ def _attached(owner: PreTrainedModel) -> Attached | None:
 
 def leftover_of(owner: PreTrainedModel) -> float:
     """`Audit.leftover` of one side."""
-    ids = probe_ids(owner, 1, 6)
-    permuted = ids[:, [3, 0, 4, 2, 1, 5]]
+    one = probe(owner, 1, 6)
+    pair = one, shuffled(owner, one)
     causal, attached = is_causal(owner), _attached(owner)
     if attached is not None:
         attached.disabled = True
     try:
         with _first_layer_only(owner) if causal else nullcontext():
-            one, other = last_states(owner, ids)[0, -1], last_states(owner, permuted)[0, -1]
+            one, other = (last_states(owner, read)[0, -1] for read in pair)
     finally:
         if attached is not None:
             attached.disabled = False

@@ -4,7 +4,8 @@ A mark in the model's configuration makes `from_pretrained` refuse a folder save
 """
 
 import inspect
-from typing import Literal
+import math
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -14,10 +15,11 @@ from vnait.encodings import Rotary
 from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method
-from vnait.pretrained.attached import Attached
+from vnait.pretrained.attached import Attached, with_positions
 from vnait.pretrained.auditing import leftover_of
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
-from vnait.pretrained.locate import SUPPORTED, Site, evaluating, last_states, probe_ids
+from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY
+from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, evaluating, last_states, probe
 
 WarmStart = Literal["exact", "fit"]
 LEFTOVER = 1e-4  # rounding, over the largest state: what permuting tokens may change without any position
@@ -70,12 +72,16 @@ def check_sides(
 
 def check_site(site: Site, model: str) -> None:
     """Exactly one source of position, of a kind that can be replaced."""
+    family = FAMILIES.get(site.owner.config.model_type)
+    if family is not None and family.refused:
+        raise InputError(f"{model} can't be attached to: {family.refused}; take one of {SUPPORTED}.")
     if site.inside:
         raise InputError(
             f"{model} also encodes position inside its layers ({', '.join(site.inside[:3])}), which can't be "
             f"replaced; take one of {SUPPORTED}."
         )
-    kinds = len(site.tables) + len(site.rotaries) + bool(site.relatives) + site.alibi
+    kinds = len(site.tables) + len(site.rotaries) + bool(site.relatives) + bool(site.turning)
+    kinds += site.alibi + bool(site.patches)
     if kinds != 1 or not all(_can_wrap(part.module) for part in site.rotaries):
         raise InputError(
             f"{model} can't be attached to: one position table, one rotation by position_ids or one bias of "
@@ -121,10 +127,11 @@ def check_supported(
             f"{name} has a {slot}, which replaces {model}'s positions and can't start from them; give "
             "warm_start=None."
         )
-    if warm_start == "fit" and not site.tables:
-        kind = "a rotation" if site.rotaries else "a bias of distances"
+    table = site.tables or site.patches
+    if warm_start == "fit" and not table:
+        kind = "a rotation" if site.rotates else "a bias of distances"
         raise InputError(f"{model} has {kind} and no table to fit; give warm_start='exact'.")
-    if not site.tables and injection.added is None and injection.rotary is None:
+    if not table and injection.added is None and injection.rotary is None:
         raise InputError(
             f"{name} adds no position to {model}; give warm_start=None for a model without positions."
         )
@@ -139,10 +146,11 @@ def _not_accepted(name: str, slot: str, model: str) -> InputError:
 
 
 def _injection(method: Method, site: Site, name: str, model: str) -> Injection:
-    """The injection for a text of three tokens of this model's width."""
+    """The injection for a text of three tokens, or for the patches of an image, of this model's width."""
+    count = 3 if site.patches is None else math.prod(site.patches.grid)
     weight = next(method.parameters(), torch.zeros(()))
-    vectors = torch.zeros(1, 3, site.dim, device=weight.device, dtype=weight.dtype)
-    mask = torch.ones(1, 3, dtype=torch.bool, device=weight.device)
+    vectors = torch.zeros(1, count, site.dim, device=weight.device, dtype=weight.dtype)
+    mask = torch.ones(1, count, dtype=torch.bool, device=weight.device)
     with evaluating(method):
         try:
             injection: Injection = method(vectors, mask).injection.dense()
@@ -187,7 +195,7 @@ def _check_head_width(injection: Injection, name: str, site: Site, model: str) -
 
 def needs_rotary_attention(site: Site, injection: Injection) -> bool:
     """Whether the method has angles, and the model no rotation that could use the coordinates instead."""
-    return injection.rotary is not None and not site.rotaries
+    return injection.rotary is not None and not site.rotates
 
 
 def check_no_other_position(site: Site, model: str) -> None:
@@ -206,16 +214,18 @@ def check_takes_effect(owner: PreTrainedModel, name: str, model: str) -> None:
     attached: Attached = owner.vnait
     if not (attached.has_bias or attached.rotates):
         return
-    ids = probe_ids(owner, 1, 4)
-    enabled = last_states(owner, ids)
+    read = probe(owner, 1, 4)
+    enabled = last_states(owner, read)
     attached.disabled = True
     try:
-        disabled = last_states(owner, ids)
+        disabled = last_states(owner, read)
     finally:
         attached.disabled = False
     with torch.no_grad():
-        output = attached(owner.get_input_embeddings()(ids), torch.ones_like(ids).bool())
-    slots = [slot for slot in (output.bias, output.rotary) if slot is not None]
+        inputs: Any = with_positions(owner, (), {owner.main_input_name: read})
+    shared = inputs.get(ATTENTION_INPUTS)
+    bias = inputs.get("position_bias") if shared is None else shared.bias
+    slots = [slot for slot in (bias, inputs.get(ROTARY)) if slot is not None]
     if torch.equal(enabled, disabled) and any(bool(slot.abs().max() > 0) for slot in slots):
         raise _not_accepted(name, "rotation" if attached.rotates else "bias", model)
 

@@ -13,17 +13,19 @@ from transformers import PreTrainedModel
 
 from vnait.pretrained.attached import with_positions
 from vnait.pretrained.checks import mark, marked, unmark
+from vnait.pretrained.images import WithoutPosition
+from vnait.pretrained.inside import parent_of
 from vnait.pretrained.layers import AlibiAtPlaces, reading
 from vnait.pretrained.saving import attached_settings, write_attached
 
 
 class Changed:
-    """Parent of the classes that are made here, before the model's own class, `plain`; `made(plain, reads)`
-    makes it again.
+    """Parent of the classes that are made here, before the model's own class, `plain`; `made` is the function
+    that makes it again, and its second argument.
     """
 
     plain: Any
-    made: tuple[Callable[[Any, bool], Any], bool]
+    made: tuple[Callable[[Any, Any], Any], Any]
 
     @classmethod
     def from_pretrained(cls, *args: Any, **options: Any) -> Any:
@@ -58,8 +60,8 @@ class _WithMethod(Changed):
             write_attached(save_directory, settings, self.state_dict() if state_dict is None else state_dict)
 
 
-def _empty(plain: Any, make: Callable[[Any, bool], Any], reads: bool) -> Any:
-    kind = make(plain, reads)
+def _empty(plain: Any, make: Callable[[Any, Any], Any], given: Any) -> Any:
+    kind = make(plain, given)
     return kind.__new__(kind)
 
 
@@ -80,6 +82,34 @@ def _class_with_method(plain: Any, reads: bool) -> Any:
             return plain.forward(self, **inputs)
 
     return class_changed((_WithMethod, *alibi), plain, made, forward=forward)
+
+
+@functools.cache
+def _class_without_position(plain: Any, learned: bool) -> Any:
+    """`learned`: whether the table is, once the class is left."""
+    made = (_class_without_position, learned)
+    return class_changed((Changed, WithoutPosition), plain, made, learned=learned)
+
+
+@functools.cache
+def _class_given_position(plain: Any, parent: Any) -> Any:
+    return class_changed((Changed, parent), plain, (_class_given_position, parent))
+
+
+def give_position(attention: nn.Module) -> None:
+    """Change the class of an attention module that computes position itself."""
+    parent = parent_of(attention)
+    plain: Any = type(attention)
+    if parent is not None:
+        _change_class(attention, _class_given_position(plain, parent))
+
+
+def silence_patches(part: Any) -> None:
+    """Change the class of the part of `Patches.path`."""
+    table = part.position_embeddings
+    plain: Any = type(part)
+    _change_class(part, _class_without_position(plain, table.requires_grad))
+    table.requires_grad_(False)
 
 
 def enter_classes(
@@ -105,8 +135,12 @@ def leave_classes(model: nn.Module) -> None:
     """Undo `enter_classes`."""
     for part in model.modules():
         if isinstance(part, Changed):
-            unmark(part.config)
+            learned = getattr(part, "learned", False)
             _change_class(part, part.plain)
+            if isinstance(part, PreTrainedModel):
+                unmark(part.config)
+            elif learned:
+                part.position_embeddings.requires_grad_()
 
 
 def _change_class(part: Any, kind: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from vnait import schemas
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.methods import build
 from vnait.pretrained import attach, load_adapter, save_adapter, save_base
+from vnait.pretrained.attached import Attached
 from vnait.pretrained.loading import from_pretrained
 from vnait.run import OWN, Run
 
@@ -117,6 +118,18 @@ def _longest(model: PreTrainedModel, length: int) -> int:
         except (IndexError, RuntimeError):
             longest -= 1
     return longest
+
+
+def read_by_method(model: PreTrainedModel, command: str) -> PreTrainedModel:
+    """The part of a fine-tuned base that has a method attached; `InputError` if there is none, or two."""
+    owners = [part for part in model.modules() if isinstance(getattr(part, "vnait", None), Attached)]
+    if len(owners) != 1:
+        has = "two attached methods" if owners else "its own positions"
+        raise InputError(
+            f"this model was fine-tuned from a pretrained base with {has}, which {command} can't read; use "
+            "vnait.audit."
+        )
+    return cast(PreTrainedModel, owners[0])
 
 
 def groups(model: nn.Module, run: Run) -> list[dict[str, Any]]:

@@ -47,6 +47,14 @@ def check_reading(part: str) -> None:
         )
 
 
+def rows_of(module: nn.Module) -> Float[Tensor, "N D"] | None:
+    """The rows of a table: of an embedding, or sines in a buffer, as XGLM's."""
+    if isinstance(module, nn.Embedding):
+        return module.weight
+    rows = module._buffers.get("weights")
+    return rows if rows is not None and rows.ndim == 2 else None
+
+
 class SilencedTable(nn.Module):
     """A position table that returns zeros. Its frozen weight keeps its key in the state dict.
 
@@ -59,10 +67,17 @@ class SilencedTable(nn.Module):
     tensor([[[0., 0.]]])
     """
 
-    def __init__(self, table: nn.Embedding) -> None:
+    weight: Tensor
+
+    def __init__(self, table: nn.Module) -> None:
         super().__init__()
-        self.learned = table.weight.requires_grad
-        self.weight = table.weight.requires_grad_(False)
+        rows = rows_of(table)
+        assert rows is not None
+        self.learned = rows.requires_grad
+        if isinstance(rows, nn.Parameter):
+            self.weight = rows.requires_grad_(False)
+        else:
+            self.register_buffer("weight", rows, persistent=False)
         self._table = (table,)  # in a tuple: a submodule would add keys to the state dict
 
     def forward(self, *args: Any, **kwargs: Any) -> Float[Tensor, "1 1 D"]:
@@ -70,10 +85,11 @@ class SilencedTable(nn.Module):
         check_reading("the silenced position table")
         return self.weight.new_zeros(1, 1, self.weight.shape[1])
 
-    def original(self) -> nn.Embedding:
+    def original(self) -> nn.Module:
         """The table, learned again if it was."""
         (table,) = self._table
-        table.weight = self.weight.requires_grad_(self.learned)
+        name = "weight" if isinstance(table, nn.Embedding) else "weights"
+        setattr(table, name, self.weight.requires_grad_(self.learned))
         return table
 
     def extra_repr(self) -> str:
@@ -128,7 +144,7 @@ def pre_attention(
         return None
     shared: AttentionInputs = kwargs.pop(ATTENTION_INPUTS)
     states: Tensor = args[0] if args else kwargs["hidden_states"]
-    if kwargs.get("key_value_states") is not None:
+    if any(kwargs.get(name) is not None for name in ("key_value_states", "encoder_hidden_states")):
         kwargs.pop(ROTARY, None)
         bias = shared.cross_bias
         if shared.queries is not None:
@@ -139,12 +155,23 @@ def pre_attention(
                 kwargs = kwargs | {"hidden_states": states}
     else:
         bias = shared.bias
+        if kwargs.get("sinusoidal_pos") is not None:
+            width = kwargs["sinusoidal_pos"].shape[-1]
+            new = shared.places[:, -states.shape[1] :]
+            kwargs["sinusoidal_pos"] = sines(new, width)[:, None].to(states.dtype)  # of RoFormer
         if getattr(attention, "has_relative_attention_bias", False) and kwargs.get("position_bias") is None:
             own = t5_bias(attention, shared.places)[:, :, -states.shape[1] :].to(states.dtype)
             bias = own if bias is None else own + bias
     if bias is not None and kwargs.get("position_bias") is None:
         kwargs["position_bias"] = bias
     return args, kwargs
+
+
+def sines(places: Float[Tensor, "B T"], width: int) -> Float[Tensor, "B T K"]:
+    """[sin(p w_k), cos(p w_k)], w_k = 10000^(-2k / K): a row of RoFormer's and GPT-J's tables at place p."""
+    rates = 10_000 ** (-torch.arange(0, width, 2, dtype=torch.float64, device=places.device) / width)
+    angles = places.double()[..., None] * rates
+    return torch.cat([angles.sin(), angles.cos()], -1)
 
 
 def t5_bias(attention: Any, places: Float[Tensor, "B T"]) -> Bias:

@@ -243,13 +243,16 @@ def site_of(model: nn.Module) -> Site:
             f"{type(model).__name__} has an encoder and a decoder, and a model with one side was expected; "
             "give its encoder, such as T5EncoderModel."
         )
+    if sites[0].patches is not None:
+        raise InputError(f"{type(model).__name__} reads images, and a model that reads texts was expected.")
     check_unmarked(sites[0].owner.config)
     return sites[0]
 
 
 def source_of(site: Site) -> Source:
     """The kind of its source of position."""
-    return "table" if site.tables else "rotation" if site.rotaries else "other"
+    learned = any(isinstance(table.module, nn.Embedding) for table in site.tables)
+    return "table" if learned else "rotation" if site.rotaries else "other"
 
 
 class _Longer(Changed):

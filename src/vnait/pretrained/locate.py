@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +13,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from vnait.errors import InputError
+from vnait.pretrained import inside
+from vnait.pretrained.images import Patches, patches_of, permuted, random_images
+from vnait.pretrained.layers import SilencedTable, rows_of
 
 SUPPORTED = (
-    "BERT, RoBERTa, DistilBERT, ELECTRA, ModernBERT, GPT-2, BLOOM, Llama, Qwen3, Mistral, T5, BART and "
+    "BERT, RoBERTa, DistilBERT, ELECTRA, ModernBERT, GPT-2, BLOOM, Llama, Qwen3, Mistral, T5, BART, ViT and "
     "similar models, or describe where its positions are in vnait.pretrained.FAMILIES"
 )
 _TABLE = re.compile(r"(^|_)(wpe|pos|pos_emb\w*|position(s|al)?)(_|$)")
@@ -43,6 +46,7 @@ class Family:
     tables     position tables that are read row by row
     rotaries   modules that compute cos and sin from `position_ids`
     relatives  attention modules with a learned distance bias, as T5's
+    refused    why no method can be attached, as the end of a sentence; structure shows the rest
 
     >>> FAMILIES["my-model"] = Family(tables=("embed.whereabouts",))
     >>> del FAMILIES["my-model"]
@@ -51,23 +55,31 @@ class Family:
     tables: tuple[str, ...] = ()
     rotaries: tuple[str, ...] = ()
     relatives: tuple[str, ...] = ()
+    refused: str = ""
 
 
-FAMILIES: dict[str, Family] = {}  # by `config.model_type`, for types that structure does not show
+FAMILIES: dict[str, Family] = {  # by `config.model_type`, for types that structure does not show
+    "longt5": Family(
+        refused="its encoder adds one bias of distances to all blocks of a text, and a method's places have "
+        "other distances in every block"
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """One side of a model as `attach` sees it.
 
-    owner       innermost model that takes `input_ids` and `inputs_embeds`, at `path`
+    owner       innermost model that takes `input_ids` and `inputs_embeds`, or images in patches, at `path`
     tables      absolute position tables
     rotaries    modules that compute cos and sin
     relatives   attention modules with a learned distance bias
+    turning     tables of sines for rotations inside the attention, or attention modules with one
     alibi       whether it builds ALiBi's bias by `build_alibi_tensor`
     inside      paths of sources of position that can't be replaced
     attentions  attention modules that accept another text (cross-attention)
     causal      whether a token depends on earlier ones only
+    patches     how an image becomes tokens, with a table of position; None in texts
     """
 
     owner: PreTrainedModel
@@ -75,15 +87,30 @@ class Site:
     tables: tuple[Submodule, ...]
     rotaries: tuple[Submodule, ...]
     relatives: tuple[Submodule, ...]
+    turning: tuple[Submodule, ...]
     alibi: bool
     inside: tuple[str, ...]
     attentions: tuple[Submodule, ...]
     causal: bool
+    patches: Patches | None = None
 
     @property
     def dim(self) -> int:
         """Width of the semantic vectors."""
-        return int(self.owner.get_input_embeddings().weight.shape[1])
+        return self.vectors().shape[-1]
+
+    @torch.no_grad()
+    def vectors(self) -> Float[Tensor, "*any D"]:
+        """Semantic vectors of every word, or of the patches of random images."""
+        embeddings = self.owner.get_input_embeddings()
+        if self.patches is not None:
+            cut = self.owner.get_submodule(f"{self.patches.path}.patch_embeddings")
+            found: Tensor = cut(random_images(self.owner, self.patches, 2))
+            return found
+        weight = embeddings.weight
+        # Through `forward`: some models scale their vectors there.
+        words: Tensor = embeddings(torch.arange(len(weight), device=weight.device))
+        return words
 
     @property
     def heads(self) -> int:
@@ -94,9 +121,15 @@ class Site:
         return heads
 
     @property
+    def rotates(self) -> bool:
+        """Whether the model's own position is a rotation."""
+        return bool(self.rotaries or self.turning)
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """Paths inside the owner of its sources of position that can be replaced."""
-        paths = [part.path for part in (*self.tables, *self.rotaries, *self.relatives)]
+        paths = [part.path for part in (*self.tables, *self.rotaries, *self.relatives, *self.turning)]
+        paths += [] if self.patches is None else [f"{self.patches.path}.position_embeddings"]
         return (*paths, *(["build_alibi_tensor"] if self.alibi else []))
 
     @property
@@ -106,8 +139,11 @@ class Site:
 
 
 def owners_of(model: nn.Module) -> dict[str, PreTrainedModel]:
-    """Path -> innermost model that takes `input_ids` and `inputs_embeds`: one, or encoder and decoder."""
+    """Path -> innermost model that takes `input_ids` and `inputs_embeds`: one, or encoder and decoder; or, if
+    there is none, that reads images in patches.
+    """
     candidates = {path: part for path, part in model.named_modules() if _reads_ids_or_vectors(part)}
+    candidates = candidates or {path: part for path, part in model.named_modules() if patches_of(part)}
     inner = {
         path: part
         for path, part in candidates.items()
@@ -117,7 +153,8 @@ def owners_of(model: nn.Module) -> dict[str, PreTrainedModel]:
         found = f"has {len(inner)} of them ({', '.join(inner)})" if inner else "has none"
         raise InputError(
             f"{type(model).__name__} can't be attached to: a part that takes input_ids and inputs_embeds "
-            f"was expected, or an encoder and a decoder, and it {found}; take one of {SUPPORTED}."
+            f"was expected, or an encoder and a decoder, or one that reads images in patches by a position "
+            f"table of its own, and it {found}; take one of {SUPPORTED}."
         )
     return inner
 
@@ -138,7 +175,7 @@ def find_sites(model: nn.Module) -> tuple[Site, ...]:
 def _site(path: str, owner: PreTrainedModel) -> Site:
     parts = list(_submodules(owner))
     family = FAMILIES.get(owner.config.model_type)
-    if family is None:
+    if family is None or family.refused:
         tables = [part for part in parts if _is_table(part, owner)]
         rotaries = [part for part in parts if _is_rotary(part.module)]
         relatives = [part for part in parts if _is_relative(part.module)]
@@ -159,10 +196,12 @@ def _site(path: str, owner: PreTrainedModel) -> Site:
         tables=tuple(tables),
         rotaries=tuple(rotaries),
         relatives=tuple(relatives),
+        turning=tuple(_turning(parts)),
         alibi=hasattr(owner, "build_alibi_tensor"),
         inside=tuple(part.path for part in parts if part.module not in replaceable and _is_inside(part)),
-        attentions=tuple(part for part in parts if _accepts(part.module, "key_value_states")),
+        attentions=tuple(part for part in parts if _is_attention(part.module)),
         causal=is_causal(owner),
+        patches=patches_of(owner),
     )
 
 
@@ -189,11 +228,12 @@ def _accepts(part: nn.Module, *names: str) -> bool:
 
 
 def _is_table(part: Submodule, owner: PreTrainedModel) -> bool:
-    words = owner.get_input_embeddings()
-    if not isinstance(part.module, nn.Embedding) or part.module is words:
+    words: Any = owner.get_input_embeddings()
+    rows = rows_of(part.module)
+    if rows is None or part.module is words:
         return False
     named = _TABLE.search(part.key) is not None and _RELATIVE.search(part.path) is None
-    return named and part.module.weight.shape[1] == words.weight.shape[1]
+    return named and rows.shape[1] == words.weight.shape[1]
 
 
 def _is_rotary(module: nn.Module) -> bool:
@@ -201,12 +241,35 @@ def _is_rotary(module: nn.Module) -> bool:
 
 
 def _is_relative(module: nn.Module) -> bool:
-    """T5's attention with a table of its own; other layers get their bias from it."""
+    """T5's attention with a table of its own, from which other layers get their bias; each of UMT5's."""
     return (
         isinstance(getattr(module, "relative_attention_bias", None), nn.Embedding)
         and hasattr(module, "_relative_position_bucket")
-        and _accepts(module, "position_bias", "key_value_states")
+        and (_accepts(module, "position_bias", "key_value_states") or _computes_bias(module))
     )
+
+
+def _computes_bias(module: nn.Module) -> bool:
+    return inside.parent_of(module) is inside.BiasGiven
+
+
+def _is_attention(module: nn.Module) -> bool:
+    other = _computes_bias(module) or _turns(module)
+    return _accepts(module, "key_value_states") or other or inside.parent_of(module) is inside.PlacesGiven
+
+
+def _turns(module: nn.Module) -> bool:
+    """RoFormer's attention, which rotates by the sines that it gets."""
+    return hasattr(module, "apply_rotary_position_embeddings") and _accepts(module, "sinusoidal_pos")
+
+
+def _turning(parts: Sequence[Submodule]) -> Iterator[Submodule]:
+    """RoFormer's table, or GPT-J's attention modules."""
+    turned = any(_turns(part.module) for part in parts)
+    for part in parts:
+        table = isinstance(part.module, nn.Embedding | SilencedTable) and _TABLE.search(part.key)
+        if (turned and table) or inside.parent_of(part.module) is inside.PlacesGiven:
+            yield part
 
 
 def _is_inside(part: Submodule) -> bool:
@@ -237,24 +300,43 @@ def probe_ids(owner: PreTrainedModel, *shape: int) -> Int[Tensor, "B T"]:
     return (ids if pad is None else ids + (ids >= pad)).to(table.device)
 
 
-def last_states(owner: PreTrainedModel, ids: Int[Tensor, "B T"], **inputs: Any) -> Float[Tensor, "B T D"]:
-    """The last hidden states, in the model's own precision under autocast too: they are compared exactly."""
-    inputs = {"attention_mask": torch.ones_like(ids), **inputs}
-    with evaluating(owner), torch.autocast(ids.device.type, enabled=False):
+def probe(owner: PreTrainedModel, rows: int, length: int) -> Tensor:
+    """Random texts as ids (B, T), or random images of the model's own size as pixels."""
+    patches = patches_of(owner)
+    return probe_ids(owner, rows, length) if patches is None else random_images(owner, patches, rows)
+
+
+def shuffled(owner: PreTrainedModel, read: Tensor) -> Tensor:
+    """The first text of 6 tokens, or the images, with tokens in another order; the last stays."""
+    patches = patches_of(owner)
+    return read[:, [3, 0, 4, 2, 1, 5]] if patches is None else permuted(read, patches)
+
+
+def last_states(owner: PreTrainedModel, read: Tensor, **inputs: Any) -> Float[Tensor, "B T D"]:
+    """The last hidden states of ids or pixels, in the model's own precision under autocast too: they are
+    compared exactly.
+    """
+    if patches_of(owner):
+        inputs = {"pixel_values": read}
+    else:
+        inputs = {"input_ids": read, "attention_mask": torch.ones_like(read), **inputs}
+    with evaluating(owner), torch.autocast(read.device.type, enabled=False):
         try:
-            states: Tensor = owner(input_ids=ids, **inputs)[0]
+            states: Tensor = owner(**inputs)[0]
         except InputError:
             raise
         except Exception as error:  # any model may raise anything
             raise InputError(
-                f"{type(owner).__name__} can't be attached to: it could not read a random text "
+                f"{type(owner).__name__} can't be attached to: it could not read a random text or image "
                 f"({type(error).__name__}: {error}); take one of {SUPPORTED}."
             ) from error
         return states
 
 
 def is_causal(owner: PreTrainedModel) -> bool:
-    """Whether another last token leaves the first token's state unchanged."""
+    """Whether another last token leaves the first token's state unchanged; patches are read at once."""
+    if patches_of(owner):
+        return False
     ids, others = probe_ids(owner, 1, 4), probe_ids(owner, 1, 16)
     changed = ids.clone()
     changed[0, -1] = others[others != ids[0, -1]][0]

@@ -10,6 +10,8 @@ from vnait.coordinates import Elastic, Ends, Jitter, Running, Span, Start
 from vnait.coordinates.shared import Mask, rank
 from vnait.coordinates.sources import UNIT_Z
 from vnait.encodings import Table
+from vnait.encodings.shared import neighbours
+from vnait.pretrained.layers import rows_of
 from vnait.pretrained.locate import evaluating, probe_ids
 
 TOLERANCE = 0.01  # error of the waves, over the table's root mean square
@@ -71,29 +73,37 @@ class _Read(Exception):
     """Stops a model once it has read its position table."""
 
 
-def first_row(owner: nn.Module, table: nn.Embedding) -> int:
+def first_row(owner: nn.Module, table: nn.Module) -> int:
     """The row that the first token of a text reads, found by running the model: 0, or one past padding's.
 
     -1 if the model does not read consecutive rows.
     """
     found: list[Tensor] = []
+    own = rows_of(table)
+    assert own is not None
 
     def stop(module: nn.Module, args: object, output: Tensor) -> None:
-        found.append(output.reshape(-1, table.weight.shape[1]))
+        found.append(output.reshape(-1, own.shape[1]))
         raise _Read
 
     handle = table.register_forward_hook(stop)
     try:
         with evaluating(owner):
-            owner(input_ids=probe_ids(owner, 1, min(4, len(table.weight) // 2 + 1)))
+            owner(input_ids=probe_ids(owner, 1, min(4, len(own) // 2 + 1)))
     except _Read:
         (rows,) = found
-        for first in range(len(table.weight) - len(rows) + 1):
-            if torch.equal(table.weight[first : first + len(rows)].to(rows), rows):
+        for first in range(len(own) - len(rows) + 1):
+            if torch.equal(own[first : first + len(rows)].to(rows), rows):
                 return first
     finally:
         handle.remove()
     return -1
+
+
+def between(rows: Float[Tensor, "N D"], place: At) -> Float[Tensor, "B T D"]:
+    """A table's rows at real places, linear between two of them."""
+    left, right, part = neighbours(place, len(rows))
+    return torch.lerp(rows[left], rows[right], part.to(rows.dtype)[..., None])
 
 
 def interpolated(place: At, mask: Mask, last: int) -> At:
