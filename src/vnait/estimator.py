@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
@@ -10,13 +10,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from vnait import predict, schemas
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
-from vnait.errors import InputError, as_input_error
+from vnait.errors import InputError, as_input_error, first_line
 from vnait.explanation import Explanation, explain
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
@@ -35,10 +36,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     vectors         a file of semantic vectors; None: Word2Vec is trained on the texts themselves
     tokenization    "words", "characters" or "jieba"
-    random_state    `Run.seed` by scikit-learn's name: the same number gives the same model
+    class_weight    how much the rows of each label count: {label: weight}, others 1; "balanced": rows of all
+                    labels count the same in sum; None: each row 1
+    random_state    `Run.seed` by scikit-learn's name: the same number gives the same model; None or a
+                    RandomState: each fit draws one. `seed_` is the seed of the fit
 
-    X is a sequence of strings; labels may be strings, numbers or booleans. Pickling goes through the model's
-    own files.
+    X is a sequence of strings; labels may be strings, numbers or booleans. Weights multiply the losses of
+    their rows in training, for early stopping and in the linear part; only their ratios matter. Pickling goes
+    through the model's own files.
 
     >>> texts, labels = ["good film", "bad plot"] * 8, ["pos", "neg"] * 8
     >>> clf = TextClassifier(method="none", steps=4).fit(texts, labels)
@@ -61,7 +66,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         tune_vectors: bool = Run.tune_vectors,
         validation: float = Run.validation,
         threads: int = Run.threads,
-        random_state: int = Run.seed,
+        class_weight: Mapping[Any, float] | str | None = None,
+        random_state: int | np.random.RandomState | None = Run.seed,
     ) -> None:
         self.method = method
         self.vectors = vectors
@@ -75,12 +81,21 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.tune_vectors = tune_vectors
         self.validation = validation
         self.threads = threads
+        self.class_weight = class_weight
         self.random_state = random_state
 
     def fit(
-        self, X: Sequence[str], y: Sequence[Any], *, callback: Callable[[Status], None] = lambda status: None
+        self,
+        X: Sequence[str],
+        y: Sequence[Any],
+        sample_weight: Sequence[float] | None = None,
+        *,
+        callback: Callable[[Status], None] = lambda status: None,
     ) -> Self:
-        """Train on texts X (n,) and labels y (n,); `callback` gets a `Status` after each step."""
+        """Train on texts X (n,) and labels y (n,); `callback` gets a `Status` after each step.
+
+        sample_weight   how much each row counts, 0 or more (n,), times its label's `class_weight`
+        """
         given = _texts(X)
         if y is None:
             raise InputError(
@@ -93,12 +108,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         classes, numbers = _classes(labels)
         names = list(map(str, classes.tolist()))  # once a class: 1 and 1.0 are one, however they are written
         table = Table(texts=given, labels=[names[number] for number in numbers], name="X", dropped=0)
+        weights = _weights(self.class_weight, classes[numbers], sample_weight)
         run = self._run()
-        words = vocabulary_of(
-            given, vectors=self.vectors, tokenization=self.tokenization, seed=self.random_state
-        )
-        self.fitted_ = fit(run, table, words, callback=callback)
-        self.classes_ = classes
+        words = vocabulary_of(given, vectors=self.vectors, tokenization=self.tokenization, seed=run.seed)
+        self.fitted_ = fit(run, table, words, weights=weights, callback=callback)
+        self.classes_, self.seed_ = classes, run.seed
         return self
 
     def predict_proba(self, X: Sequence[str]) -> NDArray[np.float64]:
@@ -121,7 +135,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def save(self, folder: str | Path) -> None:
         """Write the model folder; `vnait predict` and `from_pretrained` read it too."""
         check_is_fitted(self)
-        notes = {"parameters": self.get_params(), "classes": self.classes_.tolist()}
+        parameters = self.get_params()
+        if isinstance(self.class_weight, Mapping):  # as pairs: the keys of JSON are strings
+            parameters["class_weight"] = list(self.class_weight.items())
+        if isinstance(self.random_state, np.random.RandomState):
+            parameters["random_state"] = self.seed_
+        notes = {"parameters": parameters, "classes": self.classes_.tolist()}
         self.fitted_.save(folder, extras={NOTES: json.dumps(notes, ensure_ascii=False, default=plain)})
 
     @classmethod
@@ -134,13 +153,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         estimator = cls(**(notes["parameters"] if notes else _parameters(fitted)))
         estimator.classes_ = np.asarray(notes.get("classes", fitted.classes))
         estimator.fitted_ = fitted
+        if fitted.record is not None:
+            estimator.seed_ = fitted.record.seed
         return estimator
 
     def _run(self) -> Run:
-        own = self.get_params(deep=False)
-        return Run(
-            seed=self.random_state, **{one.name: own[one.name] for one in fields(Run) if one.name in own}
-        )
+        own, seed = self.get_params(deep=False), self.random_state
+        if seed is None or isinstance(seed, np.random.RandomState):
+            seed = int(check_random_state(seed).randint(2**31 - 1))  # None: numpy's own generator
+        return Run(seed=seed, **{one.name: own[one.name] for one in fields(Run) if one.name in own})
 
     def __getstate__(self) -> dict[str, Any]:
         if not hasattr(self, "fitted_"):
@@ -224,14 +245,41 @@ def _classes(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
     return classes, numbers.tolist()
 
 
+def _weights(
+    class_weight: Mapping[Any, float] | str | None, labels: NDArray[Any], given: Sequence[float] | None
+) -> list[float] | None:
+    """A weight per row: that of its label times its own; None if neither is given."""
+    if class_weight is None and given is None:
+        return None
+    with as_input_error((TypeError, ValueError), f"class_weight is {class_weight!r}: ", ".", says=first_line):
+        weights = compute_sample_weight(class_weight, labels)
+    if given is not None:
+        with as_input_error((TypeError, ValueError), "sample_weight is not numbers: ", ".", says=first_line):
+            own = np.asarray(given, dtype=float)
+        if own.shape != (len(labels),):
+            raise InputError(
+                f"sample_weight has shape {own.shape} for {len(labels)} texts; give one number a text."
+            )
+        weights = weights * own
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if wrong.size or not weights.any():
+        first = wrong[:1].tolist()
+        what = f"the weight of row {first[0]} is {weights[first[0]]}" if first else "every weight is zero"
+        raise InputError(f"{what}; give finite numbers of 0 or more, not all of them 0.")
+    found: list[float] = weights.tolist()
+    return found
+
+
 def _notes(path: Path, classes: Sequence[str]) -> dict[str, Any]:
     """The parameters and the classes of a saved estimator; empty for a model of `vnait train`."""
     if not path.is_file():
         return {}
-    with as_input_error((ValueError, RecursionError), f"{path} is damaged: ", "."):
+    with as_input_error((ValueError, TypeError, RecursionError), f"{path} is damaged: ", "."):
         notes = schemas.check(schemas.Estimator, json.loads(path.read_text(encoding="utf-8")))
         if sorted(map(str, notes["classes"])) != sorted(classes):
             raise ValueError(f"its classes aren't those of the model ({', '.join(classes)})")
+        if isinstance(pairs := notes["parameters"].get("class_weight"), list):
+            notes["parameters"]["class_weight"] = dict(pairs)
         if unknown := notes["parameters"].keys() - TextClassifier._get_param_names():
             raise ValueError(f"TextClassifier has no parameter {min(unknown)}")
         return dict(notes)

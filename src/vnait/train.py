@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
@@ -44,12 +45,14 @@ def fit(
     vocabulary: Vocabulary | Base,
     *,
     test: Table | None = None,
+    weights: Sequence[float] | None = None,
     checkpoints: str | Path | None = None,
     callback: Callable[[Status], None] = lambda status: None,
 ) -> Fitted:
     """Train one classifier on labelled texts. The same run gives the same weights, whatever ran before and
     on however many cores.
 
+    weights       how much each row counts, in every loss and in the linear part; only their ratios matter
     checkpoints   a folder from which a killed run continues after its last evaluation, with the same result;
                   its files stay until `forget`, so that nothing is lost if the model can't be saved
     callback      called with the `Status` after each step
@@ -60,7 +63,7 @@ def fit(
             "Base, and one without a Vocabulary."
         )
     with threads(run.threads):
-        return _fit(run, table, vocabulary, test, checkpoints, callback)
+        return _fit(run, table, vocabulary, test, weights, checkpoints, callback)
 
 
 def _fit(
@@ -68,11 +71,13 @@ def _fit(
     table: Table,
     vocabulary: Vocabulary | Base,
     test: Table | None,
+    weights: Sequence[float] | None,
     checkpoints: str | Path | None,
     callback: Callable[[Status], None],
 ) -> Fitted:
-    key = key_of(run.facts, table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint)
-    task, states = _Task.of(run, table, vocabulary), Checkpoints(checkpoints, key)
+    parts = [run.facts, table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
+    key = key_of(*parts, *([] if weights is None else [list(weights)]))
+    task, states = _Task.of(run, table, vocabulary, weights), Checkpoints(checkpoints, key)
     if test is not None:
         _check_labels(test, table.name, task.classes)
     training = _Training(run, task, states)
@@ -136,12 +141,15 @@ class _Task:
     classes: list[str]
     ids: list[list[int]]
     labels: list[int]
+    weights: NDArray[np.float64] | None
     train: list[int]
     valid: list[int]
     max_length: int
 
     @classmethod
-    def of(cls, run: Run, table: Table, vocabulary: Vocabulary | Base) -> _Task:
+    def of(
+        cls, run: Run, table: Table, vocabulary: Vocabulary | Base, weights: Sequence[float] | None
+    ) -> _Task:
         if table.labels is None:
             raise InputError(f"{table.name} was read without labels; training needs them.")
         classes = sorted(set(table.labels))
@@ -158,6 +166,7 @@ class _Task:
             classes=classes,
             ids=vocabulary.encode(table.texts, max_length=run.max_length),
             labels=[number[label] for label in table.labels],
+            weights=None if weights is None else np.asarray(weights, dtype=float) / np.mean(weights),
             train=rows[0],
             valid=rows[1],
             max_length=run.max_length,
@@ -171,6 +180,14 @@ class _Task:
         """The rows as tensors."""
         batch = collate([self.ids[row] for row in rows], pad_id=self.vocabulary.tokenizer.pad_token_id)
         return {**batch, "labels": torch.tensor([self.labels[row] for row in rows])}
+
+    def loss(self, logits: Tensor, rows: Sequence[int], less: float = 0.0) -> Tensor:
+        """The mean over rows of (weight - less) times the cross-entropy; without weights, each is 1."""
+        truth = torch.tensor([self.labels[row] for row in rows], device=logits.device)
+        if self.weights is None:
+            return (1 - less) * torch.nn.functional.cross_entropy(logits, truth)
+        each = torch.nn.functional.cross_entropy(logits, truth, reduction="none")
+        return ((torch.from_numpy(self.weights[list(rows)]).to(each) - less) * each).mean()
 
 
 class _Training:
@@ -235,7 +252,8 @@ class _Training:
             return model, 0.0
         ids, labels = [task.ids[row] for row in task.train], [task.labels[row] for row in task.train]
         weights = bag_of_words.rarity(task.vocabulary.frequency, task.vocabulary.tokenizer.all_special_ids)
-        return model, bag_of_words.mix(model, ids, labels, weights, self.run.bag)
+        each = None if task.weights is None else task.weights[task.train]
+        return model, bag_of_words.mix(model, ids, labels, weights, self.run.bag, each)
 
     @property
     def _done(self) -> bool:
@@ -269,9 +287,14 @@ class _Training:
         # mean over processes is that over rows, also where the shares differ in size.
         processes = self.accelerator.num_processes
         share = rows[self.accelerator.process_index :: processes]
-        batch = self.task.batch(share or rows[:1])
+        own = share or rows[:1]
+        batch = self.task.batch(own)
         batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
-        loss = self.model(**batch).loss * (len(share) * processes / len(rows))
+        output = self.model(**batch)
+        loss = output.loss
+        if self.task.weights is not None:  # a model's own loss weights all rows by 1
+            loss = loss + self.task.loss(output.logits, own, less=1.0)
+        loss = loss * (len(share) * processes / len(rows))
         whole = float(self.accelerator.reduce(loss.detach(), "mean"))
         if not math.isfinite(whole):
             raise FloatingPointError(
@@ -292,8 +315,7 @@ class _Training:
             return None
         model = self.accelerator.unwrap_model(self.model)
         logits = logits_of(model, [self.task.ids[row] for row in self.task.valid])
-        truth = torch.tensor([self.task.labels[row] for row in self.task.valid])
-        loss = float(torch.nn.functional.cross_entropy(logits, truth))
+        loss = float(self.task.loss(logits, self.task.valid))
         if loss < self.progress.best_loss:
             self.progress.best_loss, self.progress.worse = loss, 0
             self.progress.best = {
