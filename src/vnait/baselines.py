@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from vnait.bag_of_words import both_classes, few_rows_per_class
 from vnait.data import WHOLE, Table, encode, split, words
+from vnait.data.pairs import are_pairs
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import LinearClassifier, Pooled, Terms
 from vnait.pretrained.finetune import Base
@@ -136,8 +137,10 @@ def fit_baseline(
 def _fitted(name: str, table: Table, vocabulary: Vocabulary | Pooled, tokenization: str) -> LinearClassifier:
     with few_rows_per_class():
         if isinstance(vocabulary, Pooled):
-            return frozen(name, table, vocabulary)
-        return BASELINES[name](name, table, vocabulary, tokenization)
+            found = frozen(name, table, vocabulary)
+        else:
+            found = BASELINES[name](name, table, vocabulary, tokenization)
+    return replace(found, pairs=are_pairs(table.texts))
 
 
 def _scores(model: LinearClassifier, table: Table) -> dict[str, float]:

@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from vnait import predict, schemas
-from vnait.data import Table
+from vnait.data import Pair, Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.explanation import Explanation, explain
@@ -25,6 +25,8 @@ from vnait.run import Run
 from vnait.tracking import Status
 from vnait.train import fit
 from vnait.vectors.training import LEARNED
+
+Texts = Sequence[str] | Sequence[tuple[str, str]]
 
 NOTES = "estimator.json"  # parameters and the classes' own types, beside the model's files
 
@@ -41,9 +43,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     random_state    `Run.seed` by scikit-learn's name: the same number gives the same model; None or a
                     RandomState: each fit draws one. `seed_` is the seed of the fit
 
-    X is a sequence of strings; labels may be strings, numbers or booleans. Weights multiply the losses of
-    their rows in training, for early stopping and in the linear part; only their ratios matter. Pickling goes
-    through the model's own files.
+    X is a sequence of strings, or of pairs of strings (n, 2); labels may be strings, numbers or booleans.
+    Weights multiply the losses of their rows in training, for early stopping and in the linear part; only
+    their ratios matter. Pickling goes through the model's own files.
 
     >>> texts, labels = ["good film", "bad plot"] * 8, ["pos", "neg"] * 8
     >>> clf = TextClassifier(method="none", steps=4).fit(texts, labels)
@@ -86,7 +88,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(
         self,
-        X: Sequence[str],
+        X: Texts,
         y: Sequence[Any],
         sample_weight: Sequence[float] | None = None,
         *,
@@ -115,13 +117,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, self.seed_ = classes, run.seed
         return self
 
-    def predict_proba(self, X: Sequence[str]) -> NDArray[np.float64]:
+    def predict_proba(self, X: Texts) -> NDArray[np.float64]:
         """P(class | text), (n, classes), in the order of `classes_`."""
         check_is_fitted(self)
         columns = [self.fitted_.classes.index(str(label)) for label in self.classes_.tolist()]
         return self.fitted_.probabilities(_texts(X))[:, columns]
 
-    def predict(self, X: Sequence[str]) -> NDArray[Any]:
+    def predict(self, X: Texts) -> NDArray[Any]:
         """The most probable label of each text, (n,)."""
         check_is_fitted(self)
         answer: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
@@ -203,20 +205,28 @@ def _parameters(fitted: predict.Fitted) -> dict[str, Any]:
     }
 
 
-def _texts(X: Sequence[str]) -> list[str]:
+def _texts(X: Texts) -> list[str]:
     if isinstance(X, str):
         raise InputError("X is one string; give a list of texts.")
-    if getattr(X, "ndim", 1) != 1:
-        raise InputError(f"X has {X.ndim} dimensions; give one column of texts.")  # type: ignore[attr-defined]
-    given = [str(text) if isinstance(text, np.str_) else text for text in X]
-    wrong = next((row for row, text in enumerate(given) if not isinstance(text, str)), None)
+    shape = getattr(X, "shape", (0,))
+    if len(shape) != 1 and shape[1:] != (2,):
+        raise InputError(f"X has {len(shape)} dimensions; give one column of texts, or two for pairs.")
+    rows = list(X if len(shape) == 1 else np.asarray(X, dtype=object))
+    pairs = bool(rows) and not isinstance(rows[0], str) and np.shape(rows[0]) == (2,)
+    wrong = next((row for row, found in enumerate(rows) if not _is_row(found, pairs)), None)
     if wrong is not None:
-        raise InputError(
-            f"X[{wrong}] is {type(given[wrong]).__name__}, not a string; give one string a text."
-        )
-    if not given:
+        expected = "two strings; give a pair" if pairs else "a string; give one string a text, or two"
+        raise InputError(f"X[{wrong}] is {type(rows[wrong]).__name__}, not {expected} in every row.")
+    if not rows:
         raise InputError("X is empty; give at least one text.")
-    return given
+    return [Pair.of(*map(str, row)) if pairs else str(row) for row in rows]
+
+
+def _is_row(found: Any, pairs: bool) -> bool:
+    """Whether it is a text, or two."""
+    if not pairs:
+        return isinstance(found, str)
+    return not isinstance(found, str) and np.shape(found) == (2,) and all(isinstance(x, str) for x in found)
 
 
 def _check_labels(y: Sequence[Any]) -> None:

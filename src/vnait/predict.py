@@ -16,6 +16,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from vnait import files, linear, schemas
 from vnait.data import WHOLE, Tally, collate, encode
+from vnait.data.pairs import check_sides
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
 from vnait.linear import LinearClassifier
@@ -46,6 +47,7 @@ class Fitted:
     tokenizer: Any
     record: Record | None = None
     max_length: int | None = None  # only of a fine-tuned base, whose configuration has no such field
+    pairs: bool = False  # whether it reads two texts a row
 
     @property
     def classes(self) -> list[str]:
@@ -57,6 +59,7 @@ class Fitted:
 
         The number of texts cut is logged, or left to a `tally` of several calls, with that of unknown words.
         """
+        check_sides(texts, self.pairs)
         if self.max_length is None:
             ids = encode(self.tokenizer, texts, max_length=self.model.config.max_length, tally=tally)
         else:
@@ -77,6 +80,8 @@ class Fitted:
             else:
                 assert self.record is not None
                 notes = {"method": self.record.run["method"], "max_length": self.max_length}
+                if self.pairs:
+                    notes["pairs"] = True
                 finetune.save(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")
@@ -122,7 +127,8 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
     if (folder / finetune.NOTES).is_file():
         with finetune.no_bars():
             tuned, tokenizer, notes = finetune.load(folder)
-        return Fitted(model=tuned, tokenizer=tokenizer, record=record, max_length=notes["max_length"])
+        settings = {"max_length": notes["max_length"], "pairs": notes.get("pairs", False)}
+        return Fitted(model=tuned, tokenizer=tokenizer, record=record, **settings)
     with finetune.no_bars():
         model = load_classifier(folder)
         tokenizer = _tokenizer(folder)
@@ -130,7 +136,7 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
         raise InputError(
             f"{folder} is damaged: it has {len(tokenizer)} words and {model.config.vocab_size} vectors."
         )
-    return Fitted(model=model, tokenizer=tokenizer, record=record)
+    return Fitted(model=model, tokenizer=tokenizer, record=record, pairs=tokenizer.sep_token is not None)
 
 
 def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Tensor:

@@ -88,7 +88,13 @@ class Estimator(TypedDict):
     classes: list[str | int | float | bool]
 
 
-class BaselineTerms(TypedDict, total=False):
+class Sides(TypedDict, total=False):
+    """Whether a model reads pairs of texts; older ones don't have it."""
+
+    pairs: bool
+
+
+class BaselineTerms(Sides, total=False):
     """The terms of a linear classifier; "pooled" has none."""
 
     tokenization: str
@@ -106,7 +112,7 @@ class Baseline(BaselineTerms):
     kind: str
 
 
-class Tuned(TypedDict):
+class Tuned(Sides):
     """tuned.json of a fine-tuned base."""
 
     method: str

@@ -22,6 +22,7 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 from vnait import bag_of_words
 from vnait.checkpoints import Checkpoints, Progress
 from vnait.data import WHOLE, Table, batches, collate, split, unknown_share
+from vnait.data.pairs import are_pairs, check_sides
 from vnait.data.vocabulary import Vocabulary
 from vnait.errors import InputError
 from vnait.methods import parameters
@@ -79,6 +80,7 @@ def _fit(
     key = key_of(*parts, *([] if weights is None else [list(weights)]))
     task, states = _Task.of(run, table, vocabulary, weights), Checkpoints(checkpoints, key)
     if test is not None:
+        check_sides(test.texts, are_pairs(table.texts))
         _check_labels(test, table.name, task.classes)
     training = _Training(run, task, states)
     with tracking(run, key) as log:
@@ -101,7 +103,13 @@ def _fit(
         seconds=training.progress.seconds,
     )
     max_length = run.max_length if run.base else None
-    return Fitted(model=model, tokenizer=vocabulary.tokenizer, record=record, max_length=max_length)
+    return Fitted(
+        model=model,
+        tokenizer=vocabulary.tokenizer,
+        record=record,
+        max_length=max_length,
+        pairs=are_pairs(table.texts),
+    )
 
 
 def _check_labels(test: Table, name: str, classes: Sequence[str]) -> None:

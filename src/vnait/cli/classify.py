@@ -287,6 +287,7 @@ def predict_command(
     """Add a label and the probability of each class to every text, in the order given."""
     notes(quiet)
     check_folder(model)
+    from vnait.data.pairs import check_sides, sides_of
     from vnait.data.tables import piped, stream
     from vnait.files import whole_file
 
@@ -297,10 +298,13 @@ def predict_command(
     from vnait.predict import answers, load
 
     fitted = load(model)
-    taken = text == "label" or text.startswith("probability_")  # the answers need these names
-    names = ["text" if taken else text, "label", *(f"probability_{name}" for name in fitted.classes)]
+    check_sides(texts(), fitted.pairs)
+    columns = [name.strip() for name in text.split(",")] if fitted.pairs else [text]
+    if any(name == "label" or name.startswith("probability_") for name in columns):  # the answers' names
+        columns = ["text", "other_text"][: len(columns)]
+    names = [*columns, "label", *(f"probability_{name}" for name in fitted.classes)]
     rows = (
-        [words, fitted.classes[int(row.argmax())], *(round(value, 6) for value in row.tolist())]
+        [*sides_of(words), fitted.classes[int(row.argmax())], *(round(value, 6) for value in row.tolist())]
         for words, row in answers(fitted, texts())
     )
     if as_json:

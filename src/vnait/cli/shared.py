@@ -74,7 +74,7 @@ Encoding = Annotated[
     str | None,
     typer.Option("--encoding", help="Of the file, such as cp1252. Without: by its mark, else UTF-8."),
 ]
-Text = Annotated[str, typer.Option("--text", help="The column of texts.")]
+Text = Annotated[str, typer.Option("--text", help="The column of texts, or two for pairs: a,b.")]
 Label = Annotated[str, typer.Option("--label", help="The column of labels.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Backend = Annotated[str, typer.Option("--backend", help="Where cells run: local, ray or slurm.")]

@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from vnait.data.decoding import same, separator_of
 from vnait.data.formats import Columns, Format, columns_of
+from vnait.data.pairs import Pair, are_pairs, sides_of
 from vnait.errors import InputError
 
 log = logging.getLogger("vnait")
@@ -85,6 +86,7 @@ def read(
 ) -> Table:
     """The columns `text` and `label` of `source`; rows without text or label are dropped and logged.
 
+    text     two columns with a comma between their names, such as "question,answer": each row is a `Pair`
     source   a CSV, TSV, JSONL, Parquet or Excel (.xlsx) file; `hf:NAME` or `hf:NAME:CONFIG`, a data set (or
              local folder) that `datasets` can load; `builtin:splice` and `builtin:splice-test`, DNA windows
              around splice junctions (CC BY 4.0); `builtin:polarity`, 200 review sentences labelled pos or neg
@@ -103,9 +105,9 @@ def read(
     (200, 'neg', 'simplistic , silly and tedious .')
     """
     source = os.fspath(source)
-    wanted = [text] if label is None else [text, label]
+    wanted = _named(text) if label is None else [*_named(text), label]
     columns = columns_of(source, split, Format(wanted, None if sep is None else separator_of(sep), encoding))
-    texts = list(_strings(columns, text, source)())
+    texts = list(_texts(columns, text, source)())
     if label is None:
         _check_texts(source, texts)
         return Table(texts=texts, labels=None, name=source, dropped=0)
@@ -126,8 +128,8 @@ def stream(source: str, *, text: str, sep: str | None = None, encoding: str | No
     >>> len(list(texts())), next(texts())
     (200, 'simplistic , silly and tedious .')
     """
-    form = Format([text], None if sep is None else separator_of(sep), encoding)
-    texts = _strings(columns_of(source, "train", form), text, source)
+    form = Format(_named(text), None if sep is None else separator_of(sep), encoding)
+    texts = _texts(columns_of(source, "train", form), text, source)
     _check_texts(source, texts())
     return texts
 
@@ -156,6 +158,35 @@ def piped(file: BinaryIO | None) -> Iterator[Texts]:
         if not sum(bool(line.strip()) for line in lines()):  # of all lines, so that each is decoded
             raise InputError("standard input has no text; give one text a line.")
         yield lines
+
+
+def _named(text: str) -> list[str]:
+    """The columns that `text` may name: one, or two with a comma between them.
+
+    >>> _named("body"), _named("question, answer")
+    (['body'], ['question, answer', 'question', 'answer'])
+    """
+    parts = [part.strip() for part in text.split(",")]
+    return [text] if len(parts) == 1 else [text, *parts]
+
+
+def _texts(columns: Columns, text: str, source: str) -> Texts:
+    _, *parts = _named(text)
+    if text in columns[0]:
+        if parts and set(parts) <= set(columns[0]):
+            log.warning(
+                "%s: %r is one column; rename it to read %s as pairs.", source, text, " and ".join(parts)
+            )
+        return _strings(columns, text, source)
+    if not parts:
+        return _strings(columns, text, source)
+    if len(parts) > 2 or not all(parts) or parts[0] == parts[1]:
+        raise InputError(
+            f"{source} has no column {text!r}, and it is no pair of columns; give one name, or two with a "
+            "comma between them. Rename a column whose own name has a comma."
+        )
+    one, other = (_strings(columns, part, source) for part in parts)
+    return lambda: map(Pair.of, one(), other())
 
 
 def _strings(columns: Columns, name: str, source: str) -> Texts:
@@ -218,33 +249,38 @@ def _check_texts(source: str, texts: Iterable[str]) -> None:
 def _blank(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:
     """How many rows there are, and which ones have no text; an error if that is all of them."""
     rows, blank = 0, []
+    sides: tuple[str, ...] = ()
     for row, text in enumerate(texts):
         rows += 1
-        if not text.strip():
+        sides = sides_of(text)
+        if not all(side.strip() for side in sides):
             blank.append(row)
     if not rows:
         raise InputError(f"{source} has no rows below its header; expected at least one text.")
     if len(blank) == rows:
         raise InputError(
-            f"{source} has no text: all {rows} rows are empty in the text column. Name another column."
+            f"{source} has no text: all {rows} rows are empty in {'the' if len(sides) == 1 else 'a'} text "
+            "column. Name another column."
         )
     return rows, blank
 
 
 def _labelled(source: str, texts: list[str], labels: list[str]) -> Table:
     _, blank = _blank(source, texts)
-    unlabelled = [row for row, text in enumerate(texts) if text.strip() and not labels[row].strip()]
+    textless = set(blank)
+    unlabelled = [row for row, label in enumerate(labels) if row not in textless and not label.strip()]
     if (written := len(texts) - len(blank)) == len(unlabelled):
         raise InputError(
             f"{source} has no label in any of its {written} rows with a text. Name another column; for "
             "texts without labels, use label=None."
         )
-    for rows, why in ((blank, "whose text is empty"), (unlabelled, "which have no label")):
+    empty = "of which a text is empty" if are_pairs(texts) else "whose text is empty"
+    for rows, why in ((blank, empty), (unlabelled, "which have no label")):
         if rows:
             log.warning(
                 "%s: dropped %d of %d rows, %s: %s.", source, len(rows), len(texts), why, _numbers(rows)
             )
-    dropped = {*blank, *unlabelled}
+    dropped = {*textless, *unlabelled}
     kept = [row for row in range(len(texts)) if row not in dropped]
     if alike := _alike(labels[row] for row in kept):
         log.warning(

@@ -100,6 +100,8 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         raise InputError(
             "this model was fine-tuned from a pretrained base, which explain can't read; use vnait.audit."
         )
+    if fitted.pairs:
+        raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
     classifier = fitted.model.eval()
     model, name = classifier.model, classifier.config.method
     ids = torch.tensor(texts.encode(fitted.tokenizer, [text], max_length=model.config.max_length))
