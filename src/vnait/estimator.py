@@ -19,6 +19,7 @@ from vnait.data import Pair, Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.explanation import Explanation, explain
+from vnait.linear import check_classes
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.run import Run
@@ -151,6 +152,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         fitted = predict.load_transformer(folder)
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
+        check_classes(fitted.classes)
         notes = _notes(Path(folder) / NOTES, fitted.classes)
         estimator = cls(**(notes["parameters"] if notes else _parameters(fitted)))
         estimator.classes_ = np.asarray(notes.get("classes", fitted.classes))

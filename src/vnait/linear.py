@@ -123,8 +123,14 @@ class LinearClassifier:
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """P(class | text), (texts, C); softmax(bias) for a text without a known term."""
+        check_classes(self.classes)
         found: NDArray[np.float64] = special.softmax(self.logits(texts), axis=1)
         return found
+
+    def numbers(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """The number of each text (texts,), of a regression."""
+        check_classes(self.classes, no=True)
+        return self.logits(texts)[:, 0]
 
     def explain(self, text: str) -> dict[str, Any]:
         """label, probability, and the summands of the label's logit minus the mean logit: bias and terms."""
@@ -169,6 +175,13 @@ class LinearClassifier:
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft / WEIGHTS)
             for name, content in files.items():
                 (draft / name).write_text(content, encoding="utf-8")
+
+
+def check_classes(classes: Sequence[str], no: bool = False) -> None:
+    """Raise InputError if a model has no classes but answers with numbers; with `no`, if it has classes."""
+    if (len(classes) == 1) != no:
+        says = "has classes and no numbers" if no else "answers with numbers and has no classes"
+        raise InputError(f"the model {says}; use {'probabilities' if no else '`vnait predict`, or numbers'}.")
 
 
 def load(folder: Path, record: Record | None) -> LinearClassifier:

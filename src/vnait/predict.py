@@ -19,7 +19,7 @@ from vnait.data import WHOLE, Tally, collate, encode
 from vnait.data.pairs import check_sides
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
-from vnait.linear import LinearClassifier
+from vnait.linear import LinearClassifier, check_classes
 from vnait.methods import METHODS
 from vnait.model import VnaitConfig, VnaitForSequenceClassification
 from vnait.pretrained import finetune
@@ -59,6 +59,15 @@ class Fitted:
 
         The number of texts cut is logged, or left to a `tally` of several calls, with that of unknown words.
         """
+        check_classes(self.classes)
+        return torch.softmax(self._outputs(texts, tally), -1).numpy()
+
+    def numbers(self, texts: Sequence[str], tally: Tally | None = None) -> NDArray[np.float64]:
+        """The number of each text (texts,), of a regression."""
+        check_classes(self.classes, no=True)
+        return self._outputs(texts, tally)[:, 0].numpy()
+
+    def _outputs(self, texts: Sequence[str], tally: Tally | None) -> Tensor:
         check_sides(texts, self.pairs)
         if self.max_length is None:
             ids = encode(self.tokenizer, texts, max_length=self.model.config.max_length, tally=tally)
@@ -66,7 +75,7 @@ class Fitted:
             if tally is not None:
                 encode(self.tokenizer, texts, max_length=WHOLE, tally=tally)
             ids = finetune.Base("", self.tokenizer).encode(texts, max_length=self.max_length)
-        return torch.softmax(logits_of(self.model, ids).double(), -1).numpy()
+        return logits_of(self.model, ids).double()
 
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
         """Write the folder, whole or not at all: weights, settings, tokenizer, record, extra files."""
@@ -90,7 +99,8 @@ class Fitted:
 def answers(
     fitted: Fitted | LinearClassifier, texts: Iterable[str]
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Each text with P(class | text), in the order of the texts, of which 4,096 are in memory at a time.
+    """Each text with P(class | text), or with the number of a regression, in the order of the texts, of which
+    4,096 are in memory at a time.
 
     At the end the log has how many texts were cut, and a share of unknown words above 20 %.
     """
@@ -99,10 +109,8 @@ def answers(
         tally.max_length = fitted.model.config.max_length
     rest = iter(texts)
     while some := list(islice(rest, TOGETHER)):
-        if isinstance(fitted, Fitted):
-            found = fitted.probabilities(some, tally)
-        else:
-            found = fitted.probabilities(some)
+        read = fitted.probabilities if len(fitted.classes) > 1 else fitted.numbers
+        found = read(some, tally) if isinstance(fitted, Fitted) else read(some)  # type: ignore[call-arg]
         yield from zip(some, found, strict=True)
     tally.report()
 

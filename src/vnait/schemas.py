@@ -31,6 +31,12 @@ class Metrics(TypedDict, total=False):
     validation_accuracy: Number
     confusion: list[list[int]]
     length_right: list[int]
+    length_squares: list[Number]
+    rmse: Number
+    mae: Number
+    pearson: Number
+    spearman: Number
+    validation_rmse: Number
     length_rows: list[int]
 
 
@@ -58,7 +64,13 @@ class Tokens(TypedDict):
     rows: list[int]
 
 
-class Summary(TypedDict):
+class SummaryOfNumbers(TypedDict, total=False):
+    """What only a regression's `Summary` has."""
+
+    numbers: list[Number]
+
+
+class Summary(SummaryOfNumbers):
     """What `vnait.data.summary` returns."""
 
     name: str
@@ -178,7 +190,10 @@ _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
         "a kind other than pooled, tfidf and mean, or other terms than that kind has",
     ),
     Metrics: (
-        lambda found: len(found.get("length_rows", ())) == len(found.get("length_right", ())),
+        lambda found: all(
+            len(found.get("length_rows", ())) == len(found[name])
+            for name in found.keys() & {"length_right", "length_squares"} or {"length_rows"} & found.keys()
+        ),
         "length_rows and length_right of different lengths",
     ),
     RunData: (

@@ -18,16 +18,20 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import BinaryIO
 
+from vnait.data import rows
 from vnait.data.decoding import same, separator_of
 from vnait.data.formats import Columns, Format, columns_of
 from vnait.data.pairs import Pair, are_pairs, sides_of
-from vnait.errors import InputError
+from vnait.errors import InputError, one_of
 
 log = logging.getLogger("vnait")
 
 Texts = Callable[[], Iterator[str]]  # anew at each call
 
 # JSON can spell half an emoji ("\ud83d"), which no tokenizer and no UTF-8 file takes.
+TASKS = CLASSIFICATION, REGRESSION = "classification", "regression"
+NUMBER = "number"  # the one label of a model that answers with numbers
+
 HALF = re.compile("[\ud800-\udfff]")
 _PART = 4096  # cells hashed together
 
@@ -35,6 +39,8 @@ _PART = 4096  # cells hashed together
 @dataclass(frozen=True)
 class Table:
     """Texts and labels (None if there are none), row by row; `dropped` counts the rows without text or label.
+
+    task   "classification"; "regression" if the labels are numbers, as written
 
     >>> table = Table(texts=["good", "bad", "fine"], labels=["1", "0", "1"], name="three.csv", dropped=0)
     >>> len(table), table.select([2, 0]).texts
@@ -45,6 +51,7 @@ class Table:
     labels: list[str] | None
     name: str
     dropped: int
+    task: str = CLASSIFICATION
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -54,15 +61,35 @@ class Table:
         """The first 16 hexadecimal digits of the SHA-256 of texts and labels."""
         # JSON marks where a cell ends; joined by a separator, two cells could look like one.
         digest = hashlib.sha256(b"[")
-        for part in (*_json(self.texts), ", ", *_json(self.labels), "]"):
+        end = "]" if self.task == CLASSIFICATION else f"] {self.task}"
+        for part in (*_json(self.texts), ", ", *_json(self.labels), end):
             digest.update(part.encode())
         return digest.hexdigest()[:16]
 
     def select(self, indices: Iterable[int]) -> Table:
         """The rows `indices`, in that order."""
-        rows = list(indices)
-        labels = None if self.labels is None else [self.labels[row] for row in rows]
-        return replace(self, texts=[self.texts[row] for row in rows], labels=labels)
+        kept = list(indices)
+        labels = None if self.labels is None else [self.labels[row] for row in kept]
+        return replace(self, texts=[self.texts[row] for row in kept], labels=labels)
+
+    def split(self, *, holdout: float, seed: int) -> tuple[list[int], list[int]]:
+        """Training rows and held-out rows, stratified by class if there are classes."""
+        cut = rows.split if self.task == CLASSIFICATION else rows.split_numbers
+        return cut(labels_of(self), holdout=holdout, seed=seed)
+
+    def shots(self, *, count: int, seed: int) -> list[int]:
+        """`count` random rows of every class, or of all rows if labels are numbers."""
+        labels = labels_of(self)
+        return rows.shots(
+            labels if self.task == CLASSIFICATION else [NUMBER] * len(labels), count=count, seed=seed
+        )
+
+
+def labels_of(table: Table) -> list[str]:
+    """The labels of a table, which must have some."""
+    if table.labels is None:
+        raise InputError(f"{table.name} was read without labels; a comparison needs them.")
+    return table.labels
 
 
 def _json(cells: list[str] | None) -> Iterator[str]:
@@ -83,6 +110,7 @@ def read(
     split: str = "train",
     sep: str | None = None,
     encoding: str | None = None,
+    task: str = CLASSIFICATION,
 ) -> Table:
     """The columns `text` and `label` of `source`; rows without text or label are dropped and logged.
 
@@ -93,6 +121,7 @@ def read(
     label    None if there are no labels, as in prediction; then every row is kept
     split    the part of an `hf:` data set
     sep      the separator of a CSV or TSV file: , ; | or tab; None: found in the file
+    task     "regression" if the labels are numbers; an InputError names the first that is none
     encoding of a CSV, TSV or JSONL file; None: by its byte-order mark, else UTF-8
 
     Columns are found by their exact name, else ignoring case and surrounding space. Cells stay as written
@@ -113,10 +142,14 @@ def read(
         return Table(texts=texts, labels=None, name=source, dropped=0)
     known: dict[str, str] = {}  # one string per label
     labels = [known.setdefault(cell, cell) for cell in _strings(columns, label, source)()]
-    found = _labelled(source, texts, labels)
+    one_of("task", task, TASKS)
+    found = _labelled(source, texts, labels, task == CLASSIFICATION)
     assert found.labels is not None
-    _check_classes(found.labels, source, label)
-    return found
+    if task == CLASSIFICATION:
+        _check_classes(found.labels, source, label)
+        return found
+    _check_numbers(labels, source, label)
+    return replace(found, task=task)
 
 
 def stream(source: str, *, text: str, sep: str | None = None, encoding: str | None = None) -> Texts:
@@ -222,6 +255,20 @@ def _check_classes(labels: Sequence[str], source: str, column: str) -> None:
         )
 
 
+def _check_numbers(labels: Sequence[str], source: str, column: str) -> None:
+    """Refuse labels that are no finite numbers; empty ones were dropped."""
+    for row, label in enumerate(labels, 1):
+        try:
+            fine = not label.strip() or math.isfinite(float(label))
+        except ValueError:
+            fine = False
+        if not fine:
+            raise InputError(
+                f"{source}, row {row}: the column {column!r} has {label[:40]!r}, which is no finite number, "
+                "and regression needs one in each row; write it as 1234.5, or name another column by --label."
+            )
+
+
 def _string(cell: object, source: str, row: int, column: str) -> str:
     """The cell as a string, "" if it is missing."""
     if isinstance(cell, str) and not HALF.search(cell):
@@ -265,7 +312,7 @@ def _blank(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:
     return rows, blank
 
 
-def _labelled(source: str, texts: list[str], labels: list[str]) -> Table:
+def _labelled(source: str, texts: list[str], labels: list[str], classes: bool) -> Table:
     _, blank = _blank(source, texts)
     textless = set(blank)
     unlabelled = [row for row, label in enumerate(labels) if row not in textless and not label.strip()]
@@ -275,14 +322,19 @@ def _labelled(source: str, texts: list[str], labels: list[str]) -> Table:
             "texts without labels, use label=None."
         )
     empty = "of which a text is empty" if are_pairs(texts) else "whose text is empty"
-    for rows, why in ((blank, empty), (unlabelled, "which have no label")):
-        if rows:
+    for left_out, why in ((blank, empty), (unlabelled, "which have no label")):
+        if left_out:
             log.warning(
-                "%s: dropped %d of %d rows, %s: %s.", source, len(rows), len(texts), why, _numbers(rows)
+                "%s: dropped %d of %d rows, %s: %s.",
+                source,
+                len(left_out),
+                len(texts),
+                why,
+                _numbers(left_out),
             )
     dropped = {*textless, *unlabelled}
     kept = [row for row in range(len(texts)) if row not in dropped]
-    if alike := _alike(labels[row] for row in kept):
+    if classes and (alike := _alike(labels[row] for row in kept)):
         log.warning(
             "%s: the labels %s differ only in spaces or capitals and count as different classes; write them "
             "alike if they mean the same.",

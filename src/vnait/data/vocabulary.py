@@ -74,6 +74,7 @@ class Vocabulary:
             muting=PRIOR / len(lengths),
             pad_token_id=self.tokenizer.pad_token_id,
             unk_token_id=self.tokenizer.unk_token_id,
+            **({} if len(classes) > 1 else {"problem_type": "regression"}),
             id2label=dict(enumerate(classes)),
             label2id={name: index for index, name in enumerate(classes)},
         )

@@ -15,6 +15,7 @@ from vnait.errors import InputError
 from vnait.explanation.attention import head_kind, score_terms, shares
 from vnait.injection import Injection
 from vnait.inputs import cosine
+from vnait.linear import check_classes
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
@@ -100,6 +101,7 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         raise InputError(
             "this model was fine-tuned from a pretrained base, which explain can't read; use vnait.audit."
         )
+    check_classes(fitted.classes)
     if fitted.pairs:
         raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
     classifier = fitted.model.eval()

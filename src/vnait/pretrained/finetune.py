@@ -86,6 +86,7 @@ class Base:
                 model = from_pretrained(
                     AutoModelForSequenceClassification,
                     self.source,
+                    **({} if len(names) > 1 else {"problem_type": "regression"}),
                     id2label=names,
                     label2id={name: index for index, name in names.items()},
                 )
