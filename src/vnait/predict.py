@@ -16,7 +16,8 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from vnait import files, linear, schemas
 from vnait.data import WHOLE, Tally, collate, encode
-from vnait.data.pairs import check_sides
+from vnait.data.pairs import check_sides, sides_of
+from vnait.data.tables import Texts
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
 from vnait.linear import LinearClassifier, check_classes
@@ -113,6 +114,26 @@ def answers(
         found = read(some, tally) if isinstance(fitted, Fitted) else read(some)  # type: ignore[call-arg]
         yield from zip(some, found, strict=True)
     tally.report()
+
+
+def table_of(
+    fitted: Fitted | LinearClassifier, text: str, texts: Texts
+) -> tuple[list[str], Iterator[list[object]]]:
+    """Names and rows of a table of answers: the columns of `text`, label, probability of each class."""
+    check_sides(texts(), fitted.pairs)
+    columns = [name.strip() for name in text.split(",")] if fitted.pairs else [text]
+    if any(name == "label" or name.startswith("probability_") for name in columns):  # the answers' names
+        columns = ["text", "other_text"][: len(columns)]
+    classes = fitted.classes if len(fitted.classes) > 1 else []  # none: a regression's numbers
+    rows = (
+        [
+            *sides_of(words),
+            *([classes[int(row.argmax())]] if classes else []),
+            *(round(value, 6) for value in row.reshape(-1).tolist()),
+        ]
+        for words, row in answers(fitted, texts())
+    )
+    return [*columns, "label", *(f"probability_{name}" for name in classes)], rows
 
 
 def load_transformer(folder: str | Path) -> Fitted:

@@ -292,7 +292,6 @@ def predict_command(
     """Add a label and the probability of each class to every text, in the order given."""
     notes(quiet)
     check_folder(model)
-    from vnait.data.pairs import check_sides, sides_of
     from vnait.data.tables import piped, stream
     from vnait.files import whole_file
 
@@ -300,23 +299,9 @@ def predict_command(
         texts = context.with_resource(piped(sys.stdin.buffer if sys.stdin else None))
     else:
         texts = stream(data, text=text, sep=sep, encoding=encoding)
-    from vnait.predict import answers, load
+    from vnait.predict import load, table_of
 
-    fitted = load(model)
-    check_sides(texts(), fitted.pairs)
-    columns = [name.strip() for name in text.split(",")] if fitted.pairs else [text]
-    if any(name == "label" or name.startswith("probability_") for name in columns):  # the answers' names
-        columns = ["text", "other_text"][: len(columns)]
-    classes = fitted.classes if len(fitted.classes) > 1 else []  # none: a regression's numbers
-    names = [*columns, "label", *(f"probability_{name}" for name in classes)]
-    rows = (
-        [
-            *sides_of(words),
-            *([classes[int(row.argmax())]] if classes else []),
-            *(round(value, 6) for value in row.reshape(-1).tolist()),
-        ]
-        for words, row in answers(fitted, texts())
-    )
+    names, rows = table_of(load(model), text, texts)
     if as_json:
         print_rows(names, rows)
     elif out is None:
