@@ -24,6 +24,7 @@ from vnait.threads import one_thread
 # scikit-learn's C, for rows of unit length. On training rows of eight sets (16 labels per class, 3 to 9
 # draws) 10 for both words and vectors was 1 to 1.6 points above 3 or 30 for either.
 STRENGTH = 10.0
+ALPHAS = (0.1, 1.0, 10.0)  # of ridge regression, for rows of unit length
 RARE = 0.01  # the frequency of a word with weight 1/2: `rarity`
 # Part of a comparison's keys: a change runs all cells again.
 FORMULA = "L2 logistic regression of unit bags and their vectors, C = 10; share 1 - (1 - w)(1 - u)^2"
@@ -122,10 +123,11 @@ class BagRegression(ClassifierMixin, BaseEstimator):
 
 
 class BagRidge(RegressorMixin, BaseEstimator):
-    """`BagRegression` for numbers: ridge regression of the same features, with scikit-learn's alpha of 1."""
+    """`BagRegression` for numbers: ridge regression of the same features."""
 
-    def __init__(self, table: NDArray[Any]) -> None:
+    def __init__(self, table: NDArray[Any], alpha: float = 1.0) -> None:
         self.table = table
+        self.alpha = alpha
 
     def fit(self, bags: Bags, labels: Sequence[float], sample_weight: Weights = None) -> Self:
         """Fit to numbers (texts,)."""
@@ -133,7 +135,7 @@ class BagRidge(RegressorMixin, BaseEstimator):
         sums = rows @ self.table
         length = np.sqrt(np.square(sums).sum(1).mean()) or 1.0
         features = sparse.hstack([sparse.csr_array(sums / length), rows], format="csr")
-        head = Ridge(solver="lsqr").fit(features, labels, sample_weight)
+        head = Ridge(self.alpha, solver="lsqr").fit(features, labels, sample_weight)
         dim = self.table.shape[1]
         weights = self.table @ head.coef_[:dim] / length + head.coef_[dim:]
         self.logits_, self.bias_ = weights[:, None] / _mean_length(bags), np.array([head.intercept_])
@@ -147,16 +149,21 @@ class BagRidge(RegressorMixin, BaseEstimator):
 
 def skill_at_numbers(
     bags: Bags, labels: Sequence[float], table: NDArray[Any], weights: Weights = None
-) -> float:
-    """R^2 of `BagRidge` on five held-out folds, in [0, 1); 0 for fewer than five rows."""
+) -> tuple[float, float]:
+    """R^2 of `BagRidge` on five held-out folds, in [0, 1), and its alpha in `ALPHAS`, the best on them; 0 for
+    fewer than five rows.
+    """
     if len(labels) < 5:
-        return 0.0
+        return 0.0, ALPHAS[-1]
     folds = KFold(5, shuffle=True, random_state=0)
+    found = []
     with one_thread():
-        answers = cross_val_predict(
-            BagRidge(table), bags, labels, cv=folds, params={"sample_weight": weights}
-        )
-    return max(0.0, float(r2_score(labels, answers, sample_weight=weights)))
+        for alpha in ALPHAS:
+            answers = cross_val_predict(
+                BagRidge(table, alpha), bags, labels, cv=folds, params={"sample_weight": weights}
+            )
+            found.append((max(0.0, float(r2_score(labels, answers, sample_weight=weights))), alpha))
+    return max(found)
 
 
 def _right_signs(logits: NDArray[Any], bags: Bags, labels: NDArray[Any]) -> NDArray[Any]:
@@ -253,14 +260,11 @@ def mix(
     regression's share, since uninformative words have logits near zero; that changes no answer.
     """
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
-    numbers = model.config.num_labels == 1
-    if share is None:
-        of = skill_at_numbers if numbers else skill
-        share = share_of(of(bags, labels, table, rows), strange(ids, [0] * len(ids) if numbers else labels))
+    if model.config.num_labels == 1:
+        return _mix_numbers(model, bags, labels, weights, share, strange(ids, [0] * len(ids)), rows)
+    share = share_of(skill(bags, labels, table, rows), strange(ids, labels)) if share is None else share
     if not share:
         return 0.0
-    if numbers:
-        return _mix_numbers(model, BagRidge(table).fit(bags, labels, rows), weights, share)
     with one_thread():
         words = BagRegression(table).fit(bags, labels, rows)
     ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(words.decision_function(bags)))
@@ -275,9 +279,22 @@ def mix(
 
 
 def _mix_numbers(
-    model: VnaitForSequenceClassification, words: BagRidge, weights: NDArray[Any], share: float
+    model: VnaitForSequenceClassification,
+    bags: Bags,
+    labels: Sequence[float],
+    weights: NDArray[Any],
+    share: float | None,
+    strange: float,
+    rows: Weights,
 ) -> float:
-    """Numbers have a unit, so that both parts are averaged as they are."""
+    """`mix` for numbers, which have a unit: both parts are averaged as they are."""
+    table = model.get_input_embeddings().weight.detach().numpy()
+    skill, alpha = skill_at_numbers(bags, labels, table, rows)
+    share = share_of(skill, strange) if share is None else share
+    if not share:
+        return 0.0
+    with one_thread():
+        words = BagRidge(table, alpha).fit(bags, labels, rows)
     for parameter in (model.classifier.weight, model.classifier.bias):
         parameter.mul_(1 - share)
     model.bag.weights.copy_(torch.from_numpy(weights))

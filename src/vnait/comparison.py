@@ -29,6 +29,7 @@ from vnait.pretrained.finetune import Base
 from vnait.record import Callback, Record
 from vnait.results import ALL, Results, Shots, by_size
 from vnait.run import OWN, PREFIX, Run
+from vnait.targets import target_of
 from vnait.threads import one_thread
 
 logger = logging.getLogger("vnait")
@@ -349,6 +350,7 @@ def _check_splits(plan: Plan) -> None:
         for shots in plan.shots:
             try:
                 table, _ = plan.rows(shots, seed)
+                target_of(table)
                 if plan.run.validation:
                     table.split(holdout=plan.run.validation, seed=seed)
             except InputError as error:

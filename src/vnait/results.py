@@ -91,10 +91,10 @@ class Results:
 
     @cached_property
     def unit(self) -> float:
-        """What a large difference is: 1 of an accuracy, else the largest mean at the most labels."""
+        """What a large difference is: 1 of an accuracy, else the median error at the most labels."""
         if self.metric.better > 0:
             return 1.0
-        return max(row["mean"] for row in self.rows if row["shots"] == self.most)
+        return float(np.median([row["mean"] for row in self.ranked(self.most)]))
 
     def ahead(self, row: Mapping[str, Any]) -> int:
         """1 or -1 if the difference of a row of `paired` is clearly for the better or the worse, else 0."""

@@ -17,6 +17,7 @@ class RunData(TypedDict, total=False):
     classes: list[str]
     unknown_share: Number
     bag_share: Number
+    task: str
     vectors: str | None
 
 

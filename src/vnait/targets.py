@@ -159,8 +159,9 @@ def target_of(table: Table, rows: Sequence[int] | None = None) -> Target:
                 f"{table.name} has one class only ({classes[0]}); a classifier needs two or more."
             )
         return Classes(classes)
-    numbers = np.array([table.labels[row] for row in (range(len(table)) if rows is None else rows)], float)
-    scale = float(numbers.std())
+    every = np.array(table.labels, dtype=float)
+    numbers = every if rows is None else every[list(rows)]
+    scale = float(numbers.std() or every.std())  # a few rows may be equal
     if not scale:
-        raise InputError(f"{table.name}: every label is {numbers[0]:g}; regression needs different numbers.")
+        raise InputError(f"{table.name}: every label is {every[0]:g}; regression needs different numbers.")
     return Numbers(float(numbers.mean()), scale)

@@ -251,18 +251,22 @@ def _check_classes(labels: Sequence[str], source: str, column: str) -> None:
     if len(labels) >= 20 and 2 * distinct > len(labels):
         raise InputError(
             f"{source}: the column {column!r} has {distinct} different labels in {len(labels)} rows, such as "
-            f"{labels[0][:40]!r}; labels must repeat. Name the column of the classes with --label."
+            f"{labels[0][:40]!r}; labels must repeat. Name the column of the classes with --label"
+            f"{', or add --task regression' * _is_number(labels[0])}."
         )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return False
 
 
 def _check_numbers(labels: Sequence[str], source: str, column: str) -> None:
     """Refuse labels that are no finite numbers; empty ones were dropped."""
     for row, label in enumerate(labels, 1):
-        try:
-            fine = not label.strip() or math.isfinite(float(label))
-        except ValueError:
-            fine = False
-        if not fine:
+        if label.strip() and not _is_number(label):
             raise InputError(
                 f"{source}, row {row}: the column {column!r} has {label[:40]!r}, which is no finite number, "
                 "and regression needs one in each row; write it as 1234.5, or name another column by --label."
