@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
+from test_finetune import saved_base
 from vnait import InputError, Run, TextClassifier, compare, explain, vectors
 from vnait.about import About
 from vnait.bag_of_words import BagRidge, bags_of, skill_at_numbers
@@ -16,6 +17,7 @@ from vnait.cli import main
 from vnait.data import Table, read, summary
 from vnait.data.vocabulary import vocabulary_of
 from vnait.predict import answers, load
+from vnait.pretrained.finetune import Base
 from vnait.record import read as records
 from vnait.report.comparison import sections
 from vnait.results import RMSE, Results
@@ -260,3 +262,17 @@ def test_on_the_command_line(file, word_file, tmp_path, capsys):
     assert "RMSE of always answering the mean of the training rows:" in printed
     assert "lower is better" in printed and "accuracy" not in printed.replace("accuracy.png", "")
     assert {record.data["task"] for record in records(tmp_path / "out" / "records.jsonl")} == {"regression"}
+
+
+@pytest.mark.parametrize("method", ["own", "vnait"])
+def test_a_base_learns_numbers_and_its_head_answers_in_their_unit(method, tmp_path):
+    base = saved_base(tmp_path / "bert")
+    texts = [f"{word} film {other}" for word in ("good", "bad") for other in ("the", "was", "a", "very")]
+    labels = [f"{500 + 20 * text.startswith('good')}" for text in texts]
+    table = Table(texts * 3, labels * 3, "made", 0, "regression")
+    run = Run(method=method, base=str(base), steps=60, max_length=16, learning_rate=3e-3)
+    fitted = fit(run, table, Base.load(base), test=table)
+    assert fitted.record.metrics["rmse"] < 6 and fitted.model.config.problem_type == "regression"
+    fitted.save(tmp_path / "model")
+    found = load(tmp_path / "model").numbers(texts)
+    assert found == pytest.approx(fitted.numbers(texts)) and found.mean() == pytest.approx(510, abs=6)
