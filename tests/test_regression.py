@@ -199,7 +199,7 @@ def test_a_lower_error_is_ahead(compared):
 def test_advice_and_report_are_about_errors(compared):
     advice = " ".join(compared.advice())
     assert "its RMSE on the test rows is" in advice and "accuracy" not in advice and "%" not in advice
-    assert "RMSE (lower is better)" in advice
+    assert "RMSE (lower is better)" in advice and "No method is clearly better" not in advice
     assert compared.report().is_file()
     written = repr(list(sections(compared.results, About.read(compared.path.parent))))
     for words in ("RMSE is an error: lower is better.", "Other scores", "pearson", "Quantiles of the labels"):

@@ -1,14 +1,16 @@
 """Advice from a comparison: which model to use, whether word order matters, whether more labels help."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log2
+from typing import Any
 
 from vnait.record import Record
 from vnait.results import ALL, Results, by_size, interval_of
 from vnait.statistics import Interval, interval, paired, seeds_needed
 
 NONE = "none"  # the method without positions
+MEAN = "mean"  # the baseline of a regression that answers the mean
 SMALL = 0.01  # of accuracy: a smaller difference, however certain, is no reason to choose a method
 CLEAR = 0.03  # half width of an interval, in accuracy, above which a difference is open
 FLAT = 0.005  # gain of accuracy per doubling of the labels below which more are hardly worth it
@@ -29,9 +31,8 @@ def advice(results: Results, *, most_frequent: float | None = None) -> list[str]
 def _model(results: Results, best: str, most_frequent: float | None) -> str:
     row = next(row for row in results.rows if row["method"] == best and row["shots"] == results.most)
     score = _written(results, interval_of(row))
-    better, title = results.metric.better, results.metric.title
-    worst = row["mean"] if row["ci_low"] is None else row["ci_low" if better > 0 else "ci_high"]
-    if most_frequent is not None and better * worst <= better * most_frequent:
+    title = results.metric.title
+    if most_frequent is not None and _is_chance(results, best, row, most_frequent):
         return (
             f"No method is clearly better than always {results.metric.chance} "
             f"({_written(results, Interval(most_frequent, None, None))}): {best}, the best on the validation "
@@ -42,6 +43,17 @@ def _model(results: Results, best: str, most_frequent: float | None) -> str:
         f"Use {best}: its {title} on the test rows is {score}; it trains in {_short(row['seconds'])} s"
         f"{speed}.{_second(results, best)}"
     )
+
+
+def _is_chance(results: Results, best: str, row: Mapping[str, Any], most_frequent: float) -> bool:
+    """Whether the interval of the best method includes the constant answer. Errors depend more on the split
+    than on the method, so they are paired with the errors of the mean.
+    """
+    if results.metric.better > 0:
+        low: float = row["mean"] if row["ci_low"] is None else row["ci_low"]
+        return low <= most_frequent
+    found = interval(_differences(results, best, MEAN) or [row["mean"] - most_frequent])
+    return (found.mean if found.high is None else found.high) >= 0
 
 
 def _second(results: Results, best: str) -> str:

@@ -27,7 +27,8 @@ HEADING = 11  # cells per line of a heading, if its name can be broken
 def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table per number of shots, then the conclusions and the advice."""
     metric, chance = comparison.results.metric, comparison.plan.most_frequent()
-    kinds = f"{len(set(data.labels or []))} classes" if metric.better > 0 else "numbers as labels"
+    classes = metric.times > 1
+    kinds = f"{len(set(data.labels or []))} classes" if classes else "numbers as labels"
     written = (
         f"{100 * chance:.1f} %" if metric.better > 0 else f"{metric.form.format(chance)}, lower is better"
     )
@@ -44,9 +45,9 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
         print_wrapped(sentence)
     print_wrapped(
         f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: "
-        f"{'in points, ' * (metric.times > 1)}paired by seed; none is corrected for several comparisons. "
-        "alone: without the linear part that each Transformer has beside it; seconds: of training; ms: per "
-        "text."
+        f"{'in points, ' * classes}paired by seed; none is corrected for several comparisons. "
+        f"{'alone: without the linear part that each Transformer has beside it; ' * classes}"
+        "seconds: of training; ms: per text."
     )
     say()
     for sentence in comparison.advice():
@@ -58,11 +59,11 @@ def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
 
     metric = comparison.results.metric
     where = "all labels" if shots == "all" else f"{shots} {metric.kinds}"
-    title, form, of = metric.title, metric.form, metric.times
-    if metric.times > 1:
-        title, form = f"{title}, %", "{:.1f}"
-    signed = "{:+" + metric.points + "}"
-    grid = new_grid(where, title, f"minus {comparison.reference}", "alone", "seconds", "ms", left=1)
+    classes = metric.times > 1  # only their Transformers are scored alone, too
+    title, form = (f"{metric.title}, %", "{:.1f}") if classes else (metric.title, "{:.3g}")
+    signed, of = "{:+" + metric.points + "}", metric.times
+    alone = ["alone"] * classes
+    grid = new_grid(where, title, f"minus {comparison.reference}", *alone, "seconds", "ms", left=1)
     paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
     for row in comparison.results.ranked(shots):
         other = paired.get(row["method"])
@@ -70,7 +71,7 @@ def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
             row["method"],
             interval_of(row).times(of).written(form),
             "" if other is None else interval_of(other).times(of).written(signed),
-            "" if row["alone"] is None else form.format(of * row["alone"]),
+            *["" if row["alone"] is None else form.format(of * row["alone"]) for _ in alone],
             f"{row['seconds']:.1f}",
             "" if row["ms_per_text"] is None else f"{row['ms_per_text']:.2f}",
         )

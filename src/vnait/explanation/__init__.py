@@ -101,9 +101,7 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         raise InputError(
             "this model was fine-tuned from a pretrained base, which explain can't read; use vnait.audit."
         )
-    check_classes(fitted.classes)
-    if fitted.pairs:
-        raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
+    check_explained(fitted)
     classifier = fitted.model.eval()
     model, name = classifier.model, classifier.config.method
     ids = torch.tensor(texts.encode(fitted.tokenizer, [text], max_length=model.config.max_length))
@@ -146,6 +144,13 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         attention=attention.numpy(),
         terms={term: scores.numpy() for term, scores in terms.items()},
     )
+
+
+def check_explained(fitted: Fitted) -> None:
+    """Raise InputError if the model reads pairs of texts, or answers with numbers."""
+    check_classes(fitted.classes)
+    if fitted.pairs:
+        raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
 
 
 def _logit_parts(logits: torch.Tensor, bag: torch.Tensor, best: int) -> dict[str, float]:
