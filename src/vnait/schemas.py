@@ -191,9 +191,9 @@ _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
         "a kind other than pooled, tfidf and mean, or other terms than that kind has",
     ),
     Metrics: (
-        lambda found: all(
-            len(found.get("length_rows", ())) == len(found[name])
-            for name in found.keys() & {"length_right", "length_squares"} or {"length_rows"} & found.keys()
+        lambda found: (
+            len(found.get("length_rows", ()))
+            == len(found.get("length_right", found.get("length_squares", ())))
         ),
         "length_rows and length_right of different lengths",
     ),
