@@ -350,9 +350,9 @@ def _check_splits(plan: Plan) -> None:
         for shots in plan.shots:
             try:
                 table, _ = plan.rows(shots, seed)
-                target_of(table)
                 if plan.run.validation:
                     table.split(holdout=plan.run.validation, seed=seed)
+                target_of(table)
             except InputError as error:
                 if plan.test is not None:
                     raise
