@@ -24,7 +24,9 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 
 import vnait
-from vnait import TextClassifier, predict, vectors
+from vnait import TextClassifier, predict, train, vectors
+from vnait.data import Table
+from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError
 from vnait.threads import threads
 
@@ -183,6 +185,82 @@ def test_the_same_random_state_gives_the_same_classifier(word_file):
     assert np.array_equal(one, same) and not np.array_equal(one, other)
 
 
+def test_without_a_random_state_each_fit_draws_a_seed_that_can_be_read_back(word_file, tmp_path):
+    drawing = quick(vectors=word_file, random_state=None)
+    first = clone(drawing).fit(X, Y)
+    assert first.seed_ != clone(drawing).fit(X, Y).seed_ and first.random_state is None
+    again = quick(vectors=word_file, random_state=first.seed_).fit(X, Y)
+    assert np.array_equal(again.predict_proba(X), first.predict_proba(X))
+    assert pickle.loads(pickle.dumps(first)).seed_ == first.seed_ == again.seed_
+    seeds = [quick(vectors=word_file, random_state=np.random.RandomState(2)).fit(X, Y) for _ in range(2)]
+    assert seeds[0].seed_ == seeds[1].seed_
+    seeds[0].save(tmp_path / "model")  # a generator has no JSON: the seed that it gave has
+    assert TextClassifier.load(tmp_path / "model").random_state == seeds[0].seed_
+
+
+# Weights
+
+
+def test_weights_of_zero_leave_the_wrong_labels_out(word_file):
+    flipped = ["neg" if label == "pos" and row % 3 else label for row, label in enumerate(Y)]
+    right = np.array([one == other for one, other in zip(Y, flipped, strict=True)], dtype=float)
+    table, words = Table(X, flipped, "X", 0), vocabulary_of(X, vectors=word_file)
+    for share in (0, 0.5, None):  # the Transformer alone, and with the linear part
+        run = vnait.Run(method="none", steps=100, learning_rate=0.03, batch_size=8, bag=share)
+        plain, weighted = (
+            train.fit(run, table, words, weights=weights).probabilities(X) for weights in (None, right)
+        )
+        truth = np.array(Y) == "pos"
+        assert ((plain[:, 1] > 0.5) == truth).mean() < 0.75
+        assert ((weighted[:, 1] > 0.5) == truth).mean() > 0.9
+
+
+def test_the_weights_of_a_label_move_the_answers_to_it(word_file):
+    mixed = X[::2] + X[1::2]
+    labels = ["neg", "pos"] * 20  # chance
+    for label in ("neg", "pos"):
+        classifier = quick(vectors=word_file, class_weight={label: 50}, steps=40, learning_rate=0.03)
+        assert set(classifier.fit(mixed, labels).predict(mixed)) == {label}
+    rare = [*X[:20:2], *X[1::2]]  # 10 and 20
+    balanced = quick(vectors=word_file, class_weight="balanced").fit(rare, ["neg"] * 10 + ["pos"] * 20)
+    by_hand = quick(vectors=word_file).fit(rare, ["neg"] * 10 + ["pos"] * 20, [2] * 10 + [1] * 20)
+    np.testing.assert_allclose(balanced.predict_proba(X), by_hand.predict_proba(X), atol=1e-6)
+
+
+def test_equal_weights_are_no_weights(word_file):
+    plain = quick(vectors=word_file).fit(X, Y)
+    same = quick(vectors=word_file, class_weight={"neg": 3, "pos": 3}).fit(X, Y, [0.5] * 40)
+    np.testing.assert_allclose(same.predict_proba(X), plain.predict_proba(X), atol=1e-6)
+    assert same.fitted_.record.key != plain.fitted_.record.key
+
+
+def test_class_weights_are_saved_with_labels_of_their_own_type(word_file, tmp_path):
+    numbers = LABELS["integers"]
+    weights = {np.int64(10): 2.0, 2: 1}
+    classifier = quick(vectors=word_file, class_weight=weights).fit(X, numbers)
+    classifier.save(tmp_path / "model")
+    assert TextClassifier.load(tmp_path / "model").class_weight == {10: 2.0, 2: 1}
+    assert pickle.loads(pickle.dumps(classifier)).get_params() == classifier.get_params()
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "sample_weight", "message"),
+    [
+        (None, [1.0] * 39, "sample_weight has shape (39,) for 40 texts"),
+        (None, [1.0] * 39 + [-1], "the weight of row 39 is -1.0; give finite numbers of 0 or more"),
+        (None, [float("nan")] * 40, "the weight of row 0 is nan"),
+        (None, [0] * 40, "every weight is zero"),
+        (None, ["much"] * 40, "sample_weight is not numbers"),
+        ("fair", None, "class_weight is 'fair': "),
+        ({"negative": 2}, None, "class_weight is {'negative': 2}: "),
+    ],
+)
+def test_wrong_weights_are_one_sentence(class_weight, sample_weight, message, word_file):
+    with pytest.raises(InputError) as error:
+        quick(vectors=word_file, class_weight=class_weight).fit(X, Y, sample_weight)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
 # scikit-learn's tools
 
 
@@ -212,8 +290,9 @@ def test_every_parameter_reaches_the_training(word_file):
         "random_state": 6,
         "threads": 2,
     }
+    not_of_the_run = {"vectors", "tokenization", "class_weight"}
     classifier = TextClassifier(**options, vectors=word_file, tokenization="characters")
-    assert set(classifier.get_params()) == {*options, "vectors", "tokenization"}
+    assert set(classifier.get_params()) == {*options, *not_of_the_run}
     fitted = classifier.fit(X, Y).fitted_
     expected = {"seed" if name == "random_state" else name: value for name, value in options.items()}
     assert {name: fitted.record.run[name] for name in expected} == expected
@@ -398,8 +477,8 @@ def test_wrong_input_is_one_sentence_and_fits_nothing(x, y, message, word_file):
 def test_wrong_parameters_are_said_when_it_is_fitted():
     with pytest.raises(InputError, match=r"method 'nope' is not known.*; batch_size is 0"):
         quick(method="nope", batch_size=0).fit(X, Y)
-    with pytest.raises(InputError, match="seed is None: it must be a whole number"):
-        quick(random_state=None).fit(X, Y)
+    with pytest.raises(InputError, match="seed is -1: it must be a whole number"):
+        quick(random_state=-1).fit(X, Y)
 
 
 @pytest.mark.parametrize("call", ["predict", "predict_proba", "explain", "save", "score"])
@@ -423,8 +502,8 @@ def written(matrix) -> list[str]:
 
 
 class Written(TextClassifier):
-    def fit(self, X, y):
-        return super().fit(written(X), y)
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(written(X), y, sample_weight)
 
     def predict_proba(self, X):
         return super().predict_proba(written(X))
@@ -441,6 +520,8 @@ NOT_FOR_TEXTS = {
     "check_estimator_sparse_matrix": "a text is no matrix, so it can't be a sparse one",
     "check_methods_subset_invariance": "asks for 1e-7: float32 rounds differently in a batch of other size; "
     "held to 1e-5 above",
+    "check_sample_weight_equivalence_on_dense_data": "repeated rows are drawn in other batches, as in "
+    "scikit-learn's own SGDClassifier",
     # Never asked, for the tag no_validation says that X is not checked as a matrix:
     "check_n_features_in": "a text has no number of features",
     "check_n_features_in_after_fitting": "a text has no number of features",

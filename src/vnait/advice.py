@@ -1,14 +1,16 @@
 """Advice from a comparison: which model to use, whether word order matters, whether more labels help."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log2
+from typing import Any
 
 from vnait.record import Record
 from vnait.results import ALL, Results, by_size, interval_of
 from vnait.statistics import Interval, interval, paired, seeds_needed
 
 NONE = "none"  # the method without positions
+MEAN = "mean"  # the baseline of a regression that answers the mean
 SMALL = 0.01  # of accuracy: a smaller difference, however certain, is no reason to choose a method
 CLEAR = 0.03  # half width of an interval, in accuracy, above which a difference is open
 FLAT = 0.005  # gain of accuracy per doubling of the labels below which more are hardly worth it
@@ -28,19 +30,30 @@ def advice(results: Results, *, most_frequent: float | None = None) -> list[str]
 
 def _model(results: Results, best: str, most_frequent: float | None) -> str:
     row = next(row for row in results.rows if row["method"] == best and row["shots"] == results.most)
-    score = interval_of(row).times(100).written("{:.1f}", " %")
-    low = row["mean"] if row["ci_low"] is None else row["ci_low"]
-    if most_frequent is not None and low <= most_frequent:
+    score = _written(results, interval_of(row))
+    title = results.metric.title
+    if most_frequent is not None and _is_chance(results, best, row, most_frequent):
         return (
-            "No method is clearly better than always answering the most frequent class "
-            f"({100 * most_frequent:.1f} %): {best}, the best on the validation rows, has an accuracy of "
-            f"{score} on the test rows. Check the labels, or collect more."
+            f"No method is clearly better than always {results.metric.chance} "
+            f"({_written(results, Interval(most_frequent, None, None))}): {best}, the best on the validation "
+            f"rows, has an {title} of {score} on the test rows. Check the labels, or collect more."
         )
     speed = "" if row["ms_per_text"] is None else f" and takes {_short(row['ms_per_text'])} ms per text"
     return (
-        f"Use {best}: its accuracy on the test rows is {score}; it trains in {_short(row['seconds'])} s"
+        f"Use {best}: its {title} on the test rows is {score}; it trains in {_short(row['seconds'])} s"
         f"{speed}.{_second(results, best)}"
     )
+
+
+def _is_chance(results: Results, best: str, row: Mapping[str, Any], most_frequent: float) -> bool:
+    """Whether the interval of the best method includes the constant answer. Errors depend more on the split
+    than on the method, so they are paired with the errors of the mean.
+    """
+    if results.metric.better > 0:
+        low: float = row["mean"] if row["ci_low"] is None else row["ci_low"]
+        return low <= most_frequent
+    found = interval(_differences(results, best, MEAN) or [row["mean"] - most_frequent])
+    return (found.mean if found.high is None else found.high) >= 0
 
 
 def _second(results: Results, best: str) -> str:
@@ -48,7 +61,7 @@ def _second(results: Results, best: str) -> str:
     rows = [row for row in results.rows if row["shots"] == results.most and row["method"] != best]
     if not rows:
         return ""
-    next_ = max(rows, key=lambda row: row["mean"])["method"]
+    next_ = max(rows, key=lambda row: results.metric.better * row["mean"])["method"]
     differences = _differences(results, best, next_)
     if interval(differences).sign:
         return ""
@@ -70,19 +83,21 @@ def _order(results: Results) -> str:
     ]
     if not rivals or not results.of(NONE, results.most):
         return ""
-    best = max(rivals, key=lambda one: results.validation(one) or 0)
+    better = results.metric.better
+    best = max(rivals, key=lambda one: better * (results.validation(one) or 0))
     differences = _differences(results, best, NONE)
     found = interval(differences)
-    difference = f"{best} minus none, the method without positions, is {_points(found)}"
+    lower = "" if better > 0 else " RMSE (lower is better)"
+    difference = f"{best} minus none, the method without positions, is {results.metric.of(found)}{lower}"
     if found.low is None or found.high is None:
         return f"To decide whether word order matters, compare 3 seeds or more: {difference}."
-    if found.sign and abs(found.mean) < SMALL:
+    if found.sign and abs(found.mean) < SMALL * results.unit:
         return f"Word order makes little difference on this file: {difference}."
-    if found.sign > 0:
+    if better * found.sign > 0:
         return f"Word order matters on this file: {difference}."
-    if found.sign < 0:
+    if better * found.sign < 0:
         return f"Word order hurts on this file: {difference}."
-    if found.high - found.low > 2 * CLEAR:
+    if found.high - found.low > 2 * CLEAR * results.unit:
         needed = seeds_needed(differences)
         more = f"; about {needed} seeds would be needed" if needed is not None else ""
         return f"Whether word order matters on this file is open: {difference}{more}."
@@ -101,8 +116,11 @@ def _labels(results: Results, best: str) -> str:
     doublings = log2(rows[1] / rows[0])
     gains = paired(results.by_seed(best, many), results.by_seed(best, few))
     found = interval([gain / doublings for gain in gains])
-    range_ = f"{few} labels per class to all" if many == ALL else f"{few} to {many} labels per class"
-    gain = f"from {range_}, each doubling changed the accuracy of {best} by {_points(found)}"
+    kinds = results.metric.kinds
+    range_ = f"{few} {kinds} to all" if many == ALL else f"{few} to {many} {kinds}"
+    change = f"the {results.metric.title} of {best} by {results.metric.of(found)}"
+    gain = f"from {range_}, each doubling changed {change}"
+    found = found.times(results.metric.better / results.unit)
     if found.sign > 0 and found.mean >= FLAT:
         return f"More labels would help: {gain}."
     if found.high is not None and found.high < 2 * FLAT:
@@ -118,8 +136,10 @@ def _differences(results: Results, one: str, other: str) -> list[float]:
     return paired(results.by_seed(one, results.most), results.by_seed(other, results.most))
 
 
-def _points(found: Interval) -> str:
-    return found.times(100).written("{:+.1f}", " points")
+def _written(results: Results, score: Interval) -> str:
+    if results.metric.better > 0:
+        return score.times(100).written("{:.1f}", " %")
+    return score.written(results.metric.form)
 
 
 def _short(value: float) -> str:

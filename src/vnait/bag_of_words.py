@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import r2_score
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import normalize
 from torch import Tensor
 
@@ -23,11 +24,13 @@ from vnait.threads import one_thread
 # scikit-learn's C, for rows of unit length. On training rows of eight sets (16 labels per class, 3 to 9
 # draws) 10 for both words and vectors was 1 to 1.6 points above 3 or 30 for either.
 STRENGTH = 10.0
+ALPHAS = (0.1, 1.0, 10.0)  # of ridge regression, for rows of unit length
 RARE = 0.01  # the frequency of a word with weight 1/2: `rarity`
 # Part of a comparison's keys: a change runs all cells again.
 FORMULA = "L2 logistic regression of unit bags and their vectors, C = 10; share 1 - (1 - w)(1 - u)^2"
 
 Bags = Any  # a sparse array of scikit-learn's kind (texts, V); scipy has no types
+Weights = NDArray[np.float64] | None  # (texts,), with a mean of 1; None: all are 1
 
 
 @contextmanager
@@ -92,14 +95,14 @@ class BagRegression(ClassifierMixin, BaseEstimator):
     def __init__(self, table: NDArray[Any]) -> None:
         self.table = table
 
-    def fit(self, bags: Bags, labels: Sequence[int]) -> Self:
+    def fit(self, bags: Bags, labels: Sequence[int], sample_weight: Weights = None) -> Self:
         """Fit to `labels` (texts,) of two classes or more."""
         rows = normalize(bags)
         sums = rows @ self.table
         length = np.sqrt(np.square(sums).sum(1).mean()) or 1.0
         with few_rows_per_class():
             head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(
-                sparse.hstack([sparse.csr_array(sums / length), rows], format="csr"), labels
+                sparse.hstack([sparse.csr_array(sums / length), rows], format="csr"), labels, sample_weight
             )
         weights, bias = both_classes(head)
         dim = self.table.shape[1]
@@ -117,6 +120,50 @@ class BagRegression(ClassifierMixin, BaseEstimator):
         """The class with the highest logit, (texts,)."""
         answers: NDArray[Any] = self.classes_[self.decision_function(bags).argmax(1)]
         return answers
+
+
+class BagRidge(RegressorMixin, BaseEstimator):
+    """`BagRegression` for numbers: ridge regression of the same features."""
+
+    def __init__(self, table: NDArray[Any], alpha: float = 1.0) -> None:
+        self.table = table
+        self.alpha = alpha
+
+    def fit(self, bags: Bags, labels: Sequence[float], sample_weight: Weights = None) -> Self:
+        """Fit to numbers (texts,)."""
+        rows = normalize(bags)
+        sums = rows @ self.table
+        length = np.sqrt(np.square(sums).sum(1).mean()) or 1.0
+        features = sparse.hstack([sparse.csr_array(sums / length), rows], format="csr")
+        head = Ridge(self.alpha, solver="lsqr").fit(features, labels, sample_weight)
+        dim = self.table.shape[1]
+        weights = self.table @ head.coef_[:dim] / length + head.coef_[dim:]
+        self.logits_, self.bias_ = weights[:, None] / _mean_length(bags), np.array([head.intercept_])
+        return self
+
+    def predict(self, bags: Bags) -> NDArray[np.float64]:
+        """Numbers (texts,)."""
+        numbers: NDArray[np.float64] = (bags @ self.logits_ + self.bias_)[:, 0]
+        return numbers
+
+
+def skill_at_numbers(
+    bags: Bags, labels: Sequence[float], table: NDArray[Any], weights: Weights = None
+) -> tuple[float, float]:
+    """R^2 of `BagRidge` on five held-out folds, in [0, 1), and its alpha in `ALPHAS`, the best on them; 0 for
+    fewer than five rows.
+    """
+    if len(labels) < 5:
+        return 0.0, ALPHAS[-1]
+    folds = KFold(5, shuffle=True, random_state=0)
+    found = []
+    with one_thread():
+        for alpha in ALPHAS:
+            answers = cross_val_predict(
+                BagRidge(table, alpha), bags, labels, cv=folds, params={"sample_weight": weights}
+            )
+            found.append((max(0.0, float(r2_score(labels, answers, sample_weight=weights))), alpha))
+    return max(found)
 
 
 def _right_signs(logits: NDArray[Any], bags: Bags, labels: NDArray[Any]) -> NDArray[Any]:
@@ -137,24 +184,30 @@ def _mean_length(bags: Bags) -> float:
     return float(lengths[lengths > 0].mean()) if lengths.any() else 1.0
 
 
-def skill(bags: Bags, labels: Sequence[int], table: NDArray[Any]) -> float:
+def skill(bags: Bags, labels: Sequence[int], table: NDArray[Any], weights: Weights = None) -> float:
     """(accuracy - chance) / (1 - chance) of `BagRegression`, in [0, 1), on up to five held-out folds.
 
     Chance is the share of the largest of C classes; accuracy is (right + 1) / (rows + C), Laplace's rule of
-    succession, because a few right rows are no proof. 0 if a class has a single row, which can't be left out.
+    succession, because a few right rows are no proof. A row counts as often as its weight. 0 if a class has a
+    single row, which can't be left out.
 
     >>> bags = bags_of([[0], [0], [1], [1]], np.ones(2))
     >>> skill(bags, [0, 0, 1, 1], np.zeros((2, 1)))  # all four are right: accuracy 5 / 6
     0.6666666666666667
     """
-    counts = np.unique(np.asarray(labels), return_counts=True)[1]
-    if counts.min() < 2:
+    truth = np.unique(np.asarray(labels), return_inverse=True)[1]
+    least = int(np.bincount(truth).min())
+    if least < 2:
         return 0.0
-    folds = StratifiedKFold(min(5, int(counts.min())), shuffle=True, random_state=0)
+    each = np.ones(len(truth)) if weights is None else weights
+    counts = np.bincount(truth, each)
+    folds = StratifiedKFold(min(5, least), shuffle=True, random_state=0)
     with one_thread(), few_rows_per_class():  # sums in a fixed order, whatever else runs
-        answers = cross_val_predict(BagRegression(table), bags, labels, cv=folds)
-    right, chance = int((answers == np.asarray(labels)).sum()), float(counts.max() / counts.sum())
-    return max(0.0, ((right + 1) / (len(labels) + len(counts)) - chance) / (1 - chance))
+        answers = cross_val_predict(
+            BagRegression(table), bags, labels, cv=folds, params={"sample_weight": weights}
+        )
+    right, chance = float(each @ (answers == np.asarray(labels))), float(counts.max() / counts.sum())
+    return max(0.0, ((right + 1) / (counts.sum() + len(counts)) - chance) / (1 - chance))
 
 
 def strange(ids: Sequence[Sequence[int]], labels: Sequence[int]) -> float:
@@ -194,22 +247,26 @@ def share_of(skill: float, strange: float) -> float:
 def mix(
     model: VnaitForSequenceClassification,
     ids: Sequence[Sequence[int]],
-    labels: Sequence[int],
+    labels: Sequence[Any],
     weights: NDArray[Any],
     share: float | None,
+    rows: Weights = None,
 ) -> float:
-    """Mix a regression of the training rows' bags, with `weights` (V,), into the model; return its share.
+    """Mix a regression of the training rows' bags, with `weights` (V,) of the words and those of the `rows`,
+    into the model; return its share.
 
     The Transformer's logits are first scaled down to the regression's RMS on these rows: it memorizes its few
     rows, and its logits grow with every step. Both are then scaled up together, the more the smaller the
     regression's share, since uninformative words have logits near zero; that changes no answer.
     """
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
-    share = share_of(skill(bags, labels, table), strange(ids, labels)) if share is None else share
+    if model.config.num_labels == 1:
+        return _mix_numbers(model, bags, labels, weights, share, strange(ids, [0] * len(ids)), rows)
+    share = share_of(skill(bags, labels, table, rows), strange(ids, labels)) if share is None else share
     if not share:
         return 0.0
     with one_thread():
-        words = BagRegression(table).fit(bags, labels)
+        words = BagRegression(table).fit(bags, labels, rows)
     ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(words.decision_function(bags)))
     ratio = min(max(ratio, 1.0), 100.0)
     both = ratio ** ((1 - share) ** 2)
@@ -218,6 +275,31 @@ def mix(
     model.bag.weights.copy_(torch.from_numpy(weights))
     model.bag.logits.copy_(share * both * torch.from_numpy(words.logits_))
     model.bag.bias.copy_(share * both * torch.from_numpy(words.bias_))
+    return share
+
+
+def _mix_numbers(
+    model: VnaitForSequenceClassification,
+    bags: Bags,
+    labels: Sequence[float],
+    weights: NDArray[Any],
+    share: float | None,
+    strange: float,
+    rows: Weights,
+) -> float:
+    """`mix` for numbers, which have a unit: both parts are averaged as they are."""
+    table = model.get_input_embeddings().weight.detach().numpy()
+    skill, alpha = skill_at_numbers(bags, labels, table, rows)
+    share = share_of(skill, strange) if share is None else share
+    if not share:
+        return 0.0
+    with one_thread():
+        words = BagRidge(table, alpha).fit(bags, labels, rows)
+    for parameter in (model.classifier.weight, model.classifier.bias):
+        parameter.mul_(1 - share)
+    model.bag.weights.copy_(torch.from_numpy(weights))
+    model.bag.logits.copy_(share * torch.from_numpy(words.logits_))
+    model.bag.bias.copy_(share * torch.from_numpy(words.bias_))
     return share
 
 

@@ -4,25 +4,31 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
 from vnait.bag_of_words import both_classes, few_rows_per_class
-from vnait.data import WHOLE, Table, encode, split, words
+from vnait.data import WHOLE, Table, encode, words
+from vnait.data.pairs import are_pairs
+from vnait.data.tables import NUMBER, REGRESSION
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import LinearClassifier, Pooled, Terms
 from vnait.pretrained.finetune import Base
 from vnait.record import Record, key_of
 from vnait.run import PREFIX
-from vnait.scores import details, scores, timed
+from vnait.scores import timed
+from vnait.targets import Classes, Numbers, target_of
 
 # scikit-learn's C on averaged vectors. On rows of five training files (trec, subj, tnews, eprstmt, splice; 8,
 # 16 and 64 labels per class; 5 splits) .03 was within a point of the best of .003 ... 1 in 13 of 15 cases;
 # scikit-learn's default 1 lost up to 3.6.
 AVERAGED_STRENGTH = 0.03
+ALPHAS = tuple(10.0**power for power in range(-2, 5))  # of ridge regression, chosen by leave-one-out
+UNKNOWN = "[UNK]"
 
 
 def tfidf(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
@@ -30,7 +36,8 @@ def tfidf(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) ->
     empty = Terms(kind="tfidf", tokenization=tokenization, terms=[])
     analyzed = list(map(empty.of, words(table.texts, tokenization)))
     vectorizer = TfidfVectorizer(analyzer=lambda row: row, sublinear_tf=True)
-    head = LogisticRegression(max_iter=2000).fit(vectorizer.fit_transform(analyzed), table.labels)
+    head = _head(table, LogisticRegression(max_iter=2000), Ridge(solver="lsqr"))
+    head.fit(vectorizer.fit_transform(analyzed), _labels(table))
     terms = replace(empty, terms=vectorizer.get_feature_names_out().tolist(), idf=vectorizer.idf_)
     return _linear(name, terms, head)
 
@@ -40,7 +47,8 @@ def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
     tokenizer, vectors = vocabulary.tokenizer, vocabulary.table
     means = np.stack([vectors[row].mean(0) for row in encode(tokenizer, table.texts, max_length=WHOLE)])
     scaler = StandardScaler().fit(means)
-    head = LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000).fit(scaler.transform(means), table.labels)
+    head = _head(table, LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000), RidgeCV(ALPHAS))
+    head.fit(scaler.transform(means), _labels(table))
     names = tokenizer.convert_ids_to_tokens(range(len(vectors)))
     terms = Terms(kind="mean", tokenization=tokenization, terms=names, unknown=tokenizer.unk_token)
     model = _linear(name, terms, head)
@@ -51,16 +59,37 @@ def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
 
 def frozen(name: str, table: Table, features: Pooled) -> LinearClassifier:
     """Logistic regression of a pretrained encoder's frozen embeddings, C = 10."""
-    head = LogisticRegression(C=10, max_iter=2000).fit(features(table.texts), table.labels)
+    head = _head(table, LogisticRegression(C=10, max_iter=2000), RidgeCV(ALPHAS))
+    head.fit(features(table.texts), _labels(table))
     return _linear(name, features, head)
 
 
-def _linear(name: str, features: Terms | Pooled, head: LogisticRegression) -> LinearClassifier:
-    weights, bias = both_classes(head)
+def constant(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
+    """The mean of the training rows, for any text."""
+    terms = Terms(kind="mean", tokenization=tokenization, terms=[UNKNOWN], unknown=UNKNOWN)
+    mean = np.array([_labels(table).mean()])
+    return LinearClassifier(
+        name=name, features=terms, classes=[NUMBER], weights=np.zeros((1, 1)), bias=mean, inputs=0
+    )
+
+
+def _head(table: Table, classes: LogisticRegression, numbers: Any) -> Any:
+    return numbers if table.task == REGRESSION else classes
+
+
+def _labels(table: Table) -> Any:
+    return np.array(table.labels, dtype=float) if table.task == REGRESSION else table.labels
+
+
+def _linear(name: str, features: Terms | Pooled, head: Any) -> LinearClassifier:
+    if not hasattr(head, "classes_"):  # ridge regression
+        classes, weights, bias = [NUMBER], head.coef_[None], np.array([head.intercept_])
+    else:
+        classes, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
     return LinearClassifier(
         name=name,
         features=features,
-        classes=list(map(str, head.classes_)),
+        classes=classes,
         weights=weights.T,
         bias=bias,
         inputs=weights.shape[1],
@@ -78,6 +107,12 @@ BASELINES: dict[str, Callable[[str, Table, Vocabulary, str], LinearClassifier]] 
     "tfidf-logreg": tfidf,
     "average-logreg": averaged,
 }
+OF_NUMBERS = {"mean": constant, "tfidf-ridge": tfidf, "average-ridge": averaged}
+
+
+def baselines_of(table: Table) -> tuple[str, ...]:
+    """The names of the baselines for a table's labels."""
+    return tuple(OF_NUMBERS if table.task == REGRESSION else BASELINES)
 
 
 def fit_baseline(
@@ -97,14 +132,15 @@ def fit_baseline(
     """
     held = {}
     if validation:
-        rows, out = split(table.labels or [], holdout=validation, seed=seed)
+        rows, out = table.split(holdout=validation, seed=seed)
         first = _fitted(name, table.select(rows), vocabulary, tokenization)
         held = {f"validation_{score}": value for score, value in _scores(first, table.select(out)).items()}
     started = time.perf_counter()
     model = _fitted(name, table, vocabulary, tokenization)
     seconds = time.perf_counter() - started
-    truth = _numbers(model, test)
-    answer, per_text = timed(lambda: model.logits(test.texts).argmax(1).tolist(), test)
+    target = target_of(table)
+    truth = target.truth(test.labels or [])
+    answer, per_text = timed(lambda: target.answers(model.logits(test.texts)), test)
     encoder = vocabulary if isinstance(vocabulary, Vocabulary) else vocabulary.base
     lengths = list(map(len, encoder.encode(test.texts, max_length=WHOLE)))
     record = Record.now(
@@ -116,14 +152,14 @@ def fit_baseline(
             "name": table.name,
             "fingerprint": table.fingerprint,
             "rows": len(table),
-            "classes": model.classes,
+            **target.facts,
             "test_rows": len(test),
             "test_fingerprint": test.fingerprint,
         },
         metrics={
             **held,
-            **scores(truth, answer),
-            **details(truth, answer, lengths, len(model.classes)),
+            **target.scores(truth, answer),
+            **target.details(truth, answer, lengths),
             "ms_per_text": per_text,
         },
         # scikit-learn learns only the difference of two classes.
@@ -136,15 +172,12 @@ def fit_baseline(
 def _fitted(name: str, table: Table, vocabulary: Vocabulary | Pooled, tokenization: str) -> LinearClassifier:
     with few_rows_per_class():
         if isinstance(vocabulary, Pooled):
-            return frozen(name, table, vocabulary)
-        return BASELINES[name](name, table, vocabulary, tokenization)
+            found = frozen(name, table, vocabulary)
+        else:
+            found = (BASELINES | OF_NUMBERS)[name](name, table, vocabulary, tokenization)
+    return replace(found, pairs=are_pairs(table.texts))
 
 
 def _scores(model: LinearClassifier, table: Table) -> dict[str, float]:
-    return scores(_numbers(model, table), model.logits(table.texts).argmax(1).tolist())
-
-
-def _numbers(model: LinearClassifier, table: Table) -> list[int]:
-    """The number of each row's class; -1 for a label that training never saw."""
-    number = {label: index for index, label in enumerate(model.classes)}
-    return [number.get(label, -1) for label in table.labels or []]
+    target = Numbers(0.0, 1.0) if table.task == REGRESSION else Classes(model.classes)
+    return target.scores(target.truth(table.labels or []), target.answers(model.logits(table.texts)))

@@ -6,10 +6,11 @@ from typing import Any
 
 from vnait.methods import METHODS
 from vnait.record import Record
-from vnait.results import Results, interval_of, where
+from vnait.results import Results, interval_of
 
 NAME = "README.md"
-SCORES = ("accuracy", "macro_f1", "mcc")
+SCORES = {"accuracy": "accuracy", "macro_f1": "macro F1", "mcc": "MCC"}
+ERRORS = {"rmse": "RMSE", "mae": "MAE", "pearson": "Pearson", "spearman": "Spearman"}
 MOST = 30  # classes in the table
 
 
@@ -27,7 +28,9 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         library_name="vnait",
         pipeline_tag="text-classification",
         tags=["vnait", "positional-encoding", str(record.method)],
-        metrics=["accuracy", "f1", "matthews_correlation"],
+        metrics=["rmse", "mae", "pearsonr", "spearmanr"]
+        if (numbers := "task" in record.data)
+        else ["accuracy", "f1", "matthews_correlation"],
     )
     environment = Environment(
         loader=PackageLoader("vnait", ""),
@@ -37,26 +40,31 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters |= {"plain": _plain, "source": _source, "where": where, "interval": _interval}
+    environment.filters |= {"plain": _plain, "source": _source, "interval": _interval}
     return environment.get_template("card.md").render(
         front=front.to_yaml().strip(),
         record=record,
         facts=facts,
         results=results,
         differences={} if results is None else {(row["method"], row["shots"]): row for row in results.paired},
-        scores=_scores(record),
+        titles=ERRORS if numbers else SCORES,
+        scores=_scores(record, ERRORS if numbers else SCORES),
         methods=METHODS,
         most=MOST,
     )
 
 
-def _scores(record: Record) -> dict[str, list[str]]:
+def _scores(record: Record, names: Mapping[str, str]) -> dict[str, list[str]]:
     """The written scores of the test rows and of the validation rows, as far as rows were held out."""
     found = {
-        rows: [record.metrics.get(prefix + name) for name in SCORES]
+        rows: [record.metrics.get(prefix + name) for name in names]
         for rows, prefix in (("test", ""), ("validation", "validation_"))
     }
-    return {rows: [f"{score:.3f}" for score in own] for rows, own in found.items() if own[0] is not None}
+    return {
+        rows: ["" if score is None else f"{score:.3f}" for score in own]
+        for rows, own in found.items()
+        if own[0] is not None
+    }
 
 
 def _interval(row: Mapping[str, Any] | None, form: str, times: float) -> str:

@@ -15,19 +15,21 @@ from vnait import card, record, train
 from vnait.about import About, call
 from vnait.advice import advice
 from vnait.baselines import FROZEN, fit_baseline, pooled
-from vnait.data import Table, read, repeated, split, summary
+from vnait.data import Table, read, repeated, summary
+from vnait.data.tables import CLASSIFICATION
 from vnait.data.vocabulary import Vocabulary
 from vnait.engines import in_workers
 from vnait.errors import InputError
 from vnait.files import alone, whole_file
 from vnait.linear import LinearClassifier
 from vnait.methods import METHODS, Recipe
-from vnait.plan import Cell, Plan, labels_of
+from vnait.plan import Cell, Plan
 from vnait.predict import Fitted, check_replaceable, load
 from vnait.pretrained.finetune import Base
 from vnait.record import Callback, Record
 from vnait.results import ALL, Results, Shots, by_size
 from vnait.run import OWN, PREFIX, Run
+from vnait.targets import target_of
 from vnait.threads import one_thread
 
 logger = logging.getLogger("vnait")
@@ -114,6 +116,7 @@ def compare(
     out: str | Path = "runs/compare",
     text: str = "text",
     label: str = "label",
+    task: str = CLASSIFICATION,
     vectors: str | None = None,
     tokenization: str = "words",
     base: str | None = None,
@@ -130,6 +133,7 @@ def compare(
     shots       training rows per class (validation rows included), or "all"
     seeds       how many, or which; each seed has its own rows, splits, starting weights and batches, the same
                 for every method
+    task        "regression" if the labels are numbers; a `Table` knows its own
     test        a file of test rows; None: each seed holds out 30 % of the rows
     base        a pretrained encoder, a folder or a name on the hub; adds logistic regression on its frozen
                 embeddings ("base:frozen") and its fine-tuning with its own positions ("base:own"); the method
@@ -146,8 +150,8 @@ def compare(
     command = command or call(compare, locals())
     own = () if base is None or f"{PREFIX}{OWN}" in methods else (f"{PREFIX}{OWN}",)
     plan = Plan(
-        table=_labelled(data, text, label),
-        test=None if test is None else _labelled(test, text, label),
+        table=_labelled(data, text, label, task),
+        test=None if test is None else _labelled(test, text, label, task),
         methods=(*methods, *own),
         shots=tuple(int(count) if isinstance(count, np.integer) else count for count in shots),
         seeds=tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(map(int, seeds)),
@@ -324,8 +328,8 @@ def _hushed() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _labelled(data: str | Table, text: str, label: str) -> Table:
-    return data if isinstance(data, Table) else read(data, text=text, label=label)
+def _labelled(data: str | Table, text: str, label: str, task: str) -> Table:
+    return data if isinstance(data, Table) else read(data, text=text, label=label, task=task)
 
 
 def _warned_of_repeats(plan: Plan) -> int:
@@ -347,7 +351,8 @@ def _check_splits(plan: Plan) -> None:
             try:
                 table, _ = plan.rows(shots, seed)
                 if plan.run.validation:
-                    split(labels_of(table), holdout=plan.run.validation, seed=seed)
+                    table.split(holdout=plan.run.validation, seed=seed)
+                target_of(table)
             except InputError as error:
                 if plan.test is not None:
                     raise

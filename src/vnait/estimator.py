@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
@@ -10,20 +10,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from vnait import predict, schemas
-from vnait.data import Table
+from vnait.data import Pair, Table
 from vnait.data.vocabulary import vocabulary_of
-from vnait.errors import InputError, as_input_error
+from vnait.errors import InputError, as_input_error, first_line
 from vnait.explanation import Explanation, explain
+from vnait.linear import check_classes
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.run import Run
 from vnait.tracking import Status
 from vnait.train import fit
 from vnait.vectors.training import LEARNED
+
+Texts = Sequence[str] | Sequence[tuple[str, str]]
 
 NOTES = "estimator.json"  # parameters and the classes' own types, beside the model's files
 
@@ -35,10 +39,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     vectors         a file of semantic vectors; None: Word2Vec is trained on the texts themselves
     tokenization    "words", "characters" or "jieba"
-    random_state    `Run.seed` by scikit-learn's name: the same number gives the same model
+    class_weight    how much the rows of each label count: {label: weight}, others 1; "balanced": rows of all
+                    labels count the same in sum; None: each row 1
+    random_state    `Run.seed` by scikit-learn's name: the same number gives the same model; None or a
+                    RandomState: each fit draws one. `seed_` is the seed of the fit
 
-    X is a sequence of strings; labels may be strings, numbers or booleans. Pickling goes through the model's
-    own files.
+    X is a sequence of strings, or of pairs of strings (n, 2); labels may be strings, numbers or booleans.
+    Weights multiply the losses of their rows in training, for early stopping and in the linear part; only
+    their ratios matter. Pickling goes through the model's own files.
 
     >>> texts, labels = ["good film", "bad plot"] * 8, ["pos", "neg"] * 8
     >>> clf = TextClassifier(method="none", steps=4).fit(texts, labels)
@@ -61,7 +69,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         tune_vectors: bool = Run.tune_vectors,
         validation: float = Run.validation,
         threads: int = Run.threads,
-        random_state: int = Run.seed,
+        class_weight: Mapping[Any, float] | str | None = None,
+        random_state: int | np.random.RandomState | None = Run.seed,
     ) -> None:
         self.method = method
         self.vectors = vectors
@@ -75,12 +84,21 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.tune_vectors = tune_vectors
         self.validation = validation
         self.threads = threads
+        self.class_weight = class_weight
         self.random_state = random_state
 
     def fit(
-        self, X: Sequence[str], y: Sequence[Any], *, callback: Callable[[Status], None] = lambda status: None
+        self,
+        X: Texts,
+        y: Sequence[Any],
+        sample_weight: Sequence[float] | None = None,
+        *,
+        callback: Callable[[Status], None] = lambda status: None,
     ) -> Self:
-        """Train on texts X (n,) and labels y (n,); `callback` gets a `Status` after each step."""
+        """Train on texts X (n,) and labels y (n,); `callback` gets a `Status` after each step.
+
+        sample_weight   how much each row counts, 0 or more (n,), times its label's `class_weight`
+        """
         given = _texts(X)
         if y is None:
             raise InputError(
@@ -93,21 +111,20 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         classes, numbers = _classes(labels)
         names = list(map(str, classes.tolist()))  # once a class: 1 and 1.0 are one, however they are written
         table = Table(texts=given, labels=[names[number] for number in numbers], name="X", dropped=0)
+        weights = _weights(self.class_weight, classes[numbers], sample_weight)
         run = self._run()
-        words = vocabulary_of(
-            given, vectors=self.vectors, tokenization=self.tokenization, seed=self.random_state
-        )
-        self.fitted_ = fit(run, table, words, callback=callback)
-        self.classes_ = classes
+        words = vocabulary_of(given, vectors=self.vectors, tokenization=self.tokenization, seed=run.seed)
+        self.fitted_ = fit(run, table, words, weights=weights, callback=callback)
+        self.classes_, self.seed_ = classes, run.seed
         return self
 
-    def predict_proba(self, X: Sequence[str]) -> NDArray[np.float64]:
+    def predict_proba(self, X: Texts) -> NDArray[np.float64]:
         """P(class | text), (n, classes), in the order of `classes_`."""
         check_is_fitted(self)
         columns = [self.fitted_.classes.index(str(label)) for label in self.classes_.tolist()]
         return self.fitted_.probabilities(_texts(X))[:, columns]
 
-    def predict(self, X: Sequence[str]) -> NDArray[Any]:
+    def predict(self, X: Texts) -> NDArray[Any]:
         """The most probable label of each text, (n,)."""
         check_is_fitted(self)
         answer: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
@@ -121,7 +138,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def save(self, folder: str | Path) -> None:
         """Write the model folder; `vnait predict` and `from_pretrained` read it too."""
         check_is_fitted(self)
-        notes = {"parameters": self.get_params(), "classes": self.classes_.tolist()}
+        parameters = self.get_params()
+        if isinstance(self.class_weight, Mapping):  # as pairs: the keys of JSON are strings
+            parameters["class_weight"] = list(self.class_weight.items())
+        if isinstance(self.random_state, np.random.RandomState):
+            parameters["random_state"] = self.seed_
+        notes = {"parameters": parameters, "classes": self.classes_.tolist()}
         self.fitted_.save(folder, extras={NOTES: json.dumps(notes, ensure_ascii=False, default=plain)})
 
     @classmethod
@@ -130,17 +152,20 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         fitted = predict.load_transformer(folder)
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
+        check_classes(fitted.classes)
         notes = _notes(Path(folder) / NOTES, fitted.classes)
         estimator = cls(**(notes["parameters"] if notes else _parameters(fitted)))
         estimator.classes_ = np.asarray(notes.get("classes", fitted.classes))
         estimator.fitted_ = fitted
+        if fitted.record is not None:
+            estimator.seed_ = fitted.record.seed
         return estimator
 
     def _run(self) -> Run:
-        own = self.get_params(deep=False)
-        return Run(
-            seed=self.random_state, **{one.name: own[one.name] for one in fields(Run) if one.name in own}
-        )
+        own, seed = self.get_params(deep=False), self.random_state
+        if seed is None or isinstance(seed, np.random.RandomState):
+            seed = int(check_random_state(seed).randint(2**31 - 1))  # None: numpy's own generator
+        return Run(seed=seed, **{one.name: own[one.name] for one in fields(Run) if one.name in own})
 
     def __getstate__(self) -> dict[str, Any]:
         if not hasattr(self, "fitted_"):
@@ -182,20 +207,28 @@ def _parameters(fitted: predict.Fitted) -> dict[str, Any]:
     }
 
 
-def _texts(X: Sequence[str]) -> list[str]:
+def _texts(X: Texts) -> list[str]:
     if isinstance(X, str):
         raise InputError("X is one string; give a list of texts.")
-    if getattr(X, "ndim", 1) != 1:
-        raise InputError(f"X has {X.ndim} dimensions; give one column of texts.")  # type: ignore[attr-defined]
-    given = [str(text) if isinstance(text, np.str_) else text for text in X]
-    wrong = next((row for row, text in enumerate(given) if not isinstance(text, str)), None)
+    shape = getattr(X, "shape", (0,))
+    if len(shape) != 1 and shape[1:] != (2,):
+        raise InputError(f"X has {len(shape)} dimensions; give one column of texts, or two for pairs.")
+    rows = list(X if len(shape) == 1 else np.asarray(X, dtype=object))
+    pairs = bool(rows) and not isinstance(rows[0], str) and np.shape(rows[0]) == (2,)
+    wrong = next((row for row, found in enumerate(rows) if not _is_row(found, pairs)), None)
     if wrong is not None:
-        raise InputError(
-            f"X[{wrong}] is {type(given[wrong]).__name__}, not a string; give one string a text."
-        )
-    if not given:
+        expected = "two strings; give a pair" if pairs else "a string; give one string a text, or two"
+        raise InputError(f"X[{wrong}] is {type(rows[wrong]).__name__}, not {expected} in every row.")
+    if not rows:
         raise InputError("X is empty; give at least one text.")
-    return given
+    return [Pair.of(*map(str, row)) if pairs else str(row) for row in rows]
+
+
+def _is_row(found: Any, pairs: bool) -> bool:
+    """Whether it is a text, or two."""
+    if not pairs:
+        return isinstance(found, str)
+    return not isinstance(found, str) and np.shape(found) == (2,) and all(isinstance(x, str) for x in found)
 
 
 def _check_labels(y: Sequence[Any]) -> None:
@@ -224,14 +257,41 @@ def _classes(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
     return classes, numbers.tolist()
 
 
+def _weights(
+    class_weight: Mapping[Any, float] | str | None, labels: NDArray[Any], given: Sequence[float] | None
+) -> list[float] | None:
+    """A weight per row: that of its label times its own; None if neither is given."""
+    if class_weight is None and given is None:
+        return None
+    with as_input_error((TypeError, ValueError), f"class_weight is {class_weight!r}: ", ".", says=first_line):
+        weights = compute_sample_weight(class_weight, labels)
+    if given is not None:
+        with as_input_error((TypeError, ValueError), "sample_weight is not numbers: ", ".", says=first_line):
+            own = np.asarray(given, dtype=float)
+        if own.shape != (len(labels),):
+            raise InputError(
+                f"sample_weight has shape {own.shape} for {len(labels)} texts; give one number a text."
+            )
+        weights = weights * own
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if wrong.size or not weights.any():
+        first = wrong[:1].tolist()
+        what = f"the weight of row {first[0]} is {weights[first[0]]}" if first else "every weight is zero"
+        raise InputError(f"{what}; give finite numbers of 0 or more, not all of them 0.")
+    found: list[float] = weights.tolist()
+    return found
+
+
 def _notes(path: Path, classes: Sequence[str]) -> dict[str, Any]:
     """The parameters and the classes of a saved estimator; empty for a model of `vnait train`."""
     if not path.is_file():
         return {}
-    with as_input_error((ValueError, RecursionError), f"{path} is damaged: ", "."):
+    with as_input_error((ValueError, TypeError, RecursionError), f"{path} is damaged: ", "."):
         notes = schemas.check(schemas.Estimator, json.loads(path.read_text(encoding="utf-8")))
         if sorted(map(str, notes["classes"])) != sorted(classes):
             raise ValueError(f"its classes aren't those of the model ({', '.join(classes)})")
+        if isinstance(pairs := notes["parameters"].get("class_weight"), list):
+            notes["parameters"]["class_weight"] = dict(pairs)
         if unknown := notes["parameters"].keys() - TextClassifier._get_param_names():
             raise ValueError(f"TextClassifier has no parameter {min(unknown)}")
         return dict(notes)

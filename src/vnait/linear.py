@@ -20,6 +20,7 @@ from transformers import AutoModel
 from vnait import schemas
 from vnait.data import collate
 from vnait.data import words as words_of
+from vnait.data.pairs import check_sides
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
 from vnait.pretrained.finetune import BASE, Base, no_bars
@@ -112,19 +113,29 @@ class LinearClassifier:
     bias: NDArray[np.float64]
     inputs: int  # learned weights per class; "mean" stores the product with the word vectors
     record: Record | None = None
+    pairs: bool = False  # whether it reads two texts a row
 
     def logits(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Logits (texts, C)."""
+        check_sides(texts, self.pairs)
         logits: NDArray[np.float64] = self.features(texts) @ self.weights + self.bias
         return logits
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """P(class | text), (texts, C); softmax(bias) for a text without a known term."""
+        check_classes(self.classes)
         found: NDArray[np.float64] = special.softmax(self.logits(texts), axis=1)
         return found
 
+    def numbers(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """The number of each text (texts,), of a regression."""
+        check_classes(self.classes, no=True)
+        return self.logits(texts)[:, 0]
+
     def explain(self, text: str) -> dict[str, Any]:
         """label, probability, and the summands of the label's logit minus the mean logit: bias and terms."""
+        if self.pairs:
+            raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
         if isinstance(self.features, Pooled):
             raise InputError(
                 f"the model {self.name} embeds whole texts, so it has no terms to list; explain another one."
@@ -150,6 +161,8 @@ class LinearClassifier:
         terms = self.features if isinstance(self.features, Terms) else None
         kind = {"kind": "pooled"} if terms is None else asdict(replace(terms, idf=None))
         notes = {"format": 1, "name": self.name, "classes": self.classes, "inputs": self.inputs, **kind}
+        if self.pairs:
+            notes["pairs"] = True
         arrays = {"weights": self.weights, "bias": self.bias}
         if terms is not None and terms.idf is not None:
             arrays["idf"] = terms.idf
@@ -162,6 +175,13 @@ class LinearClassifier:
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft / WEIGHTS)
             for name, content in files.items():
                 (draft / name).write_text(content, encoding="utf-8")
+
+
+def check_classes(classes: Sequence[str], no: bool = False) -> None:
+    """Raise InputError if a model has no classes but answers with numbers; with `no`, if it has classes."""
+    if (len(classes) == 1) != no:
+        says = "has classes and no numbers" if no else "answers with numbers and has no classes"
+        raise InputError(f"the model {says}; use {'probabilities' if no else '`vnait predict`, or numbers'}.")
 
 
 def load(folder: Path, record: Record | None) -> LinearClassifier:
@@ -186,6 +206,7 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
             bias=arrays["bias"],
             inputs=notes["inputs"],
             record=record,
+            pairs=notes.get("pairs", False),
         )
     terms = features if isinstance(features, Terms) else None
     width, classes = found.inputs if terms is None else len(terms.terms), len(found.classes)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from vnait import data
 from vnait.bag_of_words import FORMULA, RARE
-from vnait.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN
+from vnait.baselines import AVERAGED_STRENGTH, FROZEN, baselines_of
 from vnait.data import Table
+from vnait.data.tables import CLASSIFICATION, REGRESSION, labels_of
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
 from vnait.errors import InputError
 from vnait.methods import METHODS
@@ -17,6 +17,7 @@ from vnait.pretrained.finetune import Base
 from vnait.record import key_of
 from vnait.results import ALL, Shots
 from vnait.run import OWN, PREFIX, RATE, Run, unknown_methods
+from vnait.scores import errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +69,19 @@ class Plan:
             yield f"the run has a base: give base={self.run.base!r} to the comparison instead"
         if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
-        if self.test is not None and not set(self.test.labels or []) & set(self.table.labels or []):
+        classes = self.table.task == CLASSIFICATION
+        if (
+            classes
+            and self.test is not None
+            and not {*(self.test.labels or [])} & {*(self.table.labels or [])}
+        ):
             yield f"{self.test.name} and {self.table.name} share no label: check the label column of both"
 
     def split(self, seed: int) -> tuple[Table, Table]:
         """Training rows and test rows; without a test file, the seed holds the test rows out."""
         if self.test is not None:
             return self.table, self.test
-        learn, test = data.split(labels_of(self.table), holdout=self.held_out, seed=seed)
+        learn, test = self.table.split(holdout=self.held_out, seed=seed)
         return self.table.select(learn), self.table.select(test)
 
     def rows(self, shots: Shots, seed: int) -> tuple[Table, Table]:
@@ -83,7 +89,7 @@ class Plan:
         pool, test = self.split(seed)
         if shots == ALL:
             return pool, test
-        return pool.select(data.shots(labels_of(pool), count=int(shots), seed=seed)), test
+        return pool.select(pool.shots(count=int(shots), seed=seed)), test
 
     def vocabulary(self, seed: int) -> Vocabulary:
         """Words and vectors of all training texts of the split; no labels, no test rows."""
@@ -99,17 +105,23 @@ class Plan:
         return seed if self.test is None else 0
 
     def most_frequent(self) -> float:
-        """The accuracy of always answering the most frequent class, mean over the splits: chance level."""
+        """The accuracy of always answering the most frequent class, mean over the splits: chance level. In a
+        regression: the RMSE of always answering the mean.
+        """
         shares = []
         for seed in self.seeds:
             learn, test = (labels_of(table) for table in self.split(seed))
+            if self.table.task == REGRESSION:
+                mean = sum(map(float, learn)) / len(learn)
+                shares.append(errors([*map(float, test)], [mean] * len(test))["rmse"])
+                continue
             shares.append(test.count(Counter(learn).most_common(1)[0][0]) / len(test))
         return sum(shares) / len(shares)
 
     @property
     def baselines(self) -> tuple[str, ...]:
         """The baselines of every comparison, and the frozen embeddings of a base."""
-        return (*BASELINES, *((FROZEN,) if self.base is not None else ()))
+        return (*baselines_of(self.table), *((FROZEN,) if self.base is not None else ()))
 
     def run_of(self, cell: Cell) -> Run:
         """The settings of a cell; fine-tuning has its own default learning rate."""
@@ -158,10 +170,3 @@ def _stamp(path: str) -> list[str | int]:
     except OSError:
         return [path]
     return [path, facts.st_size, facts.st_mtime_ns]
-
-
-def labels_of(table: Table) -> list[str]:
-    """The labels of a table, which must have some."""
-    if table.labels is None:
-        raise InputError(f"{table.name} was read without labels; a comparison needs them.")
-    return table.labels

@@ -16,9 +16,11 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from vnait import files, linear, schemas
 from vnait.data import WHOLE, Tally, collate, encode
+from vnait.data.pairs import check_sides, sides_of
+from vnait.data.tables import Texts
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
-from vnait.linear import LinearClassifier
+from vnait.linear import LinearClassifier, check_classes
 from vnait.methods import METHODS
 from vnait.model import VnaitConfig, VnaitForSequenceClassification
 from vnait.pretrained import finetune
@@ -46,6 +48,7 @@ class Fitted:
     tokenizer: Any
     record: Record | None = None
     max_length: int | None = None  # only of a fine-tuned base, whose configuration has no such field
+    pairs: bool = False  # whether it reads two texts a row
 
     @property
     def classes(self) -> list[str]:
@@ -57,13 +60,23 @@ class Fitted:
 
         The number of texts cut is logged, or left to a `tally` of several calls, with that of unknown words.
         """
+        check_classes(self.classes)
+        return torch.softmax(self._outputs(texts, tally), -1).numpy()
+
+    def numbers(self, texts: Sequence[str], tally: Tally | None = None) -> NDArray[np.float64]:
+        """The number of each text (texts,), of a regression."""
+        check_classes(self.classes, no=True)
+        return self._outputs(texts, tally)[:, 0].numpy()
+
+    def _outputs(self, texts: Sequence[str], tally: Tally | None) -> Tensor:
+        check_sides(texts, self.pairs)
         if self.max_length is None:
             ids = encode(self.tokenizer, texts, max_length=self.model.config.max_length, tally=tally)
         else:
             if tally is not None:
                 encode(self.tokenizer, texts, max_length=WHOLE, tally=tally)
             ids = finetune.Base("", self.tokenizer).encode(texts, max_length=self.max_length)
-        return torch.softmax(logits_of(self.model, ids).double(), -1).numpy()
+        return logits_of(self.model, ids).double()
 
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
         """Write the folder, whole or not at all: weights, settings, tokenizer, record, extra files."""
@@ -77,6 +90,8 @@ class Fitted:
             else:
                 assert self.record is not None
                 notes = {"method": self.record.run["method"], "max_length": self.max_length}
+                if self.pairs:
+                    notes["pairs"] = True
                 finetune.save(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")
@@ -85,7 +100,8 @@ class Fitted:
 def answers(
     fitted: Fitted | LinearClassifier, texts: Iterable[str]
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Each text with P(class | text), in the order of the texts, of which 4,096 are in memory at a time.
+    """Each text with P(class | text), or with the number of a regression, in the order of the texts, of which
+    4,096 are in memory at a time.
 
     At the end the log has how many texts were cut, and a share of unknown words above 20 %.
     """
@@ -94,12 +110,30 @@ def answers(
         tally.max_length = fitted.model.config.max_length
     rest = iter(texts)
     while some := list(islice(rest, TOGETHER)):
-        if isinstance(fitted, Fitted):
-            found = fitted.probabilities(some, tally)
-        else:
-            found = fitted.probabilities(some)
+        read = fitted.probabilities if len(fitted.classes) > 1 else fitted.numbers
+        found = read(some, tally) if isinstance(fitted, Fitted) else read(some)  # type: ignore[call-arg]
         yield from zip(some, found, strict=True)
     tally.report()
+
+
+def table_of(
+    fitted: Fitted | LinearClassifier, text: str, texts: Texts
+) -> tuple[list[str], Iterator[list[object]]]:
+    """Names and rows of a table of answers: the columns of `text`, label, probability of each class."""
+    check_sides(texts(), fitted.pairs)
+    columns = [name.strip() for name in text.split(",")] if fitted.pairs else [text]
+    if any(name == "label" or name.startswith("probability_") for name in columns):  # the answers' names
+        columns = ["text", "other_text"][: len(columns)]
+    classes = fitted.classes if len(fitted.classes) > 1 else []  # none: a regression's numbers
+    rows = (
+        [
+            *sides_of(words),
+            *([classes[int(row.argmax())]] if classes else []),
+            *(round(value, 6) for value in row.reshape(-1).tolist()),
+        ]
+        for words, row in answers(fitted, texts())
+    )
+    return [*columns, "label", *(f"probability_{name}" for name in classes)], rows
 
 
 def load_transformer(folder: str | Path) -> Fitted:
@@ -122,7 +156,8 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
     if (folder / finetune.NOTES).is_file():
         with finetune.no_bars():
             tuned, tokenizer, notes = finetune.load(folder)
-        return Fitted(model=tuned, tokenizer=tokenizer, record=record, max_length=notes["max_length"])
+        settings = {"max_length": notes["max_length"], "pairs": notes.get("pairs", False)}
+        return Fitted(model=tuned, tokenizer=tokenizer, record=record, **settings)
     with finetune.no_bars():
         model = load_classifier(folder)
         tokenizer = _tokenizer(folder)
@@ -130,7 +165,7 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
         raise InputError(
             f"{folder} is damaged: it has {len(tokenizer)} words and {model.config.vocab_size} vectors."
         )
-    return Fitted(model=model, tokenizer=tokenizer, record=record)
+    return Fitted(model=model, tokenizer=tokenizer, record=record, pairs=tokenizer.sep_token is not None)
 
 
 def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Tensor:

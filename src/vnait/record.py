@@ -36,8 +36,9 @@ class Record:
     run          the settings of the training
     data         name, fingerprint, rows and classes of the training and test data; unknown_share of its
                  tokens and bag_share of its logits, in [0, 1]; vectors and vocabulary
-    metrics      accuracy and macro_f1 in [0, 1], mcc in [-1, 1], on the test rows; validation_* if rows were
-                 held out; lists of numbers (`scores.details`) for a report
+    metrics      accuracy and macro_f1 in [0, 1], mcc in [-1, 1], on the test rows; in regression (data has a
+                 task, no classes) rmse, mae, pearson, spearman; validation_* if rows were held out; lists of
+                 numbers (`scores.details`) for a report
     parameters   learned scalars;  seconds: of training;  peak_memory: of the process so far, in MiB
     """
 

@@ -5,13 +5,70 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from vnait.record import Record
 from vnait.statistics import UNIT, Interval, interval, paired, standard_error
 
 ALL = "all"  # every training row
 Shots = int | str
-METRIC = "accuracy"
-TIE = 0.01  # of accuracy: methods further apart on the validation rows never count as equal
+TIE = 0.01  # methods further apart on the validation rows, in `Results.unit`, never count as equal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """The score that a comparison is about, and how it is written.
+
+    better   1 if higher is better, else -1
+    within   its range;  others: further scores of each record
+    times    factor of a difference, with its form and the word behind it
+    chance   what always gives the same answer
+    """
+
+    name: str
+    title: str
+    better: int
+    within: tuple[float, float]
+    others: tuple[str, ...]
+    form: str
+    times: int
+    points: str
+    unit: str
+    chance: str
+    kinds: str  # after a number of rows to learn from
+
+    def of(self, difference: Interval, *, sign: bool = True) -> str:
+        """A difference with its interval."""
+        return difference.times(self.times).written(("{:+" if sign else "{:") + self.points + "}", self.unit)
+
+
+ACCURACY = Metric(
+    name="accuracy",
+    title="accuracy",
+    better=1,
+    within=UNIT,
+    others=("macro_f1", "mcc"),
+    form="{:.3f}",
+    times=100,
+    points=".1f",
+    unit=" points",
+    chance="answering the most frequent class",
+    kinds="labels per class",
+)
+RMSE = Metric(
+    name="rmse",
+    title="RMSE",
+    better=-1,
+    within=(0.0, np.inf),
+    others=("mae", "pearson", "spearman"),
+    form="{:.4g}",
+    times=1,
+    points=".2g",
+    unit="",
+    chance="answering the mean of the training rows",
+    kinds="labels",
+)
+METRICS = (ACCURACY, RMSE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +85,27 @@ class Results:
     reference: str
 
     @cached_property
+    def metric(self) -> Metric:
+        """What the records were scored by."""
+        return next(one for one in METRICS if one.name in self.records[0].metrics)
+
+    @cached_property
+    def unit(self) -> float:
+        """What a large difference is: 1 of an accuracy, else the median error at the most labels."""
+        if self.metric.better > 0:
+            return 1.0
+        return float(np.median([row["mean"] for row in self.ranked(self.most)]))
+
+    def ahead(self, row: Mapping[str, Any]) -> int:
+        """1 or -1 if the difference of a row of `paired` is clearly for the better or the worse, else 0."""
+        return self.metric.better * interval_of(row).sign
+
+    def score(self, method: str, shots: Shots, name: str) -> Interval | None:
+        """The mean of any score over the seeds with its interval; None if no record has it."""
+        values = [one.metrics[name] for one in self.of(method, shots) if name in one.metrics]
+        return interval(values) if values else None
+
+    @cached_property
     def cells(self) -> dict[tuple[str, Shots], list[Record]]:
         """The records by method and number of shots."""
         cells: dict[tuple[str, Shots], list[Record]] = {}
@@ -42,10 +120,13 @@ class Results:
             {
                 "method": method,
                 "shots": shots,
-                "metric": METRIC,
-                **_bounds(interval([record.metrics[METRIC] for record in found], within=UNIT), "mean"),
+                "metric": self.metric.name,
+                **_bounds(
+                    interval([one.metrics[self.metric.name] for one in found], within=self.metric.within),
+                    "mean",
+                ),
                 "seeds": len(found),
-                "alone": _mean(found, f"{METRIC}_alone"),
+                "alone": _mean(found, f"{self.metric.name}_alone"),
                 "parameters": found[0].parameters,
                 "seconds": sum(record.seconds for record in found) / len(found),
                 "ms_per_text": _mean(found, "ms_per_text"),
@@ -72,8 +153,11 @@ class Results:
         ]
 
     def ranked(self, shots: Shots) -> list[dict[str, Any]]:
-        """The rows of a number of shots, the highest mean first."""
-        return sorted((row for row in self.rows if row["shots"] == shots), key=lambda row: -row["mean"])
+        """The rows of a number of shots, the best mean first."""
+        better = self.metric.better
+        return sorted(
+            (row for row in self.rows if row["shots"] == shots), key=lambda row: -better * row["mean"]
+        )
 
     @property
     def seeds(self) -> list[int]:
@@ -95,14 +179,15 @@ class Results:
         large error.
         """
         scores = {method: self._validation(method) for method in self.methods}
-        means = {method: sum(own.values()) / len(own) for method, own in scores.items() if own}
+        better = self.metric.better
+        means = {method: better * sum(own.values()) / len(own) for method, own in scores.items() if own}
         top = max(means, key=lambda method: means[method], default=None)
         if top is None:
             return None
         tied = [
             method
             for method, mean in means.items()
-            if means[top] - mean <= min(standard_error(paired(scores[top], scores[method])), TIE)
+            if means[top] - mean <= min(standard_error(paired(scores[top], scores[method])), TIE * self.unit)
         ]
 
         def cost(method: str) -> tuple[bool, int, float]:
@@ -120,7 +205,7 @@ class Results:
         return sum(own.values()) / len(own) if own else None
 
     def _validation(self, method: str) -> dict[int, float]:
-        name = f"validation_{METRIC}"
+        name = f"validation_{self.metric.name}"
         return {
             record.seed: record.metrics[name]
             for record in self.of(method, self.most)
@@ -133,7 +218,7 @@ class Results:
 
     def by_seed(self, method: str, shots: Shots) -> dict[int, float]:
         """Seed -> accuracy on the test rows."""
-        return {record.seed: record.metrics[METRIC] for record in self.of(method, shots)}
+        return {record.seed: record.metrics[self.metric.name] for record in self.of(method, shots)}
 
     def sentences(self) -> list[str]:
         """Per number of shots, the methods ahead of the reference, behind it, or not told apart from it."""
@@ -143,9 +228,9 @@ class Results:
         of_sign: dict[int, list[dict[str, Any]]] = {sign: [] for sign in (-1, 0, 1)}
         for row in self.paired:
             if row["shots"] == shots:
-                of_sign[interval_of(row).sign].append(row)
+                of_sign[self.ahead(row)].append(row)
         parts = [
-            f"{self.reference} is {word} {_listed([_points(row) for row in of_sign[sign]])}"
+            f"{self.reference} is {word} {_listed([self._points(row) for row in of_sign[sign]])}"
             for sign, word in ((-1, "ahead of"), (1, "behind"))
             if of_sign[sign]
         ]
@@ -153,26 +238,21 @@ class Results:
             names, count = _listed([str(row["method"]) for row in of_sign[0]]), len(self.seeds)
             over = f"{count} seed{'s' * (count > 1)}" + ", too few for an interval (3 or more)" * (count < 3)
             parts.append(f"{names} can't be told apart from {self.reference} over {over}")
-        return f"{where(shots)}: {'; '.join(parts) or 'nothing to compare'}."
+        return f"{self.where(shots)}: {'; '.join(parts) or 'nothing to compare'}."
 
+    def _points(self, row: dict[str, Any]) -> str:
+        """The method and the size of its difference, such as "none by 10.0 points [8.0, 12.0]"."""
+        size = interval_of(row).times(-1 if row["difference"] < 0 else 1)
+        return f"{row['method']} by {self.metric.of(size, sign=False)}"
 
-def where(shots: Shots) -> str:
-    """The number of labels, at the start of a sentence.
+    def where(self, shots: Shots) -> str:
+        """The number of labels, at the start of a sentence: "With all labels", "At 16 labels per class"."""
+        return "With all labels" if shots == ALL else f"At {shots} {self.metric.kinds}"
 
-    >>> where("all"), where(16)
-    ('With all labels', 'At 16 labels per class')
-    """
-    return "With all labels" if shots == ALL else f"At {shots} labels per class"
-
-
-def inside(shots: Shots) -> str:
-    """`where` inside a sentence.
-
-    >>> inside("all")
-    'with all labels'
-    """
-    words = where(shots)
-    return words[0].lower() + words[1:]
+    def inside(self, shots: Shots) -> str:
+        """`where` inside a sentence."""
+        words = self.where(shots)
+        return words[0].lower() + words[1:]
 
 
 def by_size(shots: Sequence[Shots]) -> list[Shots]:
@@ -192,16 +272,6 @@ def _mean(found: Sequence[Record], metric: str) -> float | None:
 
 def _bounds(found: Interval, name: str) -> dict[str, float | None]:
     return {name: found.mean, "ci_low": found.low, "ci_high": found.high}
-
-
-def _points(row: dict[str, Any]) -> str:
-    """The method and the size of its difference.
-
-    >>> _points({"method": "none", "difference": -0.1, "ci_low": -0.12, "ci_high": -0.08})
-    'none by 10.0 points [8.0, 12.0]'
-    """
-    size = interval_of(row).times(-100 if row["difference"] < 0 else 100)
-    return f"{row['method']} by {size.written('{:.1f}', ' points')}"
 
 
 def _listed(names: list[str]) -> str:

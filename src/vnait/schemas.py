@@ -17,6 +17,7 @@ class RunData(TypedDict, total=False):
     classes: list[str]
     unknown_share: Number
     bag_share: Number
+    task: str
     vectors: str | None
 
 
@@ -31,6 +32,12 @@ class Metrics(TypedDict, total=False):
     validation_accuracy: Number
     confusion: list[list[int]]
     length_right: list[int]
+    length_squares: list[Number]
+    rmse: Number
+    mae: Number
+    pearson: Number
+    spearman: Number
+    validation_rmse: Number
     length_rows: list[int]
 
 
@@ -58,7 +65,13 @@ class Tokens(TypedDict):
     rows: list[int]
 
 
-class Summary(TypedDict):
+class SummaryOfNumbers(TypedDict, total=False):
+    """What only a regression's `Summary` has."""
+
+    numbers: list[Number]
+
+
+class Summary(SummaryOfNumbers):
     """What `vnait.data.summary` returns."""
 
     name: str
@@ -88,7 +101,13 @@ class Estimator(TypedDict):
     classes: list[str | int | float | bool]
 
 
-class BaselineTerms(TypedDict, total=False):
+class Sides(TypedDict, total=False):
+    """Whether a model reads pairs of texts; older ones don't have it."""
+
+    pairs: bool
+
+
+class BaselineTerms(Sides, total=False):
     """The terms of a linear classifier; "pooled" has none."""
 
     tokenization: str
@@ -106,7 +125,7 @@ class Baseline(BaselineTerms):
     kind: str
 
 
-class Tuned(TypedDict):
+class Tuned(Sides):
     """tuned.json of a fine-tuned base."""
 
     method: str
@@ -172,7 +191,10 @@ _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
         "a kind other than pooled, tfidf and mean, or other terms than that kind has",
     ),
     Metrics: (
-        lambda found: len(found.get("length_rows", ())) == len(found.get("length_right", ())),
+        lambda found: (
+            len(found.get("length_rows", ()))
+            == len(found.get("length_right", found.get("length_squares", ())))
+        ),
         "length_rows and length_right of different lengths",
     ),
     RunData: (

@@ -69,3 +69,40 @@ def confusion(truth: Sequence[int], answer: Sequence[int], classes: int) -> dict
     counts = Counter(zip(truth, answer, strict=True))
     rows = [*range(classes), *([-1] if -1 in truth else [])]
     return {"confusion": [[counts[true, answered] for answered in range(classes)] for true in rows]}
+
+
+def errors(truth: Sequence[float], answers: Sequence[float]) -> dict[str, float]:
+    """rmse and mae in the unit of the numbers; pearson and spearman in [-1, 1], left out where undefined.
+
+    >>> {name: round(score, 3) for name, score in errors([1, 2, 3], [1, 2, 5]).items()}
+    {'rmse': 1.155, 'mae': 0.667, 'pearson': 0.961, 'spearman': 1.0}
+    """
+    import numpy as np
+    from scipy import stats
+
+    true, answered = np.asarray(truth, dtype=float), np.asarray(answers, dtype=float)
+    found = {
+        "rmse": float(np.sqrt(np.mean((answered - true) ** 2))),
+        "mae": float(np.abs(answered - true).mean()),
+    }
+    if len(true) > 1 and np.ptp(true) > 0 and np.ptp(answered) > 1e-9 * np.abs(answered).max():
+        found["pearson"] = float(stats.pearsonr(true, answered).statistic)
+        found["spearman"] = float(stats.spearmanr(true, answered).statistic)
+    return found
+
+
+def squares_by_length(
+    truth: Sequence[float], answers: Sequence[float], lengths: Sequence[int]
+) -> dict[str, list[Any]]:
+    """Numbers of texts and sums of squared errors, for the lengths of `by_length`.
+
+    >>> found = squares_by_length([0.0, 1.0], [0.5, 1.0], [3, 9])
+    >>> found["length_rows"][:2], found["length_squares"][:2]
+    ([1, 1], [0.25, 0.0])
+    """
+    rows, squares = [0] * (len(LENGTHS) + 1), [0.0] * (len(LENGTHS) + 1)
+    for true, answered, length in zip(truth, answers, lengths, strict=True):
+        group = bisect_left(LENGTHS, length)
+        rows[group] += 1
+        squares[group] += (true - answered) ** 2
+    return {"length_rows": rows, "length_squares": squares}

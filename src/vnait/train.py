@@ -6,7 +6,6 @@ import logging
 import math
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from vnait import bag_of_words
 from vnait.checkpoints import Checkpoints, Progress
-from vnait.data import WHOLE, Table, batches, collate, split, unknown_share
+from vnait.data import WHOLE, Table, batches, collate, unknown_share
+from vnait.data.pairs import are_pairs, check_sides
 from vnait.data.vocabulary import Vocabulary
 from vnait.errors import InputError
 from vnait.methods import parameters
@@ -30,7 +31,8 @@ from vnait.pretrained.finetune import Base, groups
 from vnait.randomness import apart
 from vnait.record import Record, key_of
 from vnait.run import Run
-from vnait.scores import details, scores, timed
+from vnait.scores import scores, timed
+from vnait.targets import Classes, Target, target_of
 from vnait.threads import threads
 from vnait.tracking import Status, tracking
 
@@ -44,12 +46,14 @@ def fit(
     vocabulary: Vocabulary | Base,
     *,
     test: Table | None = None,
+    weights: Sequence[float] | None = None,
     checkpoints: str | Path | None = None,
     callback: Callable[[Status], None] = lambda status: None,
 ) -> Fitted:
     """Train one classifier on labelled texts. The same run gives the same weights, whatever ran before and
     on however many cores.
 
+    weights       how much each row counts, in every loss and in the linear part; only their ratios matter
     checkpoints   a folder from which a killed run continues after its last evaluation, with the same result;
                   its files stay until `forget`, so that nothing is lost if the model can't be saved
     callback      called with the `Status` after each step
@@ -60,7 +64,7 @@ def fit(
             "Base, and one without a Vocabulary."
         )
     with threads(run.threads):
-        return _fit(run, table, vocabulary, test, checkpoints, callback)
+        return _fit(run, table, vocabulary, test, weights, checkpoints, callback)
 
 
 def _fit(
@@ -68,13 +72,16 @@ def _fit(
     table: Table,
     vocabulary: Vocabulary | Base,
     test: Table | None,
+    weights: Sequence[float] | None,
     checkpoints: str | Path | None,
     callback: Callable[[Status], None],
 ) -> Fitted:
-    key = key_of(run.facts, table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint)
-    task, states = _Task.of(run, table, vocabulary), Checkpoints(checkpoints, key)
+    parts = [run.facts, table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
+    key = key_of(*parts, *([] if weights is None else [list(weights)]))
+    task, states = _Task.of(run, table, vocabulary, weights), Checkpoints(checkpoints, key)
     if test is not None:
-        _check_labels(test, table.name, task.classes)
+        check_sides(test.texts, are_pairs(table.texts))
+        task.target.check(test, table.name)
     training = _Training(run, task, states)
     with tracking(run, key) as log:
 
@@ -96,23 +103,13 @@ def _fit(
         seconds=training.progress.seconds,
     )
     max_length = run.max_length if run.base else None
-    return Fitted(model=model, tokenizer=vocabulary.tokenizer, record=record, max_length=max_length)
-
-
-def _check_labels(test: Table, name: str, classes: Sequence[str]) -> None:
-    found = Counter(test.labels)
-    unseen = sorted(found.keys() - set(classes))
-    if len(unseen) == len(found):
-        raise InputError(f"{test.name} and {name} share no label: check the label column of both.")
-    if unseen:
-        logger.warning(
-            "%s: %d of %d rows have a label that training never saw (%s%s); they count as wrong.",
-            test.name,
-            sum(found[label] for label in unseen),
-            len(test),
-            ", ".join(map(repr, unseen[:3])),
-            " ..." * (len(unseen) > 3),
-        )
+    return Fitted(
+        model=model,
+        tokenizer=vocabulary.tokenizer,
+        record=record,
+        max_length=max_length,
+        pairs=are_pairs(table.texts),
+    )
 
 
 def forget(checkpoints: str | Path, fitted: Fitted) -> None:
@@ -133,31 +130,29 @@ class _Task:
     """The labelled texts as ids, split into training and validation rows."""
 
     vocabulary: Vocabulary | Base
-    classes: list[str]
+    target: Target
     ids: list[list[int]]
-    labels: list[int]
+    labels: list[Any]
+    weights: NDArray[np.float64] | None
     train: list[int]
     valid: list[int]
     max_length: int
 
     @classmethod
-    def of(cls, run: Run, table: Table, vocabulary: Vocabulary | Base) -> _Task:
-        if table.labels is None:
-            raise InputError(f"{table.name} was read without labels; training needs them.")
-        classes = sorted(set(table.labels))
-        number = {name: index for index, name in enumerate(classes)}
-        if len(classes) < 2:
-            raise InputError(
-                f"{table.name} has one class only ({classes[0]}); a classifier needs two or more."
-            )
+    def of(
+        cls, run: Run, table: Table, vocabulary: Vocabulary | Base, weights: Sequence[float] | None
+    ) -> _Task:
+        target_of(table)  # checks the labels before they are split
         rows = (list(range(len(table))), list[int]())
         if run.validation:
-            rows = split(table.labels, holdout=run.validation, seed=run.seed)
+            rows = table.split(holdout=run.validation, seed=run.seed)
+        target = target_of(table, rows[0])
         return cls(
             vocabulary=vocabulary,
-            classes=classes,
+            target=target,
             ids=vocabulary.encode(table.texts, max_length=run.max_length),
-            labels=[number[label] for label in table.labels],
+            labels=target.truth(table.labels or []),
+            weights=None if weights is None else np.asarray(weights, dtype=float) / np.mean(weights),
             train=rows[0],
             valid=rows[1],
             max_length=run.max_length,
@@ -170,7 +165,15 @@ class _Task:
     def batch(self, rows: Sequence[int]) -> dict[str, Tensor]:
         """The rows as tensors."""
         batch = collate([self.ids[row] for row in rows], pad_id=self.vocabulary.tokenizer.pad_token_id)
-        return {**batch, "labels": torch.tensor([self.labels[row] for row in rows])}
+        return {**batch, "labels": self.target.tensor([self.labels[row] for row in rows])}
+
+    def loss(self, logits: Tensor, rows: Sequence[int], less: float = 0.0) -> Tensor:
+        """The mean over rows of (weight - less) times the loss; without weights, each is 1."""
+        truth = self.target.tensor([self.labels[row] for row in rows]).to(logits.device)
+        if self.weights is None:
+            return (1 - less) * self.target.loss(logits, truth)
+        each = self.target.loss(logits, truth, reduction="none")
+        return ((torch.from_numpy(self.weights[list(rows)]).to(each) - less) * each).mean()
 
 
 class _Training:
@@ -191,7 +194,7 @@ class _Training:
         np.random.seed(run.seed)
         torch.manual_seed(run.seed)
         lengths = [len(task.ids[row]) for row in task.train]
-        model = task.vocabulary.new_model(run, task.classes, lengths)
+        model = task.vocabulary.new_model(run, task.target.names, lengths)
         optimizer = torch.optim.AdamW(groups(model, run), lr=run.learning_rate, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(step_scheduler_with_optimizer=False)
@@ -231,11 +234,16 @@ class _Training:
         if self.progress.best:
             model.load_state_dict(self.progress.best)
         model = model.cpu().eval()
-        if not isinstance(task.vocabulary, Vocabulary) or self.run.bag == 0:
-            return model, 0.0
-        ids, labels = [task.ids[row] for row in task.train], [task.labels[row] for row in task.train]
-        weights = bag_of_words.rarity(task.vocabulary.frequency, task.vocabulary.tokenizer.all_special_ids)
-        return model, bag_of_words.mix(model, ids, labels, weights, self.run.bag)
+        share = 0.0
+        if isinstance(task.vocabulary, Vocabulary) and self.run.bag != 0:
+            ids = [task.ids[row] for row in task.train]
+            labels = task.target.tensor([task.labels[row] for row in task.train]).tolist()
+            special = task.vocabulary.tokenizer.all_special_ids
+            weights = bag_of_words.rarity(task.vocabulary.frequency, special)
+            each = None if task.weights is None else task.weights[task.train]
+            share = bag_of_words.mix(model, ids, labels, weights, self.run.bag, each)
+        task.target.finish(model)
+        return model, share
 
     @property
     def _done(self) -> bool:
@@ -269,9 +277,14 @@ class _Training:
         # mean over processes is that over rows, also where the shares differ in size.
         processes = self.accelerator.num_processes
         share = rows[self.accelerator.process_index :: processes]
-        batch = self.task.batch(share or rows[:1])
+        own = share or rows[:1]
+        batch = self.task.batch(own)
         batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
-        loss = self.model(**batch).loss * (len(share) * processes / len(rows))
+        output = self.model(**batch)
+        loss = output.loss
+        if self.task.weights is not None:  # a model's own loss weights all rows by 1
+            loss = loss + self.task.loss(output.logits, own, less=1.0)
+        loss = loss * (len(share) * processes / len(rows))
         whole = float(self.accelerator.reduce(loss.detach(), "mean"))
         if not math.isfinite(whole):
             raise FloatingPointError(
@@ -292,8 +305,7 @@ class _Training:
             return None
         model = self.accelerator.unwrap_model(self.model)
         logits = logits_of(model, [self.task.ids[row] for row in self.task.valid])
-        truth = torch.tensor([self.task.labels[row] for row in self.task.valid])
-        loss = float(torch.nn.functional.cross_entropy(logits, truth))
+        loss = float(self.task.loss(logits, self.task.valid))
         if loss < self.progress.best_loss:
             self.progress.best_loss, self.progress.worse = loss, 0
             self.progress.best = {
@@ -310,15 +322,16 @@ def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, An
     ms_per_text      milliseconds per text, from text to logits
     accuracy_alone   accuracy of the Transformer's own logits, if a linear part is mixed in
     """
-    number = {name: index for index, name in enumerate(task.classes)}
-    truth = [number.get(label, -1) for label in test.labels or []]
+    truth = task.target.truth(test.labels or [])
     logits, per_text = timed(
         lambda: logits_of(model, task.vocabulary.encode(test.texts, max_length=task.max_length)), test
     )
-    answer = logits.argmax(-1).tolist()
+    answer = task.target.answers(logits)
     whole = task.vocabulary.encode(test.texts, max_length=WHOLE)
-    found = {**scores(truth, answer), **details(truth, answer, list(map(len, whole)), len(task.classes))}
-    if isinstance(model, VnaitForSequenceClassification) and model.bag.is_fitted:
+    target = task.target
+    found = {**target.scores(truth, answer), **target.details(truth, answer, list(map(len, whole)))}
+    classes = isinstance(model, VnaitForSequenceClassification) and isinstance(target, Classes)
+    if classes and model.bag.is_fitted:
         ids = [row[: task.max_length] for row in whole]
         words = bag_of_words.bags_of(ids, model.bag.weights.numpy()) @ model.bag.logits.numpy()
         alone = logits - torch.from_numpy(words) - model.bag.bias
@@ -329,8 +342,8 @@ def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, An
 def _validation_metrics(model: PreTrainedModel, task: _Task) -> dict[str, float]:
     if not task.valid:
         return {}
-    answer = logits_of(model, [task.ids[row] for row in task.valid]).argmax(-1).tolist()
-    found = scores([task.labels[row] for row in task.valid], answer)
+    answer = task.target.answers(logits_of(model, [task.ids[row] for row in task.valid]))
+    found = task.target.scores([task.labels[row] for row in task.valid], answer)
     return {f"validation_{name}": value for name, value in found.items()}
 
 
@@ -339,7 +352,7 @@ def _facts(table: Table, test: Table | None, task: _Task) -> dict[str, Any]:
         "name": table.name,
         "fingerprint": table.fingerprint,
         "rows": len(table),
-        "classes": task.classes,
+        **task.target.facts,
         "vectors": task.vocabulary.source,
         "vocabulary": len(task.vocabulary.tokenizer),
     }

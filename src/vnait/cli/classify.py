@@ -26,6 +26,7 @@ from vnait.cli.shared import (
     Quiet,
     Separator,
     Steps,
+    Task,
     Text,
     Threads,
     Tokenization,
@@ -59,6 +60,7 @@ def compare_command(
     *,
     text: Text = "text",
     label: Label = "label",
+    task: Task = "classification",
     test: Annotated[
         str | None, typer.Option(help="A file of test rows. Without: 30 % held out by each seed.")
     ] = None,
@@ -105,8 +107,8 @@ def compare_command(
     run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate, threads=threads)
     if wrong := list(unknown_methods(names, base=base is not None)):
         raise InputError("; ".join(wrong) + ".")
-    table = read_table(data, text, label, sep, encoding)
-    tests = None if test is None else read_table(test, text, label, sep, encoding)
+    table = read_table(data, text, label, sep, encoding, task)
+    tests = None if test is None else read_table(test, text, label, sep, encoding, task)
     folder = out or Path("runs") / _short(data)
     from vnait.cli import terminal
     from vnait.comparison import DEFAULT_METHODS, compare
@@ -171,7 +173,9 @@ def _short(source: str) -> str:
 
 
 def _cell_note(record: Record | None) -> str:
-    return "" if record is None else f"{record.method} {record.metrics['accuracy']:.3f}"
+    if record is None:
+        return ""
+    return f"{record.method} {record.metrics.get('accuracy', record.metrics.get('rmse')):.3f}"
 
 
 @app.command("train")
@@ -183,6 +187,7 @@ def train_command(
     base: Annotated[str | None, setting("base")] = Run.base,
     text: Text = "text",
     label: Label = "label",
+    task: Task = "classification",
     test: Annotated[str | None, typer.Option(help="A file of test rows. Without: no test scores.")] = None,
     sep: Separator = None,
     encoding: Encoding = None,
@@ -220,8 +225,8 @@ def train_command(
         threads=threads,
         track=track,
     )
-    table = read_table(data, text, label, sep, encoding)
-    tests = None if test is None else read_table(test, text, label, sep, encoding)
+    table = read_table(data, text, label, sep, encoding, task)
+    tests = None if test is None else read_table(test, text, label, sep, encoding, task)
     from vnait import card as cards
     from vnait.cli import terminal
     from vnait.data import summary
@@ -294,15 +299,9 @@ def predict_command(
         texts = context.with_resource(piped(sys.stdin.buffer if sys.stdin else None))
     else:
         texts = stream(data, text=text, sep=sep, encoding=encoding)
-    from vnait.predict import answers, load
+    from vnait.predict import load, table_of
 
-    fitted = load(model)
-    taken = text == "label" or text.startswith("probability_")  # the answers need these names
-    names = ["text" if taken else text, "label", *(f"probability_{name}" for name in fitted.classes)]
-    rows = (
-        [words, fitted.classes[int(row.argmax())], *(round(value, 6) for value in row.tolist())]
-        for words, row in answers(fitted, texts())
-    )
+    names, rows = table_of(load(model), text, texts)
     if as_json:
         print_rows(names, rows)
     elif out is None:

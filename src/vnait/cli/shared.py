@@ -74,8 +74,9 @@ Encoding = Annotated[
     str | None,
     typer.Option("--encoding", help="Of the file, such as cp1252. Without: by its mark, else UTF-8."),
 ]
-Text = Annotated[str, typer.Option("--text", help="The column of texts.")]
+Text = Annotated[str, typer.Option("--text", help="The column of texts, or two for pairs: a,b.")]
 Label = Annotated[str, typer.Option("--label", help="The column of labels.")]
+Task = Annotated[str, typer.Option("--task", help="classification, or regression: labels are numbers.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Backend = Annotated[str, typer.Option("--backend", help="Where cells run: local, ray or slurm.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar and no notes.")]
@@ -115,14 +116,21 @@ class _Safe(logging.Formatter):
         return safe(super().format(record))
 
 
-def read_table(source: str, text: str, label: str | None, sep: str | None, encoding: str | None) -> Table:
+def read_table(
+    source: str,
+    text: str,
+    label: str | None,
+    sep: str | None,
+    encoding: str | None,
+    task: str = "classification",
+) -> Table:
     """The table of a source; no label: its texts alone.
 
     Neither torch nor anything else that is slow is loaded for it.
     """
     from vnait.data.tables import read
 
-    return read(source, text=text, label=label, sep=sep, encoding=encoding)
+    return read(source, text=text, label=label, sep=sep, encoding=encoding, task=task)
 
 
 def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` saved a model in") -> None:

@@ -26,20 +26,28 @@ HEADING = 11  # cells per line of a heading, if its name can be broken
 
 def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table per number of shots, then the conclusions and the advice."""
-    classes = len(set(data.labels or []))
-    most_frequent = 100 * comparison.plan.most_frequent()
-    say(f"{data.name}: {len(data)} rows, {classes} classes, {len(comparison.plan.seeds)} seeds")
-    say(f"accuracy of always answering the most frequent class: {most_frequent:.1f} %")
+    metric, chance = comparison.results.metric, comparison.plan.most_frequent()
+    classes = metric.times > 1
+    kinds = f"{len(set(data.labels or []))} classes" if classes else "numbers as labels"
+    written = (
+        f"{100 * chance:.1f} %" if metric.better > 0 else f"{metric.form.format(chance)}, lower is better"
+    )
+    say(f"{data.name}: {len(data)} rows, {kinds}, {len(comparison.plan.seeds)} seeds")
+    say(f"{metric.title} of always {metric.chance}: {written}")
     for shots in comparison.plan.shots:
         say()
         print_wrapped(_comparison_grid(comparison, shots))
+        if metric.better < 0:
+            say()
+            print_wrapped(_others_grid(comparison, shots))
     say()
     for sentence in comparison.sentences():
         print_wrapped(sentence)
     print_wrapped(
-        f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: in points, paired by "
-        "seed; none is corrected for several comparisons. alone: without the linear part that each "
-        "Transformer has beside it; seconds: of training; ms: per text."
+        f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: "
+        f"{'in points, ' * classes}paired by seed; none is corrected for several comparisons. "
+        f"{'alone: without the linear part that each Transformer has beside it; ' * classes}"
+        "seconds: of training; ms: per text."
     )
     say()
     for sentence in comparison.advice():
@@ -49,19 +57,33 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
     from vnait.results import interval_of  # scipy, which other commands do not wait for
 
-    where = "all labels" if shots == "all" else f"{shots} labels per class"
-    grid = new_grid(where, "accuracy, %", f"minus {comparison.reference}", "alone", "seconds", "ms", left=1)
+    metric = comparison.results.metric
+    where = "all labels" if shots == "all" else f"{shots} {metric.kinds}"
+    classes = metric.times > 1  # only their Transformers are scored alone, too
+    title, form = (f"{metric.title}, %", "{:.1f}") if classes else (metric.title, "{:.3g}")
+    signed, of = "{:+" + metric.points + "}", metric.times
+    alone = ["alone"] * classes
+    grid = new_grid(where, title, f"minus {comparison.reference}", *alone, "seconds", "ms", left=1)
     paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
     for row in comparison.results.ranked(shots):
         other = paired.get(row["method"])
         grid.add_row(
             row["method"],
-            interval_of(row).times(100).written("{:.1f}"),
-            "" if other is None else interval_of(other).times(100).written("{:+.1f}"),
-            "" if row["alone"] is None else f"{100 * row['alone']:.1f}",
+            interval_of(row).times(of).written(form),
+            "" if other is None else interval_of(other).times(of).written(signed),
+            *["" if row["alone"] is None else form.format(of * row["alone"]) for _ in alone],
             f"{row['seconds']:.1f}",
             "" if row["ms_per_text"] is None else f"{row['ms_per_text']:.2f}",
         )
+    return grid
+
+
+def _others_grid(comparison: Comparison, shots: int | str) -> Grid:
+    results = comparison.results
+    grid = new_grid("", *results.metric.others, left=1)
+    for row in results.ranked(shots):
+        found = [results.score(row["method"], shots, name) for name in results.metric.others]
+        grid.add_row(row["method"], *("" if one is None else one.written("{:.3g}") for one in found))
     return grid
 
 

@@ -4,6 +4,7 @@ In the order data flows: `read` a file into a `Table`; choose rows (`split`, `sh
 texts as ids with a `tokenizer`; put rows into `batches` and `collate` each into tensors.
 """
 
+from vnait.data.pairs import Pair
 from vnait.data.rows import batches, collate, repeated, shots, split
 from vnait.data.summary import QUANTILES, summary
 from vnait.data.tables import Table, read, stream
@@ -22,6 +23,7 @@ __all__ = [
     "QUANTILES",
     "TOKENIZATIONS",
     "WHOLE",
+    "Pair",
     "Table",
     "Tally",
     "batches",

@@ -48,6 +48,22 @@ def split(labels: Sequence[str], *, holdout: float, seed: int) -> tuple[list[int
     return train, held
 
 
+def split_numbers(labels: Sequence[str], *, holdout: float, seed: int) -> tuple[list[int], list[int]]:
+    """`split` for numbers, which have no classes: rows at random, at least one on each side.
+
+    >>> train, held = split_numbers(["1.5", "2", "3", "7"], holdout=0.25, seed=0)
+    >>> len(train), len(held)
+    (3, 1)
+    """
+    if not 0 < holdout < 1:
+        raise InputError(f"holdout is {holdout}; expected a share between 0 and 1, such as 0.2.")
+    if (count := len(labels)) < 2:
+        raise InputError(f"there is {count} row; a split needs 2. Add rows.")
+    order = generator(seed=seed).permutation(count).tolist()
+    held = min(max(round(holdout * count), 1), count - 1)
+    return sorted(order[held:]), sorted(order[:held])
+
+
 def shots(labels: Sequence[str], *, count: int, seed: int) -> list[int]:
     """`count` random rows of every class, increasing; with one seed, fewer shots are a subset of more.
 

@@ -18,15 +18,20 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import BinaryIO
 
+from vnait.data import rows
 from vnait.data.decoding import same, separator_of
 from vnait.data.formats import Columns, Format, columns_of
-from vnait.errors import InputError
+from vnait.data.pairs import Pair, are_pairs, sides_of
+from vnait.errors import InputError, one_of
 
 log = logging.getLogger("vnait")
 
 Texts = Callable[[], Iterator[str]]  # anew at each call
 
 # JSON can spell half an emoji ("\ud83d"), which no tokenizer and no UTF-8 file takes.
+TASKS = CLASSIFICATION, REGRESSION = "classification", "regression"
+NUMBER = "number"  # the one label of a model that answers with numbers
+
 HALF = re.compile("[\ud800-\udfff]")
 _PART = 4096  # cells hashed together
 
@@ -34,6 +39,8 @@ _PART = 4096  # cells hashed together
 @dataclass(frozen=True)
 class Table:
     """Texts and labels (None if there are none), row by row; `dropped` counts the rows without text or label.
+
+    task   "classification"; "regression" if the labels are numbers, as written
 
     >>> table = Table(texts=["good", "bad", "fine"], labels=["1", "0", "1"], name="three.csv", dropped=0)
     >>> len(table), table.select([2, 0]).texts
@@ -44,6 +51,7 @@ class Table:
     labels: list[str] | None
     name: str
     dropped: int
+    task: str = CLASSIFICATION
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -53,15 +61,35 @@ class Table:
         """The first 16 hexadecimal digits of the SHA-256 of texts and labels."""
         # JSON marks where a cell ends; joined by a separator, two cells could look like one.
         digest = hashlib.sha256(b"[")
-        for part in (*_json(self.texts), ", ", *_json(self.labels), "]"):
+        end = "]" if self.task == CLASSIFICATION else f"] {self.task}"
+        for part in (*_json(self.texts), ", ", *_json(self.labels), end):
             digest.update(part.encode())
         return digest.hexdigest()[:16]
 
     def select(self, indices: Iterable[int]) -> Table:
         """The rows `indices`, in that order."""
-        rows = list(indices)
-        labels = None if self.labels is None else [self.labels[row] for row in rows]
-        return replace(self, texts=[self.texts[row] for row in rows], labels=labels)
+        kept = list(indices)
+        labels = None if self.labels is None else [self.labels[row] for row in kept]
+        return replace(self, texts=[self.texts[row] for row in kept], labels=labels)
+
+    def split(self, *, holdout: float, seed: int) -> tuple[list[int], list[int]]:
+        """Training rows and held-out rows, stratified by class if there are classes."""
+        cut = rows.split if self.task == CLASSIFICATION else rows.split_numbers
+        return cut(labels_of(self), holdout=holdout, seed=seed)
+
+    def shots(self, *, count: int, seed: int) -> list[int]:
+        """`count` random rows of every class, or of all rows if labels are numbers."""
+        labels = labels_of(self)
+        return rows.shots(
+            labels if self.task == CLASSIFICATION else [NUMBER] * len(labels), count=count, seed=seed
+        )
+
+
+def labels_of(table: Table) -> list[str]:
+    """The labels of a table, which must have some."""
+    if table.labels is None:
+        raise InputError(f"{table.name} was read without labels; a comparison needs them.")
+    return table.labels
 
 
 def _json(cells: list[str] | None) -> Iterator[str]:
@@ -82,15 +110,18 @@ def read(
     split: str = "train",
     sep: str | None = None,
     encoding: str | None = None,
+    task: str = CLASSIFICATION,
 ) -> Table:
     """The columns `text` and `label` of `source`; rows without text or label are dropped and logged.
 
+    text     two columns with a comma between their names, such as "question,answer": each row is a `Pair`
     source   a CSV, TSV, JSONL, Parquet or Excel (.xlsx) file; `hf:NAME` or `hf:NAME:CONFIG`, a data set (or
              local folder) that `datasets` can load; `builtin:splice` and `builtin:splice-test`, DNA windows
              around splice junctions (CC BY 4.0); `builtin:polarity`, 200 review sentences labelled pos or neg
     label    None if there are no labels, as in prediction; then every row is kept
     split    the part of an `hf:` data set
     sep      the separator of a CSV or TSV file: , ; | or tab; None: found in the file
+    task     "regression" if the labels are numbers; an InputError names the first that is none
     encoding of a CSV, TSV or JSONL file; None: by its byte-order mark, else UTF-8
 
     Columns are found by their exact name, else ignoring case and surrounding space. Cells stay as written
@@ -103,18 +134,22 @@ def read(
     (200, 'neg', 'simplistic , silly and tedious .')
     """
     source = os.fspath(source)
-    wanted = [text] if label is None else [text, label]
+    wanted = _named(text) if label is None else [*_named(text), label]
     columns = columns_of(source, split, Format(wanted, None if sep is None else separator_of(sep), encoding))
-    texts = list(_strings(columns, text, source)())
+    texts = list(_texts(columns, text, source)())
     if label is None:
         _check_texts(source, texts)
         return Table(texts=texts, labels=None, name=source, dropped=0)
     known: dict[str, str] = {}  # one string per label
     labels = [known.setdefault(cell, cell) for cell in _strings(columns, label, source)()]
-    found = _labelled(source, texts, labels)
+    one_of("task", task, TASKS)
+    found = _labelled(source, texts, labels, task == CLASSIFICATION)
     assert found.labels is not None
-    _check_classes(found.labels, source, label)
-    return found
+    if task == CLASSIFICATION:
+        _check_classes(found.labels, source, label)
+        return found
+    _check_numbers(labels, source, label)
+    return replace(found, task=task)
 
 
 def stream(source: str, *, text: str, sep: str | None = None, encoding: str | None = None) -> Texts:
@@ -126,8 +161,8 @@ def stream(source: str, *, text: str, sep: str | None = None, encoding: str | No
     >>> len(list(texts())), next(texts())
     (200, 'simplistic , silly and tedious .')
     """
-    form = Format([text], None if sep is None else separator_of(sep), encoding)
-    texts = _strings(columns_of(source, "train", form), text, source)
+    form = Format(_named(text), None if sep is None else separator_of(sep), encoding)
+    texts = _texts(columns_of(source, "train", form), text, source)
     _check_texts(source, texts())
     return texts
 
@@ -156,6 +191,35 @@ def piped(file: BinaryIO | None) -> Iterator[Texts]:
         if not sum(bool(line.strip()) for line in lines()):  # of all lines, so that each is decoded
             raise InputError("standard input has no text; give one text a line.")
         yield lines
+
+
+def _named(text: str) -> list[str]:
+    """The columns that `text` may name: one, or two with a comma between them.
+
+    >>> _named("body"), _named("question, answer")
+    (['body'], ['question, answer', 'question', 'answer'])
+    """
+    parts = [part.strip() for part in text.split(",")]
+    return [text] if len(parts) == 1 else [text, *parts]
+
+
+def _texts(columns: Columns, text: str, source: str) -> Texts:
+    _, *parts = _named(text)
+    if text in columns[0]:
+        if parts and set(parts) <= set(columns[0]):
+            log.warning(
+                "%s: %r is one column; rename it to read %s as pairs.", source, text, " and ".join(parts)
+            )
+        return _strings(columns, text, source)
+    if not parts:
+        return _strings(columns, text, source)
+    if len(parts) > 2 or not all(parts) or parts[0] == parts[1]:
+        raise InputError(
+            f"{source} has no column {text!r}, and it is no pair of columns; give one name, or two with a "
+            "comma between them. Rename a column whose own name has a comma."
+        )
+    one, other = (_strings(columns, part, source) for part in parts)
+    return lambda: map(Pair.of, one(), other())
 
 
 def _strings(columns: Columns, name: str, source: str) -> Texts:
@@ -187,8 +251,26 @@ def _check_classes(labels: Sequence[str], source: str, column: str) -> None:
     if len(labels) >= 20 and 2 * distinct > len(labels):
         raise InputError(
             f"{source}: the column {column!r} has {distinct} different labels in {len(labels)} rows, such as "
-            f"{labels[0][:40]!r}; labels must repeat. Name the column of the classes with --label."
+            f"{labels[0][:40]!r}; labels must repeat. Name the column of the classes with --label"
+            f"{', or add --task regression' * _is_number(labels[0])}."
         )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return False
+
+
+def _check_numbers(labels: Sequence[str], source: str, column: str) -> None:
+    """Refuse labels that are no finite numbers; empty ones were dropped."""
+    for row, label in enumerate(labels, 1):
+        if label.strip() and not _is_number(label):
+            raise InputError(
+                f"{source}, row {row}: the column {column!r} has {label[:40]!r}, which is no finite number, "
+                "and regression needs one in each row; write it as 1234.5, or name another column by --label."
+            )
 
 
 def _string(cell: object, source: str, row: int, column: str) -> str:
@@ -218,35 +300,45 @@ def _check_texts(source: str, texts: Iterable[str]) -> None:
 def _blank(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:
     """How many rows there are, and which ones have no text; an error if that is all of them."""
     rows, blank = 0, []
+    sides: tuple[str, ...] = ()
     for row, text in enumerate(texts):
         rows += 1
-        if not text.strip():
+        sides = sides_of(text)
+        if not all(side.strip() for side in sides):
             blank.append(row)
     if not rows:
         raise InputError(f"{source} has no rows below its header; expected at least one text.")
     if len(blank) == rows:
         raise InputError(
-            f"{source} has no text: all {rows} rows are empty in the text column. Name another column."
+            f"{source} has no text: all {rows} rows are empty in {'the' if len(sides) == 1 else 'a'} text "
+            "column. Name another column."
         )
     return rows, blank
 
 
-def _labelled(source: str, texts: list[str], labels: list[str]) -> Table:
+def _labelled(source: str, texts: list[str], labels: list[str], classes: bool) -> Table:
     _, blank = _blank(source, texts)
-    unlabelled = [row for row, text in enumerate(texts) if text.strip() and not labels[row].strip()]
+    textless = set(blank)
+    unlabelled = [row for row, label in enumerate(labels) if row not in textless and not label.strip()]
     if (written := len(texts) - len(blank)) == len(unlabelled):
         raise InputError(
             f"{source} has no label in any of its {written} rows with a text. Name another column; for "
             "texts without labels, use label=None."
         )
-    for rows, why in ((blank, "whose text is empty"), (unlabelled, "which have no label")):
-        if rows:
+    empty = "of which a text is empty" if are_pairs(texts) else "whose text is empty"
+    for left_out, why in ((blank, empty), (unlabelled, "which have no label")):
+        if left_out:
             log.warning(
-                "%s: dropped %d of %d rows, %s: %s.", source, len(rows), len(texts), why, _numbers(rows)
+                "%s: dropped %d of %d rows, %s: %s.",
+                source,
+                len(left_out),
+                len(texts),
+                why,
+                _numbers(left_out),
             )
-    dropped = {*blank, *unlabelled}
+    dropped = {*textless, *unlabelled}
     kept = [row for row in range(len(texts)) if row not in dropped]
-    if alike := _alike(labels[row] for row in kept):
+    if classes and (alike := _alike(labels[row] for row in kept)):
         log.warning(
             "%s: the labels %s differ only in spaces or capitals and count as different classes; write them "
             "alike if they mean the same.",

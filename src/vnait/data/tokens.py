@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
 from vnait.data.tables import HALF
 from vnait.errors import InputError
 
@@ -43,7 +44,7 @@ _CHINESE = re.compile(r"[a-zA-Z0-9+#&._%-]*[\u4e00-\u9fd5][\u4e00-\u9fd5a-zA-Z0-
 def tokenizer(vocabulary: Sequence[str], *, tokenization: str = "words") -> PreTrainedTokenizerFast:
     """A word-level fast tokenizer: lower-cased NFC text to ids, [PAD] 0, [UNK] 1, [MASK] 2, then the words.
 
-    vocabulary    distinct words, in the order of their ids
+    vocabulary    distinct words, in the order of their ids; with "[SEP]" among them it reads pairs of texts
     tokenization  "words": split at white space; punctuation, symbols, and the characters of scripts written
                   without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) are tokens of their own, each
                   with its combining marks
@@ -58,7 +59,7 @@ def tokenizer(vocabulary: Sequence[str], *, tokenization: str = "words") -> PreT
     >>> made.convert_ids_to_tokens(range(5)), encode(made, ["Paris爱谁"], max_length=9)
     (['[PAD]', '[UNK]', '[MASK]', 'paris', '!'], [[3, 6, 1]])
     """
-    from tokenizers import Tokenizer, models
+    from tokenizers import Tokenizer, models, processors
     from transformers import PreTrainedTokenizerFast
 
     # A repeated word would shift every id after it against the rows of its vector table.
@@ -70,7 +71,13 @@ def tokenizer(vocabulary: Sequence[str], *, tokenization: str = "words") -> PreT
     backend = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
     backend.normalizer, backend.pre_tokenizer = _steps(tokenization)
     backend.decoder = _spacing(tokenization)
+    pairs = {}
+    if TOKEN in ids:  # then transformers' pipelines put it between two texts, too
+        between = [(TOKEN, ids[TOKEN])]
+        template = processors.TemplateProcessing(single="$A", pair=f"$A {TOKEN} $B", special_tokens=between)
+        backend.post_processor, pairs = template, {"sep_token": TOKEN}
     return PreTrainedTokenizerFast(
+        **pairs,
         tokenizer_object=backend,
         pad_token="[PAD]",
         unk_token="[UNK]",
@@ -93,13 +100,15 @@ def words(texts: Iterable[str], tokenization: str) -> list[list[str]]:
     """
     normalizer, pre_tokenizer = _steps(tokenization)
     known: dict[str, str] = {}  # one string a word, however often it occurs
-    return [
+    texts = list(texts)
+    found = iter(
         [
             known.setdefault(word, word)
-            for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))
+            for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(side))
         ]
-        for text in _segmented(texts, tokenization)
-    ]
+        for side in _segmented(chain.from_iterable(map(sides_of, texts)), tokenization)
+    )
+    return [joined([next(found) for _ in sides_of(text)], TOKEN) for text in texts]
 
 
 @dataclass
@@ -142,7 +151,8 @@ def encode(
     """The ids of each text, at least one and at most `max_length`; the number of texts cut is logged, or left
     to a `tally` of several calls.
 
-    A text without a token becomes [UNK], so that every row has a token to attend to.
+    A text without a token becomes [UNK], so that every row has a token to attend to. The ids of a `Pair` have
+    [SEP] between its two texts, of which the longer one is cut first.
 
     >>> encode(tokenizer(["one", "two", "three"]), ["three two one", " "], max_length=2)
     [[5, 4], [1]]
@@ -153,11 +163,15 @@ def encode(
     ids: list[list[int]] = []
     texts = iter(texts)
     while part := list(islice(texts, _PART)):  # the tokenizer needs some 100 bytes a token
-        segmented = _segmented(part, tokenizer.init_kwargs.get("tokenization"))
+        if tokenizer.sep_token is None:
+            check_sides(part, pairs=False)
+        sides = chain.from_iterable(map(sides_of, part))
+        segmented = _segmented(sides, tokenizer.init_kwargs.get("tokenization"))
         found = tokenizer(segmented, add_special_tokens=False, verbose=False)["input_ids"]
-        whole = [row or [tokenizer.unk_token_id] for row in found]
+        each = iter(row or [tokenizer.unk_token_id] for row in found)
+        whole = [joined([next(each) for _ in sides_of(text)], tokenizer.sep_token_id) for text in part]
         lost.add(whole, tokenizer.unk_token_id)
-        ids += [row[:max_length] for row in whole]
+        ids += [cut(row, max_length, tokenizer.sep_token_id if are_pairs(part) else None) for row in whole]
     if tally is None:
         lost.report_cut()
     return ids

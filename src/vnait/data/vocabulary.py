@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from vnait import vectors as word_vectors
 from vnait.data import tokens
+from vnait.data.pairs import TOKEN, are_pairs
+from vnait.data.rows import generator
 from vnait.errors import InputError
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
 from vnait.run import Run
@@ -72,6 +74,7 @@ class Vocabulary:
             muting=PRIOR / len(lengths),
             pad_token_id=self.tokenizer.pad_token_id,
             unk_token_id=self.tokenizer.unk_token_id,
+            **({} if len(classes) > 1 else {"problem_type": "regression"}),
             id2label=dict(enumerate(classes)),
             label2id={name: index for index, name in enumerate(classes)},
         )
@@ -120,7 +123,8 @@ def look_up(texts: Sequence[str], path: str, *, tokenization: str = "words") -> 
 
 
 def _vocabulary(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Vocabulary:
-    tokenizer = tokens.tokenizer(vectors.words, tokenization=tokenization)
+    alone = are_pairs(texts) and TOKEN not in vectors.words  # as in a file, which has no separator
+    tokenizer = tokens.tokenizer([*vectors.words, *[TOKEN] * alone], tokenization=tokenization)
     names = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     table, _ = word_vectors.align(vectors, names)
     if not vectors.table.any():
@@ -134,4 +138,6 @@ def _vocabulary(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Vo
     rms = np.sqrt(np.mean(np.square(np.delete(table, tokenizer.all_special_ids, axis=0))))
     table = table / (rms or 1.0)
     table[tokenizer.pad_token_id] = 0
+    if alone:  # unlike an unknown word
+        table[tokenizer.sep_token_id] = generator(seed=0).normal(size=table.shape[1])
     return Vocabulary(tokenizer, table.astype(np.float32), vectors.source, frequency)

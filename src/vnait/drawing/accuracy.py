@@ -24,8 +24,13 @@ def figure(results: Results, most_frequent: float) -> Figure:
     axes = drawn.add_subplot()
     (_lines if several else _dots)(axes, results)
     line = axes.axhline if several else axes.axvline
-    line(100 * most_frequent, linestyle="--", color="0.6", linewidth=1, label="most frequent class")
-    (axes.set_ylabel if several else axes.set_xlabel)("accuracy on the test rows, % [95 % interval]")
+    metric = results.metric
+    title, chance = ("accuracy on the test rows, %", "most frequent class")
+    if metric.better < 0:
+        title, chance = (f"{metric.title} on the test rows, lower is better", "mean")
+    level = metric.times * most_frequent
+    line(level, linestyle="--", color="0.6", linewidth=1, label=chance)
+    (axes.set_ylabel if several else axes.set_xlabel)(f"{title} [95 % interval]")
     axes.spines[["top", "right"]].set_visible(False)
     place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if several else {"loc": "lower right"}
     axes.legend(**place, frameon=False, fontsize=8)
@@ -34,15 +39,21 @@ def figure(results: Results, most_frequent: float) -> Figure:
 
 def _dots(axes: Axes, results: Results) -> None:
     """A dot with its interval per method; baselines are hollow."""
-    rows = sorted(results.rows, key=lambda row: row["mean"])
+    times = results.metric.times
+    rows = sorted(results.rows, key=lambda row: results.metric.better * row["mean"])
     for place, row in enumerate(rows):
-        low, mean, high = _points(row)
+        low, mean, high = _points(row, times)
         fill = "black" if results.is_transformer(row["method"]) else "white"
         axes.errorbar(
             mean, place, xerr=[[mean - low], [high - mean]], fmt="o", color="black", mfc=fill, capsize=3
         )
         axes.annotate(
-            f"{mean:.1f}", (mean, place), (0, 5), textcoords="offset points", ha="center", fontsize=8
+            f"{mean:.1f}" if times > 1 else f"{mean:.3g}",
+            (mean, place),
+            (0, 5),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
         )
     axes.set_yticks(range(len(rows)), [_short(row["method"]) for row in rows], parse_math=False)
     axes.set_ylim(-0.6, len(rows) - 0.3)
@@ -53,7 +64,9 @@ def _lines(axes: Axes, results: Results) -> None:
     greys, marks = cycle(GREYS), cycle(MARKS)
     for number, method in enumerate(results.methods):
         rows = {row["shots"]: row for row in results.rows if row["method"] == method}
-        low, mean, high = np.array([_points(rows[shots]) for shots in sizes if shots in rows]).T
+        low, mean, high = np.array(
+            [_points(rows[shots], results.metric.times) for shots in sizes if shots in rows]
+        ).T
         places = np.array([place for place, shots in enumerate(sizes) if shots in rows])
         axes.errorbar(
             places + 0.02 * (number - len(results.methods) / 2),  # so that no interval hides another
@@ -66,12 +79,12 @@ def _lines(axes: Axes, results: Results) -> None:
             label=_short(method),
         )
     axes.set_xticks(range(len(sizes)), list(map(str, sizes)))
-    axes.set_xlabel("labels per class")
+    axes.set_xlabel(results.metric.kinds)
 
 
-def _points(row: dict[str, float | None]) -> tuple[float, float, float]:
-    """Low end of the interval, mean and high end in %; all three are the mean if there is no interval."""
-    mean, low, high = interval_of(row).times(100)
+def _points(row: dict[str, float | None], times: int) -> tuple[float, float, float]:
+    """Low end of the interval, mean and high end, times a factor; all three are the mean without one."""
+    mean, low, high = interval_of(row).times(times)
     return mean if low is None else low, mean, mean if high is None else high
 
 

@@ -15,6 +15,7 @@ from vnait.errors import InputError
 from vnait.explanation.attention import head_kind, score_terms, shares
 from vnait.injection import Injection
 from vnait.inputs import cosine
+from vnait.linear import check_classes
 from vnait.method import described
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
@@ -100,6 +101,7 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         raise InputError("the text is empty; give some words to explain.")
     if any("\ud800" <= mark <= "\udfff" for mark in text):
         raise InputError("the text is not UTF-8; give it in UTF-8.")
+    check_explained(fitted)
     if not isinstance(fitted.model, VnaitForSequenceClassification):
         if not isinstance(given, str):
             raise InputError(
@@ -198,6 +200,13 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
         attention=attention.numpy(),
         terms={},
     )
+
+
+def check_explained(fitted: Fitted) -> None:
+    """Raise InputError if the model reads pairs of texts, or answers with numbers."""
+    check_classes(fitted.classes)
+    if fitted.pairs:
+        raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
 
 
 def _logit_parts(logits: torch.Tensor, bag: torch.Tensor, best: int) -> dict[str, float]:

@@ -16,6 +16,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from transformers.utils import logging as transformers_logging
 
 from vnait import schemas
+from vnait.data.pairs import sides_of
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.methods import build
 from vnait.pretrained import attach, load_adapter, save_adapter, save_base
@@ -60,14 +61,15 @@ class Base:
 
     def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
         """Ids per text with the base's special tokens, cut to `max_length`; at least one unknown word."""
-        special = self.tokenizer.num_special_tokens_to_add()
+        sides = list(zip(*map(sides_of, texts), strict=True))  # one text of each row, or two
+        special = self.tokenizer.num_special_tokens_to_add(pair=len(sides) == 2)
         if max_length <= special:
             raise InputError(
                 f"max_length is {max_length}, of which the base's special tokens take {special}; increase it."
             )
         if not texts:  # transformers fails on an empty list
             return []
-        ids: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=max_length)[
+        ids: list[list[int]] = self.tokenizer(*map(list, sides), truncation=True, max_length=max_length)[
             "input_ids"
         ]
         unknown = self.tokenizer.unk_token_id
@@ -85,6 +87,7 @@ class Base:
                 model = from_pretrained(
                     AutoModelForSequenceClassification,
                     self.source,
+                    **({} if len(names) > 1 else {"problem_type": "regression"}),
                     id2label=names,
                     label2id={name: index for index, name in names.items()},
                 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from vnait.page.sections import Column, Section, Table
 from vnait.record import Record
 from vnait.report import figures
-from vnait.results import METRIC, Results, inside
+from vnait.results import Results
 from vnait.scores import LENGTHS, MOST_CLASSES
 from vnait.statistics import Interval
 
@@ -24,10 +24,13 @@ def lengths(results: Results) -> Section:
     texts = [max(own[group][0] for own in counts.values()) for group in range(len(LENGTHS) + 1)]
     groups = [group for group, count in enumerate(texts) if count]
     names = [_group(group) for group in groups]
+    metric = results.metric
+    root = 1 if metric.better > 0 else 0.5  # of the mean of squared errors
     shares = {
-        method: [own[group][1] / own[group][0] if own[group][0] else None for group in groups]
+        method: [(own[group][1] / own[group][0]) ** root if own[group][0] else None for group in groups]
         for method, own in counts.items()
     }
+    name = metric.title[:1].upper() + metric.title[1:]
     points = {
         method: [None if share is None else Interval(share, None, None) for share in line]
         for method, line in shares.items()
@@ -35,18 +38,19 @@ def lengths(results: Results) -> Section:
     figure = figures.lines(
         points,
         names,
-        label=f"{METRIC.capitalize()} of each method by the length of the text, {inside(results.most)}",
-        titles=("tokens", METRIC),
+        label=f"{name} of each method by the length of the text, {results.inside(results.most)}",
+        titles=("tokens", metric.title),
         first=[results.reference, results.best or results.reference],
     )
     table = Table(
-        caption=f"{METRIC.capitalize()} by tokens of the text, {inside(results.most)}",
-        columns=[Column("method"), *(Column(name, "{:.3f}") for name in names)],
+        caption=f"{name} by tokens of the text, {results.inside(results.most)}",
+        columns=[Column("method"), *(Column(group, metric.form) for group in names)],
         rows=[[method, *line] for method, line in shares.items()],
     )
     tested = ", ".join(f"{name}: {texts[group]:,}" for name, group in zip(names, groups, strict=True))
     sentence = (
-        f"All seeds together. Test texts, by tokens: {tested}. With few texts, accuracy is mostly chance."
+        f"All seeds together. Test texts, by tokens: {tested}. With few texts, {metric.title} is mostly "
+        "chance."
     )
     return Section(heading=heading, sentences=[sentence], figures=[figure], table=table)
 
@@ -63,7 +67,7 @@ def confusions(results: Results) -> Iterator[Section]:
         heading = f"Answers of {method} ({' and '.join(names)})"
         found = [record for record in results.of(method, results.most) if "confusion" in record.metrics]
         if found:
-            yield _confusion(found, heading, inside(results.most))
+            yield _confusion(found, heading, results.inside(results.most))
         else:
             reason = f"more than {MOST_CLASSES} classes, or an older vnait"
             yield Section(heading=heading, sentences=[f"These records hold no confusion matrix: {reason}."])
@@ -89,10 +93,11 @@ def _confusion(found: Sequence[Record], heading: str, where: str) -> Section:
     return Section(heading=heading, figures=[figures.squares(truths, names, rows, label=label)], table=table)
 
 
-def _summed(found: Sequence[Record]) -> list[tuple[int, int]]:
-    """(texts, right answers) of each group of lengths; empty if no record has them."""
+def _summed(found: Sequence[Record]) -> list[tuple[int, float]]:
+    """(texts, right answers or squared errors) of each group of lengths; empty if no record has them."""
     kept = [record.metrics for record in found if "length_rows" in record.metrics]
-    rows, right = ([metrics[name] for metrics in kept] for name in ("length_rows", "length_right"))
+    rows = [metrics["length_rows"] for metrics in kept]
+    right = [metrics.get("length_right", metrics.get("length_squares")) for metrics in kept]
     return list(zip(map(sum, zip(*rows, strict=True)), map(sum, zip(*right, strict=True)), strict=True))
 
 

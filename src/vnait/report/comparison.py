@@ -5,28 +5,15 @@ from typing import Any
 
 from vnait.about import About
 from vnait.advice import advice
+from vnait.data import QUANTILES
 from vnait.page.sections import Cell, Column, Figure, Section, Table
-from vnait.record import Record
 from vnait.report import figures
 from vnait.report.breakdown import confusions, lengths
 from vnait.report.provenance import provenance
-from vnait.results import METRIC, Results, by_size, inside, interval_of, where
+from vnait.results import ACCURACY, Results, by_size, interval_of
 
-SHARE = "{:.3f}"
-POINTS = "{:+.1f}"
-LABELS = "labels per class"
-COLUMNS = {  # of the rows of `Results.rows`
-    "method": Column("method"),
-    "shots": Column(LABELS),
-    "mean": Column(METRIC, SHARE),
-    "ci_low": Column("low", SHARE),
-    "ci_high": Column("high", SHARE),
-    "alone": Column("alone", SHARE),
-    "seeds": Column("seeds"),
-    "parameters": Column("parameters", "{:,}"),
-    "seconds": Column("seconds", "{:.1f}"),
-    "ms_per_text": Column("ms per text", "{:.2f}"),
-}
+FORM = "{:.4g}"
+
 CURVES = 8  # of a figure; the others are drawn after a click on the legend
 
 
@@ -39,28 +26,33 @@ def sections(results: Results, about: About | None) -> Iterator[Section]:
     yield differences(results)
     yield costs(results)
     yield lengths(results)
-    yield from confusions(results)
+    if results.metric is ACCURACY:
+        yield from confusions(results)
+    else:
+        yield others(results)
     if about is not None:
         yield summary(about, results)
-        yield classes(about.data)
+        yield numbers(about.data) if "numbers" in about.data else classes(about.data)
         yield histogram(about.data["tokens"])
-    yield runs(results.records)
+    yield runs(results)
     yield provenance(results.records, about.command if about else "")
 
 
 def conclusions(results: Results, about: About | None) -> Section:
     """In words: which method is ahead of which, and which differences may be chance."""
+    metric = results.metric
     sentences = [
+        *([] if metric.better > 0 else [f"{metric.title} is an error: lower is better."]),
         *advice(results, most_frequent=about.most_frequent if about else None),
         *results.sentences(),
     ]
     if results.best is not None:
         sentences.append(
-            f"The advised model was chosen on the validation rows {inside(results.most)}; test rows had no "
-            "part in it."
+            f"The advised model was chosen on the validation rows {results.inside(results.most)}; test rows "
+            "had no part in it."
         )
     if about is not None:
-        sentences.append(f"Always answering the most frequent class scores {about.most_frequent:.3f}.")
+        sentences.append(f"Always {metric.chance} scores {metric.form.format(about.most_frequent)}.")
     else:
         sentences.append("The folder has no about.json, so this page knows neither the data nor the command.")
     sentences.append(
@@ -74,22 +66,23 @@ def methods(results: Results) -> Section:
     """Means with intervals: a figure per number of labels, the most first, the others folded; and a table."""
     drawn: list[Figure] = []
     rows: list[dict[str, Any]] = []
+    metric = results.metric
     for shots in by_size(results.shots)[::-1]:
         own = results.ranked(shots)
         rows += own
         drawn.append(
             figures.dots(
                 {row["method"]: interval_of(row) for row in own},
-                label=f"{where(shots)}: mean {METRIC} of each method with its interval",
-                title=f"{METRIC} {inside(shots)}",
+                label=f"{results.where(shots)}: mean {metric.title} of each method with its interval",
+                title=f"{metric.title} {results.inside(shots)}",
                 folded=bool(drawn),
             )
         )
     caption = (
-        f"Mean {METRIC} on the test rows with its 95 % interval (alone: without the linear part); "
+        f"Mean {metric.title} on the test rows with its 95 % interval (alone: without the linear part); "
         "size, seconds, ms per text"
     )
-    return Section(heading="Methods", figures=drawn, table=_table(caption, rows, tuple(COLUMNS)))
+    return Section(heading="Methods", figures=drawn, table=_table(caption, rows, columns_of(results)))
 
 
 def curves(results: Results) -> Section:
@@ -100,13 +93,13 @@ def curves(results: Results) -> Section:
     figure = figures.lines(
         lines,
         list(map(str, sizes)),
-        label=f"Mean {METRIC} of each method over the number of labels",
-        titles=(LABELS, METRIC),
+        label=f"Mean {results.metric.title} of each method over the number of labels",
+        titles=(results.metric.kinds, results.metric.title),
         first=leading(results),
     )
     table = Table(
-        caption=f"Mean {METRIC} by number of labels per class",
-        columns=[Column("method"), *(Column(str(shots), SHARE) for shots in sizes)],
+        caption=f"Mean {results.metric.title} by number of {results.metric.kinds}",
+        columns=[Column("method"), *(Column(str(shots), results.metric.form) for shots in sizes)],
         rows=[[method, *(point and point.mean for point in line)] for method, line in lines.items()],
     )
     return Section(heading="Learning curves", figures=[figure], table=table)
@@ -114,34 +107,39 @@ def curves(results: Results) -> Section:
 
 def differences(results: Results) -> Section:
     """Each method minus the reference, on the same seeds."""
-    against = results.reference
+    against, metric = results.reference, results.metric
+    points = "points" if metric.times > 1 else metric.title
+    form = "{:+" + metric.points + "}"
     drawn: list[Figure] = []
     for shots in by_size(results.shots)[::-1]:
         rows = sorted(
-            (row for row in results.paired if row["shots"] == shots), key=lambda row: -row["difference"]
+            (row for row in results.paired if row["shots"] == shots),
+            key=lambda row: -metric.better * row["difference"],
         )
         if rows:
             drawn.append(
                 figures.dots(
-                    {row["method"]: interval_of(row).times(100) for row in rows},
-                    label=f"{where(shots)}: difference of each method to {against} in points, with its "
-                    "interval",
-                    title=f"points above {against} {inside(shots)}",
+                    {row["method"]: interval_of(row).times(metric.times) for row in rows},
+                    label=f"{results.where(shots)}: difference of each method to {against} in {points}, "
+                    "with its interval",
+                    title=f"{points} above {against} {results.inside(shots)}",
                     hollow=[row["method"] for row in rows if not interval_of(row).sign],
                     folded=bool(drawn),
                 )
             )
     words = {1: "ahead", 0: "can't be told apart", -1: "behind"}
     table = Table(
-        caption=f"Method minus {against}, in points of {METRIC}, paired by seed",
+        caption=f"Method minus {against}, in {points} of {metric.title}, paired by seed"
+        if metric.times > 1
+        else f"Method minus {against}, in {metric.title} (below zero is better), paired by seed",
         columns=[
             Column("method"),
-            Column(LABELS),
-            *(Column(name, POINTS) for name in ("points", "low", "high")),
+            Column(metric.kinds),
+            *(Column(name, form) for name in (points, "low", "high")),
             Column("result"),
         ],
         rows=[
-            [row["method"], row["shots"], *interval_of(row).times(100), words[interval_of(row).sign]]
+            [row["method"], row["shots"], *interval_of(row).times(metric.times), words[results.ahead(row)]]
             for row in results.paired
         ],
     )
@@ -155,11 +153,12 @@ def differences(results: Results) -> Section:
 def costs(results: Results) -> Section:
     """Accuracy over training time and over parameters, at the most labels."""
     rows = [row for row in results.rows if row["shots"] == results.most]
+    metric, where = results.metric.title, results.inside(results.most)
     drawn = [
         figures.cloud(
             {row["method"]: (max(row[name], least), row["mean"]) for row in rows},
-            label=f"{METRIC.capitalize()} of each method over its {title}, {inside(results.most)}",
-            titles=(title, METRIC),
+            label=f"{metric[:1].upper() + metric[1:]} of each method over its {title}, {where}",
+            titles=(title, metric),
             form=form,
         )
         for name, title, least, form in (
@@ -167,32 +166,78 @@ def costs(results: Results) -> Section:
             ("parameters", "learned parameters", 1, "~s"),
         )
     ]
-    caption = f"Parameters and time beside {METRIC}, {inside(results.most)}"
-    table = _table(caption, rows, ("method", "mean", "parameters", "seconds"))
+    caption = f"Parameters and time beside {metric}, {where}"
+    columns = {name: columns_of(results)[name] for name in ("method", "mean", "parameters", "seconds")}
+    table = _table(caption, rows, columns)
     return Section(heading="Parameters and time", figures=drawn, table=table)
 
 
-def _table(caption: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
+def columns_of(results: Results) -> dict[str, Column]:
+    """The columns of the rows of `Results.rows`."""
+    metric = results.metric
+    return {
+        "method": Column("method"),
+        "shots": Column(metric.kinds),
+        "mean": Column(metric.title, metric.form),
+        "ci_low": Column("low", metric.form),
+        "ci_high": Column("high", metric.form),
+        "alone": Column("alone", metric.form),
+        "seeds": Column("seeds"),
+        "parameters": Column("parameters", "{:,}"),
+        "seconds": Column("seconds", "{:.1f}"),
+        "ms_per_text": Column("ms per text", "{:.2f}"),
+    }
+
+
+def _table(caption: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Column]) -> Table:
     """Rows of `Results.rows` with these columns of them."""
-    cells = [[row[name] for name in names] for row in rows]
-    return Table(caption=caption, columns=[COLUMNS[name] for name in names], rows=cells)
+    cells = [[row[name] for name in columns] for row in rows]
+    return Table(caption=caption, columns=list(columns.values()), rows=cells)
 
 
-def runs(found: Sequence[Record]) -> Section:
+def others(results: Results) -> Section:
+    """The further scores of a regression, each with its interval."""
+    names = results.metric.others
+    rows: list[list[Cell]] = []
+    for shots in by_size(results.shots)[::-1]:
+        for row in results.ranked(shots):
+            found = [results.score(row["method"], shots, name) for name in names]
+            rows.append([row["method"], shots, *(one and one.written(FORM) for one in found)])
+    table = Table(
+        caption="Mean absolute error and correlations on the test rows, with 95 % intervals over seeds",
+        columns=[Column("method"), Column(results.metric.kinds), *map(Column, names)],
+        rows=rows,
+    )
+    sentence = "MAE is lower for better answers, the correlations of Pearson and Spearman are higher."
+    return Section(heading="Other scores", sentences=[sentence], table=table)
+
+
+def numbers(facts: Any) -> Section:
+    """Quantiles of the labels of a regression."""
+    table = Table(
+        caption="Quantiles of the labels",
+        columns=[Column("share of the rows, %", "{:.0f}"), Column("label", "{:.4g}")],
+        rows=[[100 * share, value] for share, value in zip(QUANTILES, facts["numbers"], strict=True)],
+    )
+    return Section(heading="Labels", table=table)
+
+
+def runs(results: Results) -> Section:
     """A row per record."""
-    metrics = [METRIC, "macro_f1", "mcc", f"validation_{METRIC}"]
+    metric = results.metric
+    metrics = [metric.name, *metric.others, f"validation_{metric.name}"]
     table = Table(
         caption="Every run",
         columns=[
             Column("method"),
-            Column(LABELS),
+            Column(metric.kinds),
             Column("seed"),
-            *(Column(name.replace("_", " "), SHARE) for name in metrics),
+            *(Column(name.replace("_", " "), metric.form) for name in metrics),
             Column("seconds", "{:.1f}"),
         ],
         rows=[
             [run.method, run.data["shots"], run.seed, *map(run.metrics.get, metrics), run.seconds]
-            for run in found
+            for run in results.records
         ],
         folded=True,
     )
@@ -217,12 +262,13 @@ def summary(about: About, results: Results) -> Section:
         else f"{about.test['name']}: {about.test['rows']:,} rows"
     )
     unknown_share = f"{100 * sum(unknown) / len(unknown):.1f} %" if unknown else None
+    classes: list[list[Cell]] = [] if "numbers" in facts else [["classes", f"{len(facts['classes']):,}"]]
     rows: list[list[Cell]] = [
         ["name", facts["name"]],
         ["rows", f"{facts['rows']:,}"],
         ["rows left out, without text", f"{facts['dropped']:,}"],
         ["rows that repeat the text of an earlier row", f"{facts['duplicates']:,}"],
-        ["classes", f"{len(facts['classes']):,}"],
+        *classes,
         ["tokens per text: shortest, median, longest", f"{lengths[0]:,}; {lengths[3]:,}; {lengths[6]:,}"],
         ["unknown tokens in the training rows", unknown_share],
         ["tested on", tested],

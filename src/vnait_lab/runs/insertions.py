@@ -25,9 +25,9 @@ import numpy as np
 from numpy.random import Generator
 
 from vnait.data import Table
+from vnait.data.tables import labels_of
 from vnait.data.vocabulary import vocabulary_of
 from vnait.methods import METHODS
-from vnait.plan import labels_of
 from vnait.record import Record, key_of, run_cells
 from vnait.scores import scores
 from vnait.statistics import interval, paired

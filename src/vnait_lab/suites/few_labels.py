@@ -16,7 +16,8 @@ from typing import Any
 from vnait import data as texts
 from vnait.baselines import BASELINES
 from vnait.comparison import run_plan
-from vnait.plan import Plan, labels_of
+from vnait.data.tables import labels_of
+from vnait.plan import Plan
 from vnait.record import Record
 from vnait.run import Run
 from vnait.statistics import Interval, interval
