@@ -207,7 +207,8 @@ def skill(bags: Bags, labels: Sequence[int], table: NDArray[Any], weights: Weigh
             BagRegression(table), bags, labels, cv=folds, params={"sample_weight": weights}
         )
     right, chance = float(each @ (answers == np.asarray(labels))), float(counts.max() / counts.sum())
-    return max(0.0, ((right + 1) / (counts.sum() + len(counts)) - chance) / (1 - chance))
+    accuracy = (right + 1) / (float(counts.sum()) + len(counts))
+    return max(0.0, (accuracy - chance) / (1 - chance))
 
 
 def strange(ids: Sequence[Sequence[int]], labels: Sequence[int]) -> float:
