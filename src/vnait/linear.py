@@ -180,8 +180,11 @@ class LinearClassifier:
 def check_classes(classes: Sequence[str], no: bool = False) -> None:
     """Raise InputError if a model has no classes but answers with numbers; with `no`, if it has classes."""
     if (len(classes) == 1) != no:
-        says = "has classes and no numbers" if no else "answers with numbers and has no classes"
-        raise InputError(f"the model {says}; use {'probabilities' if no else '`vnait predict`, or numbers'}.")
+        if no:
+            raise InputError("the model has classes and answers with no numbers; use probabilities.")
+        raise InputError(
+            "the model answers with numbers and has no classes; use `vnait predict` (in Python, numbers)."
+        )
 
 
 def load(folder: Path, record: Record | None) -> LinearClassifier:

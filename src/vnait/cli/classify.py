@@ -334,8 +334,8 @@ def explain_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show each token's coordinate, gap, rho and say in the bag of words, what kinds of heads read them, and
-    the method.
+    """Show how one text is read: coordinate, gap, rho and weight in the bag of words of each token, the kinds
+    of heads, and the method.
     """
     notes(quiet=False)
     if (text is None) == (conllu is None):
