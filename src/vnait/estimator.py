@@ -278,6 +278,11 @@ def _weights(
         first = wrong[:1].tolist()
         what = f"the weight of row {first[0]} is {weights[first[0]]}" if first else "every weight is zero"
         raise InputError(f"{what}; give finite numbers of 0 or more, not all of them 0.")
+    left = np.unique(labels[weights > 0])
+    if len(left) < 2:
+        raise InputError(
+            f"all rows with a weight above 0 are of one class ({left[0]}); a classifier needs two or more."
+        )
     found: list[float] = weights.tolist()
     return found
 
