@@ -26,7 +26,7 @@ test: install browser  ## eight minutes on two cores: all but the tests marked s
 test-all: install browser  ## every test but those marked long
 	$(PYTEST) -m "not long"
 
-test-long: install  ## the rest: each law compiled, each family of the doctor, transformers' own tests, faults, clusters, no extras
+test-long: install  ## the rest: each law compiled, rare families, each family of the doctor, transformers' own tests, faults, clusters, no extras
 	$(PYTEST) -m long
 
 attack: install  ## 60,000 changed files and faults at every named point, as two tables; an hour on two cores

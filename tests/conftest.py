@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rare = getattr(sys.modules.get("families"), "RARE", ())  # of benchmarks/, if a test has imported it
     for item in items:
         if getattr(item, "callspec", None) and item.callspec.params.get("family") in rare:
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_configure(config: pytest.Config) -> None:
