@@ -91,7 +91,7 @@ def test_warm_start_keeps_the_outputs_and_detach_gives_the_model_back(family):
     assert not any(part._forward_pre_hooks or part._forward_hooks for part in model.modules())
 
 
-@pytest.mark.parametrize("rare", RARE)  # all other tests of these are marked slow
+@pytest.mark.parametrize("rare", RARE)  # all other tests of these are marked long
 def test_a_rare_family_keeps_its_outputs_and_counts_no_padding(rare):
     model, ids = model_of(rare), ids_of(length=12)
     before = logits(model, ids)
