@@ -136,7 +136,7 @@ def test_the_estimator_reads_rows_of_two_texts(learned, tmp_path):
     for given in (np.array(X[:5]), np.array(X[:5], dtype=object), frame, [list(row) for row in X[:5]]):
         assert np.array_equal(learned.predict_proba(given), expected)
     swapped = learned.predict_proba([(other, one) for one, other in X[:5]])
-    assert not np.allclose(swapped, expected)  # the sides are told apart by their order
+    assert not np.allclose(swapped, expected)  # the order of the sides matters
     again = pickle.loads(pickle.dumps(learned))
     assert np.array_equal(again.predict_proba(X[:5]), expected)
 

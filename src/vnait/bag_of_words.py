@@ -97,16 +97,11 @@ class BagRegression(ClassifierMixin, BaseEstimator):
 
     def fit(self, bags: Bags, labels: Sequence[int], sample_weight: Weights = None) -> Self:
         """Fit to `labels` (texts,) of two classes or more."""
-        rows = normalize(bags)
-        sums = rows @ self.table
-        length = np.sqrt(np.square(sums).sum(1).mean()) or 1.0
+        features, length = _features(bags, self.table)
         with few_rows_per_class():
-            head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(
-                sparse.hstack([sparse.csr_array(sums / length), rows], format="csr"), labels, sample_weight
-            )
+            head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(features, labels, sample_weight)
         weights, bias = both_classes(head)
-        dim = self.table.shape[1]
-        logits = self.table @ weights[:, :dim].T / length + weights[:, dim:].T
+        logits = _of_words(weights, self.table, length)
         self.classes_, self.bias_ = head.classes_, bias
         self.logits_ = _right_signs(logits, bags, np.searchsorted(head.classes_, labels)) / _mean_length(bags)
         return self
@@ -131,20 +126,31 @@ class BagRidge(RegressorMixin, BaseEstimator):
 
     def fit(self, bags: Bags, labels: Sequence[float], sample_weight: Weights = None) -> Self:
         """Fit to numbers (texts,)."""
-        rows = normalize(bags)
-        sums = rows @ self.table
-        length = np.sqrt(np.square(sums).sum(1).mean()) or 1.0
-        features = sparse.hstack([sparse.csr_array(sums / length), rows], format="csr")
+        features, length = _features(bags, self.table)
         head = Ridge(self.alpha, solver="lsqr").fit(features, labels, sample_weight)
-        dim = self.table.shape[1]
-        weights = self.table @ head.coef_[:dim] / length + head.coef_[dim:]
-        self.logits_, self.bias_ = weights[:, None] / _mean_length(bags), np.array([head.intercept_])
+        self.logits_ = _of_words(head.coef_[None], self.table, length) / _mean_length(bags)
+        self.bias_ = np.array([head.intercept_])
         return self
 
     def predict(self, bags: Bags) -> NDArray[np.float64]:
         """Numbers (texts,)."""
         numbers: NDArray[np.float64] = (bags @ self.logits_ + self.bias_)[:, 0]
         return numbers
+
+
+def _features(bags: Bags, table: NDArray[Any]) -> tuple[Any, float]:
+    """Unit bags beside sums of their vectors, (texts, dim + V), and the length that divides the sums."""
+    rows = normalize(bags)
+    sums = rows @ table
+    length = float(np.sqrt(np.square(sums).sum(1).mean()) or 1.0)
+    return sparse.hstack([sparse.csr_array(sums / length), rows], format="csr"), length
+
+
+def _of_words(weights: NDArray[Any], table: NDArray[Any], length: float) -> NDArray[Any]:
+    """Weights (C, dim + V) of `_features` as one per word, (V, C)."""
+    dim = table.shape[1]
+    found: NDArray[Any] = table @ weights[:, :dim].T / length + weights[:, dim:].T
+    return found
 
 
 def skill_at_numbers(

@@ -79,11 +79,12 @@ def errors(truth: Sequence[float], answers: Sequence[float]) -> dict[str, float]
     """
     import numpy as np
     from scipy import stats
+    from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
     true, answered = np.asarray(truth, dtype=float), np.asarray(answers, dtype=float)
     found = {
-        "rmse": float(np.sqrt(np.mean((answered - true) ** 2))),
-        "mae": float(np.abs(answered - true).mean()),
+        "rmse": float(root_mean_squared_error(true, answered)),
+        "mae": float(mean_absolute_error(true, answered)),
     }
     if len(true) > 1 and np.ptp(true) > 0 and np.ptp(answered) > 1e-9 * np.abs(answered).max():
         found["pearson"] = float(stats.pearsonr(true, answered).statistic)
