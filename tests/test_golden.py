@@ -15,7 +15,8 @@ from vnait.pretrained import load_adapter
 from vnait.record import read
 
 GOLDEN = Path(__file__).parent / "golden"
-DEFAULT = {"format_5": "vnait-warp", "format_6": "vnait"}  # today's name of the method that was `vnait`
+# Today's name of the method that was `vnait`.
+DEFAULT = {"format_5": "vnait-warp", "format_6": "vnait", "format_7": "vnait"}
 
 
 @pytest.fixture(params=DEFAULT)

@@ -15,11 +15,12 @@ from transformers.utils import can_return_tuple
 
 from vnait.errors import InputError
 from vnait.injection import Injection
+from vnait.inputs.neighbours import divide_taps
 from vnait.method import Method
 from vnait.methods import build
 from vnait.model.auto_map import write_stub
 from vnait.model.backbone import AttentionMask, Encoder
-from vnait.model.configuration import VnaitConfig
+from vnait.model.configuration import FORMAT, VnaitConfig
 from vnait.model.packing import packing
 from vnait.randomness import apart, seed_generators
 
@@ -43,13 +44,17 @@ class VnaitPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["Block"]  # noqa: RUF012  transformers reads it off the class
 
     @classmethod
-    def from_pretrained(cls, *args: Any, **settings: Any) -> Any:
+    def from_pretrained(cls, folder: Any, *args: Any, **settings: Any) -> Any:
         """As in transformers, but frozen vectors stay frozen and a method's constants are computed again.
 
         transformers makes every loaded weight trainable, and leaves memory that no file fills uninitialized.
         """
-        loaded = super().from_pretrained(*args, **settings)
+        loaded = super().from_pretrained(folder, *args, **settings)
         model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
+        if folder is not None:
+            saved, _ = VnaitConfig.get_config_dict(folder, **settings)
+            if saved.get("vnait_format", FORMAT) < FORMAT:
+                divide_taps(model)
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
         with apart():
             _take_constants(model.base_model.method, _method(model.config))

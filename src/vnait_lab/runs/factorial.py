@@ -60,7 +60,7 @@ def arm(size: Size, *, scheme: Recipe, neighbours: bool, log_n: bool, random: bo
     if isinstance(inputs, Neighbours | Condensed):
         views, inputs = type(inputs), inputs.inputs
     if neighbours:
-        inputs = views(inputs, [Local(dim=size.dim), Nearest(dim=size.dim)])
+        inputs = views(inputs, [Local(dim=size.dim, speed=3.0), Nearest(dim=size.dim)])
     return Method(
         coordinates=coordinates,
         encoding=whole.encoding,
