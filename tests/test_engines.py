@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -108,6 +109,18 @@ def test_a_cell_that_always_kills_its_worker_is_one_sentence(tmp_path):
 
     with pytest.raises(InputError, match=rf"^workers died {ROUNDS} times before a cell was done"):
         list(in_workers(calls_of(always, count=2), jobs=2))
+
+
+@pytest.mark.timeout(60)  # where its warning is an error, joblib's thread ends and the results never come
+def test_workers_that_grow_are_replaced_in_silence():
+    def grow(number: int) -> int:
+        vars(sys).setdefault("kept", []).append(bytearray(400_000_000))
+        time.sleep(1.2)  # joblib looks at the memory once a second
+        return number
+
+    with warnings.catch_warnings(record=True) as said:
+        assert sorted(in_workers(calls_of(grow, count=4), jobs=2)) == list(range(4))
+    assert not said
 
 
 def test_wrong_input_in_a_worker_is_the_same_sentence_here(backend):

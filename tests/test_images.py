@@ -6,9 +6,11 @@ import copy
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
+from PIL import Image
 from torch import Tensor, nn
 
 import vnait
@@ -283,6 +285,48 @@ def test_saved_folders_load_with_their_method(kind, method, tmp_path):
     plain = type(model_of(kind)).from_pretrained(tmp_path / "base")
     vnait.detach(model)
     assert torch.equal(logits(plain, images), logits(model, images))
+
+
+def test_a_pipeline_reads_images_by_a_saved_method(tmp_path):
+    model = attached_to(warm_start=None)
+    model.save_pretrained(tmp_path)
+    reader = transformers.ViTImageProcessorPil(size={"height": 12, "width": 12})
+    reader.save_pretrained(tmp_path)
+    image = Image.fromarray(np.random.default_rng(0).integers(256, size=(30, 40, 3), dtype=np.uint8))
+    expected = logits(model, reader(image, return_tensors="pt")["pixel_values"]).softmax(-1)[0]
+    found = transformers.pipeline("image-classification", model=str(tmp_path))(image)
+    scores = {one["label"]: one["score"] for one in found}
+    assert torch.allclose(torch.tensor([scores["LABEL_0"], scores["LABEL_1"]]), expected)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks for it
+def test_peft_keeps_an_adapter_beside_the_method(tmp_path):
+    from peft import LoraConfig, PeftModel, get_peft_model
+
+    options = LoraConfig(target_modules=["q_proj"], modules_to_save=["vnait"], init_lora_weights=False)
+    tuned, images = get_peft_model(attached_to(), options).eval(), images_of()
+    tuned.save_pretrained(tmp_path)
+    base = model_of()
+    vnait.attach(base)
+    assert not torch.allclose(logits(base, images), logits(tuned, images), atol=1e-3)
+    assert torch.equal(logits(PeftModel.from_pretrained(base, tmp_path), images), logits(tuned, images))
+
+
+def test_a_trainer_trains_the_method_and_saves_it(tmp_path):
+    model, images = attached_to(), images_of()
+    before = logits(model, images)
+    settings = transformers.TrainingArguments(str(tmp_path), max_steps=2, report_to=[], use_cpu=True)
+    rows = [{"pixel_values": images[row], "labels": row} for row in range(2)]
+    trainer = transformers.Trainer(model=model, args=settings, train_dataset=rows)
+    trainer.train()
+    trainer.save_model()
+    loaded = transformers.AutoModelForImageClassification.from_pretrained(tmp_path)
+    after = logits(loaded, images)
+    assert torch.equal(after, logits(model.eval(), images)) and not torch.allclose(after, before)
+    trained = zip(
+        owner_of(loaded).vnait.parameters(), owner_of(attached_to()).vnait.parameters(), strict=True
+    )
+    assert any(not torch.equal(*pair) for pair in trained)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])

@@ -91,6 +91,9 @@ def _local(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, An
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    # joblib replaces a worker that grew by 300 MB, as one with a pretrained model does, or that was idle for
+    # five minutes, and loses nothing. Its thread warns; where warnings are errors, that thread ends.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
     workers = min(jobs or max(1, (os.cpu_count() or 1) // cores), len(calls))
     # No memory mapping: the arguments are small, and a mapped array is read-only.
     run = Parallel(
