@@ -128,7 +128,7 @@ def judge_joint(found: Findings) -> Verdict:
     return Verdict("confirmed" if max(change.values()) <= SAME else "refuted", summary)
 
 
-@claim("A bias that depends on t_source and t_target separately breaks this", source=f"{SECTION} ('usually')")
+@claim("A bias that depends on t_source and t_target separately breaks this", source=SECTION)
 def judge_separate(found: Findings) -> Verdict:
     """Refuted if none changes weights by .01; conditional if some change them by 1e-12 at most."""
     least, most = ({arm: pick(arm, "joint") for arm in BIASES} for pick in (found.least, found.most))

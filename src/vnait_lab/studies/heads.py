@@ -112,7 +112,10 @@ def judge_diagonal(found: Findings) -> Verdict:
     return Verdict("confirmed" if seen.max(1).min() >= 1 else "refuted", summary)
 
 
-@claim("Other heads attend at a fixed distance, a distance a head", source="003, learning, middle; heads")
+@claim(
+    "Other heads attend at a fixed distance, a distance a head",
+    source="003, learning, middle; 003, learning, 3",
+)
 def judge_bands(found: Findings) -> Verdict:
     """Confirmed if every seed ends with a banded head for each of the two distances of the task."""
     return bands(found, "sinusoidal")

@@ -231,7 +231,7 @@ def spread(found: Findings, arm: str, metric: str) -> str:
 
 
 @claim(
-    "Transformers predict splicing signals, of a donor and a branch point far from it", source="004, genomics"
+    "Transformers predict splicing signals, of a donor and a branch point far from it", source="004, splicing"
 )
 def judge_predict(found: Findings) -> Verdict:
     """Confirmed if accuracy is .97 or more in every arm and seed, conditional if in some arms."""
@@ -240,7 +240,7 @@ def judge_predict(found: Findings) -> Verdict:
     return Verdict.among(good, TRAINED, summary, f"the model has positions, here: {', '.join(good)}")
 
 
-@claim("Transformers predict splice sites of real DNA", source="004, genomics", needs=["junctions"])
+@claim("Transformers predict splice sites of real DNA", source="004, splicing", needs=["junctions"])
 def judge_junctions(found: Findings) -> Verdict:
     """Confirmed if accuracy on held-out junctions is at least .9 in every seed (most frequent class: .54)."""
     least, often = found.least("junctions", "accuracy"), found.mean("junctions", "most frequent")
@@ -248,7 +248,7 @@ def judge_junctions(found: Findings) -> Verdict:
     return Verdict("confirmed" if least >= 0.9 else "refuted", summary)
 
 
-@claim("A query at the donor attends to the branch point's adenine", source="004, genomics")
+@claim("A query at the donor attends to the branch point's adenine", source="004, splicing")
 def judge_looks(found: Findings) -> Verdict:
     """Confirmed if the places that see it get at least 4 times the attention of as many places beside them,
     in every seed.
@@ -268,7 +268,7 @@ def untrained(found: Findings) -> float:
     return found.mean("untrained", "mass") / found.mean("untrained", "mass beside")
 
 
-@claim("The attention signal vanishes where the branch point is mutated", source="004, genomics")
+@claim("The attention signal vanishes where the branch point is mutated", source="004, splicing")
 def judge_vanishes(found: Findings) -> Verdict:
     """Confirmed if the remaining attention is at most twice that beside it."""
     before, after, beside = (
@@ -280,7 +280,7 @@ def judge_vanishes(found: Findings) -> Verdict:
 
 
 @claim(
-    "In-silico mutagenesis shows that the answer depends on donor and branch point", source="004, genomics"
+    "In-silico mutagenesis shows that the answer depends on donor and branch point", source="004, splicing"
 )
 def judge_cause(found: Findings) -> Verdict:
     """Confirmed if each mutation lowers the logit by 5 or more, and a mutation elsewhere changes it by at
