@@ -174,7 +174,7 @@ def judge_different(found: Findings) -> Verdict:
 def draw(found: Findings) -> Figure:
     figure, (axes,) = panels(1, size=(9, 5))
     worst = np.array([[found.most(arm, test) for test in TESTS] for arm in found.arms])
-    image = axes.imshow(np.log10(worst.clip(1e-17)), cmap="gray_r", aspect="auto", vmin=-17, vmax=1)
+    image = axes.imshow(np.log10(worst.clip(1e-17)), cmap="Blues", aspect="auto", vmin=-17, vmax=1)
     for (row, column), value in np.ndenumerate(worst):
         number, color = (f"{value:.2g}", "white") if value > 1e-6 else (f"{value:.0g}", "black")
         axes.text(column, row, number, ha="center", va="center", color=color)

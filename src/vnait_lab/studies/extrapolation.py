@@ -214,8 +214,7 @@ def related_to(measure: str, says: str, source: str = "004, extrapolation") -> C
 def draw(found: Findings) -> Figure:
     figure, (left, *others) = panels(2, 1, 1, size=(11, 4))
     at = np.arange(4, READ, 8)
-    for arms, color in (((*CODES, "none"), "black"), (RELATIVE, "gray")):
-        bands(left, at, {arm: found.curve(arm, "far") for arm in arms}, color=color, markevery=8)
+    bands(left, at, {arm: found.curve(arm, "far") for arm in (*CODES, "none", *RELATIVE)}, markevery=8)
     left.plot(at[4:], found.curve("rope", "fresh").mean(0), "k+", ms=3, label="rope, fresh windows")
     left.set(yscale="log", ylim=(4, 300), ylabel="perplexity of a letter")
     left.set_yticks([5, 10, 20, 50, 100], ["5", "10", "20", "50", "100"])

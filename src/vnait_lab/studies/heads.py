@@ -159,7 +159,7 @@ def draw(found: Findings) -> Figure:
     edges = (0.5 - LENGTH, LENGTH - 0.5, HEADS - 0.5, -0.5)
     figure, row = panels(*[1] * len(looks), size=(11, 3.2))
     images = {f"{100 * MOMENTS[look]:.0f} % of the steps": profiles[0, look] for look in looks}
-    scale = {"cmap": "gray_r", "vmin": 0, "vmax": 0.8, "aspect": "auto", "extent": edges}
+    scale = {"cmap": "Blues", "vmin": 0, "vmax": 0.8, "aspect": "auto", "extent": edges}
     of = f"attention, mean of {TESTED} texts\n(sinusoidal, one of {len(kinds)} seeds)"
     maps(figure, row, images, of=of, x="key - query (tokens)", y="kind of each head", **scale)
     for axes, look in zip(row, looks, strict=True):

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
+from vnait.colours import COLOURS
 from vnait.coordinates import Index
 from vnait.encodings import NoPosition, ShawBias, Table
 from vnait.injection import Injection
@@ -298,8 +299,9 @@ def judge_cause(found: Findings) -> Verdict:
 def draw(found: Findings) -> Figure:
     figure, (left, middle, right) = panels(1, 1, 1, size=(12, 3.4))
     profiles = found.curve("relative", "profile")  # (seeds, intact or scrambled, places)
-    for index, (name, style) in enumerate({"intact": "-", "scrambled": ":"}.items()):
-        drawn = left.plot(range(-25, 26), profiles[:, index].T, color="black", ls=style, marker="", lw=1)
+    for index, (name, style) in enumerate({"intact": "-", "scrambled": "--"}.items()):
+        look = {"color": COLOURS[index], "ls": style, "marker": "", "lw": 1}
+        drawn = left.plot(range(-25, 26), profiles[:, index].T, **look)
         drawn[0].set_label(name)  # one legend entry for all seeds
     left.axvspan(min(SEEN) - 0.5, max(SEEN) + 0.5, color="gainsboro", label="sees the motif")
     left.set(xlabel="letters from the branch point's adenine", ylabel="attention of the donor")
