@@ -24,7 +24,7 @@ from torch import Generator, Tensor
 
 from vnait.colours import COLOURS
 from vnait.methods import build
-from vnait_lab.studies.figures import bars, lines, panels
+from vnait_lab.studies.figures import dots, lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 Kernel = Callable[[Tensor], Tensor]  # positions (..., N, 2) -> K of all pairs (..., N, N)
@@ -241,10 +241,10 @@ def draw(found: Findings) -> Figure:
     left.set_title("band: standard deviation of the additive code over positions")
     left.legend(ncols=4, loc="lower center", columnspacing=1)
     areas = {f"lines along {name}": [found.values(arm, name) for arm in ARMS] for name in STEPS}
-    bars(right, list(ARMS), areas, across=True)
+    dots(right, list(ARMS), areas)
     right.axvline(0.5, color="black", ls=":", lw=1)
     right.set(xlim=(0.4, 1), xlabel="AUC in clutter, chance dotted")
-    right.set_title(f"mean, one dot per seed (n={len(found.values('separable', 'axes'))})")
+    right.set_title(f"one mark per seed (n={len(found.values('separable', 'axes'))})")
     right.legend(loc="lower right")
     return figure
 
