@@ -1,6 +1,7 @@
 """A comparison as one picture: mean accuracy of each method with its interval, at each number of labels."""
 
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -45,7 +46,12 @@ def _dots(axes: Axes, results: Results) -> None:
         low, mean, high = _points(row, times)
         trained = results.is_transformer(row["method"])
         colour = COLOURS[0] if trained else COLOURS[1]
-        look = {"fmt": "o", "color": colour, "mfc": colour if trained else "white", "capsize": 3}
+        look: dict[str, Any] = {
+            "fmt": "o",
+            "color": colour,
+            "mfc": colour if trained else "white",
+            "capsize": 3,
+        }
         axes.errorbar(mean, place, xerr=[[mean - low], [high - mean]], **look)
         axes.annotate(
             f"{mean:.1f}" if times > 1 else f"{mean:.3g}",

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -331,7 +332,7 @@ def draw(found: Findings) -> Figure:
             rows = np.array([areas(found, f"{language}, {score}", kind) for score in SCORES])
             bounds, fill = np.abs(rows[:, 1:] - rows[:, :1]).T, (COLOURS[row], "white")[row % 2]
             at = places + 0.18 * (row - 1.5)
-            look = {"fmt": "ooss"[row], "color": COLOURS[row], "mfc": fill, "capsize": 2}
+            look: dict[str, Any] = {"fmt": "ooss"[row], "color": COLOURS[row], "mfc": fill, "capsize": 2}
             axes.errorbar(rows[:, 0], at, xerr=bounds, label=kind, **look)
         axes.axvline(0.5, color="gray", lw=0.8)
         axes.set_yticks(places, list(SCORES))

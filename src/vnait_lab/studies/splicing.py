@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from matplotlib.figure import Figure
@@ -300,7 +300,7 @@ def draw(found: Findings) -> Figure:
     figure, (left, middle, right) = panels(1, 1, 1, size=(12, 3.4))
     profiles = found.curve("relative", "profile")  # (seeds, intact or scrambled, places)
     for index, (name, style) in enumerate({"intact": "-", "scrambled": "--"}.items()):
-        look = {"color": COLOURS[index], "ls": style, "marker": "", "lw": 1}
+        look: dict[str, Any] = {"color": COLOURS[index], "ls": style, "marker": "", "lw": 1}
         drawn = left.plot(range(-25, 26), profiles[:, index].T, **look)
         drawn[0].set_label(name)  # one legend entry for all seeds
     left.axvspan(min(SEEN) - 0.5, max(SEEN) + 0.5, color="gainsboro", label="sees the motif")
