@@ -175,7 +175,10 @@ def _short(source: str) -> str:
 def _cell_note(record: Record | None) -> str:
     if record is None:
         return ""
-    return f"{record.method} {record.metrics.get('accuracy', record.metrics.get('rmse')):.3f}"
+    from vnait.results import METRICS
+
+    score = next(record.metrics[one.name] for one in METRICS if one.name in record.metrics)
+    return f"{record.method} {score:.3f}"
 
 
 @app.command("train")
@@ -279,7 +282,11 @@ def predict_command(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(help="A model's folder.")],
     data: Annotated[
-        str, typer.Argument(help="A file with a column of texts, or - for lines of standard input.")
+        str,
+        typer.Argument(
+            help="A file with a column of texts, or - for lines of standard input. Of a model that tags "
+            "words also CoNLL-U, or a word per line."
+        ),
     ],
     *,
     text: Text = "text",
@@ -289,19 +296,28 @@ def predict_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add a label and the probability of each class to every text, in the order given."""
+    """Add a label and the probability of each class to every text, in the order given; of a model that tags
+    words, to every word.
+    """
     notes(quiet)
     check_folder(model)
+    from vnait.data.formats import is_table
     from vnait.data.tables import piped, stream
     from vnait.files import whole_file
 
+    fitted = None
     if data == "-":
         texts = context.with_resource(piped(sys.stdin.buffer if sys.stdin else None))
-    else:
+    elif is_table(data):
         texts = stream(data, text=text, sep=sep, encoding=encoding)
+    else:  # columns of words or of texts: the model decides
+        from vnait.predict import load
+
+        fitted = load(model)
+        texts = stream(data, text=text, sep=sep, encoding=encoding, tags=fitted.tags)
     from vnait.predict import load, table_of
 
-    names, rows = table_of(load(model), text, texts)
+    names, rows = table_of(fitted or load(model), text, texts)
     if as_json:
         print_rows(names, rows)
     elif out is None:
