@@ -186,21 +186,17 @@ class TokenizerConfig(TypedDict, total=False):
     tokenization: str
 
 
-# What types can't state: a rule, and what is wrong where it is broken.
 def _has_terms(found: Mapping[str, Any]) -> bool:
     """Whether a linear classifier has distinct terms, and what else its kind of features needs."""
-    needed = {
-        "tfidf": ("tokenization", "unknown"),
-        "mean": ("tokenization", "unknown"),
-        "word": (),
-        "window": (),
-    }
-    if found["kind"] not in needed or not {"terms", *needed[found["kind"]]} <= found.keys():
+    of_texts = {"tokenization", "unknown"}
+    needed = {"tfidf": of_texts, "mean": of_texts, "word": set[str](), "window": set[str]()}
+    if not {"terms", *needed.get(found["kind"], {""})} <= found.keys():
         return False
     terms = found["terms"]
     return len(set(terms)) == len(terms) and (found["kind"] != "mean" or found["unknown"] in terms)
 
 
+# What types can't state: a rule, and what is wrong where it is broken.
 _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
     Baseline: (
         lambda found: found["kind"] == "pooled" or _has_terms(found),

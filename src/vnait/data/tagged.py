@@ -48,8 +48,8 @@ def tagged(
     tag = _column(label, names, {"label": "upos" if universal else names[-1]}, source)
     if tag == word:
         raise InputError(
-            f"{source}, line {blocks[0][0][0]} has no tag beside {blocks[0][0][1][word][:40]!r}; tagging reads "
-            "a word and its tag per line, with a tab or spaces between them, or CoNLL-U."
+            f"{source}, line {blocks[0][0][0]} has no tag beside {blocks[0][0][1][word][:40]!r}; tagging "
+            "reads a word and its tag per line, with a tab or spaces between them, or CoNLL-U."
         )
     for number, cells in (line for block in blocks for line in block):
         if not cells[tag].strip() or (universal and cells[tag] == EMPTY):
