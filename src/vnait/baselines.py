@@ -139,12 +139,13 @@ def pooled(source: str) -> Pooled:
 
 
 FROZEN = f"{PREFIX}frozen"  # the baseline on the frozen embeddings of a pretrained base
-BASELINES: dict[str, Callable[[str, Table, Vocabulary, str], LinearClassifier]] = {
+Makers = dict[str, Callable[[str, Table, Vocabulary, str], LinearClassifier]]
+BASELINES: Makers = {
     "tfidf-logreg": tfidf,
     "average-logreg": averaged,
 }
-OF_NUMBERS = {"mean": constant, "tfidf-ridge": tfidf, "average-ridge": averaged}
-OF_TAGS = {"frequent-tag": frequent, "window-logreg": window}
+OF_NUMBERS: Makers = {"mean": constant, "tfidf-ridge": tfidf, "average-ridge": averaged}
+OF_TAGS: Makers = {"frequent-tag": frequent, "window-logreg": window}
 OF = {CLASSIFICATION: BASELINES, REGRESSION: OF_NUMBERS, TAGGING: OF_TAGS}
 
 

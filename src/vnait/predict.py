@@ -127,7 +127,7 @@ def answers(
     if isinstance(fitted, Fitted) and fitted.max_length is None:
         tally.max_length = WHOLE if fitted.tags else fitted.model.config.max_length
     rest = iter(texts)
-    read: Callable[..., Sequence[NDArray[np.float64]]] = fitted.of_words
+    read: Callable[..., Any] = fitted.of_words
     if not fitted.tags:
         read = fitted.probabilities if len(fitted.classes) > 1 else fitted.numbers
     while some := list(islice(rest, TOGETHER)):
