@@ -13,8 +13,8 @@ COMMAND = "VNAIT_DATA=DIR python -m vnait_lab.runs.tagging"
 def section(found: list[Record]) -> Section:
     claims = [
         claim_row(
-            f"From {' to '.join(f'{size:,}' for size in (sizes[0], sizes[-1]))} sentences of {name}, `vnait` tags "
-            "words better than `none`, `sinusoidal` and `rope`",
+            f"From {sizes[0]:,} to {sizes[-1]:,} sentences of {name}, `vnait` tags words better than `none`, "
+            "`sinusoidal` and `rope`",
             verdict(found, name),
             COMMAND,
         )
