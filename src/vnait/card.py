@@ -74,7 +74,7 @@ def _scores(record: Record, names: Mapping[str, str]) -> dict[str, list[str]]:
     return {
         rows: ["" if score is None else f"{score:.3f}" for score in own]
         for rows, own in found.items()
-        if own[0] is not None
+        if own and own[0] is not None
     }
 
 
