@@ -147,6 +147,7 @@ def test_words_and_tags_of_columns(tmp_path):
         ("a X\n", "3", "has no column '3'; give one from 1 to 2."),
         (UNIVERSAL, "upso", "has no column 'upso'; give one of id, form, .* Did you mean 'upos'"),
         (UNIVERSAL, "feats", "line 3: 'Do' has no tag in the column feats; name another with --label"),
+        ("a\tX\n\tY\n", "label", "line 2 has no word in the column 1; write one"),
         ("-DOCSTART- O\n", "label", "has no sentence; give a file with a word and its tag per line"),
     ],
 )

@@ -39,6 +39,7 @@ from vnait.cli.shared import (
     print_json,
     read_table,
     setting,
+    short,
 )
 from vnait.errors import InputError, MissingExtra
 from vnait.run import RATE, Run, unknown_methods
@@ -109,7 +110,7 @@ def compare_command(
         raise InputError("; ".join(wrong) + ".")
     table = read_table(data, text, label, sep, encoding, task)
     tests = None if test is None else read_table(test, text, label, sep, encoding, task)
-    folder = out or Path("runs") / _short(data)
+    folder = out or Path("runs") / short(data)
     from vnait.cli import terminal
     from vnait.comparison import DEFAULT_METHODS, compare
 
@@ -162,14 +163,6 @@ def _shots(given: str) -> tuple[int | str, ...]:
     if wrong is not None:
         raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows per class nor all.")
     return tuple(part if part == "all" else int(part) for part in parts)
-
-
-def _short(source: str) -> str:
-    """A folder's name for a source: reviews for data/reviews.csv, org-name for hf:org/name."""
-    kind, colon, name = source.partition(":")
-    if colon and kind in ("hf", "builtin"):
-        return name.replace(":", "-").replace("/", "-").strip("-")
-    return Path(source).name.lstrip(".").split(".")[0]
 
 
 def _cell_note(record: Record | None) -> str:
@@ -296,9 +289,7 @@ def predict_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add a label and the probability of each class to every text, in the order given; of a model that tags
-    words, to every word.
-    """
+    """Add a label and the probability of each class to every text, or to every word if the model tags."""
     notes(quiet)
     check_folder(model)
     from vnait.data.formats import is_table

@@ -155,6 +155,14 @@ def listed(names: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, names.split(","))))
 
 
+def short(source: str) -> str:
+    """A folder's name for a source: reviews for data/reviews.csv, org-name for hf:org/name."""
+    kind, colon, name = source.partition(":")
+    if colon and kind in ("hf", "builtin"):
+        return name.replace(":", "-").replace("/", "-").strip("-")
+    return Path(source).name.lstrip(".").split(".")[0]
+
+
 def print_json(document: dict[str, Any]) -> None:
     """One document on standard output."""
     print(json_of(document))

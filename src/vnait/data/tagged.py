@@ -42,6 +42,9 @@ def tagged(
     names = NAMES if universal else tuple(map(str, range(1, len(blocks[0][0][1]) + 1)))
     _check_widths(blocks, names, source)
     word = _column(text, names, {"text": "form" if universal else "1"}, source)
+    for number, cells in (line for block in blocks for line in block):
+        if not cells[word].strip():
+            raise InputError(f"{source}, line {number} has no word in the column {names[word]}; write one.")
     words = [sentence(cells[word] for _, cells in block) for block in blocks]
     if label is None:
         return words, None
