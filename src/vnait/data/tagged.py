@@ -68,7 +68,7 @@ def _blocks(file: TextFile) -> Iterator[list[Line]]:
     block: list[Line] = []
     with file.opened() as text:
         for number, line in enumerate(text, 1):
-            cells = line.strip("\r\n").split("\t") if "\t" in line.strip() else line.split()
+            cells = line.strip("\r\n").split("\t") if "\t" in line.strip(" \r\n") else line.split()
             if not line.strip():
                 if block:
                     yield block
