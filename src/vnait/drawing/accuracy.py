@@ -26,7 +26,7 @@ def figure(results: Results, most_frequent: float) -> Figure:
     (_lines if several else _dots)(axes, results)
     line = axes.axhline if several else axes.axvline
     metric = results.metric
-    title, chance = ("accuracy on the test rows, %", "most frequent class")
+    title, chance = (f"{metric.title} on the test rows, %", metric.chance.removeprefix("answering the "))
     if metric.better < 0:
         title, chance = (f"{metric.title} on the test rows, lower is better", "mean")
     level = metric.times * most_frequent

@@ -29,6 +29,7 @@ from vnait_lab.page import (
     parameters,
     pretrained_base,
     short_studies,
+    tagging,
 )
 from vnait_lab.page.parts import Section, records, table
 from vnait_lab.runs.factorial import SUITES
@@ -47,6 +48,7 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("few_labels_before", few_labels.before),
     ("few_labels_base", pretrained_base.section),
     ("fine_tuning", fine_tuning.section),
+    ("tagging", tagging.section),
     ("long_documents", long_documents.section),
     ("decoder", decoders.section),
     ("few_labels_before", parameters.section),
