@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vnait.baselines import OF_TAGS
 from vnait.record import Record
-from vnait_lab.page.parts import Section, claim_row, percent, table
+from vnait_lab.page.parts import Judged, Section, percent, table
 from vnait_lab.runs.tagging import METHODS_RUN, RUN, SHUFFLED, SIZES, by_seed, verdict
 
 COMMAND = "VNAIT_DATA=DIR python -m vnait_lab.runs.tagging"
@@ -12,11 +12,12 @@ COMMAND = "VNAIT_DATA=DIR python -m vnait_lab.runs.tagging"
 
 def section(found: list[Record]) -> Section:
     claims = [
-        claim_row(
+        Judged(
             f"From {sizes[0]:,} to {sizes[-1]:,} sentences of {name}, `vnait` tags words better than `none`, "
             "`sinusoidal` and `rope`",
             verdict(found, name),
             COMMAND,
+            source="000, section 5.1, parts of speech",
         )
         for name, sizes in SIZES.items()
     ]
