@@ -37,8 +37,8 @@ repeats has one row, where it is treated most; the section column names the othe
 - *tested*: a test makes sure that the library's part is the formula. *shown*: measured or drawn, without a
   verdict. *open*: what is not shown, and why.
 - `vnait study NAME` computes anew; with `--out studies/records/claims` it reads the committed records.
-- *seeds*: of short studies; one where a study is exact, or draws thousands of samples. Two are one fewer than a
-  verdict should have.
+- *seeds*: of short studies; one where a study is exact, or draws thousands of samples. Two are one fewer than
+  a verdict should have.
 - What the documents contradict is in [the papers' claims, and what is true](faithfulness.md).
 
 {table(["document", "rows", *KINDS], [[name, len(rows), *counts(rows)] for name, rows in DOCUMENTS.items()])}
