@@ -83,7 +83,7 @@ def clustered(right: Sequence[int], counts: Sequence[int]) -> Interval:
     the mean count (Cochran 1977, Sampling Techniques, section 2.11).
 
     >>> clustered([9, 8, 10, 3], [10, 10, 10, 4]).written("{:.2f}")
-    '0.88 [0.73, 1.00]'
+    '0.88 [0.72, 1.00]'
     """
     own, of = np.asarray(right, dtype=float), np.asarray(counts, dtype=float)
     share = float(own.sum() / of.sum())
