@@ -51,7 +51,7 @@ rejects VBZ B-VP O
 
 
 def rows_of(count: int, seed: int) -> tuple[list[str], list[str]]:
-    """ "walk" is a noun after "the" and a verb after "they": only neighbours tell."""
+    """ "walk" is a noun after "the" and a verb after "they": only its neighbours decide."""
     rng = random.Random(seed)
     texts, tags = [], []
     for _ in range(count):

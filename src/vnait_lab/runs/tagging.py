@@ -105,7 +105,7 @@ def order(found: Sequence[Record], name: str, size: int) -> Interval:
 
 def verdict(found: Sequence[Record], name: str) -> Verdict:
     """The claim: at each number of sentences, `vnait` is ahead of the best other method. Undecided if order
-    tells it nothing, since a lead would then not be one of position.
+    brings it nothing, since a lead would then not be one of position.
     """
     sizes = sorted({int(one.data["shots"]) for one in found if one.data["name"] == name})
     leads = {size: lead(found, name, size) for size in sizes}
