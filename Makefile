@@ -34,15 +34,15 @@ attack: install  ## 60,000 changed files and faults at every named point, as two
 	$(BIN)/python tests/attack/faults.py 24
 
 OLDEST := build/oldest
-test-oldest:  ## README's examples and the fast tests of models, with the oldest versions that pyproject.toml allows
+test-oldest:  ## README's examples and the fast tests of models, with the oldest versions that pyproject.toml allows; they warn of what is new
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install --quiet uv
-	$(OLDEST)/bin/uv pip compile --quiet --python $(OLDEST)/bin/python --resolution lowest-direct pyproject.toml \
+	$(OLDEST)/bin/uv pip compile --quiet --python $(OLDEST)/bin/python --resolution lowest-direct --extra figures --extra report pyproject.toml \
 		--output-file build/oldest.txt
-	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --constraint build/oldest.txt --editable . \
+	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --constraint build/oldest.txt --editable ".[figures,report]" \
 		beartype hypothesis jieba openpyxl peft pytest pytest-timeout
-	$(OLDEST)/bin/python -m pytest -m "not slow" tests/test_docs.py -k README
-	$(OLDEST)/bin/python -m pytest -m "not slow" $(addprefix tests/test_, $(addsuffix .py, \
+	$(OLDEST)/bin/python -m pytest -W default -m "not slow" tests/test_docs.py -k README
+	$(OLDEST)/bin/python -m pytest -W default -m "not slow" $(addprefix tests/test_, $(addsuffix .py, \
 		model causal generation golden loading pretrained clients families estimator))
 
 check: install

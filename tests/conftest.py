@@ -140,7 +140,7 @@ def same_picture(one: Path, two: Path) -> bool:
     last digit.
     """
     if one.suffix == ".png":
-        first, second = (np.asarray(Image.open(path), dtype=float) for path in (one, two))
+        first, second = (np.asarray(Image.open(path).convert("RGB"), dtype=float) for path in (one, two))
         return first.shape == second.shape and float(np.abs(first - second).mean()) < 0.5
     number = r"-?\d+\.?\d*(?:e-?\d+)?"
     # The names of clip paths and markers are hashes of what they hold, digits of the layout among it.

@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -30,6 +31,7 @@ from vnait.pretrained import load_adapter, save_base
 from vnait.pretrained.saving import attached_owners
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
+TINY = Path(__file__).parent / "golden" / "format_6" / "tiny_bert"
 PAST = r"was reached past the attached model's forward, .* call the model itself"
 
 
@@ -191,6 +193,32 @@ def test_peft_calls_forward_directly():
     tuned = get_peft_model(model, LoraConfig(target_modules=["query"], modules_to_save=["vnait"], r=2)).eval()
     assert torch.allclose(tuned(ids)[0], expected, atol=1e-6)
     assert not torch.allclose(tuned(ids.flip(1))[0].flip(1), expected, atol=1e-3)
+
+
+def test_sentence_transformers_trains_and_saves_an_attached_embedder(tmp_path):
+    """It calls `forward` directly. The same on a trained embedder: benchmarks/embedders.py."""
+    library = pytest.importorskip("sentence_transformers")
+    from datasets import Dataset
+    from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+
+    transformers.BertModel.from_pretrained(TINY).save_pretrained(tmp_path / "base")
+    transformers.AutoTokenizer.from_pretrained(TINY).save_pretrained(tmp_path / "base")
+    model = library.SentenceTransformer(str(tmp_path / "base"), device="cpu")
+    texts = ["a dull film", "film dull a"]
+    before = model.encode(texts)
+    vnait.attach(model[0].auto_model)
+    attached = model.encode(texts)
+    assert np.allclose(attached, before, atol=1e-5) and not np.allclose(*attached, atol=1e-3)
+    settings = library.SentenceTransformerTrainingArguments(
+        str(tmp_path), max_steps=2, learning_rate=0.01, report_to=[], use_cpu=True, disable_tqdm=True
+    )
+    pairs = Dataset.from_dict({"one": texts, "two": texts[::-1], "score": [0.0, 0.0]})
+    library.SentenceTransformerTrainer(model, settings, pairs, loss=CosineSimilarityLoss(model)).train()
+    trained = model.encode(texts)
+    assert not np.allclose(trained, attached, atol=1e-3) and not np.allclose(*trained, atol=1e-3)
+    model.save_pretrained(str(tmp_path / "saved"))
+    again = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert np.array_equal(again.encode(texts), trained)
 
 
 # --- Saved folders

@@ -5,6 +5,7 @@ import importlib.util
 import pkgutil
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,13 @@ def test_commands_on_a_page_are_known(page):
         check_command(shlex.split(line, comments=True))
 
 
+@cache
+def commands():
+    return typer.main.get_command(app)
+
+
 def check_command(words):
-    command = typer.main.get_command(app)
+    command = commands()
     while words[:1] == ["--plugin"]:  # an option of `vnait` itself, with a file
         words = words[2:]
     while words and not words[0].startswith("-") and hasattr(command, "commands"):

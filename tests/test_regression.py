@@ -99,8 +99,8 @@ def test_a_label_that_is_no_number_is_named(label, message, tmp_path):
 
 
 def test_tasks_and_constants_that_can_not_be_learned_are_refused(file, word_file):
-    with pytest.raises(ValueError, match="task='tagging' is not known; take one of classification, regress"):
-        read(file, task="tagging")
+    with pytest.raises(ValueError, match="task='ranking' is not known; take one of classification, regress"):
+        read(file, task="ranking")
     same = Table(["a", "b"], ["2", "2.0"], "same", 0, "regression")
     with pytest.raises(InputError, match="same: every label is 2; regression needs different numbers"):
         target_of(same)

@@ -160,7 +160,7 @@ def test_a_baseline_of_a_wrong_structure_is_one_sentence_or_does_no_harm(name, b
     ("change", "message"),
     [
         ({"classes": "ab"}, r"baseline.json's classes is 'ab', expected list"),
-        ({"kind": "tf"}, "baseline.json has a kind other than pooled, tfidf and mean"),
+        ({"kind": "tf"}, "baseline.json has a kind other than pooled, tfidf, mean, word and window"),
         ({"terms": ["a", "a"]}, "or other terms than that kind has"),
         ({"terms": ["a"]}, r"its weights are \(\d+, 2\), not \(1, 2\)"),
         ({"kind": "mean", "unknown": "zebra"}, "or other terms than that kind has"),

@@ -89,7 +89,7 @@ TRAINED = {"demo.png"}  # accuracy.png of `make demo`, which trains for a minute
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", sorted(FIGURES - TRAINED))
 def test_a_figure_is_what_its_command_draws(figure, tmp_path, monkeypatch):
-    """To a few grey levels on average: fonts and matplotlib differ between machines."""
+    """To a few levels of a colour on average: fonts and matplotlib differ between machines."""
     pages = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md"))
     (command,) = [
         line for line in re.findall(r"`vnait (draw [^`]+)`", pages) if line.endswith(f"docs/figures/{figure}")
@@ -97,7 +97,8 @@ def test_a_figure_is_what_its_command_draws(figure, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cli.main(shlex.split(command))
     kept, new = (
-        np.asarray(Image.open(root / "docs/figures" / figure), dtype=float) for root in (ROOT, tmp_path)
+        np.asarray(Image.open(root / "docs/figures" / figure).convert("RGB"), dtype=float)
+        for root in (ROOT, tmp_path)
     )
     assert kept.shape == new.shape
     assert np.abs(kept - new).mean() < 3

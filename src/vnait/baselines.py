@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,15 @@ from sklearn.preprocessing import StandardScaler
 from vnait.bag_of_words import both_classes, few_rows_per_class
 from vnait.data import WHOLE, Table, encode, words
 from vnait.data.pairs import are_pairs
-from vnait.data.tables import NUMBER, REGRESSION
+from vnait.data.sentences import words_of
+from vnait.data.tables import CLASSIFICATION, NUMBER, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary
-from vnait.linear import LinearClassifier, Pooled, Terms
+from vnait.linear import Contexts, LinearClassifier, Pooled, Terms
 from vnait.pretrained.finetune import Base
 from vnait.record import Record, key_of
 from vnait.run import PREFIX
 from vnait.scores import timed
-from vnait.targets import Classes, Numbers, target_of
+from vnait.targets import OF_CLASSES, Numbers, target_of
 
 # scikit-learn's C on averaged vectors. On rows of five training files (trec, subj, tnews, eprstmt, splice; 8,
 # 16 and 64 labels per class; 5 splits) .03 was within a point of the best of .003 ... 1 in 13 of 15 cases;
@@ -73,6 +75,40 @@ def constant(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
     )
 
 
+def frequent(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
+    """The most frequent tag of each word, and of all words for one that training never saw.
+
+    logits = log(n_wt + p_t), n_wt how often word w has tag t, p_t the share of t among all words
+    """
+    features, tags = _of_words(table, "word")
+    classes, numbers = np.unique(tags, return_inverse=True)
+    one_hot = np.eye(len(classes))[numbers]
+    share = one_hot.mean(0)
+    counts = features(table.texts).T @ one_hot
+    weights = np.log(counts + share) - np.log(share)
+    return LinearClassifier(
+        name=name,
+        features=features,
+        classes=classes.tolist(),
+        weights=weights,
+        bias=np.log(share),
+        inputs=len(weights),
+    )
+
+
+def window(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
+    """Logistic regression of each word, its neighbours, first and last letters and shape, as `Contexts`."""
+    features, tags = _of_words(table, "window")
+    return _linear(name, features, LogisticRegression(max_iter=200).fit(features(table.texts), tags))
+
+
+def _of_words(table: Table, kind: str) -> tuple[Contexts, list[str]]:
+    """The features of a table's words, and the tags of all of them."""
+    empty = Contexts(kind=kind, terms=[])
+    terms = {term for text in table.texts for row in empty.of(text) for term in row}
+    return replace(empty, terms=sorted(terms)), list(chain.from_iterable(map(words_of, labels_of(table))))
+
+
 def _head(table: Table, classes: LogisticRegression, numbers: Any) -> Any:
     return numbers if table.task == REGRESSION else classes
 
@@ -81,7 +117,7 @@ def _labels(table: Table) -> Any:
     return np.array(table.labels, dtype=float) if table.task == REGRESSION else table.labels
 
 
-def _linear(name: str, features: Terms | Pooled, head: Any) -> LinearClassifier:
+def _linear(name: str, features: Terms | Pooled | Contexts, head: Any) -> LinearClassifier:
     if not hasattr(head, "classes_"):  # ridge regression
         classes, weights, bias = [NUMBER], head.coef_[None], np.array([head.intercept_])
     else:
@@ -103,16 +139,19 @@ def pooled(source: str) -> Pooled:
 
 
 FROZEN = f"{PREFIX}frozen"  # the baseline on the frozen embeddings of a pretrained base
-BASELINES: dict[str, Callable[[str, Table, Vocabulary, str], LinearClassifier]] = {
+Makers = dict[str, Callable[[str, Table, Vocabulary, str], LinearClassifier]]
+BASELINES: Makers = {
     "tfidf-logreg": tfidf,
     "average-logreg": averaged,
 }
-OF_NUMBERS = {"mean": constant, "tfidf-ridge": tfidf, "average-ridge": averaged}
+OF_NUMBERS: Makers = {"mean": constant, "tfidf-ridge": tfidf, "average-ridge": averaged}
+OF_TAGS: Makers = {"frequent-tag": frequent, "window-logreg": window}
+OF = {CLASSIFICATION: BASELINES, REGRESSION: OF_NUMBERS, TAGGING: OF_TAGS}
 
 
 def baselines_of(table: Table) -> tuple[str, ...]:
     """The names of the baselines for a table's labels."""
-    return tuple(OF_NUMBERS if table.task == REGRESSION else BASELINES)
+    return tuple(OF[table.task])
 
 
 def fit_baseline(
@@ -140,7 +179,7 @@ def fit_baseline(
     seconds = time.perf_counter() - started
     target = target_of(table)
     truth = target.truth(test.labels or [])
-    answer, per_text = timed(lambda: target.answers(model.logits(test.texts)), test)
+    answer, per_text = timed(lambda: target.answers(model.outputs(test.texts)), test)
     encoder = vocabulary if isinstance(vocabulary, Vocabulary) else vocabulary.base
     lengths = list(map(len, encoder.encode(test.texts, max_length=WHOLE)))
     record = Record.now(
@@ -174,10 +213,10 @@ def _fitted(name: str, table: Table, vocabulary: Vocabulary | Pooled, tokenizati
         if isinstance(vocabulary, Pooled):
             found = frozen(name, table, vocabulary)
         else:
-            found = (BASELINES | OF_NUMBERS)[name](name, table, vocabulary, tokenization)
+            found = OF[table.task][name](name, table, vocabulary, tokenization)
     return replace(found, pairs=are_pairs(table.texts))
 
 
 def _scores(model: LinearClassifier, table: Table) -> dict[str, float]:
-    target = Numbers(0.0, 1.0) if table.task == REGRESSION else Classes(model.classes)
-    return target.scores(target.truth(table.labels or []), target.answers(model.logits(table.texts)))
+    target = Numbers(0.0, 1.0) if table.task == REGRESSION else OF_CLASSES[table.task](model.classes)
+    return target.scores(target.truth(table.labels or []), target.answers(model.outputs(table.texts)))

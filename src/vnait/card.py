@@ -4,13 +4,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.methods import METHODS
 from vnait.record import Record
 from vnait.results import Results, interval_of
 
 NAME = "README.md"
-SCORES = {"accuracy": "accuracy", "macro_f1": "macro F1", "mcc": "MCC"}
-ERRORS = {"rmse": "RMSE", "mae": "MAE", "pearson": "Pearson", "spearman": "Spearman"}
+SCORES = {
+    CLASSIFICATION: {"accuracy": "accuracy", "macro_f1": "macro F1", "mcc": "MCC"},
+    REGRESSION: {"rmse": "RMSE", "mae": "MAE", "pearson": "Pearson", "spearman": "Spearman"},
+    TAGGING: {"token_accuracy": "token accuracy", "macro_f1": "macro F1", "entity_f1": "entity F1"},
+}
+ON_HUB = {  # the hub's names of them
+    CLASSIFICATION: ["accuracy", "f1", "matthews_correlation"],
+    REGRESSION: ["rmse", "mae", "pearsonr", "spearmanr"],
+    TAGGING: ["accuracy", "f1"],
+}
 MOST = 30  # classes in the table
 
 
@@ -24,13 +33,14 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
     from huggingface_hub import ModelCardData
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    task = record.data.get("task", CLASSIFICATION)
+    scored = {name.removeprefix("validation_") for name in record.metrics}
+    titles = {name: title for name, title in SCORES[task].items() if name in scored}
     front = ModelCardData(  # the YAML that the hub reads; without a language, which is not known
         library_name="vnait",
-        pipeline_tag="text-classification",
+        pipeline_tag="token-classification" if task == TAGGING else "text-classification",
         tags=["vnait", "positional-encoding", str(record.method)],
-        metrics=["rmse", "mae", "pearsonr", "spearmanr"]
-        if (numbers := "task" in record.data)
-        else ["accuracy", "f1", "matthews_correlation"],
+        metrics=ON_HUB[task],
     )
     environment = Environment(
         loader=PackageLoader("vnait", ""),
@@ -47,8 +57,9 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         facts=facts,
         results=results,
         differences={} if results is None else {(row["method"], row["shots"]): row for row in results.paired},
-        titles=ERRORS if numbers else SCORES,
-        scores=_scores(record, ERRORS if numbers else SCORES),
+        task=task,
+        titles=titles,
+        scores=_scores(record, titles),
         methods=METHODS,
         most=MOST,
     )
@@ -63,7 +74,7 @@ def _scores(record: Record, names: Mapping[str, str]) -> dict[str, list[str]]:
     return {
         rows: ["" if score is None else f"{score:.3f}" for score in own]
         for rows, own in found.items()
-        if own[0] is not None
+        if own and own[0] is not None
     }
 
 

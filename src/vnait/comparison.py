@@ -133,7 +133,7 @@ def compare(
     shots       training rows per class (validation rows included), or "all"
     seeds       how many, or which; each seed has its own rows, splits, starting weights and batches, the same
                 for every method
-    task        "regression" if the labels are numbers; a `Table` knows its own
+    task        "regression" if the labels are numbers, "tagging" if each word has a tag; a `Table` knows it
     test        a file of test rows; None: each seed holds out 30 % of the rows
     base        a pretrained encoder, a folder or a name on the hub; adds logistic regression on its frozen
                 embeddings ("base:frozen") and its fine-tuning with its own positions ("base:own"); the method
@@ -247,7 +247,7 @@ def _calls(plan: Plan, cells: list[Cell], workers: dict[str, Any], keep: Path | 
     words = dict(in_workers(learn, **workers))
     for method in set(plan.methods) & set(METHODS):
         # A method that can't have vectors of this width raises before anything trains.
-        words[seeds[0]].new_model(replace(plan.run, method=method), ["a", "b"], [1])
+        words[seeds[0]].new_model(replace(plan.run, method=method), ["a", "b"], [1], plan.table.task)
     for cell in cells:
         yield delayed(run_cell)(
             plan, cell, words[plan.vocabulary_seed(cell.seed)], METHODS.get(cell.method), keep

@@ -19,7 +19,7 @@ from vnait.data import Pair, Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.explanation import Explanation, explain
-from vnait.linear import check_classes
+from vnait.linear import check_classes, check_texts
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.run import Run
@@ -150,6 +150,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def load(cls, folder: str | Path) -> Self:
         """A saved classifier, this class's or one of `vnait train`."""
         fitted = predict.load_transformer(folder)
+        check_texts(fitted.tags)
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
         check_classes(fitted.classes)

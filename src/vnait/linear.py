@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from vnait import schemas
 from vnait.data import collate
 from vnait.data import words as words_of
 from vnait.data.pairs import check_sides
+from vnait.data.sentences import words_of as words_in
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
 from vnait.pretrained.finetune import BASE, Base, no_bars
@@ -29,6 +30,7 @@ from vnait.record import Record
 
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"
 WRITTEN = (NOTES, WEIGHTS, "record.json", "README.md")  # the files of a saved baseline
+CONTEXTS = ("word", "window")  # kinds of features of a word
 
 Features = Any  # a sparse matrix of scikit-learn's (texts, F), which has no types
 
@@ -66,6 +68,58 @@ class Terms:
         """The terms of one text's words: the words in order, then the pairs."""
         pairs = [] if self.kind == "mean" else [f"{one} {other}" for one, other in pairwise(words)]
         return [*words, *pairs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contexts:
+    """Features (words, F) of each word of sentences, F the number of terms: the term "word=..." and, with
+    `window`, those of its two neighbours, of its first and last one to three letters and of its shape.
+
+    kind      "word" or "window"
+    terms     in the order of the columns
+    """
+
+    kind: str
+    terms: list[str]
+
+    def __call__(self, texts: Sequence[str]) -> Features:
+        vectorizer = CountVectorizer(analyzer=lambda row: row, vocabulary=self.terms)
+        return vectorizer.transform(list(chain.from_iterable(map(self.of, texts)))).astype(np.float64)
+
+    def of(self, text: str) -> list[list[str]]:
+        """The terms of each word of a sentence.
+
+        >>> Contexts(kind="window", terms=[]).of("A film")[1][:4]
+        ['word=film', 'before=a', 'after=[END]', 'first=f']
+        """
+        words = words_in(text)
+        lower = [word.lower() for word in words]
+        if self.kind == "word":
+            return [[f"word={word}"] for word in lower]
+        padded = ["[START]", *lower, "[END]"]
+        return [
+            [
+                f"word={word}",
+                f"before={padded[place]}",
+                f"after={padded[place + 2]}",
+                *(f"first={word[:count]}" for count in range(1, min(3, len(word)) + 1)),
+                *(f"last={word[-count:]}" for count in range(1, min(3, len(word)) + 1)),
+                f"shape={_shape(words[place])}",
+            ]
+            for place, word in enumerate(lower)
+        ]
+
+
+def _shape(word: str) -> str:
+    """Capitals as A, other letters as a, digits as 1, repeats once.
+
+    >>> _shape("McCoy"), _shape("1990s"), _shape("U.S.")
+    ('AaAa', '1a', 'A.A.')
+    """
+    marks = (
+        "1" if one.isdigit() else "A" if one.isupper() else "a" if one.isalpha() else one for one in word
+    )
+    return "".join(mark for mark, _ in groupby(marks))
 
 
 class Pooled:
@@ -107,7 +161,7 @@ class LinearClassifier:
     """logits = features(texts) weights + bias, weights (F, C); the interface of `vnait.predict.Fitted`."""
 
     name: str
-    features: Terms | Pooled
+    features: Terms | Pooled | Contexts
     classes: list[str]
     weights: NDArray[np.float64]
     bias: NDArray[np.float64]
@@ -115,14 +169,31 @@ class LinearClassifier:
     record: Record | None = None
     pairs: bool = False  # whether it reads two texts a row
 
+    @property
+    def tags(self) -> bool:
+        """Whether it answers each word of a text."""
+        return isinstance(self.features, Contexts)
+
+    def outputs(self, texts: Sequence[str]) -> Any:
+        """Logits (texts, C), or a list of logits (words, C) if it tags words."""
+        found = self.logits(texts)
+        if not self.tags:
+            return found
+        return np.split(found, np.cumsum([len(words_in(text)) for text in texts])[:-1])
+
+    def of_words(self, texts: Sequence[str]) -> list[NDArray[np.float64]]:
+        """P(tag | word) of each sentence (words, tags)."""
+        return [special.softmax(row, axis=1) for row in self.outputs(texts)]
+
     def logits(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Logits (texts, C)."""
+        """Logits (texts, C); of all words (words, C) if it tags words."""
         check_sides(texts, self.pairs)
         logits: NDArray[np.float64] = self.features(texts) @ self.weights + self.bias
         return logits
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """P(class | text), (texts, C); softmax(bias) for a text without a known term."""
+        check_texts(self.tags)
         check_classes(self.classes)
         found: NDArray[np.float64] = special.softmax(self.logits(texts), axis=1)
         return found
@@ -159,7 +230,11 @@ class LinearClassifier:
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
         """Write the folder, whole or not at all: weights, terms, classes, record, extra files."""
         terms = self.features if isinstance(self.features, Terms) else None
-        kind = {"kind": "pooled"} if terms is None else asdict(replace(terms, idf=None))
+        kind = {"kind": "pooled"}
+        if isinstance(self.features, Contexts):
+            kind = asdict(self.features)
+        elif terms is not None:
+            kind = asdict(replace(terms, idf=None))
         notes = {"format": 1, "name": self.name, "classes": self.classes, "inputs": self.inputs, **kind}
         if self.pairs:
             notes["pairs"] = True
@@ -175,6 +250,15 @@ class LinearClassifier:
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft / WEIGHTS)
             for name, content in files.items():
                 (draft / name).write_text(content, encoding="utf-8")
+
+
+def check_texts(tags: bool) -> None:
+    """Raise InputError if a model tags words, and so has no answer for a text."""
+    if tags:
+        raise InputError(
+            "the model tags each word and has no answer for a text; use `vnait predict` (in Python, "
+            "of_words)."
+        )
 
 
 def check_classes(classes: Sequence[str], no: bool = False) -> None:
@@ -195,9 +279,11 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
         found_notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
         notes = schemas.check(schemas.Baseline, found_notes, NOTES)
         arrays = load_file(folder / WEIGHTS)
-        features: Terms | Pooled
+        features: Terms | Pooled | Contexts
         if notes["kind"] == "pooled":
             features = Pooled(Base.load(folder / BASE))
+        elif notes["kind"] in CONTEXTS:
+            features = Contexts(kind=notes["kind"], terms=notes["terms"])
         else:
             names = ("kind", "tokenization", "terms", "unknown")
             features = Terms(**{name: notes[name] for name in names}, idf=arrays.get("idf"))
@@ -211,10 +297,10 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
             record=record,
             pairs=notes.get("pairs", False),
         )
-    terms = features if isinstance(features, Terms) else None
-    width, classes = found.inputs if terms is None else len(terms.terms), len(found.classes)
+    width = found.inputs if isinstance(features, Pooled) else len(features.terms)
+    classes = len(found.classes)
     expected = {"weights": (width, classes), "bias": (classes,)}
-    if terms is not None and terms.kind == "tfidf":
+    if notes["kind"] == "tfidf":
         expected["idf"] = (width,)
     for name, shape in expected.items():
         has = arrays[name].shape if name in arrays else "missing"

@@ -4,12 +4,14 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any
 
 from vnait.bag_of_words import FORMULA, RARE
 from vnait.baselines import AVERAGED_STRENGTH, FROZEN, baselines_of
 from vnait.data import Table
-from vnait.data.tables import CLASSIFICATION, REGRESSION, labels_of
+from vnait.data.sentences import words_of
+from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
 from vnait.errors import InputError
 from vnait.methods import METHODS
@@ -18,6 +20,7 @@ from vnait.record import key_of
 from vnait.results import ALL, Shots
 from vnait.run import OWN, PREFIX, RATE, Run, unknown_methods
 from vnait.scores import errors
+from vnait.targets import Tags
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +72,8 @@ class Plan:
             yield f"the run has a base: give base={self.run.base!r} to the comparison instead"
         if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
-        classes = self.table.task == CLASSIFICATION
         if (
-            classes
+            self.table.task == CLASSIFICATION
             and self.test is not None
             and not {*(self.test.labels or [])} & {*(self.table.labels or [])}
         ):
@@ -106,22 +108,17 @@ class Plan:
 
     def most_frequent(self) -> float:
         """The accuracy of always answering the most frequent class, mean over the splits: chance level. In a
-        regression: the RMSE of always answering the mean.
+        regression: the RMSE of always answering the mean; of tags, the token accuracy, or the F1 of entities.
         """
-        shares = []
-        for seed in self.seeds:
-            learn, test = (labels_of(table) for table in self.split(seed))
-            if self.table.task == REGRESSION:
-                mean = sum(map(float, learn)) / len(learn)
-                shares.append(errors([*map(float, test)], [mean] * len(test))["rmse"])
-                continue
-            shares.append(test.count(Counter(learn).most_common(1)[0][0]) / len(test))
+        level = {CLASSIFICATION: _of_classes, REGRESSION: _of_numbers, TAGGING: _of_tags}[self.table.task]
+        shares = [level(*map(labels_of, self.split(seed))) for seed in self.seeds]
         return sum(shares) / len(shares)
 
     @property
     def baselines(self) -> tuple[str, ...]:
         """The baselines of every comparison, and the frozen embeddings of a base."""
-        return (*baselines_of(self.table), *((FROZEN,) if self.base is not None else ()))
+        embeds = self.base is not None and self.table.task != TAGGING  # whole texts
+        return (*baselines_of(self.table), *((FROZEN,) if embeds else ()))
 
     def run_of(self, cell: Cell) -> Run:
         """The settings of a cell; fine-tuning has its own default learning rate."""
@@ -161,6 +158,22 @@ class Plan:
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else _stamp(self.vectors)
         return key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)
+
+
+def _of_classes(learn: list[str], test: list[str]) -> float:
+    return test.count(Counter(learn).most_common(1)[0][0]) / len(test)
+
+
+def _of_numbers(learn: list[str], test: list[str]) -> float:
+    mean = sum(map(float, learn)) / len(learn)
+    return errors([*map(float, test)], [mean] * len(test))["rmse"]
+
+
+def _of_tags(learn: list[str], test: list[str]) -> float:
+    tags = Counter(chain.from_iterable(map(words_of, learn)))
+    target, truth = Tags(sorted(tags)), list(map(words_of, test))
+    found = target.scores(truth, [[tags.most_common(1)[0][0]] * len(row) for row in truth])
+    return found.get("entity_f1", found["token_accuracy"])
 
 
 def _stamp(path: str) -> list[str | int]:

@@ -1,7 +1,7 @@
 """A trained classifier: probabilities of texts; saved to a folder and loaded from it."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -17,12 +17,14 @@ from transformers import AutoTokenizer, PreTrainedModel
 from vnait import files, linear, schemas
 from vnait.data import WHOLE, Tally, collate, encode
 from vnait.data.pairs import check_sides, sides_of
-from vnait.data.tables import Texts
+from vnait.data.sentences import Piece, words_of
+from vnait.data.tables import TAGGING, Texts
+from vnait.data.tokens import encode_words
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
-from vnait.linear import LinearClassifier, check_classes
+from vnait.linear import LinearClassifier, check_classes, check_texts
 from vnait.methods import METHODS
-from vnait.model import VnaitConfig, VnaitForSequenceClassification
+from vnait.model import VnaitConfig, VnaitForSequenceClassification, VnaitForTokenClassification
 from vnait.pretrained import finetune
 from vnait.pretrained.loading import from_pretrained
 from vnait.record import Record
@@ -36,6 +38,7 @@ WRITTEN = (  # the files of a saved model
     *("record.json", "estimator.json", "README.md"),
     *(finetune.BASE, finetune.ADAPTER, finetune.NOTES),
 )
+OURS = VnaitForSequenceClassification, VnaitForTokenClassification
 TOKENS = 2048  # of a batch: fewer cost more time around the arithmetic, and more leave the processor's cache
 TOGETHER = 4096  # texts sorted by length, so that batches have little padding
 
@@ -49,6 +52,7 @@ class Fitted:
     record: Record | None = None
     max_length: int | None = None  # only of a fine-tuned base, whose configuration has no such field
     pairs: bool = False  # whether it reads two texts a row
+    tags: bool = False  # whether it answers each word of a text
 
     @property
     def classes(self) -> list[str]:
@@ -60,8 +64,20 @@ class Fitted:
 
         The number of texts cut is logged, or left to a `tally` of several calls, with that of unknown words.
         """
+        check_texts(self.tags)
         check_classes(self.classes)
         return torch.softmax(self._outputs(texts, tally), -1).numpy()
+
+    def of_words(self, texts: Sequence[str], tally: Tally | None = None) -> list[NDArray[np.float64]]:
+        """P(tag | word) of each sentence (words, tags). The words of a text have a space between them."""
+        if not self.tags:
+            raise InputError("the model answers whole texts; use `vnait predict` (in Python, probabilities).")
+        if self.max_length is None:
+            length = self.model.config.max_length
+            sentences = encode_words(self.tokenizer, texts, max_length=length, tally=tally)
+        else:
+            sentences = finetune.Base("", self.tokenizer).pieces(texts, max_length=self.max_length)
+        return [torch.softmax(row.double(), -1).numpy() for row in word_logits_of(self.model, sentences)]
 
     def numbers(self, texts: Sequence[str], tally: Tally | None = None) -> NDArray[np.float64]:
         """The number of each text (texts,), of a regression."""
@@ -92,6 +108,8 @@ class Fitted:
                 notes = {"method": self.record.run["method"], "max_length": self.max_length}
                 if self.pairs:
                     notes["pairs"] = True
+                if self.tags:
+                    notes["task"] = TAGGING
                 finetune.save(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")
@@ -100,18 +118,20 @@ class Fitted:
 def answers(
     fitted: Fitted | LinearClassifier, texts: Iterable[str]
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Each text with P(class | text), or with the number of a regression, in the order of the texts, of which
-    4,096 are in memory at a time.
+    """Each text with P(class | text), with the number of a regression or with P(tag | word), in the order of
+    the texts, of which 4,096 are in memory at a time.
 
     At the end the log has how many texts were cut, and a share of unknown words above 20 %.
     """
     tally = Tally(WHOLE)  # a tuned base's tokenizer cuts its texts itself
     if isinstance(fitted, Fitted) and fitted.max_length is None:
-        tally.max_length = fitted.model.config.max_length
+        tally.max_length = WHOLE if fitted.tags else fitted.model.config.max_length
     rest = iter(texts)
-    while some := list(islice(rest, TOGETHER)):
+    read: Callable[..., Any] = fitted.of_words
+    if not fitted.tags:
         read = fitted.probabilities if len(fitted.classes) > 1 else fitted.numbers
-        found = read(some, tally) if isinstance(fitted, Fitted) else read(some)  # type: ignore[call-arg]
+    while some := list(islice(rest, TOGETHER)):
+        found = read(some, tally) if isinstance(fitted, Fitted) else read(some)
         yield from zip(some, found, strict=True)
     tally.report()
 
@@ -119,7 +139,11 @@ def answers(
 def table_of(
     fitted: Fitted | LinearClassifier, text: str, texts: Texts
 ) -> tuple[list[str], Iterator[list[object]]]:
-    """Names and rows of a table of answers: the columns of `text`, label, probability of each class."""
+    """Names and rows of a table of answers: the columns of `text`, label, probability of each class. If the
+    model tags words: the number of the sentence, from 1, and the word in place of the text.
+    """
+    if fitted.tags:
+        return ["sentence", "word", *_answer_names(fitted.classes)], _word_rows(fitted, texts)
     check_sides(texts(), fitted.pairs)
     columns = [name.strip() for name in text.split(",")] if fitted.pairs else [text]
     if any(name == "label" or name.startswith("probability_") for name in columns):  # the answers' names
@@ -133,7 +157,18 @@ def table_of(
         ]
         for words, row in answers(fitted, texts())
     )
-    return [*columns, "label", *(f"probability_{name}" for name in classes)], rows
+    return [*columns, *_answer_names(classes)], rows
+
+
+def _answer_names(classes: Sequence[str]) -> list[str]:
+    return ["label", *(f"probability_{name}" for name in classes)]
+
+
+def _word_rows(fitted: Fitted | LinearClassifier, texts: Texts) -> Iterator[list[object]]:
+    classes = fitted.classes
+    for number, (text, found) in enumerate(answers(fitted, texts()), 1):
+        for word, row in zip(words_of(text), found, strict=True):
+            yield [number, word, classes[int(row.argmax())], *(round(value, 6) for value in row.tolist())]
 
 
 def load_transformer(folder: str | Path) -> Fitted:
@@ -157,6 +192,7 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
         with finetune.no_bars():
             tuned, tokenizer, notes = finetune.load(folder)
         settings = {"max_length": notes["max_length"], "pairs": notes.get("pairs", False)}
+        settings["tags"] = notes.get("task") == TAGGING
         return Fitted(model=tuned, tokenizer=tokenizer, record=record, **settings)
     with finetune.no_bars():
         model = load_classifier(folder)
@@ -165,11 +201,37 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
         raise InputError(
             f"{folder} is damaged: it has {len(tokenizer)} words and {model.config.vocab_size} vectors."
         )
-    return Fitted(model=model, tokenizer=tokenizer, record=record, pairs=tokenizer.sep_token is not None)
+    return Fitted(
+        model=model,
+        tokenizer=tokenizer,
+        record=record,
+        pairs=tokenizer.sep_token is not None,
+        tags=isinstance(model, VnaitForTokenClassification),
+    )
 
 
 def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Tensor:
-    """Logits (texts, classes), in the order of the texts; batches have texts of similar length.
+    """Logits (texts, classes), in the order of the texts; batches have texts of similar length."""
+    logits = torch.empty(len(ids), model.config.num_labels)
+    for rows, found in _read(model, ids):
+        logits[rows] = found
+    return logits
+
+
+def word_logits_of(model: PreTrainedModel, sentences: Sequence[Sequence[Piece]]) -> list[Tensor]:
+    """Logits (words, classes) of each sentence, at the first token of each word."""
+    flat = [piece for sentence in sentences for piece in sentence]
+    of_pieces: dict[int, Tensor] = {}
+    for rows, logits in _read(model, [piece.ids for piece in flat]):
+        for row, found in zip(rows, logits, strict=True):
+            of_pieces[row] = found[flat[row].starts]
+    each = iter(of_pieces[row] for row in range(len(flat)))
+    none = torch.empty(0, model.config.num_labels)  # of a sentence without words
+    return [torch.cat([none, *(next(each) for _ in sentence)]) for sentence in sentences]
+
+
+def _read(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], Tensor]]:
+    """The rows of each batch with their logits; batches have texts of similar length.
 
     A model of ours reads as many batches at once as PyTorch has threads, each by one: its operations are too
     small to be shared, and a result does not depend on the number of threads.
@@ -184,13 +246,10 @@ def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Tensor:
         found: Tensor = model(**batch).logits.float().cpu()
         return found
 
-    logits = torch.empty(len(ids), model.config.num_labels)
     count = torch.get_num_threads()
-    small = isinstance(model, VnaitForSequenceClassification) and model.device.type == "cpu"
+    small = isinstance(model, OURS) and model.device.type == "cpu"
     with ThreadPoolExecutor(count if small else 1) as pool, threads(1 if small else count):
-        for rows, found in zip(batches, pool.map(read, batches), strict=True):
-            logits[rows] = found
-    return logits
+        yield from zip(batches, pool.map(read, batches), strict=True)
 
 
 def _by_length(lengths: Sequence[int]) -> list[list[int]]:
@@ -242,13 +301,13 @@ def _record(path: Path) -> Record | None:
         return Record.of(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
-def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
+def load_classifier(folder: str | Path) -> VnaitForSequenceClassification | VnaitForTokenClassification:
     """The classifier saved in a folder, or an `InputError` with the folder's fault."""
     folder = Path(folder)
     settings = _settings(folder)
-    if settings.get("model_type") != "vnait" or settings.get("architectures") != [
-        "VnaitForSequenceClassification"
-    ]:
+    kinds = {kind.__name__: kind for kind in OURS}
+    names = settings.get("architectures") or [""]
+    if settings.get("model_type") != "vnait" or len(names) != 1 or names[0] not in kinds:
         raise InputError(
             f"{folder} holds no vnait classifier (its config.json says {settings.get('architectures')})."
         )
@@ -259,9 +318,7 @@ def load_classifier(folder: str | Path) -> VnaitForSequenceClassification:
         )
     after = ". Save the model again, or train it again."
     with as_input_error(Exception, f"{folder} is damaged: ", after, says=first_line):
-        model, info = from_pretrained(
-            VnaitForSequenceClassification, folder, output_loading_info=True, use_safetensors=True
-        )
+        model, info = from_pretrained(kinds[names[0]], folder, output_loading_info=True, use_safetensors=True)
     if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
         keys = sorted([*info["missing_keys"], *info["unexpected_keys"]])[:3]
         raise InputError(

@@ -37,8 +37,8 @@ class Record:
     data         name, fingerprint, rows and classes of the training and test data; unknown_share of its
                  tokens and bag_share of its logits, in [0, 1]; vectors and vocabulary
     metrics      accuracy and macro_f1 in [0, 1], mcc in [-1, 1], on the test rows; in regression (data has a
-                 task, no classes) rmse, mae, pearson, spearman; validation_* if rows were held out; lists of
-                 numbers (`scores.details`) for a report
+                 task, no classes) rmse, mae, pearson, spearman; of tags token_accuracy, macro_f1, of spans
+                 entity_f1; validation_* if rows were held out; lists (`scores.details`) for reports
     parameters   learned scalars;  seconds: of training;  peak_memory: of the process so far, in MiB
     """
 

@@ -1,7 +1,7 @@
 """Results of a comparison, computed from its records: means, paired differences, intervals, conclusions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ class Metric:
     within   its range;  others: further scores of each record
     times    factor of a difference, with its form and the word behind it
     chance   what always gives the same answer
+    others_say   what the further scores are, in a report; "": it does not show them
     """
 
     name: str
@@ -36,6 +37,7 @@ class Metric:
     unit: str
     chance: str
     kinds: str  # after a number of rows to learn from
+    others_say: str = ""
 
     def of(self, difference: Interval, *, sign: bool = True) -> str:
         """A difference with its interval."""
@@ -67,8 +69,25 @@ RMSE = Metric(
     unit="",
     chance="answering the mean of the training rows",
     kinds="labels",
+    others_say="MAE is lower for better answers, the correlations of Pearson and Spearman are higher.",
 )
-METRICS = (ACCURACY, RMSE)
+TOKENS = replace(
+    ACCURACY,
+    name="token_accuracy",
+    title="token accuracy",
+    others=("macro_f1",),
+    chance="answering the most frequent tag",
+    kinds="sentences",
+    others_say="macro F1 is the mean over tags of each one's F1, in which rare tags count as much as others.",
+)
+ENTITIES = replace(
+    TOKENS,
+    name="entity_f1",
+    title="entity F1",
+    others=("entity_precision", "entity_recall", "token_accuracy"),
+    others_say="An entity is right if its first word, its last word and its kind are.",
+)
+METRICS = (ACCURACY, RMSE, ENTITIES, TOKENS)  # of several in a record, the first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,7 +266,9 @@ class Results:
 
     def where(self, shots: Shots) -> str:
         """The number of labels, at the start of a sentence: "With all labels", "At 16 labels per class"."""
-        return "With all labels" if shots == ALL else f"At {shots} {self.metric.kinds}"
+        return (
+            f"With all {self.metric.kinds.split()[0]}" if shots == ALL else f"At {shots} {self.metric.kinds}"
+        )
 
     def inside(self, shots: Shots) -> str:
         """`where` inside a sentence."""

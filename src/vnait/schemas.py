@@ -33,6 +33,10 @@ class Metrics(TypedDict, total=False):
     confusion: list[list[int]]
     length_right: list[int]
     length_squares: list[Number]
+    token_accuracy: Number
+    entity_f1: Number
+    validation_token_accuracy: Number
+    validation_entity_f1: Number
     rmse: Number
     mae: Number
     pearson: Number
@@ -125,7 +129,13 @@ class Baseline(BaselineTerms):
     kind: str
 
 
-class Tuned(Sides):
+class TunedTask(Sides, total=False):
+    """The task of a fine-tuned base; only of one that tags words."""
+
+    task: str
+
+
+class Tuned(TunedTask):
     """tuned.json of a fine-tuned base."""
 
     method: str
@@ -176,19 +186,21 @@ class TokenizerConfig(TypedDict, total=False):
     tokenization: str
 
 
+def _has_terms(found: Mapping[str, Any]) -> bool:
+    """Whether a linear classifier has distinct terms, and what else its kind of features needs."""
+    of_texts = {"tokenization", "unknown"}
+    needed = {"tfidf": of_texts, "mean": of_texts, "word": set[str](), "window": set[str]()}
+    if not {"terms", *needed.get(found["kind"], {""})} <= found.keys():
+        return False
+    terms = found["terms"]
+    return len(set(terms)) == len(terms) and (found["kind"] != "mean" or found["unknown"] in terms)
+
+
 # What types can't state: a rule, and what is wrong where it is broken.
 _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
     Baseline: (
-        lambda found: (
-            found["kind"] == "pooled"
-            or (
-                found["kind"] in ("tfidf", "mean")
-                and {"tokenization", "terms", "unknown"} <= found.keys()
-                and len(set(found["terms"])) == len(found["terms"])
-                and (found["kind"] == "tfidf" or found["unknown"] in found["terms"])
-            )
-        ),
-        "a kind other than pooled, tfidf and mean, or other terms than that kind has",
+        lambda found: found["kind"] == "pooled" or _has_terms(found),
+        "a kind other than pooled, tfidf, mean, word and window, or other terms than that kind has",
     ),
     Metrics: (
         lambda found: (

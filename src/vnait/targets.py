@@ -1,4 +1,6 @@
-"""What labels are, a class or a number, and what depends on it: the loss, the answers and their scores."""
+"""What labels are, a class, a number or a tag per word, and what depends on it: what a model reads, the loss,
+the answers and their scores.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -15,15 +18,56 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from vnait.data import Table
-from vnait.data.tables import NUMBER, REGRESSION
-from vnait.errors import InputError
-from vnait.scores import details, errors, scores, squares_by_length
+from vnait.data.sentences import Piece, words_of
+from vnait.data.tables import CLASSIFICATION, NUMBER, REGRESSION, TAGGING, labels_of
+from vnait.errors import InputError, extra
+from vnait.predict import logits_of, word_logits_of
+from vnait.scores import are_spans, details, errors, scores, squares_by_length, tag_scores
 
 logger = logging.getLogger("vnait")
 
+IGNORED = -100  # the label of a token that is no word's first, as in transformers
+
+
+class Encoder(Protocol):
+    """A vocabulary, or the tokenizer of a base."""
+
+    def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
+        """The ids of each text."""
+
+    def pieces(self, texts: Sequence[str], *, max_length: int) -> list[list[Piece]]:
+        """The ids of each sentence, in pieces."""
+
+
+class _OfTexts:
+    """A label for each text."""
+
+    task: ClassVar[str] = CLASSIFICATION
+
+    def encode(self, encoder: Encoder, texts: Sequence[str], max_length: int) -> list[Any]:
+        """What a model reads of each text: its ids."""
+        return encoder.encode(texts, max_length=max_length)
+
+    def ids(self, encoded: Any) -> list[int]:
+        """The ids of what `encode` gave for a text, for training."""
+        found: list[int] = encoded
+        return found
+
+    def batch(self, encoded: Sequence[Any], truth: Sequence[Any]) -> Tensor:
+        """The labels of a batch, for a model's own loss."""
+        return self.tensor(truth)
+
+    def tensor(self, truth: Sequence[Any]) -> Tensor:
+        """What the loss compares logits with."""
+        raise NotImplementedError
+
+    def logits(self, model: PreTrainedModel, encoded: Sequence[Any]) -> Any:
+        """A model's logits for what `encode` gave."""
+        return logits_of(model, encoded)
+
 
 @dataclass(frozen=True)
-class Classes:
+class Classes(_OfTexts):
     """Labels are classes; a model has a logit for each."""
 
     names: list[str]
@@ -40,19 +84,7 @@ class Classes:
 
     def check(self, test: Table, name: str) -> None:
         """Raise InputError if no label of the test rows is known; log those that aren't."""
-        found = Counter(test.labels)
-        unseen = sorted(found.keys() - set(self.names))
-        if len(unseen) == len(found):
-            raise InputError(f"{test.name} and {name} share no label: check the label column of both.")
-        if unseen:
-            logger.warning(
-                "%s: %d of %d rows have a label that training never saw (%s%s); they count as wrong.",
-                test.name,
-                sum(found[label] for label in unseen),
-                len(test),
-                ", ".join(map(repr, unseen[:3])),
-                " ..." * (len(unseen) > 3),
-            )
+        _check_known(test.labels or [], self.names, "rows have a label", test.name, name)
 
     def tensor(self, truth: Sequence[Any]) -> Tensor:
         """What the loss compares logits with."""
@@ -80,7 +112,7 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(_OfTexts):
     """Labels are numbers. A model learns (label - mean) / scale; `finish` undoes that in its head, so that a
     saved model answers in the labels' own unit.
     """
@@ -88,11 +120,12 @@ class Numbers:
     mean: float
     scale: float
     names: tuple[str, ...] = (NUMBER,)
+    task: ClassVar[str] = REGRESSION
 
     @property
     def facts(self) -> dict[str, Any]:
         """For a record."""
-        return {"task": REGRESSION}
+        return {"task": self.task}
 
     def truth(self, labels: Sequence[str]) -> list[Any]:
         """The numbers."""
@@ -133,7 +166,109 @@ class Numbers:
             model.bag.bias.mul_(self.scale)
 
 
-Target = Classes | Numbers
+@dataclass(frozen=True)
+class Tags:
+    """Each word has a tag; a model has logits for each token, of which those at a word's first one count.
+
+    Truth and answers are lists of tags per sentence.
+    """
+
+    names: list[str]
+    task: ClassVar[str] = TAGGING
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For a record."""
+        return {"task": self.task, "classes": self.names}
+
+    def truth(self, labels: Sequence[str]) -> list[Any]:
+        """The tags of each sentence."""
+        return list(map(words_of, labels))
+
+    def check(self, test: Table, name: str) -> None:
+        """Raise InputError if no tag of the test sentences is known; log those that aren't."""
+        check_tags(test)
+        tags = list(chain.from_iterable(map(words_of, test.labels or [])))
+        _check_known(tags, self.names, "words have a tag", test.name, name)
+
+    def encode(self, encoder: Encoder, texts: Sequence[str], max_length: int) -> list[Any]:
+        """What a model reads of each sentence: its `Piece`s."""
+        return encoder.pieces(texts, max_length=max_length)
+
+    def ids(self, encoded: Any) -> list[int]:
+        """Of a sentence that is too long, training reads the first piece."""
+        found: list[int] = encoded[0].ids
+        return found
+
+    def batch(self, encoded: Sequence[Any], truth: Sequence[Any]) -> Tensor:
+        """The number of each word's tag at its first token, -100 at all others, (B, T)."""
+        first = [pieces[0] for pieces in encoded]
+        found = torch.full((len(first), max(len(piece.ids) for piece in first)), IGNORED)
+        for row, piece, tags in zip(found, first, truth, strict=True):
+            row[piece.starts] = self.tensor([tags[: len(piece.starts)]])
+        return found
+
+    def tensor(self, truth: Sequence[Any]) -> Tensor:
+        """The number of each tag, of all sentences together."""
+        number = {name: index for index, name in enumerate(self.names)}
+        return torch.tensor([number[tag] for tag in chain.from_iterable(truth)])
+
+    def logits(self, model: PreTrainedModel, encoded: Sequence[Any]) -> Any:
+        """Logits (words, tags) of each sentence."""
+        return word_logits_of(model, encoded)
+
+    def loss(self, logits: Any, truth: Tensor, reduction: str = "mean") -> Tensor:
+        """Cross-entropy over the words."""
+        return functional.cross_entropy(torch.cat(logits), truth, reduction=reduction)
+
+    def answers(self, logits: Any) -> list[Any]:
+        """The most probable tag of each word."""
+        return [[self.names[index] for index in row.argmax(-1).tolist()] for row in logits]
+
+    def scores(self, truth: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
+        """token_accuracy with its interval over sentences, macro_f1; those of entities if tags are spans."""
+        return tag_scores(truth, answers, spans=are_spans(self.names))
+
+    def details(self, truth: Sequence[Any], answers: Sequence[Any], lengths: Sequence[int]) -> dict[str, Any]:
+        """Right words by length of the sentence, and the confusion matrix."""
+        classes, each = Classes(self.names), [len(tags) for tags in truth]
+        true, answered = (classes.truth(list(chain.from_iterable(rows))) for rows in (truth, answers))
+        return details(true, answered, np.repeat(lengths, each).tolist(), len(self.names))
+
+    def finish(self, model: PreTrainedModel) -> None:
+        """Nothing: logits have no unit."""
+
+
+Target = Classes | Numbers | Tags
+OF_CLASSES: dict[str, type[Classes] | type[Tags]] = {CLASSIFICATION: Classes, TAGGING: Tags}
+
+
+def check_tags(table: Table) -> None:
+    """Raise InputError unless each word of a table has a tag."""
+    for row, (text, label) in enumerate(zip(table.texts, table.labels or [], strict=True), 1):
+        words, tags = len(words_of(text)), len(words_of(label))
+        if not words or words != tags:
+            raise InputError(
+                f"{table.name}, sentence {row} has {words} words and {tags} tags; give each word a tag, with "
+                "a space between two."
+            )
+
+
+def _check_known(labels: Sequence[str], names: Sequence[str], what: str, test: str, name: str) -> None:
+    found = Counter(labels)
+    unseen = sorted(found.keys() - set(names))
+    if len(unseen) == len(found):
+        raise InputError(f"{test} and {name} share no label: check the label column of both.")
+    if unseen:
+        logger.warning(
+            "%s: %d of %d %s that training never saw (%s%s); they count as wrong.",
+            test,
+            sum(found[label] for label in unseen),
+            len(labels),
+            what,
+            ", ".join(map(repr, unseen[:3])),
+            " ..." * (len(unseen) > 3),
+        )
 
 
 def _head(model: PreTrainedModel) -> nn.Linear:
@@ -152,6 +287,8 @@ def target_of(table: Table, rows: Sequence[int] | None = None) -> Target:
     """What a table's labels are; numbers are standardized by these rows (None: all)."""
     if table.labels is None:
         raise InputError(f"{table.name} was read without labels; training needs them.")
+    if table.task == TAGGING:
+        return _tags_of(table)
     if table.task != REGRESSION:
         classes = sorted(set(table.labels))
         if len(classes) < 2:
@@ -165,3 +302,14 @@ def target_of(table: Table, rows: Sequence[int] | None = None) -> Target:
     if not scale:
         raise InputError(f"{table.name}: every label is {every[0]:g}; regression needs different numbers.")
     return Numbers(float(numbers.mean()), scale)
+
+
+def _tags_of(table: Table) -> Tags:
+    check_tags(table)
+    names = sorted(set(chain.from_iterable(map(words_of, labels_of(table)))))
+    if len(names) < 2:
+        raise InputError(f"{table.name} has one tag only ({names[0]}); tagging needs two or more.")
+    if are_spans(names):
+        with extra("tagging"):  # before the training, not after it
+            import seqeval  # noqa: F401
+    return Tags(names)

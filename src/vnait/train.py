@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,12 @@ from vnait import bag_of_words
 from vnait.checkpoints import Checkpoints, Progress
 from vnait.data import WHOLE, Table, batches, collate, unknown_share
 from vnait.data.pairs import are_pairs, check_sides
+from vnait.data.tables import TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.errors import InputError
 from vnait.methods import parameters
 from vnait.model import VnaitForSequenceClassification
-from vnait.predict import Fitted, logits_of
+from vnait.predict import Fitted
 from vnait.pretrained.finetune import Base, groups
 from vnait.randomness import apart
 from vnait.record import Record, key_of
@@ -79,6 +81,8 @@ def _fit(
     parts = [run.facts, table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
     key = key_of(*parts, *([] if weights is None else [list(weights)]))
     task, states = _Task.of(run, table, vocabulary, weights), Checkpoints(checkpoints, key)
+    if weights is not None and table.task == TAGGING:
+        raise InputError("weights are of texts, and each word has a tag; leave them out.")
     if test is not None:
         check_sides(test.texts, are_pairs(table.texts))
         task.target.check(test, table.name)
@@ -109,6 +113,7 @@ def _fit(
         record=record,
         max_length=max_length,
         pairs=are_pairs(table.texts),
+        tags=table.task == TAGGING,
     )
 
 
@@ -131,7 +136,7 @@ class _Task:
 
     vocabulary: Vocabulary | Base
     target: Target
-    ids: list[list[int]]
+    encoded: list[Any]
     labels: list[Any]
     weights: NDArray[np.float64] | None
     train: list[int]
@@ -150,13 +155,18 @@ class _Task:
         return cls(
             vocabulary=vocabulary,
             target=target,
-            ids=vocabulary.encode(table.texts, max_length=run.max_length),
+            encoded=target.encode(vocabulary, table.texts, run.max_length),
             labels=target.truth(table.labels or []),
             weights=None if weights is None else np.asarray(weights, dtype=float) / np.mean(weights),
             train=rows[0],
             valid=rows[1],
             max_length=run.max_length,
         )
+
+    @cached_property
+    def ids(self) -> list[list[int]]:
+        """The ids of each row, for training."""
+        return list(map(self.target.ids, self.encoded))
 
     def whole(self) -> _Task:
         """The same task with no row held out."""
@@ -165,13 +175,15 @@ class _Task:
     def batch(self, rows: Sequence[int]) -> dict[str, Tensor]:
         """The rows as tensors."""
         batch = collate([self.ids[row] for row in rows], pad_id=self.vocabulary.tokenizer.pad_token_id)
-        return {**batch, "labels": self.target.tensor([self.labels[row] for row in rows])}
+        encoded, labels = ([part[row] for row in rows] for part in (self.encoded, self.labels))
+        return {**batch, "labels": self.target.batch(encoded, labels)}
 
-    def loss(self, logits: Tensor, rows: Sequence[int], less: float = 0.0) -> Tensor:
+    def loss(self, logits: Any, rows: Sequence[int], less: float = 0.0) -> Tensor:
         """The mean over rows of (weight - less) times the loss; without weights, each is 1."""
-        truth = self.target.tensor([self.labels[row] for row in rows]).to(logits.device)
+        truth = self.target.tensor([self.labels[row] for row in rows])
         if self.weights is None:
             return (1 - less) * self.target.loss(logits, truth)
+        truth = truth.to(logits.device)
         each = self.target.loss(logits, truth, reduction="none")
         return ((torch.from_numpy(self.weights[list(rows)]).to(each) - less) * each).mean()
 
@@ -194,7 +206,7 @@ class _Training:
         np.random.seed(run.seed)
         torch.manual_seed(run.seed)
         lengths = [len(task.ids[row]) for row in task.train]
-        model = task.vocabulary.new_model(run, task.target.names, lengths)
+        model = task.vocabulary.new_model(run, task.target.names, lengths, task.target.task)
         optimizer = torch.optim.AdamW(groups(model, run), lr=run.learning_rate, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(step_scheduler_with_optimizer=False)
@@ -235,7 +247,8 @@ class _Training:
             model.load_state_dict(self.progress.best)
         model = model.cpu().eval()
         share = 0.0
-        if isinstance(task.vocabulary, Vocabulary) and self.run.bag != 0:
+        if hasattr(model, "bag") and self.run.bag != 0:
+            assert isinstance(task.vocabulary, Vocabulary)
             ids = [task.ids[row] for row in task.train]
             labels = task.target.tensor([task.labels[row] for row in task.train]).tolist()
             special = task.vocabulary.tokenizer.all_special_ids
@@ -304,7 +317,7 @@ class _Training:
         if not (self.task.valid and self.keeps_best):
             return None
         model = self.accelerator.unwrap_model(self.model)
-        logits = logits_of(model, [self.task.ids[row] for row in self.task.valid])
+        logits = self.task.target.logits(model, [self.task.encoded[row] for row in self.task.valid])
         loss = float(self.task.loss(logits, self.task.valid))
         if loss < self.progress.best_loss:
             self.progress.best_loss, self.progress.worse = loss, 0
@@ -322,13 +335,13 @@ def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, An
     ms_per_text      milliseconds per text, from text to logits
     accuracy_alone   accuracy of the Transformer's own logits, if a linear part is mixed in
     """
-    truth = task.target.truth(test.labels or [])
-    logits, per_text = timed(
-        lambda: logits_of(model, task.vocabulary.encode(test.texts, max_length=task.max_length)), test
-    )
-    answer = task.target.answers(logits)
-    whole = task.vocabulary.encode(test.texts, max_length=WHOLE)
     target = task.target
+    truth = target.truth(test.labels or [])
+    logits, per_text = timed(
+        lambda: target.logits(model, target.encode(task.vocabulary, test.texts, task.max_length)), test
+    )
+    answer = target.answers(logits)
+    whole = task.vocabulary.encode(test.texts, max_length=WHOLE)
     found = {**target.scores(truth, answer), **target.details(truth, answer, list(map(len, whole)))}
     classes = isinstance(model, VnaitForSequenceClassification) and isinstance(target, Classes)
     if classes and model.bag.is_fitted:
@@ -342,7 +355,7 @@ def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, An
 def _validation_metrics(model: PreTrainedModel, task: _Task) -> dict[str, float]:
     if not task.valid:
         return {}
-    answer = task.target.answers(logits_of(model, [task.ids[row] for row in task.valid]))
+    answer = task.target.answers(task.target.logits(model, [task.encoded[row] for row in task.valid]))
     found = task.target.scores([task.labels[row] for row in task.valid], answer)
     return {f"validation_{name}": value for name, value in found.items()}
 

@@ -343,9 +343,9 @@ def test_the_verdict_asks_for_all_tasks() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_of_studies_is_written_from_its_records() -> None:
-    expected = page.page()
-    assert (STUDIES / "README.md").read_text(encoding="utf-8") == expected, "run: python -m vnait_lab.page"
+def test_the_pages_are_written_from_their_records() -> None:
+    for path, expected in page.pages().items():
+        assert path.read_text(encoding="utf-8") == expected, "run: python -m vnait_lab.page"
 
 
 def arms_of_the_ablation() -> dict[str, Callable[[Size], Method]]:

@@ -39,6 +39,7 @@ from vnait.cli.shared import (
     print_json,
     read_table,
     setting,
+    short,
 )
 from vnait.errors import InputError, MissingExtra
 from vnait.run import RATE, Run, unknown_methods
@@ -109,7 +110,7 @@ def compare_command(
         raise InputError("; ".join(wrong) + ".")
     table = read_table(data, text, label, sep, encoding, task)
     tests = None if test is None else read_table(test, text, label, sep, encoding, task)
-    folder = out or Path("runs") / _short(data)
+    folder = out or Path("runs") / short(data)
     from vnait.cli import terminal
     from vnait.comparison import DEFAULT_METHODS, compare
 
@@ -164,18 +165,13 @@ def _shots(given: str) -> tuple[int | str, ...]:
     return tuple(part if part == "all" else int(part) for part in parts)
 
 
-def _short(source: str) -> str:
-    """A folder's name for a source: reviews for data/reviews.csv, org-name for hf:org/name."""
-    kind, colon, name = source.partition(":")
-    if colon and kind in ("hf", "builtin"):
-        return name.replace(":", "-").replace("/", "-").strip("-")
-    return Path(source).name.lstrip(".").split(".")[0]
-
-
 def _cell_note(record: Record | None) -> str:
     if record is None:
         return ""
-    return f"{record.method} {record.metrics.get('accuracy', record.metrics.get('rmse')):.3f}"
+    from vnait.results import METRICS
+
+    score = next(record.metrics[one.name] for one in METRICS if one.name in record.metrics)
+    return f"{record.method} {score:.3f}"
 
 
 @app.command("train")
@@ -279,7 +275,11 @@ def predict_command(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(help="A model's folder.")],
     data: Annotated[
-        str, typer.Argument(help="A file with a column of texts, or - for lines of standard input.")
+        str,
+        typer.Argument(
+            help="A file with a column of texts, or - for lines of standard input. Of a model that tags "
+            "words also CoNLL-U, or a word per line."
+        ),
     ],
     *,
     text: Text = "text",
@@ -289,19 +289,26 @@ def predict_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add a label and the probability of each class to every text, in the order given."""
+    """Add a label and the probability of each class to every text, or to every word if the model tags."""
     notes(quiet)
     check_folder(model)
+    from vnait.data.formats import is_table
     from vnait.data.tables import piped, stream
     from vnait.files import whole_file
 
+    fitted = None
     if data == "-":
         texts = context.with_resource(piped(sys.stdin.buffer if sys.stdin else None))
-    else:
+    elif is_table(data):
         texts = stream(data, text=text, sep=sep, encoding=encoding)
+    else:  # columns of words or of texts: the model decides
+        from vnait.predict import load
+
+        fitted = load(model)
+        texts = stream(data, text=text, sep=sep, encoding=encoding, tags=fitted.tags)
     from vnait.predict import load, table_of
 
-    names, rows = table_of(load(model), text, texts)
+    names, rows = table_of(fitted or load(model), text, texts)
     if as_json:
         print_rows(names, rows)
     elif out is None:

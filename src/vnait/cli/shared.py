@@ -63,7 +63,8 @@ def root(
 Data = Annotated[
     str,
     typer.Argument(
-        help="A CSV, TSV, JSONL, Parquet or .xlsx file, hf:NAME, builtin:splice or builtin:polarity."
+        help="A CSV, TSV, JSONL, Parquet or .xlsx file, hf:NAME, builtin:splice or builtin:polarity. "
+        "Of tagging: CoNLL-U, or a word and its tag per line."
     ),
 ]
 Separator = Annotated[
@@ -75,8 +76,18 @@ Encoding = Annotated[
     typer.Option("--encoding", help="Of the file, such as cp1252. Without: by its mark, else UTF-8."),
 ]
 Text = Annotated[str, typer.Option("--text", help="The column of texts, or two for pairs: a,b.")]
-Label = Annotated[str, typer.Option("--label", help="The column of labels.")]
-Task = Annotated[str, typer.Option("--task", help="classification, or regression: labels are numbers.")]
+Label = Annotated[
+    str,
+    typer.Option(
+        "--label", help="The column of labels. Of tagging: UPOS or the last; another by its name or number."
+    ),
+]
+Task = Annotated[
+    str,
+    typer.Option(
+        "--task", help="classification; regression: labels are numbers; tagging: each word has a tag."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Backend = Annotated[str, typer.Option("--backend", help="Where cells run: local, ray or slurm.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar and no notes.")]
@@ -142,6 +153,14 @@ def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` sa
 def listed(names: str) -> tuple[str, ...]:
     """Names with commas between them."""
     return tuple(filter(None, map(str.strip, names.split(","))))
+
+
+def short(source: str) -> str:
+    """A folder's name for a source: reviews for data/reviews.csv, org-name for hf:org/name."""
+    kind, colon, name = source.partition(":")
+    if colon and kind in ("hf", "builtin"):
+        return name.replace(":", "-").replace("/", "-").strip("-")
+    return Path(source).name.lstrip(".").split(".")[0]
 
 
 def print_json(document: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from vnait.cli.output import say
+from vnait.data.sentences import words_of
 
 if TYPE_CHECKING:
     from vnait.comparison import Comparison
@@ -26,9 +28,13 @@ HEADING = 11  # cells per line of a heading, if its name can be broken
 
 def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table per number of shots, then the conclusions and the advice."""
+    from vnait.results import ACCURACY  # scipy, which other commands do not wait for
+
     metric, chance = comparison.results.metric, comparison.plan.most_frequent()
-    classes = metric.times > 1
+    classes = metric is ACCURACY
     kinds = f"{len(set(data.labels or []))} classes" if classes else "numbers as labels"
+    if data.task == "tagging":
+        kinds = f"{len(set(chain.from_iterable(map(words_of, data.labels or []))))} tags"
     written = (
         f"{100 * chance:.1f} %" if metric.better > 0 else f"{metric.form.format(chance)}, lower is better"
     )
@@ -37,7 +43,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     for shots in comparison.plan.shots:
         say()
         print_wrapped(_comparison_grid(comparison, shots))
-        if metric.better < 0:
+        if metric.others_say:
             say()
             print_wrapped(_others_grid(comparison, shots))
     say()
@@ -45,7 +51,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
         print_wrapped(sentence)
     print_wrapped(
         f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: "
-        f"{'in points, ' * classes}paired by seed; none is corrected for several comparisons. "
+        f"{'in points, ' * (metric.times > 1)}paired by seed; none is corrected for several comparisons. "
         f"{'alone: without the linear part that each Transformer has beside it; ' * classes}"
         "seconds: of training; ms: per text."
     )
@@ -55,14 +61,13 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
 
 
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
-    from vnait.results import interval_of  # scipy, which other commands do not wait for
+    from vnait.results import ACCURACY, interval_of  # scipy, which other commands do not wait for
 
     metric = comparison.results.metric
-    where = "all labels" if shots == "all" else f"{shots} {metric.kinds}"
-    classes = metric.times > 1  # only their Transformers are scored alone, too
-    title, form = (f"{metric.title}, %", "{:.1f}") if classes else (metric.title, "{:.3g}")
+    where = comparison.results.inside(shots).split(" ", 1)[1]
+    title, form = (f"{metric.title}, %", "{:.1f}") if metric.times > 1 else (metric.title, "{:.3g}")
     signed, of = "{:+" + metric.points + "}", metric.times
-    alone = ["alone"] * classes
+    alone = ["alone"] * (metric is ACCURACY)  # only their Transformers are scored alone, too
     grid = new_grid(where, title, f"minus {comparison.reference}", *alone, "seconds", "ms", left=1)
     paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
     for row in comparison.results.ranked(shots):
@@ -89,9 +94,14 @@ def _others_grid(comparison: Comparison, shots: int | str) -> Grid:
 
 def show_scores(record: Record) -> None:
     """The scores of one training."""
-    for name, value in sorted(record.metrics.items()):
-        if not isinstance(value, list):
-            say(f"{name:22} {value:.3f}")
+    from vnait.statistics import Interval  # scipy, which other commands do not wait for
+
+    shown = {name: value for name, value in record.metrics.items() if not isinstance(value, list)}
+    ends = {f"{name}_{end}" for name in shown for end in ("low", "high")}
+    for name, value in sorted(shown.items()):
+        if name not in ends:
+            found = Interval(value, shown.get(f"{name}_low"), shown.get(f"{name}_high"))
+            say(f"{name:22} {found.written('{:.3f}')}")
     if "unknown_share" in record.data:
         say(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
     say(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")

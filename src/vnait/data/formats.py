@@ -42,7 +42,14 @@ def columns_of(source: str, split: str, form: Format) -> Columns:
     return _builtin(source) if source.startswith("builtin:") else _file(Path(source), form)
 
 
-def _file(path: Path, form: Format) -> Columns:
+def is_table(source: str) -> bool:
+    """Whether a source can be nothing but a table. A .txt or .tsv file may also have a word per line."""
+    parts = source.lower().removesuffix(".gz").rpartition(".")
+    return source.startswith(("hf:", "builtin:")) or f".{parts[2]}" in {*_READERS} - {".txt", ".tsv"}
+
+
+def check_file(path: Path) -> None:
+    """Raise InputError unless there is a file that can be read twice."""
     if path.is_dir():
         raise InputError(
             f"{path} is a folder; give a file in it, or hf:{path} to have `datasets` read the folder."
@@ -51,6 +58,10 @@ def _file(path: Path, form: Format) -> Columns:
         raise InputError(f"there is no file {path}; give the path of a table, hf:NAME, or builtin:polarity.")
     if not path.is_file():
         raise InputError(f"{path} is a pipe, and a table is read more than once; write it to a file first.")
+
+
+def _file(path: Path, form: Format) -> Columns:
+    check_file(path)
     extension = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
     if extension == ".xls":
         raise InputError(f"{path} is an old Excel file; open it in Excel and save it as .xlsx or .csv.")

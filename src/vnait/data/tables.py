@@ -22,16 +22,17 @@ from vnait.data import rows
 from vnait.data.decoding import same, separator_of
 from vnait.data.formats import Columns, Format, columns_of
 from vnait.data.pairs import Pair, are_pairs, sides_of
+from vnait.data.tagged import tagged
 from vnait.errors import InputError, one_of
 
 log = logging.getLogger("vnait")
 
 Texts = Callable[[], Iterator[str]]  # anew at each call
 
-# JSON can spell half an emoji ("\ud83d"), which no tokenizer and no UTF-8 file takes.
-TASKS = CLASSIFICATION, REGRESSION = "classification", "regression"
+TASKS = CLASSIFICATION, REGRESSION, TAGGING = "classification", "regression", "tagging"
 NUMBER = "number"  # the one label of a model that answers with numbers
 
+# JSON can spell half an emoji ("\ud83d"), which no tokenizer and no UTF-8 file takes.
 HALF = re.compile("[\ud800-\udfff]")
 _PART = 4096  # cells hashed together
 
@@ -40,7 +41,8 @@ _PART = 4096  # cells hashed together
 class Table:
     """Texts and labels (None if there are none), row by row; `dropped` counts the rows without text or label.
 
-    task   "classification"; "regression" if the labels are numbers, as written
+    task   "classification"; "regression" if the labels are numbers, as written; "tagging" if a label has a
+           tag for each word of its text, both with a space between them
 
     >>> table = Table(texts=["good", "bad", "fine"], labels=["1", "0", "1"], name="three.csv", dropped=0)
     >>> len(table), table.select([2, 0]).texts
@@ -121,7 +123,8 @@ def read(
     label    None if there are no labels, as in prediction; then every row is kept
     split    the part of an `hf:` data set
     sep      the separator of a CSV or TSV file: , ; | or tab; None: found in the file
-    task     "regression" if the labels are numbers; an InputError names the first that is none
+    task     "regression" if the labels are numbers; an InputError names the first that is none. "tagging" if
+             each word has a tag: the file is CoNLL-U or columns, as `vnait.data.tagged` reads them
     encoding of a CSV, TSV or JSONL file; None: by its byte-order mark, else UTF-8
 
     Columns are found by their exact name, else ignoring case and surrounding space. Cells stay as written
@@ -134,6 +137,11 @@ def read(
     (200, 'neg', 'simplistic , silly and tedious .')
     """
     source = os.fspath(source)
+    one_of("task", task, TASKS)
+    if task == TAGGING:
+        if sep is not None:
+            raise InputError("columns with tags are separated by tabs or spaces; leave --sep (sep=) out.")
+        return Table(*tagged(source, text=text, label=label, encoding=encoding), source, 0, task)
     wanted = _named(text) if label is None else [*_named(text), label]
     columns = columns_of(source, split, Format(wanted, None if sep is None else separator_of(sep), encoding))
     texts = list(_texts(columns, text, source)())
@@ -142,7 +150,6 @@ def read(
         return Table(texts=texts, labels=None, name=source, dropped=0)
     known: dict[str, str] = {}  # one string per label
     labels = [known.setdefault(cell, cell) for cell in _strings(columns, label, source)()]
-    one_of("task", task, TASKS)
     found = _labelled(source, texts, labels, task == CLASSIFICATION)
     assert found.labels is not None
     if task == CLASSIFICATION:
@@ -152,8 +159,11 @@ def read(
     return replace(found, task=task)
 
 
-def stream(source: str, *, text: str, sep: str | None = None, encoding: str | None = None) -> Texts:
+def stream(
+    source: str, *, text: str, sep: str | None = None, encoding: str | None = None, tags: bool = False
+) -> Texts:
     """The texts of a source, as `read` gives them without labels, but not held in memory: anew at each call.
+    With `tags`, the source is read as for tagging, and its sentences are held.
 
     The whole of it is read once here, so that what is wrong with it is found before anything is predicted.
 
@@ -161,6 +171,9 @@ def stream(source: str, *, text: str, sep: str | None = None, encoding: str | No
     >>> len(list(texts())), next(texts())
     (200, 'simplistic , silly and tedious .')
     """
+    if tags:
+        sentences = read(source, text=text, label=None, sep=sep, encoding=encoding, task=TAGGING).texts
+        return lambda: iter(sentences)
     form = Format(_named(text), None if sep is None else separator_of(sep), encoding)
     texts = _texts(columns_of(source, "train", form), text, source)
     _check_texts(source, texts())

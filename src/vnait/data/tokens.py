@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
+from vnait.data.sentences import Piece, pieces, words_of
 from vnait.data.tables import HALF
 from vnait.errors import InputError
 
@@ -175,6 +176,19 @@ def encode(
     if tally is None:
         lost.report_cut()
     return ids
+
+
+def encode_words(
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], *, max_length: int, tally: Tally | None = None
+) -> list[list[Piece]]:
+    """Sentences with a space between two words in pieces of at most `max_length` ids; no word is left out.
+
+    >>> encode_words(tokenizer(["don", "t", "stop"]), ["Don't stop"], max_length=9)
+    [[Piece(ids=[3, 1, 4, 5], starts=[0, 3])]]
+    """
+    words = [words_of(text) for text in texts]
+    each = iter(encode(tokenizer, chain.from_iterable(words), max_length=WHOLE, tally=tally))
+    return [pieces([next(each) for _ in row], max_length) for row in words]
 
 
 def unknown_share(tokenizer: PreTrainedTokenizerFast, ids: Iterable[Sequence[int]]) -> float:

@@ -15,8 +15,15 @@ from vnait import vectors as word_vectors
 from vnait.data import tokens
 from vnait.data.pairs import TOKEN, are_pairs
 from vnait.data.rows import generator
+from vnait.data.sentences import Piece
+from vnait.data.tables import CLASSIFICATION, TAGGING
 from vnait.errors import InputError
-from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
+from vnait.model import (
+    VnaitConfig,
+    VnaitForSequenceClassification,
+    VnaitForTokenClassification,
+    seed_weights,
+)
 from vnait.run import Run
 from vnait.threads import one_thread
 from vnait.vectors import Vectors
@@ -53,9 +60,13 @@ class Vocabulary:
         """The ids of each text, at least one and at most `max_length`."""
         return tokens.encode(self.tokenizer, texts, max_length=max_length)
 
+    def pieces(self, texts: Sequence[str], *, max_length: int) -> list[list[Piece]]:
+        """The ids of each sentence, in pieces of at most `max_length`, with the place of each word."""
+        return tokens.encode_words(self.tokenizer, texts, max_length=max_length)
+
     def new_model(
-        self, run: Run, classes: Sequence[str], lengths: Sequence[int]
-    ) -> VnaitForSequenceClassification:
+        self, run: Run, classes: Sequence[str], lengths: Sequence[int], task: str = CLASSIFICATION
+    ) -> VnaitForSequenceClassification | VnaitForTokenClassification:
         """An untrained classifier with these vectors; weights that two methods share start equal."""
         even = (heads for heads in (4, 6, 5, 3, 2) if self.dim % (2 * heads) == 0)
         heads = next(even, 1)
@@ -78,7 +89,8 @@ class Vocabulary:
             id2label=dict(enumerate(classes)),
             label2id={name: index for index, name in enumerate(classes)},
         )
-        model = VnaitForSequenceClassification(config)
+        kind = VnaitForTokenClassification if task == TAGGING else VnaitForSequenceClassification
+        model = kind(config)
         seed_weights(model, run.seed)
         with torch.no_grad():
             table = np.require(self.table, requirements="W")  # Ray's memory is read-only

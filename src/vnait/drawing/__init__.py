@@ -1,4 +1,4 @@
-"""Methods side by side in one figure in grey: a row per method, with panels for the slots of its injection.
+"""Methods side by side in one figure: a row per method, with panels for the slots of its injection.
 
 coordinates    over the share of the text, at several lengths; a straight line is uniform
 codes          position by channel: added vectors, cosines of rotary angles
@@ -11,16 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 
-import numpy as np
-
 from vnait.errors import InputError, extra
 
 with extra("figures"):
     import matplotlib
     from matplotlib.axes import Axes
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from PIL import Image
 
 from vnait.drawing.examples import Example, from_options, random_words, trained, untrained
 from vnait.drawing.panels import KINDS, Panel, panels
@@ -69,7 +65,7 @@ def titles(drawn: Figure) -> list[list[str]]:
 
 
 def save(drawn: Figure, path: str | Path) -> None:
-    """Write a grey figure as .png, .svg or .pdf, whole or not at all; without the date, so that it can be
+    """Write a figure as .png, .svg or .pdf, whole or not at all; without the date, so that it can be
     reproduced.
     """
     path = check_path(path)
@@ -78,10 +74,8 @@ def save(drawn: Figure, path: str | Path) -> None:
             drawn.savefig(draft, format="svg", metadata={"Date": None})
         elif path.suffix == ".pdf":
             drawn.savefig(draft, format="pdf", metadata={"CreationDate": None})
-        else:  # all is grey, so one byte per pixel is enough
-            canvas = FigureCanvasAgg(drawn)
-            canvas.draw()
-            Image.fromarray(np.asarray(canvas.buffer_rgba())[..., 0]).save(draft, format="png", optimize=True)
+        else:
+            drawn.savefig(draft, format="png", metadata={"Software": None})
 
 
 def check_path(path: str | Path, *, endings: Sequence[str] = ENDINGS, what: str = "a figure") -> Path:

@@ -1,14 +1,15 @@
 """A comparison as one picture: mean accuracy of each method with its interval, at each number of labels."""
 
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vnait.colours import COLOURS
 from vnait.results import Results, Shots, by_size, interval_of
 
-GREYS = ("0", "0.45", "0.65")
 MARKS = ("o", "s", "^", "D", "v", "X", "P")
 LONGEST = 30  # letters of a name
 
@@ -25,7 +26,7 @@ def figure(results: Results, most_frequent: float) -> Figure:
     (_lines if several else _dots)(axes, results)
     line = axes.axhline if several else axes.axvline
     metric = results.metric
-    title, chance = ("accuracy on the test rows, %", "most frequent class")
+    title, chance = (f"{metric.title} on the test rows, %", metric.chance.removeprefix("answering the "))
     if metric.better < 0:
         title, chance = (f"{metric.title} on the test rows, lower is better", "mean")
     level = metric.times * most_frequent
@@ -43,10 +44,15 @@ def _dots(axes: Axes, results: Results) -> None:
     rows = sorted(results.rows, key=lambda row: results.metric.better * row["mean"])
     for place, row in enumerate(rows):
         low, mean, high = _points(row, times)
-        fill = "black" if results.is_transformer(row["method"]) else "white"
-        axes.errorbar(
-            mean, place, xerr=[[mean - low], [high - mean]], fmt="o", color="black", mfc=fill, capsize=3
-        )
+        trained = results.is_transformer(row["method"])
+        colour = COLOURS[0] if trained else COLOURS[1]
+        look: dict[str, Any] = {
+            "fmt": "o",
+            "color": colour,
+            "mfc": colour if trained else "white",
+            "capsize": 3,
+        }
+        axes.errorbar(mean, place, xerr=[[mean - low], [high - mean]], **look)
         axes.annotate(
             f"{mean:.1f}" if times > 1 else f"{mean:.3g}",
             (mean, place),
@@ -61,7 +67,7 @@ def _dots(axes: Axes, results: Results) -> None:
 
 def _lines(axes: Axes, results: Results) -> None:
     sizes: list[Shots] = by_size(results.shots)
-    greys, marks = cycle(GREYS), cycle(MARKS)
+    colours, marks = cycle(COLOURS), cycle(MARKS)
     for number, method in enumerate(results.methods):
         rows = {row["shots"]: row for row in results.rows if row["method"] == method}
         low, mean, high = np.array(
@@ -72,7 +78,7 @@ def _lines(axes: Axes, results: Results) -> None:
             places + 0.02 * (number - len(results.methods) / 2),  # so that no interval hides another
             mean,
             yerr=[mean - low, high - mean],
-            color=next(greys),
+            color=next(colours),
             marker=next(marks),
             linestyle="-" if results.is_transformer(method) else ":",
             capsize=2,

@@ -5,6 +5,7 @@ numbers that they draw.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,13 +16,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from vnait.colours import COLOURS
 from vnait.drawing.examples import SEED, Example
 from vnait.errors import as_input_error
 from vnait.injection import Injection
 from vnait.method import Method, MethodOutput
 from vnait.randomness import apart
 
-STYLES = ("-", "--", ":", "-.")
+LOOKS: tuple[dict[str, Any], ...] = tuple(
+    {"color": colour, "ls": style, "lw": 1}
+    for colour, style in zip(COLOURS, ("-", "--", ":", "-."), strict=False)
+)
 KINDS = ("coordinates", "codes", "pairs", "decay", "more")  # columns, from left to right
 
 # The unit of the first axis, by the class of the coordinates or of a part of them.
@@ -99,7 +104,7 @@ def _pairs(injection: Injection) -> Iterator[Panel]:
         heads = injection.bias[0]
         title = f"bias, head 1 of {len(heads)}" if len(heads) > 1 else "bias, all heads"
         yield _map("pairs", title, heads[0], names, "added to the score")
-        yield _decay("decay of the bias", list(heads[: len(STYLES)]), "added to the score")
+        yield _decay("decay of the bias", list(heads[: len(LOOKS)]), "added to the score")
 
 
 def _map(
@@ -110,14 +115,16 @@ def _map(
     unit: str,
     reach: float | None = None,
 ) -> Panel:
-    """A heat map with a colour bar. With both signs or a `reach` the scale is symmetric, and grey is 0."""
+    """A heat map with a colour bar. With both signs or a `reach` the scale is symmetric, and white is 0."""
     numbers = table.double().numpy()
     far = max(float(np.abs(numbers).max()), reach or 0)
     both = reach is not None or (numbers.min() < 0 < numbers.max())
-    low, high = (-far, far) if both else (numbers.min(), numbers.max())
+    low, high, colours = (-far, far, "RdBu_r") if both else (numbers.min(), numbers.max(), "viridis")
 
     def draw(axes: Axes) -> None:
-        image = axes.imshow(numbers, cmap="gray", aspect="auto", interpolation="nearest", vmin=low, vmax=high)
+        image = axes.imshow(
+            numbers, cmap=colours, aspect="auto", interpolation="nearest", vmin=low, vmax=high
+        )
         axes.set(xlabel=names[0], ylabel=names[1])
         part = axes.get_figure(root=False)
         assert part is not None
@@ -129,14 +136,13 @@ def _map(
 
 
 def _decay(title: str, tables: Sequence[Float[Tensor, "T T"]], unit: str) -> Panel:
-    """Means over distances, a line per head; the range of the first head is shaded."""
+    """Means over distances, a line per head, with its range shaded."""
 
     def draw(axes: Axes) -> None:
-        for number, (table, style) in enumerate(zip(tables, STYLES, strict=False), 1):
+        for number, (table, look) in enumerate(zip(tables, LOOKS, strict=False), 1):
             distances, (mean, low, high) = decay(table)
-            axes.plot(distances, mean, style, color="black", lw=1, label=f"head {number}")
-            if number == 1:
-                axes.fill_between(distances, low, high, color="0.8", lw=0)
+            axes.plot(distances, mean, **look, label=f"head {number}")
+            axes.fill_between(distances, low, high, color=look["color"], alpha=0.2, lw=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel="key - query (tokens)", ylabel=f"{unit}: mean, range shaded")
         if len(tables) > 1:
@@ -146,9 +152,9 @@ def _decay(title: str, tables: Sequence[Float[Tensor, "T T"]], unit: str) -> Pan
 
 
 def _draw_axes(axes: Axes, at: Float[Tensor, "T C"]) -> None:
-    lines = at[:, : len(STYLES)].T.numpy()
-    for number, (line, style) in enumerate(zip(lines, STYLES, strict=False)):
-        axes.plot(range(len(line)), line, style, color="black", lw=1, label=f"axis {number}")
+    lines = at[:, : len(LOOKS)].T.numpy()
+    for number, (line, look) in enumerate(zip(lines, LOOKS, strict=False)):
+        axes.plot(range(len(line)), line, **look, label=f"axis {number}")
     axes.set(xlabel="position", ylabel=f"coordinate, {len(lines)} of {at.shape[1]} axes")
     axes.legend(fontsize=6)
 
@@ -161,9 +167,9 @@ def _draw_scale(axes: Axes, scales: Sequence[Float[Tensor, " T"]]) -> None:
 def _draw_curves(axes: Axes, lines: Sequence[Float[Tensor, " T"]]) -> None:
     """A line per text, over the share of the text. Texts of equal length are numbered in the legend."""
     alike = len({len(line) for line in lines}) < len(lines)
-    for number, (line, style) in enumerate(zip(lines, cycle(STYLES)), 1):
+    for number, (line, look) in enumerate(zip(lines, cycle(LOOKS)), 1):
         label = f"text {number}, n = {len(line)}" if alike else f"n = {len(line)}"
-        axes.plot(_shares(len(line)), line.numpy(), style, color="black", lw=1, label=label)
+        axes.plot(_shares(len(line)), line.numpy(), **look, label=label)
     axes.set(xlabel="share of the text, i/n")
     axes.legend(fontsize=6)
 

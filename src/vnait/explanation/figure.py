@@ -1,4 +1,4 @@
-"""An explanation as one grey figure: tokens on the coordinate line, gaps, rho, attention, shares."""
+"""An explanation as one figure: tokens on the coordinate line, gaps, rho, attention, shares."""
 
 from textwrap import fill
 
@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
+from vnait.colours import COLOURS
 from vnait.drawing import small_labels
 from vnait.explanation import Arc, Explanation
 from vnait.explanation.display import drawable
@@ -22,15 +23,6 @@ BELOW = 2.1  # shares below the maps
 ROW = 0.17  # a row of phrases, a step of arcs
 
 LABELLED = 16  # up to so many tokens, a map has them on its axes
-STYLES = (  # colour and hatch of each term
-    ("black", ""),
-    ("0.75", "///"),
-    ("0.75", "\\\\\\"),
-    ("0.35", ""),
-    ("white", "..."),
-    ("white", "xxx"),
-    ("white", ""),
-)
 
 
 def figure(explanation: Explanation, *, narrow: float | None = None) -> Figure:
@@ -98,10 +90,10 @@ def _draw_tokens(
     _draw_line(rows["line"], explanation, tokens, name, width)
     numbers = range(len(tokens))
     edge = [-0.6, len(tokens) - 0.4]
-    rows["gaps"].bar(numbers, explanation.gaps, color="0.5", width=0.7)
+    rows["gaps"].bar(numbers, explanation.gaps, color=COLOURS[0], width=0.7)
     rows["gaps"].set(ylabel="gap before", xlim=edge)
     if rho is not None:
-        rows["rho"].bar(numbers, rho, color="0.2", width=0.7)
+        rows["rho"].bar(numbers, rho, color=COLOURS[1], width=0.7)
         rows["rho"].set(ylabel="rho = cos(e, s)", xlim=edge)
         rows["rho"].axhline(0, color="black", lw=0.6)
         rows["gaps"].set_xticks(numbers, [])
@@ -204,7 +196,7 @@ def _draw_pairs(part: SubFigure, explanation: Explanation, tokens: list[str], *,
         for head, kind in enumerate(row):
             axes = part.add_subplot(grid[layer, head])
             maps.append(axes)
-            image = axes.imshow(explanation.attention[layer, head], cmap="gray_r", vmin=0, vmax=top)
+            image = axes.imshow(explanation.attention[layer, head], cmap="Blues", vmin=0, vmax=top)
             axes.set_title(f"layer {layer + 1}, head {head + 1}{separator}{kind}", fontsize=8)
             _label_map(axes, tokens, last=layer == layers - 1, first=head == 0)
     if beside:
@@ -236,7 +228,7 @@ def _draw_shares(axes: Axes, shares: dict[str, list[float]]) -> None:
         return
     heads = len(next(iter(shares.values())))
     left = np.zeros(heads)
-    for (term, found), (colour, hatch) in zip(shares.items(), STYLES, strict=True):
+    for (term, found), colour in zip(shares.items(), COLOURS, strict=False):
         if any(found):
             axes.barh(
                 range(1, heads + 1),
@@ -244,8 +236,7 @@ def _draw_shares(axes: Axes, shares: dict[str, list[float]]) -> None:
                 left=left,
                 height=0.7,
                 color=colour,
-                edgecolor="black",
-                hatch=hatch,
+                edgecolor="white",
                 lw=0.5,
                 label=term,
             )

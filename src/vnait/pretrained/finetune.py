@@ -12,11 +12,18 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+)
 from transformers.utils import logging as transformers_logging
 
 from vnait import schemas
 from vnait.data.pairs import sides_of
+from vnait.data.sentences import Piece, pieces, words_of
+from vnait.data.tables import CLASSIFICATION, TAGGING
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.methods import build
 from vnait.pretrained import attach, load_adapter, save_adapter, save_base
@@ -26,6 +33,7 @@ from vnait.run import OWN, Run
 
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
 BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"
+CLASSES = AutoModelForSequenceClassification, AutoModelForTokenClassification  # of texts, of words
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +80,35 @@ class Base:
         ids: list[list[int]] = self.tokenizer(*map(list, sides), truncation=True, max_length=max_length)[
             "input_ids"
         ]
-        unknown = self.tokenizer.unk_token_id
-        return [row or [self.tokenizer.pad_token_id if unknown is None else unknown] for row in ids]
+        return [row or [self._unknown] for row in ids]
 
-    def new_model(self, run: Run, classes: Sequence[str], lengths: Sequence[int]) -> PreTrainedModel:
+    def pieces(self, texts: Sequence[str], *, max_length: int) -> list[list[Piece]]:
+        """Sentences, with a space between two words, in pieces of at most `max_length` ids, each with the
+        base's special tokens. No word is left out.
+        """
+        marked = self.tokenizer("a", return_special_tokens_mask=True)
+        ids, mask = marked["input_ids"], marked["special_tokens_mask"]
+        first = mask.index(0)
+        after = len(ids) - mask[::-1].index(0)
+        if max_length <= (special := sum(mask)):
+            raise InputError(
+                f"max_length is {max_length}, of which the base's special tokens take {special}; increase it."
+            )
+        words = [words_of(text) for text in texts]
+        # Behind a space, as in a text: byte-level tokenizers have other tokens at its start.
+        flat = [f" {word}" for row in words for word in row]
+        found = self.tokenizer(flat, add_special_tokens=False)["input_ids"] if flat else []
+        each = iter(row or [self._unknown] for row in found)
+        return [pieces([next(each) for _ in row], max_length, ids[:first], ids[after:]) for row in words]
+
+    @property
+    def _unknown(self) -> int:
+        unknown = self.tokenizer.unk_token_id
+        return self.tokenizer.pad_token_id if unknown is None else unknown
+
+    def new_model(
+        self, run: Run, classes: Sequence[str], lengths: Sequence[int], task: str = CLASSIFICATION
+    ) -> PreTrainedModel:
         """A classifier on the base with the run's method attached; its head is random, by the run's seed."""
         torch.manual_seed(run.seed)
         names = dict(enumerate(classes))
@@ -85,7 +118,7 @@ class Base:
         try:
             with no_bars(), as_input_error(Exception, before, ".", says=first_line):
                 model = from_pretrained(
-                    AutoModelForSequenceClassification,
+                    CLASSES[task == TAGGING],
                     self.source,
                     **({} if len(names) > 1 else {"problem_type": "regression"}),
                     id2label=names,
@@ -168,7 +201,8 @@ def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
     ):
         notes = schemas.check(schemas.Tuned, json.loads((folder / NOTES).read_text(encoding="utf-8")))
         base = Base.load(folder / BASE)
-        model = from_pretrained(AutoModelForSequenceClassification, folder / BASE, use_safetensors=True)
+        kind = CLASSES[notes.get("task") == TAGGING]
+        model = from_pretrained(kind, folder / BASE, use_safetensors=True)
     if notes["method"] != OWN:
         load_adapter(model, folder / ADAPTER)
     return model.eval(), base.tokenizer, dict(notes)

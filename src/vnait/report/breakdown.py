@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from vnait.page.sections import Column, Section, Table
 from vnait.record import Record
 from vnait.report import figures
-from vnait.results import Results
+from vnait.results import ENTITIES, TOKENS, Results
 from vnait.scores import LENGTHS, MOST_CLASSES
 from vnait.statistics import Interval
 
@@ -24,7 +24,8 @@ def lengths(results: Results) -> Section:
     texts = [max(own[group][0] for own in counts.values()) for group in range(len(LENGTHS) + 1)]
     groups = [group for group, count in enumerate(texts) if count]
     names = [_group(group) for group in groups]
-    metric = results.metric
+    of_tags = results.metric in (TOKENS, ENTITIES)
+    metric = TOKENS if of_tags else results.metric
     root = 1 if metric.better > 0 else 0.5  # of the mean of squared errors
     shares = {
         method: [(own[group][1] / own[group][0]) ** root if own[group][0] else None for group in groups]
@@ -48,10 +49,8 @@ def lengths(results: Results) -> Section:
         rows=[[method, *line] for method, line in shares.items()],
     )
     tested = ", ".join(f"{name}: {texts[group]:,}" for name, group in zip(names, groups, strict=True))
-    sentence = (
-        f"All seeds together. Test texts, by tokens: {tested}. With few texts, {metric.title} is mostly "
-        "chance."
-    )
+    what = "words, by tokens of their sentence" if of_tags else "texts, by tokens"
+    sentence = f"All seeds together. Test {what}: {tested}. With few texts, {metric.title} is mostly chance."
     return Section(heading=heading, sentences=[sentence], figures=[figure], table=table)
 
 

@@ -10,7 +10,7 @@ from vnait.page.sections import Cell, Column, Figure, Section, Table
 from vnait.report import figures
 from vnait.report.breakdown import confusions, lengths
 from vnait.report.provenance import provenance
-from vnait.results import ACCURACY, Results, by_size, interval_of
+from vnait.results import ACCURACY, RMSE, Results, by_size, interval_of
 
 FORM = "{:.4g}"
 
@@ -26,13 +26,13 @@ def sections(results: Results, about: About | None) -> Iterator[Section]:
     yield differences(results)
     yield costs(results)
     yield lengths(results)
-    if results.metric is ACCURACY:
+    if results.metric is not RMSE:
         yield from confusions(results)
-    else:
+    if results.metric.others_say:
         yield others(results)
     if about is not None:
         yield summary(about, results)
-        yield numbers(about.data) if "numbers" in about.data else classes(about.data)
+        yield numbers(about.data) if "numbers" in about.data else classes(about.data, results)
         yield histogram(about.data["tokens"])
     yield runs(results)
     yield provenance(results.records, about.command if about else "")
@@ -196,7 +196,7 @@ def _table(caption: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str
 
 
 def others(results: Results) -> Section:
-    """The further scores of a regression, each with its interval."""
+    """The further scores of numbers and of tags, each with its interval."""
     names = results.metric.others
     rows: list[list[Cell]] = []
     for shots in by_size(results.shots)[::-1]:
@@ -204,12 +204,11 @@ def others(results: Results) -> Section:
             found = [results.score(row["method"], shots, name) for name in names]
             rows.append([row["method"], shots, *(one and one.written(FORM) for one in found)])
     table = Table(
-        caption="Mean absolute error and correlations on the test rows, with 95 % intervals over seeds",
+        caption=f"{', '.join(names)} on the test rows, with 95 % intervals over seeds",
         columns=[Column("method"), Column(results.metric.kinds), *map(Column, names)],
         rows=rows,
     )
-    sentence = "MAE is lower for better answers, the correlations of Pearson and Spearman are higher."
-    return Section(heading="Other scores", sentences=[sentence], table=table)
+    return Section(heading="Other scores", sentences=[results.metric.others_say], table=table)
 
 
 def numbers(facts: Any) -> Section:
@@ -262,7 +261,8 @@ def summary(about: About, results: Results) -> Section:
         else f"{about.test['name']}: {about.test['rows']:,} rows"
     )
     unknown_share = f"{100 * sum(unknown) / len(unknown):.1f} %" if unknown else None
-    classes: list[list[Cell]] = [] if "numbers" in facts else [["classes", f"{len(facts['classes']):,}"]]
+    kinds = "classes" if results.metric is ACCURACY else "tags"
+    classes: list[list[Cell]] = [] if "numbers" in facts else [[kinds, f"{len(facts['classes']):,}"]]
     rows: list[list[Cell]] = [
         ["name", facts["name"]],
         ["rows", f"{facts['rows']:,}"],
@@ -278,16 +278,17 @@ def summary(about: About, results: Results) -> Section:
     return Section(heading="The data", sentences=["No text of the data is on this page."], table=table)
 
 
-def classes(facts: Any) -> Section:
-    """Rows per class."""
+def classes(facts: Any, results: Results) -> Section:
+    """Rows per class, or words per tag."""
     counts = facts["classes"].items()
+    what, of = ("class", "rows") if results.metric is ACCURACY else ("tag", "words")
     table = Table(
-        caption="Rows per class",
-        columns=[Column("class"), Column("rows", "{:,}"), Column("share, %", "{:.1f}")],
-        rows=[[name, count, 100 * count / facts["rows"]] for name, count in counts],
+        caption=f"{of.capitalize()} per {what}",
+        columns=[Column(what), Column(of, "{:,}"), Column("share, %", "{:.1f}")],
+        rows=[[name, count, 100 * count / sum(facts["classes"].values())] for name, count in counts],
         folded=len(counts) > 30,
     )
-    return Section(heading="Classes", table=table)
+    return Section(heading="Classes" if of == "rows" else "Tags", table=table)
 
 
 def histogram(tokens: dict[str, Any]) -> Section:

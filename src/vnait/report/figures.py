@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from vnait.colours import COLOURS
 from vnait.page.sections import Figure
 from vnait.statistics import Interval
 
-# Contrast of 3 : 1 or more on the white and on the dark page.
-COLOURS = ("#2383C4", "#D55E00", "#1B8A5A", "#B5508A", "#7A7A7A", "#7B61D1", "#A8760B", "#5A7D2A")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SHADES = [[0, "#e3ebf2"], [1, "#08406f"]]

@@ -1,17 +1,22 @@
-"""Writes studies/README.md from the records, one module per section: `python -m vnait_lab.page`"""
+"""Writes studies/README.md, one module per section, and docs/documents.md from the records:
+`python -m vnait_lab.page`
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from vnait.record import Record
+from vnait_lab import STUDIES
 from vnait_lab.page import (
     ablation,
     ablation_few_labels,
     algorithms,
     decoders,
     decoding,
+    documents,
     elastic,
     factorial,
     few_labels,
@@ -24,8 +29,9 @@ from vnait_lab.page import (
     parameters,
     pretrained_base,
     short_studies,
+    tagging,
 )
-from vnait_lab.page.parts import Section, records
+from vnait_lab.page.parts import Section, records, table
 from vnait_lab.runs.factorial import SUITES
 
 # In the page's order: a folder of records, and what writes its section.
@@ -42,6 +48,7 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("few_labels_before", few_labels.before),
     ("few_labels_base", pretrained_base.section),
     ("fine_tuning", fine_tuning.section),
+    ("tagging", tagging.section),
     ("long_documents", long_documents.section),
     ("decoder", decoders.section),
     ("few_labels_before", parameters.section),
@@ -51,19 +58,24 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
 )
 
 
-def page() -> str:
-    """The whole page; a section without records is left out."""
+def pages() -> dict[Path, str]:
+    """The text of every page; a section without records is left out."""
     written = [section(found) for folder, section in SECTIONS if (found := records(folder))]
-    claims = "\n".join(claim for section in written for claim in section.claims)
+    claims = [claim for part in written for claim in (*part.claims, *part.inside)]
+    return {STUDIES / "README.md": studies(written), Path("docs/documents.md"): documents.page(claims)}
+
+
+def studies(written: Sequence[Section]) -> str:
+    rows = [
+        [one.says, one.verdict.word, one.found, f"`{one.command}`"] for part in written for one in part.claims
+    ]
     text = "\n\n".join(section.text for section in written)
     return f"""# Studies
 
 Written by `python -m vnait_lab.page` from the records in `studies/records`; dated findings are in
-[findings](findings/README.md).
+[findings](findings/README.md). The claims by document and section: [documents](../docs/documents.md).
 
-| claim | verdict | what was found | command |
-|---|---|---|---|
-{claims}
+{table(["claim", "verdict", "what was found", "command"], rows)}
 
 {text}
 """

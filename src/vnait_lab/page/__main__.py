@@ -1,8 +1,8 @@
-"""Write studies/README.md and its figures."""
+"""Write studies/README.md, its figures, and docs/documents.md."""
 
-from vnait_lab import STUDIES
-from vnait_lab.page import factorial, page
+from vnait_lab.page import factorial, pages
 
 if __name__ == "__main__":
-    (STUDIES / "README.md").write_text(page(), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
     factorial.draw_figures()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from vnait.record import Record
-from vnait_lab.page.parts import Section, claim_row, difference, over_seeds, percent, table, with_commas
+from vnait_lab.page.parts import Judged, Section, difference, over_seeds, percent, table, with_commas
 from vnait_lab.suites import algorithmic
 from vnait_lab.suites.algorithms import ALGORITHMS
 from vnait_lab.suites.suite import Score, Standing, run_by_all
@@ -17,12 +17,13 @@ def section(found: list[Record]) -> Section:
     overall = algorithmic.overall(scores)
     methods = [standing.method for standing in overall]
     tasks = sorted({score.task for score in scores}, key=list(ALGORITHMS).index)
-    claim = claim_row(
+    claim = Judged(
         "Past the training length `vnait` has the highest accuracy on the algorithmic tasks, 12 points above "
         "the best non-randomized method",
         algorithmic.verdict(everything, "vnait"),
         f"vnait study algorithmic --methods {with_commas(methods)} --seeds 3 "
         "--out studies/records/algorithmic",
+        source="000, section 4.2, unseen lengths",
     )
     run = found[0].run
     text = f"""## Algorithms: trained on 1 to 40 symbols

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnait.record import Record
-from vnait_lab.page.parts import Section, claim_row, table, with_commas
+from vnait_lab.page.parts import Judged, Section, table, with_commas
 from vnait_lab.suites import decoding
 from vnait_lab.suites.questions import QUESTIONS
 from vnait_lab.suites.suite import run_by_all
@@ -14,11 +14,12 @@ def section(found: list[Record]) -> Section:
     scores = run_by_all(everything)
     overall = decoding.overall(scores)
     methods = [standing.method for standing in overall]
-    claim = claim_row(
+    claim = Judged(
         "Among decoders that answer longer questions than they were trained on, `vnait-causal` has the "
         "highest mean reciprocal rank",
         decoding.verdict(everything, "vnait-causal"),
         f"vnait study decoding --methods {with_commas(methods)} --seeds 3 --out studies/records/decoding",
+        source="000, section 5.2, decoders",
     )
     tasks = list(dict.fromkeys(score.task for score in scores))
     cells = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import cycle
 from pathlib import Path
 from statistics import fmean
 
@@ -15,7 +14,7 @@ from vnait.record import Record
 from vnait_lab import STUDIES
 from vnait_lab.page.parts import Section, difference, over_seeds, percent, records, table
 from vnait_lab.runs.factorial import AS_METHODS, SCHEMES, SETS, SUITES, VNAIT
-from vnait_lab.studies.figures import STYLE
+from vnait_lab.studies.figures import STYLE, dots
 from vnait_lab.suites import algorithmic, length
 
 FIGURES = Path("records", "factorial")  # in the page's folder
@@ -68,17 +67,16 @@ def columns_of(scores: dict[str, dict[int, float]]) -> list[str]:
 
 
 def figure(scores: dict[str, dict[int, float]]) -> Figure:
-    """A row per scheme, a mark per set of parts at the mean over seeds."""
+    """A row per scheme, a mark per seed and set of parts."""
+    groups = {
+        parts: [[100 * one for one in scores.get(f"{scheme}: {parts}", {}).values()] for scheme in SCHEMES]
+        for parts in columns_of(scores)
+    }
     with matplotlib.rc_context(STYLE):
-        drawn = Figure(figsize=(7.0, 3.6), layout="constrained")
+        drawn = Figure(figsize=(7.0, 4.5), layout="constrained")
         axes = drawn.add_subplot()
-        for parts, mark in zip(columns_of(scores), cycle("osD^vXP*")):
-            own = {place: scores.get(f"{scheme}: {parts}", {}) for place, scheme in enumerate(SCHEMES)}
-            means = {place: 100 * fmean(seeds.values()) for place, seeds in own.items() if seeds}
-            axes.plot([*means.values()], [*means], linestyle="", marker=mark, label=parts)
-        axes.set_yticks(range(len(SCHEMES)), SCHEMES)
-        axes.invert_yaxis()
-        axes.set_xlabel("accuracy past the training lengths, %")
+        dots(axes, SCHEMES, groups)
+        axes.set_xlabel("accuracy past the training lengths, %, one mark per seed")
         axes.legend(title="parts", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return drawn
 

@@ -11,7 +11,7 @@ from typing import Any
 from vnait.baselines import BASELINES
 from vnait.methods import METHODS
 from vnait.record import Record
-from vnait_lab.page.parts import Section, bounded, claim_row, table
+from vnait_lab.page.parts import Judged, Section, bounded, table
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.few_labels import QUICK, SHOTS, SPLITS, interval_of
 
@@ -26,11 +26,12 @@ def section(
 ) -> Section:
     order = [*BASELINES, *METHODS]
     found = sorted(everything, key=lambda one: (str(one.data["name"]), order.index(one.method)))
-    claim = claim_row(
+    claim = Judged(
         f"{title}: with 8 to 128 labels per class `{own}` is above every method, pooled over sets, above "
         "both baselines where order matters, and below them nowhere",
         few_labels.verdict(found, own),
         f"VNAIT_DATA=DIR vnait study few-labels --seeds 10 --out studies/records/{folder}",
+        source="000, section 1.2, few labels",
     )
     areas = {(row["set"], row["method"]): row for row in few_labels.areas(found)}
     sets = list(dict.fromkeys(name for name, _ in areas))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from vnait.record import Record
 from vnait_lab.page.length import by_length
-from vnait_lab.page.parts import Section, claim_row
+from vnait_lab.page.parts import Judged, Section
 from vnait_lab.runs.held_out import HELD_OUT, SEEN
 from vnait_lab.suites import length
 
 
 def section(everything: list[Record]) -> Section:
     found, seen = ([one for one in everything if one.data["name"] in tasks] for tasks in (HELD_OUT, SEEN))
-    claim = claim_row(
+    claim = Judged(
         "The same on tasks that decided no choice, written before the last change of `vnait`",
         length.verdict(length.SUITE.summary(found), "vnait", tasks=tuple(HELD_OUT)),
         "python -m vnait_lab.runs.held_out",
+        source="000, section 4.2, unseen lengths",
     )
     text = """## Held-out tasks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnait.record import Record
-from vnait_lab.page.parts import Section, claim_row, percent, table
+from vnait_lab.page.parts import Judged, Section, percent, table
 from vnait_lab.runs.insertions import KINDS, METHODS_RUN, TESTS, TRAINED, drop, verdict
 from vnait_lab.suites.elastic import reads_words
 
@@ -13,11 +13,12 @@ def section(found: list[Record]) -> Section:
     sets = list(dict.fromkeys(str(one.data["name"]) for one in found))
     command = f"VNAIT_DATA=DIR python -m vnait_lab.runs.insertions --sets {','.join(sets)}"
     claims = [
-        claim_row(
+        Judged(
             f"On {name} with insertions of three times its length, `vnait` loses at most a third of "
             "what the best method of the raw index loses",
             verdict([one for one in found if one.data["name"] == name], "vnait"),
             command,
+            source="001, robustness",
         )
         for name in sets
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vnait.methods import METHODS
 from vnait.record import Record
-from vnait_lab.page.parts import Section, claim_row, over_seeds, percent, table
+from vnait_lab.page.parts import Judged, Section, over_seeds, percent, table
 from vnait_lab.runs import held_out
 from vnait_lab.suites import length
 from vnait_lab.suites.suite import Score
@@ -17,11 +17,12 @@ SHOWN = (40, 320, 500)  # tokens: the training length, and those of the claim
 
 def section(found: list[Record]) -> Section:
     run = found[0].run
-    claim = claim_row(
+    claim = Judged(
         "Trained on 8 to 40 tokens, `vnait` has an accuracy of 95 % or more on every task, and of 98 % on "
         "average, at 320 and 500",
         length.verdict(length.SUITE.summary(found), "vnait"),
         "vnait study length --methods vnait --seeds 10 --out studies/records/length",
+        source="000, section 4.2, unseen lengths",
     )
     text = f"""## Length: trained on 8 to 40 tokens
 

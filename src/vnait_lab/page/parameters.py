@@ -5,7 +5,7 @@ from __future__ import annotations
 from vnait import build
 from vnait.methods import parameters
 from vnait.record import Record
-from vnait_lab.page.parts import Section, claim_row, table
+from vnait_lab.page.parts import Judged, Section, table
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.few_labels import QUICK
@@ -18,15 +18,16 @@ def section(found: list[Record]) -> Section:
     counts = {width: parameters(build("vnait", dim=width)) for width in WIDTHS}
     shares = [100 * count / (ROWS * width) for width, count in counts.items()]
     claims = [
-        claim_row(
+        Judged(
             f"`vnait` has fewer parameters than a table of {ROWS} positions at every width from 64 to 1,024",
             Verdict(
                 "confirmed" if max(shares) < 100 else "refuted",
                 f"{min(shares):.0f} to {max(shares):.0f} % of the table",
             ),
             "python -m vnait_lab.page",
+            source="000, section 4.1",
         ),
-        claim_row(
+        Judged(
             "`vnait-warp` loses no accuracy against the papers' sizes: less than 0.5 points with "
             f"{QUICK} labels per class, pooled over sets, before 2026-11-24",
             few_labels.no_loss(
@@ -34,6 +35,7 @@ def section(found: list[Record]) -> Section:
             ),
             "VNAIT_DATA=DIR vnait study few-labels --methods vnait-warp,vnait-paper --seeds 10 --quick --out "
             "studies/records/few_labels_before",
+            source="000, section 4.1",
         ),
     ]
     lines = [

@@ -15,11 +15,29 @@ from vnait_lab.study import Verdict
 
 
 @dataclass(frozen=True)
+class Judged:
+    """A claim, its verdict by the records, and the command that writes them; `source` as in `Claim`."""
+
+    says: str
+    verdict: Verdict
+    command: str
+    source: str = ""
+    seeds: int | None = None
+    figure: str = ""  # a file in `RECORDS`
+
+    @property
+    def found(self) -> str:
+        condition = self.verdict.condition
+        return f"if {condition}: {self.verdict.found}" if condition else self.verdict.found
+
+
+@dataclass(frozen=True)
 class Section:
-    """A part of the page, and its rows in the table of claims at the top."""
+    """A part of the page, its rows in the table of claims at the top, and those that its text has."""
 
     text: str
-    claims: Sequence[str] = ()
+    claims: Sequence[Judged] = ()
+    inside: Sequence[Judged] = ()
 
 
 def records(folder: str) -> list[Record]:
@@ -65,15 +83,11 @@ def difference(own: dict[int, float], other: dict[int, float]) -> str:
     return percent(paired(own, other), "+")
 
 
-def claim_row(claim: str, verdict: Verdict, command: str) -> str:
-    return f"| {claim} | {verdict.word} | {verdict.found} | `{command}` |"
-
-
 def with_commas(methods: Collection[str]) -> str:
     """In the order of `METHODS`, as a command takes them."""
     return ",".join(name for name in METHODS if name in methods)
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
+    rows = [head, ["---"] * len(head), *([str(cell).replace("|", "\\|") for cell in line] for line in lines)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)

@@ -8,7 +8,7 @@ from vnait.baselines import FROZEN
 from vnait.record import Record
 from vnait.run import OWN, PREFIX
 from vnait_lab.page.few_labels import differences, heights
-from vnait_lab.page.parts import Section, bounded, claim_row
+from vnait_lab.page.parts import Judged, Section, bounded
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.few_labels import QUICK, interval_of
@@ -19,12 +19,13 @@ PRETRAINED = {FROZEN: "frozen embeddings of the pretrained base", f"{PREFIX}{OWN
 def section(found: list[Record]) -> Section:
     sets = [name for name in few_labels.SETS if any(one.data["name"] == name for one in found)]
     rows = few_labels.paired(found)
-    claim = claim_row(
+    claim = Judged(
         f"With {QUICK} labels per class and no pretraining, `vnait` is above logistic regression "
         f"on the frozen embeddings of a small pretrained encoder, pooled over {len(sets)} sets",
         verdict(rows),
         "VNAIT_DATA=DIR vnait study few-labels --quick --seeds 5 --base MODEL_FOLDER --methods "
         "vnait,none,base:own",
+        source="000, section 1.2, few labels",
     )
     behind = [row for row in rows if row["set"] and interval_of(row).sign < 0]
     listed = ", ".join(f"{row['set']} ({row['against']} {bounded(interval_of(row), '+')})" for row in behind)

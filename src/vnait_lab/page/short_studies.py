@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vnait.record import Record
 from vnait_lab import studies
-from vnait_lab.page.parts import Section, table
+from vnait_lab.page.parts import Judged, Section, table
 from vnait_lab.study import Findings, Study
 
 TEXT = """## Claims about positions
@@ -15,20 +15,34 @@ them) and of the field, one study each. The rules of the verdicts are in `src/vn
 
 
 def section(found: list[Record]) -> Section:
-    parts = [
-        part(studies.load(name), Findings.of([one for one in found if one.data["name"] == name]))
-        for name in studies.NAMES
+    parts: list[str] = []
+    claims: list[Judged] = []
+    for study in map(studies.load, studies.NAMES):
+        findings = Findings.of([one for one in found if one.data["name"] == study.name])
+        own = judged(study, findings)
+        parts.append(part(study, findings, own))
+        claims += own
+    return Section("\n\n".join([TEXT, *parts]), inside=claims)
+
+
+def judged(study: Study, findings: Findings) -> list[Judged]:
+    seeds = len({seed for _, seed in findings.cells})
+    return [
+        Judged(
+            claim.says,
+            study.verdict(claim, findings),
+            f"vnait study {study.name}",
+            source=claim.source,
+            seeds=seeds,
+            figure=f"claims/figures/{study.name}.png",
+        )
+        for claim in study.claims
     ]
-    return Section("\n\n".join([TEXT, *parts]))
 
 
-def part(study: Study, findings: Findings) -> str:
+def part(study: Study, findings: Findings, claims: list[Judged]) -> str:
     """One study: its verdicts, how it was made, its figure."""
-    lines = []
-    for claim in study.claims:
-        verdict = study.verdict(claim, findings)
-        condition = f"if {verdict.condition}: " if verdict.condition else ""
-        lines.append([claim.says, claim.source, verdict.word, condition + verdict.found])
+    lines = [[one.says, one.source, one.verdict.word, one.found] for one in claims]
     failed = (
         "all failed" if all(control.fails(findings) for control in study.controls) else "did not all fail"
     )

@@ -12,10 +12,11 @@ import math
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait_lab.studies.figures import lines, panels
+from vnait_lab.studies.figures import panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 # Without noise and repeated words, the words alone would align: position could neither help nor harm.
@@ -145,21 +146,27 @@ def crossing(shares: np.ndarray) -> float:
     return float(below[0] - (0.5 - low) / (high - low))
 
 
+def bound(shares: NDArray[np.float64], count: float) -> NDArray[np.float64]:
+    """Half of the 95 % interval of a share of `count` sentences."""
+    return np.asarray(1.96 * np.sqrt(shares * (1 - shares) / count))
+
+
 def draw(found: Findings) -> Figure:
     figure, (left, right) = panels(1, 1)
-    names = ("monotone, 4", "near, 4", "verb moves 3, 4", "halves, 2", "reversed, 2")
-    shares = {
-        f"{name} copies": [found.mean(f"lambda={weight}", name) for weight in WEIGHTS] for name in names
-    }
-    lines(left, WEIGHTS, shares)
+    count = found.mean("lambda=0.0", "samples")
+    for name in ("monotone, 4", "near, 4", "verb moves 3, 4", "halves, 2", "reversed, 2"):
+        shares = np.array([found.mean(f"lambda={weight}", name) for weight in WEIGHTS])
+        left.errorbar(WEIGHTS, shares, bound(shares, count), capsize=2, label=f"{name} copies")
     left.set(xlabel="lambda (score per token)", ylabel="right words (share)", ylim=(0, 1.03))
-    left.set_title(f"{LENGTH} tokens, n={found.mean('lambda=0.0', 'samples'):.0f} sentences per point")
+    left.set_title(f"{LENGTH} tokens, n={count:.0f} sentences per point; 95 % intervals")
     left.legend(loc="lower left")
     for gap in SPACINGS:
         curve = found.curve("lambda=1.0", f"spacing {gap}")[0]
-        right.plot(np.arange(gap + 1) / gap, curve, label=f"copies {gap} apart")
+        right.errorbar(
+            np.arange(gap + 1) / gap, curve, bound(curve, count), capsize=2, label=f"copies {gap} apart"
+        )
     right.axvline(0.5, color="gray", lw=1)
-    right.set(xlabel="displacement / distance of the copies", ylabel="right words (share)")
+    right.set(xlabel="displacement / distance of the copies; grey: one half", ylabel="right words (share)")
     right.set_title("a moved word, lambda 1, n as on the left")
     right.legend()
     return figure

@@ -68,7 +68,7 @@ def judge_shift(found: Findings) -> Verdict:
 
 @claim(
     "The sinusoid changes smoothly, without huge differences of numbers",
-    source="003, periodic functions and comparison of codes",
+    source="003, periodic functions; 003, comparison of codes",
 )
 def judge_smooth(found: Findings) -> Verdict:
     """Confirmed if its steps are equal to 1e-9 and its norm is at most a tenth of the linear code's."""

@@ -128,7 +128,7 @@ def judge_joint(found: Findings) -> Verdict:
     return Verdict("confirmed" if max(change.values()) <= SAME else "refuted", summary)
 
 
-@claim("A bias that depends on t_source and t_target separately breaks this", source=f"{SECTION} ('usually')")
+@claim("A bias that depends on t_source and t_target separately breaks this", source=SECTION)
 def judge_separate(found: Findings) -> Verdict:
     """Refuted if none changes weights by .01; conditional if some change them by 1e-12 at most."""
     least, most = ({arm: pick(arm, "joint") for arm in BIASES} for pick in (found.least, found.most))
@@ -174,7 +174,7 @@ def judge_different(found: Findings) -> Verdict:
 def draw(found: Findings) -> Figure:
     figure, (axes,) = panels(1, size=(9, 5))
     worst = np.array([[found.most(arm, test) for test in TESTS] for arm in found.arms])
-    image = axes.imshow(np.log10(worst.clip(1e-17)), cmap="gray_r", aspect="auto", vmin=-17, vmax=1)
+    image = axes.imshow(np.log10(worst.clip(1e-17)), cmap="Blues", aspect="auto", vmin=-17, vmax=1)
     for (row, column), value in np.ndenumerate(worst):
         number, color = (f"{value:.2g}", "white") if value > 1e-6 else (f"{value:.0g}", "black")
         axes.text(column, row, number, ha="center", va="center", color=color)

@@ -162,7 +162,7 @@ def judge_rope(found: Findings) -> Verdict:
 
 @claim(
     "A penalty on distance alone (ALiBi) reads on as within the window",
-    source="004, extrapolation; ALiBi is 003's",
+    source="004, extrapolation; 003, ALiBi",
 )
 def judge_alibi(found: Findings) -> Verdict:
     """Confirmed if perplexity at 128-512 is at most 1.15 times that in fresh windows."""
@@ -171,7 +171,7 @@ def judge_alibi(found: Findings) -> Verdict:
     return Verdict("confirmed" if found.mean("alibi", BEYOND) <= FLAT else "refuted", summary)
 
 
-@claim("T5's buckets read on as within the window", source="004, extrapolation; T5 is 003's")
+@claim("T5's buckets read on as within the window", source="004, extrapolation; 003, T5")
 def judge_t5(found: Findings) -> Verdict:
     """Confirmed as for ALiBi; conditional if only with all buckets trained."""
     wide, narrow = found.mean("t5-128", BEYOND), found.mean("t5-64", BEYOND)
@@ -214,8 +214,7 @@ def related_to(measure: str, says: str, source: str = "004, extrapolation") -> C
 def draw(found: Findings) -> Figure:
     figure, (left, *others) = panels(2, 1, 1, size=(11, 4))
     at = np.arange(4, READ, 8)
-    for arms, color in (((*CODES, "none"), "black"), (RELATIVE, "gray")):
-        bands(left, at, {arm: found.curve(arm, "far") for arm in arms}, color=color, markevery=8)
+    bands(left, at, {arm: found.curve(arm, "far") for arm in (*CODES, "none", *RELATIVE)}, markevery=8)
     left.plot(at[4:], found.curve("rope", "fresh").mean(0), "k+", ms=3, label="rope, fresh windows")
     left.set(yscale="log", ylim=(4, 300), ylabel="perplexity of a letter")
     left.set_yticks([5, 10, 20, 50, 100], ["5", "10", "20", "50", "100"])
@@ -263,7 +262,7 @@ STUDY = Study(
         related_to(
             "mahalanobis",
             "The loss is closely related to how far out codes are in the space of trained ones (Mahalanobis)",
-            source="004, extrapolation; the measure is this study's",
+            source="004, extrapolation; this project: the measure",
         ),
     ],
     full=Budget(seeds=2, steps=1200),

@@ -1,6 +1,6 @@
-"""The look of the studies' figures: black on white, readable in grey, with the spread over seeds.
+"""The look of the studies' figures: in colours, readable in grey, with the spread over seeds.
 
-`vnait_lab.studies.draw` draws under `STYLE`, which gives each line its own dashes and marker.
+`vnait_lab.studies.draw` draws under `STYLE`, which gives each line its own colour, dashes and marker.
 """
 
 from __future__ import annotations
@@ -14,15 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
+from vnait.colours import COLOURS
+
 Seeds = Sequence[float] | NDArray[Any]  # one value per seed
 
-HATCHES = ("", "//", "", "xx", "\\\\", "oo", "")
-GREYS = ("lightgray", "white", "darkgray", "white", "white", "white", "dimgray")
-
 STYLE: Any = {
-    "axes.prop_cycle": cycler(
-        color=["black"] * 6, linestyle=["-", "--", ":", "-.", "-", "--"], marker=list("os^vDx")
-    ),
+    "axes.prop_cycle": cycler(color=COLOURS, linestyle=["-", "--", ":", "-."] * 2, marker=list("os^vDxP*")),
     "axes.titlesize": 10,
     "font.size": 9,
     "legend.fontsize": 8,
@@ -55,9 +52,9 @@ def bars(
     With `across` the bars are horizontal, the first row on top.
     """
     width = 0.8 / len(groups)
-    for index, ((name, values), hatch, grey) in enumerate(zip(groups.items(), HATCHES, GREYS, strict=False)):
+    for index, ((name, values), colour) in enumerate(zip(groups.items(), COLOURS, strict=False)):
         places = np.arange(len(rows)) + (index - (len(groups) - 1) / 2) * width
-        look: dict[str, Any] = {"color": grey, "edgecolor": "black", "hatch": hatch, "label": name}
+        look: dict[str, Any] = {"color": colour, "label": name}
         for place, own in zip(places, values, strict=True):
             (axes.barh if across else axes.bar)(place, np.mean(own), width, **look)
             at = [place] * len(own)
@@ -74,12 +71,12 @@ def bars(
 def dots(axes: Axes, rows: Sequence[str], groups: Mapping[str, Sequence[Seeds]]) -> None:
     """One mark per seed, rows from the top; `groups[name][row]` are the values over seeds.
 
-    The first name's marks are black, the others' white, and the names of a row are drawn below one another.
+    The names of a row are drawn below one another.
     """
     for index, (name, values) in enumerate(groups.items()):
         shift = 0.6 * (index - (len(groups) - 1) / 2) / len(groups)
         points = [(value, row + shift) for row, own in enumerate(values) for value in own]
-        axes.plot(*zip(*points, strict=True), ls="", mfc="white" if index else "black", label=name)
+        axes.plot(*zip(*points, strict=True), ls="", label=name)
     axes.set_yticks(range(len(rows)), list(rows))
     axes.invert_yaxis()
 
@@ -102,12 +99,15 @@ def maps(
     y: str,
     **look: Any,
 ) -> None:
-    """One grey image per name, side by side on one scale.
+    """One image per name, side by side on one scale, which is symmetric if it has both signs: white is 0.
 
     `of` labels the colour bar, `x` each horizontal axis and `y` the first vertical one.
     """
     values = [np.asarray(image, dtype=float) for image in images.values()]
-    look = {"cmap": "gray", "vmin": min(map(np.min, values)), "vmax": max(map(np.max, values))} | look
+    low, high = min(map(np.min, values)), max(map(np.max, values))
+    far = max(-low, high)
+    scale = {"cmap": "RdBu_r", "vmin": -far, "vmax": far} if low < 0 < high else {"vmin": low, "vmax": high}
+    look = scale | look
     for one, name, image in zip(axes, images, values, strict=True):
         drawn = one.imshow(image, **look)
         one.set(title=name, xlabel=x)

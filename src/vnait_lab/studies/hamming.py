@@ -177,7 +177,7 @@ def judge_weighted(found: Findings) -> Verdict:
 
 @claim(
     "How high the scores must be is e^s = (k - 1)(2k - 1) / k, k the positions of a check",
-    source="004, error correction; the law is this study's",
+    source="004, error correction; this project: the law",
 )
 def judge_law(found: Findings) -> Verdict:
     """Confirmed if the measured thresholds of three codes are within 1e-6 of it."""

@@ -112,7 +112,10 @@ def judge_diagonal(found: Findings) -> Verdict:
     return Verdict("confirmed" if seen.max(1).min() >= 1 else "refuted", summary)
 
 
-@claim("Other heads attend at a fixed distance, a distance a head", source="003, learning, middle; heads")
+@claim(
+    "Other heads attend at a fixed distance, a distance a head",
+    source="003, learning, middle; 003, learning, 3",
+)
 def judge_bands(found: Findings) -> Verdict:
     """Confirmed if every seed ends with a banded head for each of the two distances of the task."""
     return bands(found, "sinusoidal")
@@ -156,7 +159,7 @@ def draw(found: Findings) -> Figure:
     edges = (0.5 - LENGTH, LENGTH - 0.5, HEADS - 0.5, -0.5)
     figure, row = panels(*[1] * len(looks), size=(11, 3.2))
     images = {f"{100 * MOMENTS[look]:.0f} % of the steps": profiles[0, look] for look in looks}
-    scale = {"cmap": "gray_r", "vmin": 0, "vmax": 0.8, "aspect": "auto", "extent": edges}
+    scale = {"cmap": "Blues", "vmin": 0, "vmax": 0.8, "aspect": "auto", "extent": edges}
     of = f"attention, mean of {TESTED} texts\n(sinusoidal, one of {len(kinds)} seeds)"
     maps(figure, row, images, of=of, x="key - query (tokens)", y="kind of each head", **scale)
     for axes, look in zip(row, looks, strict=True):

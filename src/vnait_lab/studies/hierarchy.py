@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
+from vnait.colours import COLOURS
 from vnait.coordinates import Index, Segments
 from vnait.encodings import Axis, Concatenated, Sinusoid
 from vnait.statistics import interval
@@ -204,13 +205,13 @@ def draw(found: Findings) -> Figure:
     left.set(xlabel="distance of the pair (tokens)", ylabel="area under the curve, same segment")
     left.set(title=f"{LENGTH} tokens, segments of {SEGMENT}: exact", xticks=MATCHED, ylim=(-0.03, 1.03))
     left.legend(loc="lower left")
-    for metric, style, fill in (("same", "o-", "black"), ("boundary", "s--", "white")):
+    for metric, style, colour in (("same", "o-", COLOURS[0]), ("boundary", "s--", COLOURS[1])):
         for arms, mark, label in ((DRAWN, style, metric), (["sentences"], "D", f"{metric}, news")):
             at = [found.mean(arm, "spread") for arm in arms]
             scores = [found.curve(arm, f"{metric}_f1") for arm in arms]
             mean = [values.mean() for values in scores]
             deviation = [values.std() for values in scores]
-            right.errorbar(at, mean, deviation, fmt=mark, mfc=fill, capsize=3, label=label)
+            right.errorbar(at, mean, deviation, fmt=mark, color=colour, capsize=3, label=label)
     count, articles = (found.curve(arm, "same_f1").size for arm in ("CV=0.0", "sentences"))
     right.set(xlabel="CV of the segments' lengths", ylabel="F1 with S = the mean length", ylim=(0, 1.05))
     right.set(title=f"mean and SD: {count} drawn texts per CV, {articles} articles")

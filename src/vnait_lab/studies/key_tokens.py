@@ -88,7 +88,7 @@ def correlation(found: Tensor, worth: Tensor) -> float:
     return float(spearmanr(found.flatten(), worth.flatten()).statistic)
 
 
-@claim("Key tokens are emphasized by larger coordinate intervals", source="000, section 3.2")
+@claim("Key tokens are emphasized by larger coordinate intervals", source="000, section 3.2, key tokens")
 def judge_key_tokens(found: Findings) -> Verdict:
     """Gaps do so if those of key tokens are 1.25 times those of other tokens or more, interval included.
     Confirmed for all three arms, refuted for none; undecided if `gates` answers fewer than 95 % of the texts.

@@ -112,9 +112,8 @@ def judge_none(found: Findings) -> Verdict:
 def draw(found: Findings) -> Figure:
     figure, (left, right) = panels(1, 1, size=(9, 3.2))
     for axes, metric, first in ((left, "states", 0), (right, "attention", 1)):
-        for arms, color in (((*ABSOLUTE, "none"), "black"), (RELATIVE, "gray")):
-            curves = {arm: found.curve(arm, metric) for arm in arms}
-            lines(axes, range(first, LAYERS + 1), curves, color=color)
+        curves = {arm: found.curve(arm, metric) for arm in (*ABSOLUTE, "none", *RELATIVE)}
+        lines(axes, range(first, LAYERS + 1), curves)
         axes.set(ylabel="R2 of the position", ylim=(-0.1, 1.05), xticks=range(first, LAYERS + 1))
     left.set(title="states", xlabel="blocks passed")
     right.set(title="outputs of attention", xlabel="block")

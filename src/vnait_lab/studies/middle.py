@@ -132,7 +132,7 @@ def judge_uniform(found: Findings) -> Verdict:
 
 @claim(
     "The span is normalized to 100, so S = 50 is always the middle, whatever n",
-    source="000, section 3.2; 001",
+    source="000, section 3.2, the middle",
 )
 def judge_always(found: Findings) -> Verdict:
     """Confirmed if S stays within half a token of 50 for learned gaps, trained and random; conditional if for

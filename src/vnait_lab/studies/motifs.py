@@ -115,7 +115,7 @@ def area(right: Tensor, wrong: Tensor) -> float:
     return float(roc_auc_score(truth, torch.cat([right, wrong])))
 
 
-@claim("E(p) can be made so that E(i).E(j) depends on j - i alone", source="004, genomics")
+@claim("E(p) can be made so that E(i).E(j) depends on j - i alone", source="004, motif pairs")
 def judge_relative(found: Findings) -> Verdict:
     """Confirmed if, for both sets of frequencies, no diagonal of the Gram matrix has a standard deviation
     above 1e-11.
@@ -127,7 +127,7 @@ def judge_relative(found: Findings) -> Verdict:
 
 @claim(
     "S(x; m1, m2, d) = S(xbar; m2bar, m1bar, -d) on the reverse complement xbar",
-    source="004, genomics",
+    source="004, motif pairs",
     rule=f"confirmed if the scores of single letters differ by at most {TINY:.0e}",
 )
 def judge_document(found: Findings) -> Verdict:
@@ -138,7 +138,7 @@ def judge_document(found: Findings) -> Verdict:
     return Verdict("confirmed" if missed <= TINY else "refuted", summary)
 
 
-@claim("The score can be made the same on both strands", source="004, genomics")
+@claim("The score can be made the same on both strands", source="004, motif pairs")
 def judge_strands(found: Findings) -> Verdict:
     """Confirmed if it is with swapped motifs and the same d; conditional if motifs of several letters need
     more.
@@ -159,7 +159,7 @@ def judge_strands(found: Findings) -> Verdict:
 
 @claim(
     "A weighted sum over pairs detects two motifs at a fixed offset",
-    source="004, genomics",
+    source="004, motif pairs",
     rule="confirmed if the area is .9 or more for both sets of frequencies, against other offsets and "
     f"against -{OFFSET}",
 )

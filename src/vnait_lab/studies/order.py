@@ -85,7 +85,10 @@ def sentences(pairs: Tensor, count: int, random: Generator) -> Tensor:
     return torch.cat([own[:, :1], verbs, own[:, 1:], torch.full_like(verbs, END)], 1)
 
 
-@claim("Without positions the output does not depend on the order of the tokens", source="003, why positions")
+@claim(
+    "Without positions the output does not depend on the order of the tokens",
+    source="003, why positions; 000, section 1.1",
+)
 def judge_invariant(found: Findings) -> Verdict:
     """Confirmed if no output changes by more than 1e-12, conditional if only the pooled output does not."""
     pooled, moved = found.most("none", "pooled"), found.most("none", "tokenwise")
@@ -100,7 +103,8 @@ def judge_invariant(found: Findings) -> Verdict:
 
 
 @claim(
-    "Without positions 'dog bites man' and 'man bites dog' can't be told apart", source="003, why positions"
+    "Without positions 'dog bites man' and 'man bites dog' can't be told apart",
+    source="003, why positions; 000, section 1.1",
 )
 def judge_blind(found: Findings) -> Verdict:
     """Confirmed if every stack without positions stays within 5 points of chance, conditional if some do."""

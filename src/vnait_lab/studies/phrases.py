@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from vnait.colours import COLOURS
 from vnait.coordinates import Span
 from vnait.coordinates.sources import UNIT_Z
 from vnait.data.conllu import Tree, trees
@@ -328,9 +330,10 @@ def draw(found: Findings) -> Figure:
     for axes, language in zip(both, BANKS, strict=True):
         for row, kind in enumerate(name + place for name in KINDS for place in ("", AWAY)):
             rows = np.array([areas(found, f"{language}, {score}", kind) for score in SCORES])
-            bounds, fill = np.abs(rows[:, 1:] - rows[:, :1]).T, ("black", "white")[row % 2]
+            bounds, fill = np.abs(rows[:, 1:] - rows[:, :1]).T, (COLOURS[row], "white")[row % 2]
             at = places + 0.18 * (row - 1.5)
-            axes.errorbar(rows[:, 0], at, xerr=bounds, fmt="ooss"[row], mfc=fill, capsize=2, label=kind)
+            look: dict[str, Any] = {"fmt": "ooss"[row], "color": COLOURS[row], "mfc": fill, "capsize": 2}
+            axes.errorbar(rows[:, 0], at, xerr=bounds, label=kind, **look)
         axes.axvline(0.5, color="gray", lw=0.8)
         axes.set_yticks(places, list(SCORES))
         axes.set(xlim=(0.3, 0.9), ylim=(len(SCORES) - 0.4, -0.6), xlabel="area under the curve of boundaries")

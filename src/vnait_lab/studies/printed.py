@@ -97,7 +97,7 @@ def buckets() -> Metrics:
 
 @claim(
     "The printed PyTorch code (PositionalEncoding, apply_rotary_pos) is the encoding",
-    source="003, implementation and RoPE",
+    source="003, printed code",
 )
 def judge_code(found: Findings) -> Verdict:
     """Refuted if it does not run, loses channels, or a shift changes its scores by more than .5 std."""

@@ -164,7 +164,7 @@ def draw(found: Findings) -> Figure:
     )
     left.legend(ncols=2, loc="upper center")
     traffic = [found.mean(arm, "traffic") / found.mean("none", "traffic") for arm in COSTS]
-    right.bar(COSTS, traffic, color="lightgray", edgecolor="black")
+    right.bar(COSTS, traffic)
     right.axhline(1, color="black", ls=":", lw=1)
     right.set_ylabel("numbers read and written (plain = 1)")
     right.set_title(f"cost of attention, {LONGEST} tokens (counted)")

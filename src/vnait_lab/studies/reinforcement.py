@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from vnait.colours import COLOURS
 from vnait.coordinates import Index
 from vnait.encodings import ShawBias
 from vnait.method import Method
@@ -174,7 +175,7 @@ def draw(found: Findings) -> Figure:
     left.set(xlabel="time of the first state (steps), not to scale", ylabel="right actions (%)")
     left.set(title=f"mean and range of {len(found.values('rope', 'scores'))} seeds")
     for curve in found.curve("relative", "by_state"):
-        right.semilogy(range(EPISODE - PREFIX), curve.clip(1e-17), "k-o", lw=0.8)
+        right.semilogy(range(EPISODE - PREFIX), curve.clip(1e-17), "-o", color=COLOURS[0], lw=0.8)
     right.axvline(REACH - 0.5, color="gray", ls="--", lw=1)
     right.set_title("relative, one line per seed")
     right.set_ylabel("change after other states\n(share of the logits' variance)")

@@ -21,6 +21,7 @@ from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, 
 
 WIDTHS = (4, 8, 16, 64, 512)
 OFFSETS, FAR = 512, 100_000
+PAIRS, SQUARE = 8000, 64  # of places, for sums; rows, for stripes
 
 
 def codes(places: Tensor, dim: int) -> Tensor:
@@ -59,6 +60,9 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
         "separation": float(far.min()),
         "rank": float(torch.linalg.matrix_rank(table)),
         "largest_cosine": float(cosines.max()),
+        "products": (table[2] @ table[1:4].T).tolist(),
+        **sums(dim),
+        **stripes(table[:SQUARE]),
         "distances": distance.tolist(),
     }
 
@@ -72,6 +76,45 @@ def shift_error(dim: int, *, transposed: bool) -> float:
         found = codes(places, dim) @ (matrix if transposed else matrix.T)
         worst = max(worst, float((found - codes(places + offset, dim)).abs().max()))
     return worst
+
+
+def sums(dim: int) -> dict[str, float]:
+    """How well PE_a and PE_b give PE_{a+b}: R^2 of the best linear map on other pairs, and the largest error
+    of the addition theorem, which multiplies them.
+    """
+    pairs = torch.randint(OFFSETS, (PAIRS, 2), generator=torch.Generator().manual_seed(0))
+    (first, second), whole = codes(pairs.flatten(), dim).view(-1, 2, dim).unbind(1), codes(pairs.sum(1), dim)
+    inputs = torch.cat([first, second, torch.ones(len(pairs), 1)], 1)
+    fitted, tested = slice(PAIRS // 2), slice(PAIRS // 2, None)
+    linear = (
+        inputs[tested]
+        @ torch.linalg.lstsq(inputs[fitted], whole[fitted], rcond=1e-9, driver="gelsd").solution
+    )
+    unexplained = (linear - whole[tested]).square().sum() / (
+        whole[tested] - whole[tested].mean(0)
+    ).square().sum()
+    sine = first[:, ::2] * second[:, 1::2] + first[:, 1::2] * second[:, ::2]
+    cosine = first[:, 1::2] * second[:, 1::2] - first[:, ::2] * second[:, ::2]
+    product = torch.stack([sine, cosine], -1).flatten(1)
+    return {"sum_linear": 1 - float(unexplained), "sum_product": float((product - whole).abs().max())}
+
+
+def stripes(table: Tensor) -> dict[str, float]:
+    """The share of the variance that the means of the diagonals explain: of the table, of PE PE^T, and of
+    random numbers.
+    """
+    noise = torch.randn(table.shape, generator=torch.Generator().manual_seed(0), dtype=table.dtype)
+    kinds = {"table": table, "products": table @ table.T, "random": noise}
+    return {f"stripes_{kind}": diagonal_share(matrix) for kind, matrix in kinds.items()}
+
+
+def diagonal_share(matrix: Tensor) -> float:
+    rows, columns = matrix.shape
+    offsets = (torch.arange(columns) - torch.arange(rows)[:, None] + rows - 1).flatten()
+    values = matrix.flatten()
+    sizes = offsets.bincount()
+    means = torch.zeros(len(sizes), dtype=values.dtype).index_add(0, offsets, values) / sizes
+    return float((means[offsets] - values.mean()).square().sum() / (values - values.mean()).square().sum())
 
 
 def by_width(found: Findings, metric: str) -> dict[int, float]:
@@ -162,6 +205,44 @@ def judge_orthogonal(found: Findings) -> Verdict:
     return Verdict("confirmed" if cosine < 0.01 else "refuted", summary)
 
 
+@claim("PE_{a+b} = f(PE_a, PE_b) is additive", source="003, additivity")
+def judge_sums(found: Findings) -> Verdict:
+    """Confirmed if a linear map explains 99 % of other sums; conditional if products of their channels give
+    them within 1e-11.
+    """
+    linear, product = by_width(found, "sum_linear"), max(by_width(found, "sum_product").values())
+    summary = f"R^2 of the best linear map: {listed(linear, '.2f')}; error of the products {product:.0e}"
+    if min(linear.values()) > 0.99:
+        return Verdict("confirmed", summary)
+    if product <= 1e-11:
+        return Verdict(
+            "conditional", summary, "f multiplies channels (sin(a + b) = sin a cos b + cos a sin b)"
+        )
+    return Verdict("refuted", summary)
+
+
+@claim("PE_2 . PE_1 is high, so position 2 attends to position 1", source="003, agreement")
+def judge_products(found: Findings) -> Verdict:
+    """Confirmed if at some width the product with position 1 is above those with 2 and 3."""
+    products = {dim: found.curve(f"d={dim}", "products")[0] for dim in WIDTHS}
+    highest = [dim for dim, (before, own, after) in products.items() if before > max(own, after) + 1e-9]
+    before, own, after = products[4]
+    summary = f"d=4: {before:.4f} with position 1, {own:.4f} with itself, {after:.4f} with position 3; "
+    summary += f"the highest at {len(highest)} of {len(WIDTHS)} widths"
+    return Verdict("confirmed" if highest else "refuted", summary)
+
+
+@claim("The table shows diagonal stripes", source="003, stripes")
+def judge_stripes(found: Findings) -> Verdict:
+    """Confirmed if the means of its diagonals explain half of the variance of 64 rows of width 64."""
+    table, products, noise = (
+        found.mean("d=64", f"stripes_{kind}") for kind in ("table", "products", "random")
+    )
+    summary = f"diagonals explain {table:.2f} of the table's variance, {products:.2f} of that of PE PE^T, "
+    summary += f"{noise:.2f} of that of random numbers"
+    return Verdict("confirmed" if table > 0.5 else "refuted", summary)
+
+
 def draw(found: Findings) -> Figure:
     figure, (left, middle, right) = panels(1, 1, 1, size=(11, 3.2))
     table = codes(torch.arange(64), 64)
@@ -208,6 +289,9 @@ STUDY = Study(
         judge_unique,
         judge_independent,
         judge_orthogonal,
+        judge_sums,
+        judge_products,
+        judge_stripes,
     ],
     full=Budget(),
     quick=Budget(),

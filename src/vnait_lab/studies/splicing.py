@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
+from vnait.colours import COLOURS
 from vnait.coordinates import Index
 from vnait.encodings import NoPosition, ShawBias, Table
 from vnait.injection import Injection
@@ -231,7 +232,7 @@ def spread(found: Findings, arm: str, metric: str) -> str:
 
 
 @claim(
-    "Transformers predict splicing signals, of a donor and a branch point far from it", source="004, genomics"
+    "Transformers predict splicing signals, of a donor and a branch point far from it", source="004, splicing"
 )
 def judge_predict(found: Findings) -> Verdict:
     """Confirmed if accuracy is .97 or more in every arm and seed, conditional if in some arms."""
@@ -240,7 +241,7 @@ def judge_predict(found: Findings) -> Verdict:
     return Verdict.among(good, TRAINED, summary, f"the model has positions, here: {', '.join(good)}")
 
 
-@claim("Transformers predict splice sites of real DNA", source="004, genomics", needs=["junctions"])
+@claim("Transformers predict splice sites of real DNA", source="004, splicing", needs=["junctions"])
 def judge_junctions(found: Findings) -> Verdict:
     """Confirmed if accuracy on held-out junctions is at least .9 in every seed (most frequent class: .54)."""
     least, often = found.least("junctions", "accuracy"), found.mean("junctions", "most frequent")
@@ -248,7 +249,7 @@ def judge_junctions(found: Findings) -> Verdict:
     return Verdict("confirmed" if least >= 0.9 else "refuted", summary)
 
 
-@claim("A query at the donor attends to the branch point's adenine", source="004, genomics")
+@claim("A query at the donor attends to the branch point's adenine", source="004, splicing")
 def judge_looks(found: Findings) -> Verdict:
     """Confirmed if the places that see it get at least 4 times the attention of as many places beside them,
     in every seed.
@@ -268,7 +269,7 @@ def untrained(found: Findings) -> float:
     return found.mean("untrained", "mass") / found.mean("untrained", "mass beside")
 
 
-@claim("The attention signal vanishes where the branch point is mutated", source="004, genomics")
+@claim("The attention signal vanishes where the branch point is mutated", source="004, splicing")
 def judge_vanishes(found: Findings) -> Verdict:
     """Confirmed if the remaining attention is at most twice that beside it."""
     before, after, beside = (
@@ -280,7 +281,7 @@ def judge_vanishes(found: Findings) -> Verdict:
 
 
 @claim(
-    "In-silico mutagenesis shows that the answer depends on donor and branch point", source="004, genomics"
+    "In-silico mutagenesis shows that the answer depends on donor and branch point", source="004, splicing"
 )
 def judge_cause(found: Findings) -> Verdict:
     """Confirmed if each mutation lowers the logit by 5 or more, and a mutation elsewhere changes it by at
@@ -298,8 +299,9 @@ def judge_cause(found: Findings) -> Verdict:
 def draw(found: Findings) -> Figure:
     figure, (left, middle, right) = panels(1, 1, 1, size=(12, 3.4))
     profiles = found.curve("relative", "profile")  # (seeds, intact or scrambled, places)
-    for index, (name, style) in enumerate({"intact": "-", "scrambled": ":"}.items()):
-        drawn = left.plot(range(-25, 26), profiles[:, index].T, color="black", ls=style, marker="", lw=1)
+    for index, (name, style) in enumerate({"intact": "-", "scrambled": "--"}.items()):
+        look: dict[str, Any] = {"color": COLOURS[index], "ls": style, "marker": "", "lw": 1}
+        drawn = left.plot(range(-25, 26), profiles[:, index].T, **look)
         drawn[0].set_label(name)  # one legend entry for all seeds
     left.axvspan(min(SEEN) - 0.5, max(SEEN) + 0.5, color="gainsboro", label="sees the motif")
     left.set(xlabel="letters from the branch point's adenine", ylabel="attention of the donor")

@@ -17,6 +17,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from vnait.colours import COLOURS
 from vnait.encodings import CableBias
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, Word, claim
@@ -149,9 +150,10 @@ def draw(found: Findings) -> Figure:
     moving = (*LAMBDAS, GROWING)
     lines(left, STARTS, {arm: found.curve(arm, "entropy") for arm in moving})
     lines(right, STARTS, {arm: found.curve(arm, "velocity") for arm in moving})
-    right.set_prop_cycle(ls=[":", "-.", (0, (5, 2)), (0, (1, 4)), "--", "-"])
+    colours = [*COLOURS[len(moving) :], "black"]  # one for each line
+    right.set_prop_cycle(color=colours, ls=[":", "-.", (0, (5, 2)), (0, (1, 4)), "--", "-"])
     still = {arm: found.curve(arm, "velocity") for arm in (*SLOPES, "uniform", "last state", "steps, a=1")}
-    lines(right, STARTS, still, color="gray", marker="")
+    lines(right, STARTS, still, marker="")
     for axes in (left, right):
         axes.set(xscale="symlog", xlim=(0, STARTS[-1]), xlabel="absolute time of the first state, t0 (steps)")
     left.set(ylabel=f"entropy of the weights / log {STATES}", title="exact, no sampling")

@@ -22,8 +22,9 @@ from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 from torch import Generator, Tensor
 
+from vnait.colours import COLOURS
 from vnait.methods import build
-from vnait_lab.studies.figures import bars, lines, panels
+from vnait_lab.studies.figures import dots, lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 Kernel = Callable[[Tensor], Tensor]  # positions (..., N, 2) -> K of all pairs (..., N, N)
@@ -233,17 +234,17 @@ def draw(found: Findings) -> Figure:
     responses = {arm: found.curve(arm, "responses")[0] for arm in arms}
     centred = {arm: response - response.mean() for arm, response in responses.items()}
     additive, spread = centred["additive"], found.curve("additive", "responses_spread")[0]
-    left.fill_between(ANGLES, additive - spread, additive + spread, color="lightgray", lw=0)
+    left.fill_between(ANGLES, additive - spread, additive + spread, color=COLOURS[3], alpha=0.15, lw=0)
     lines(left, ANGLES, centred, marker="")
     left.set(xlabel="direction of the line (degrees)", ylabel="mean K minus its mean over directions")
     left.set(xticks=range(0, 181, 45), ylim=(-0.2, 0.2))
-    left.set_title("grey: standard deviation of the additive code over positions")
+    left.set_title("band: standard deviation of the additive code over positions")
     left.legend(ncols=4, loc="lower center", columnspacing=1)
     areas = {f"lines along {name}": [found.values(arm, name) for arm in ARMS] for name in STEPS}
-    bars(right, list(ARMS), areas, across=True)
+    dots(right, list(ARMS), areas)
     right.axvline(0.5, color="black", ls=":", lw=1)
     right.set(xlim=(0.4, 1), xlabel="AUC in clutter, chance dotted")
-    right.set_title(f"mean, one dot per seed (n={len(found.values('separable', 'axes'))})")
+    right.set_title(f"one mark per seed (n={len(found.values('separable', 'axes'))})")
     right.legend(loc="lower right")
     return figure
 

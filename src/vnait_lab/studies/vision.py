@@ -177,7 +177,7 @@ def percent(found: Findings, arm: str, metric: str) -> str:
     return f"{100 * found.mean(arm, metric):.0f} % ({100 * least:.0f} to {100 * most:.0f})"
 
 
-@claim("Positions are a key part of a vision Transformer", source="004, two axes")
+@claim("Positions are a key part of a vision Transformer", source="004, vision")
 def judge_needed(found: Findings) -> Verdict:
     """Confirmed if every encoding leads none by 5 points, with an interval above 0."""
     gains = {arm: found.difference(arm, "none", "accuracy") for arm in MODELS if arm != "none"}

@@ -1,0 +1,61 @@
+"""Sentences of words, each with a tag: as one text, and as ids with the place where each word starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+def sentence(words: Iterable[str]) -> str:
+    """The words, or their tags, as one text with a space between two; one inside a word is made no-break.
+
+    >>> sentence(["about", "10 000", "films"])
+    'about 10\\xa0000 films'
+    """
+    return " ".join("\u00a0".join(word.split()) for word in words)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of `sentence`, or of any text with white space between them.
+
+    >>> words_of("about 10\\xa0000 films"), words_of("")
+    (['about', '10\\xa0000', 'films'], [])
+    """
+    return [word for word in re.split(r"[ \t\r\n]+", text) if word]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """As many words of a sentence as a model reads at once: their ids, and where each word starts in them.
+
+    A word of several tokens has its tag at the first one, as in Devlin et al. (2019), section 5.3.
+    """
+
+    ids: list[int]
+    starts: list[int]
+
+
+def pieces(
+    words: Sequence[Sequence[int]], max_length: int, before: Sequence[int] = (), after: Sequence[int] = ()
+) -> list[Piece]:
+    """A sentence, given by the ids of its words, in pieces of at most `max_length` ids.
+
+    before, after   special tokens of each piece, which count, too. A word longer than a piece is cut.
+
+    >>> pieces([[5], [6, 7], [8, 9]], 4)
+    [Piece(ids=[5, 6, 7], starts=[0, 1]), Piece(ids=[8, 9], starts=[0])]
+    >>> pieces([[5], [6, 7]], 9, before=[1], after=[2])
+    [Piece(ids=[1, 5, 6, 7, 2], starts=[1, 2])]
+    """
+    room = max_length - len(after)
+    found: list[Piece] = []
+    for word in words:
+        if not found or len(found[-1].ids) + len(word) > room:
+            found.append(Piece([*before], []))
+        ids, starts = found[-1].ids, found[-1].starts
+        starts.append(len(ids))
+        ids += word[: room - len(ids)]
+    for piece in found:
+        piece.ids.extend(after)
+    return found

@@ -1,0 +1,110 @@
+"""Sentences with a tag per word, from CoNLL-U or from columns such as those of CoNLL-2003."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from vnait.data.decoding import TextFile, same
+from vnait.data.formats import check_file
+from vnait.data.sentences import sentence
+from vnait.errors import InputError, meant
+
+NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
+DOCUMENT = "-DOCSTART-"  # starts the first line of a document in CoNLL-2003
+EMPTY = "_"  # a missing value of CoNLL-U
+
+Line = tuple[int, list[str]]  # the number of a line, from 1, and its cells
+
+
+def tagged(
+    source: str, *, text: str = "text", label: str | None = "label", encoding: str | None = None
+) -> tuple[list[str], list[str] | None]:
+    """The sentences of a file and their tags, each as one text (`vnait.data.sentences`).
+
+    CoNLL-U has ten columns with tabs between them: words are FORM, tags UPOS; contractions (1-2) and empty
+    nodes (1.1) are left out. Else a line has a word first and its tag last, with tabs or spaces between the
+    columns; a blank line ends a sentence, and lines of -DOCSTART- are left out.
+
+    text, label   other columns: a name of CoNLL-U, such as xpos, or a number from 1. "text" and "label" are
+                  those above; None: no tags are read
+    """
+    path = Path(source)
+    if source.startswith(("hf:", "builtin:")):
+        raise InputError(f"{source} is no file; tagging reads CoNLL-U, or columns with a word and its tag.")
+    check_file(path)
+    blocks = list(_blocks(TextFile.of(path, encoding)))
+    universal = _is_universal(path, blocks)
+    if universal:
+        blocks = [rows for block in blocks if (rows := [line for line in block if line[1][0].isdigit()])]
+    if not blocks:
+        raise InputError(f"{source} has no sentence; give a file with a word and its tag per line.")
+    names = NAMES if universal else tuple(map(str, range(1, len(blocks[0][0][1]) + 1)))
+    _check_widths(blocks, names, source)
+    word = _column(text, names, {"text": "form" if universal else "1"}, source)
+    for number, cells in (line for block in blocks for line in block):
+        if not cells[word].strip():
+            raise InputError(f"{source}, line {number} has no word in the column {names[word]}; write one.")
+    words = [sentence(cells[word] for _, cells in block) for block in blocks]
+    if label is None:
+        return words, None
+    tag = _column(label, names, {"label": "upos" if universal else names[-1]}, source)
+    if tag == word:
+        raise InputError(
+            f"{source}, line {blocks[0][0][0]} has no tag beside {blocks[0][0][1][word][:40]!r}; tagging "
+            "reads a word and its tag per line, with a tab or spaces between them, or CoNLL-U."
+        )
+    for number, cells in (line for block in blocks for line in block):
+        if not cells[tag].strip() or (universal and cells[tag] == EMPTY):
+            raise InputError(
+                f"{source}, line {number}: {cells[word][:40]!r} has no tag in the column {names[tag]}; name "
+                "another with --label, or remove the sentence."
+            )
+    return words, [sentence(cells[tag] for _, cells in block) for block in blocks]
+
+
+def _blocks(file: TextFile) -> Iterator[list[Line]]:
+    """The lines of each sentence."""
+    block: list[Line] = []
+    with file.opened() as text:
+        for number, line in enumerate(text, 1):
+            cells = line.strip("\r\n").split("\t") if "\t" in line.strip(" \r\n") else line.split()
+            if not line.strip():
+                if block:
+                    yield block
+                block = []
+            elif not cells[0].startswith(DOCUMENT):
+                block.append((number, cells))
+    if block:
+        yield block
+
+
+def _is_universal(path: Path, blocks: Sequence[list[Line]]) -> bool:
+    """By the name, or by the first line that is no comment."""
+    if path.name.lower().removesuffix(".gz").endswith(".conllu"):
+        return True
+    lines = (cells for block in blocks for _, cells in block if not cells[0].startswith("#"))
+    first = next(lines, [""])
+    return len(first) == len(NAMES) and first[0].partition("-")[0].isdigit()
+
+
+def _check_widths(blocks: Sequence[list[Line]], names: Sequence[str], source: str) -> None:
+    for number, cells in (line for block in blocks for line in block):
+        if len(cells) != len(names):
+            expected = "CoNLL-U has" if names is NAMES else f"line {blocks[0][0][0]} has"
+            raise InputError(
+                f"{source}, line {number} has {len(cells)} column{'s' * (len(cells) != 1)}, and {expected} "
+                f"{len(names)}; write a word per line, with the same columns for each and a blank line after "
+                "a sentence."
+            )
+
+
+def _column(given: str, names: Sequence[str], usual: dict[str, str], source: str) -> int:
+    """The index of a column by its name or its number; `usual` has the name behind the option's default."""
+    name = same(usual.get(given, given))
+    if name in names:
+        return names.index(name)
+    if name.isdecimal() and 1 <= int(name) <= len(names):
+        return int(name) - 1
+    known = f"of {', '.join(names)}" if names is NAMES else f"from 1 to {len(names)}"
+    raise InputError(f"{source} has no column {given!r}; give one {known}.{meant(name, names)}")

@@ -1,0 +1,224 @@
+"""The two versions of the paper: 000, and 001, which is shorter and has no section numbers."""
+
+from vnait_lab.page.documents.rows import Row
+
+ROWS = (
+    Row(
+        "000 1.1",
+        "Self-attention by itself does not know the order of words",
+        sources=("000, section 1.1",),
+    ),
+    Row(
+        "000 1.1, 2.1",
+        "Positions are rows of a learned table of L_max x d, or fixed sinusoids",
+        tests=("test_tables::test_berts_table", "test_encodings::test_the_formula"),
+        shown="`vnait draw learned sinusoidal`",
+    ),
+    Row(
+        "000 1.1",
+        "Self-attention changed machine translation and text classification",
+        lacks="no model is trained to translate; gold alignments of parallel texts are read (004, several "
+        "languages)",
+    ),
+    Row(
+        "000 2.1",
+        "Wang et al. (2020) optimize the frequencies of the sinusoid, which stays fixed",
+        tests=("test_codes::test_learned_features_are_equation_2",),
+        lacks="their method is not in `vnait list`; the learned frequencies tested here are Li et al.'s",
+    ),
+    Row(
+        "000 2.2",
+        "Methods that read parse trees or dependency graphs depend on linguistic tools",
+        tests=("test_spectrum::test_the_tokens_are_the_nodes_in_the_graphs_own_order",),
+        lacks="no rival reads a tree per sentence; `Spectrum` has one graph for all texts",
+    ),
+    Row(
+        "000 2.2",
+        "Qiu et al. (2021) learn structural embeddings by self-supervision, on top of usual positions",
+        lacks="not built",
+    ),
+    Row(
+        "000 3.2 (1), 3.3; 001 constraints",
+        "S_1 < S_2 < ... < S_n",
+        tests=(
+            "test_coordinates::test_order_ends_and_gradients",
+            "test_coordinates::test_every_source_and_dtype",
+        ),
+    ),
+    Row(
+        "000 3.2 (2), 3.3 step 2; 001 constraints, method 1",
+        "The S_i add up to 100, by S_i = 100 R_i / R_n",
+        tests=(
+            "test_coordinates::test_the_span_of_ten_uniform_tokens_adds_up_to_550",
+            "test_coordinates::test_sum_adds_up_to_100",
+        ),
+        shown="the two exclude each other ([what the documents contradict](faithfulness.md))",
+    ),
+    Row(
+        "000 3.2 (3); 001 constraints",
+        "S_i may be fractions and negative",
+        tests=("test_coordinates::test_soft_bounds_start_hard_and_then_leave_the_range",),
+        lacks="no study trains a model with soft bounds",
+    ),
+    Row(
+        "000 3.2; 001 interpretability, theory",
+        "S = 50 is the middle, whatever n",
+        sources=("000, section 3.2, the middle",),
+    ),
+    Row(
+        "000 1.2, 3.2",
+        "Continuous coordinates can learn fine adjustments, such as larger intervals at key tokens",
+        sources=("000, section 3.2, key tokens",),
+        shown="sources of gaps and their penalty: `python -m vnait_lab.runs.gaps`",
+    ),
+    Row(
+        "000 3.3 step 1; 001 method 1",
+        "R_i = softplus(z_1) + ... + softplus(z_i) increases strictly",
+        tests=("test_coordinates::test_the_papers_formula", "test_coordinates::test_any_floor"),
+    ),
+    Row(
+        "000 3.3, 4.1; 001 method 1",
+        "z in R^n is free of constraints, differentiable and negligible",
+        tests=(
+            "test_coordinates::test_free_is_one_z_a_position",
+            "test_coordinates::test_free_past_max_length_names_warp",
+        ),
+        shown="a number per position is a table; three sources without a maximum length stand beside it",
+    ),
+    Row(
+        "000 3.4; 001 method 2",
+        "s_i = MLP(S_i), with L >= 2 layers",
+        tests=("test_encodings::test_spatial_is_an_mlp_of_the_standardized_coordinate",),
+    ),
+    Row(
+        "000 3.4",
+        "GELU is preferred, or ReLU; hidden widths are 2d or 4d",
+        tests=("test_encodings::test_relu_is_relu",),
+        lacks="no experiment compares layers, widths and activations",
+    ),
+    Row(
+        "000 3.5; 001 method 3",
+        "e_i = Word2Vec(w_i), frozen or fine-tuned",
+        tests=(
+            "test_vectors::test_training_is_skip_gram_with_every_setting",
+            "test_model::test_what_was_frozen_is_frozen_after_loading",
+        ),
+        shown="`vnait vectors train`, `vnait train --tune-vectors`",
+        lacks="no experiment compares frozen and tuned vectors",
+    ),
+    Row(
+        "000 3.6 (1)-(3); 001 method 4",
+        "Delta = e - s, rho = cos(e, s), a = MLP([e; s; Delta; rho 1])",
+        tests=("test_inputs::test_folded_is_literal", "test_inputs::test_cosine"),
+    ),
+    Row(
+        "000 3.6",
+        "The relation captures an interaction that adding positions ignores",
+        shown="arms *no relation* and *e + s alone* of the ablation: `python -m vnait_lab.runs.ablation`",
+        lacks="of `vnait-warp`, not of today's default; a table of differences, without a verdict",
+    ),
+    Row(
+        "000 3.7; 001 method 5",
+        "x = e + s + a replaces the sum of word and position completely",
+        tests=(
+            "test_inputs::test_fusion_starts_as_a_sum_and_learns",
+            "test_contract::test_a_step_from_the_start_moves_every_part",
+        ),
+        shown="`vnait-paper` is the papers' input, literally; it is a row of the tables of "
+        "[the suites](../studies/README.md)",
+    ),
+    Row(
+        "000 3.8, 4.3; 001 integration, compatibility",
+        "Only the input layer changes: BERT, GPT and T5 take it as they are",
+        tests=(
+            "test_pretrained::test_warm_start_keeps_the_outputs_and_detach_gives_the_model_back",
+            "test_pretrained::test_the_input_is_the_formula",
+        ),
+        shown="[twelve families](families.md): `python benchmarks/families.py`",
+    ),
+    Row(
+        "000 4.3",
+        "Optimizers, schedules and metrics stay the same",
+        tests=("test_model::test_trainer",),
+    ),
+    Row(
+        "000 3.9; 001 objective",
+        "Loss: cross-entropy or squared error, plus gamma_1 Huber(S_i+1 - S_i - 100 / n), plus gamma_2 times "
+        "the boundary penalty",
+        tests=(
+            "test_inputs::test_smoothness",
+            "test_inputs::test_boundary",
+            "test_model::test_cross_entropy_and_the_regularizer",
+            "test_model::test_regression",
+        ),
+    ),
+    Row(
+        "000 3.9",
+        "Smoothness keeps intervals near uniform; gammas of 0.1 to 1 come from validation",
+        shown="accuracy by gamma_1, for each source of gaps: `python -m vnait_lab.runs.gaps`",
+        lacks="no command chooses the gammas; they are fields of `vnait.Run`",
+    ),
+    Row(
+        "000 3.9",
+        "The boundary penalty keeps S_1 >= 0 and S_n <= 100",
+        tests=(
+            "test_inputs::test_boundary_is_alive_beyond_the_range",
+            "test_contract::test_the_boundary_penalty_counts_where_bounds_are_soft",
+        ),
+        lacks="not measured in a trained model",
+    ),
+    Row(
+        "000 4.1; 001 parameter efficiency, theory",
+        "Fewer parameters than a table of positions, at no loss",
+        sources=("000, section 4.1",),
+        shown="every size at one width: `vnait params --dim 768`",
+    ),
+    Row(
+        "000 1.2, 4.2; 001 length generalization, theory",
+        "A share of the text has one S at every length, which no index and no sinusoid has",
+        sources=("000, section 4.2", "001, length generalization"),
+    ),
+    Row(
+        "000 4.2; 001 length generalization, where it applies",
+        "So it generalizes better to lengths that training did not have",
+        sources=("000, section 4.2, unseen lengths",),
+        shown="articles in 1,900 tokens: `python -m vnait_lab.runs.long_documents MODEL_FOLDER`",
+        lacks="the papers' own example, trained up to 256 and tested at 512 on a real set, was not run",
+    ),
+    Row(
+        "000 1.2, 5.1; 001 data efficiency, where it applies",
+        "The structural prior improves sample efficiency with few labels",
+        sources=("000, section 1.2, few labels", "000, section 5.1, parts of speech"),
+        lacks="the tagging of small treebanks, `VNAIT_DATA=DIR python -m vnait_lab.runs.tagging`, has no "
+        "records yet",
+    ),
+    Row("001 data efficiency", "Training converges faster", lacks="steps to convergence were not compared"),
+    Row(
+        "001 closing note",
+        "The representation is more robust",
+        sources=("001, robustness",),
+        lacks="insertions alone; no typos, no dropped words",
+    ),
+    Row(
+        "000 5.2 (1); 001 future work 1",
+        "Decoders need causal constraints on the coordinates",
+        sources=("000, section 5.2, decoders",),
+        tests=(
+            "test_coordinates::test_a_causal_prefix_never_moves",
+            "test_causal::test_generate_writes_the_same_with_a_cache_and_in_a_padded_batch",
+        ),
+        shown="perplexity past the training length: `VNAIT_DATA=DIR python -m vnait_lab.runs.decoder`",
+    ),
+    Row(
+        "000 5.2 (2); 001 future work 2",
+        "Put into pretrained models, it is to be fine-tuned on tasks with few labels",
+        shown="three sets: `VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER`",
+        lacks="a table of differences, without a verdict; one encoder of 6 layers, no large language model",
+    ),
+    Row(
+        "000 2.2, 3.1, 5.2 (3); 001 interpretability, future work 3",
+        "S_i relates to phrases and clauses; structure emerges from data without linguistic labels",
+        sources=("000, section 5.2", "001, interpretability"),
+        shown="one text: `vnait explain`",
+    ),
+)

@@ -1,0 +1,139 @@
+"""Parts of speech from few sentences: does it help to know where the words are?
+
+    VNAIT_DATA=DIR python -m vnait_lab.runs.tagging [--quick] [--seeds 3]
+
+DIR has the folders ud_english_ewt and ud_chinese_gsdsimp of Universal Dependencies, with their CoNLL-U files.
+Each seed draws 100, 300 and 1,000 sentences, of Chinese 100 and 300 (its training file is not there, so they
+come from the 500 of dev), the same for every method and for two baselines; the test file is only scored. Word
+vectors come from all training sentences, without tags.
+
+The control is the same with the words of every sentence, and their tags, in random order: a method that tags
+as well there makes nothing of the order. Records go to studies/records/tagging, of --quick to runs/tagging;
+recorded cells do not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from vnait.comparison import run_plan
+from vnait.data import Table, read
+from vnait.data.sentences import sentence, words_of
+from vnait.data.tables import TAGGING, labels_of
+from vnait.plan import Plan
+from vnait.record import Record
+from vnait.run import Run
+from vnait.statistics import Interval, interval, paired
+from vnait_lab import RECORDS
+from vnait_lab.runs import data_folder, parser, show_progress
+from vnait_lab.study import Verdict
+
+METHODS_RUN = ("none", "sinusoidal", "rope", "vnait")
+SHUFFLED = ", shuffled"  # after the name of a treebank
+SIZES = {"ud_english_ewt": (100, 300, 1000), "ud_chinese_gsdsimp": (100, 300)}
+FILES = {
+    "ud_english_ewt": ("en_ewt-ud-train-sample.conllu", "en_ewt-ud-test.conllu"),
+    "ud_chinese_gsdsimp": ("zh_gsdsimp-ud-dev.conllu", "zh_gsdsimp-ud-test.conllu"),
+}
+# Vectors of a few thousand sentences know little of tags, so they are trained, too.
+RUN = Run(validation=0, tune_vectors=True, steps=400)
+QUICK = Run(validation=0, tune_vectors=True, steps=20)
+
+
+def shuffled(table: Table) -> Table:
+    """The words of each sentence in random order, with their tags."""
+    random = np.random.default_rng(0)
+    texts, labels = [], []
+    for text, label in zip(table.texts, labels_of(table), strict=True):
+        words, tags = words_of(text), words_of(label)
+        order = random.permutation(len(words))
+        texts.append(sentence(words[place] for place in order))
+        labels.append(sentence(tags[place] for place in order))
+    return replace(table, texts=texts, labels=labels, name=table.name + SHUFFLED)
+
+
+def plans(data: Path, seeds: int, *, quick: bool) -> list[Plan]:
+    """A comparison per treebank, and one with its words shuffled."""
+    found = []
+    for name, files in FILES.items():
+        learn, test = (replace(read(data / name / file, task=TAGGING), name=name) for file in files)
+        if quick:
+            learn, test = learn.select(range(200)), test.select(range(50))
+        for change in (lambda table: table, shuffled):
+            found.append(
+                Plan(
+                    table=change(learn),
+                    test=change(test),
+                    methods=METHODS_RUN,
+                    shots=SIZES[name][:1] if quick else SIZES[name],
+                    seeds=tuple(range(seeds)),
+                    run=QUICK if quick else RUN,
+                    vectors=None,
+                    tokenization="words",
+                    chooses=False,
+                )
+            )
+    return found
+
+
+def by_seed(found: Sequence[Record], name: str, method: str, size: int) -> dict[int, float]:
+    """Seed -> token accuracy."""
+    return {
+        one.seed: float(one.metrics["token_accuracy"])
+        for one in found
+        if (one.data["name"], one.method, one.data["shots"]) == (name, method, size)
+    }
+
+
+def lead(found: Sequence[Record], name: str, size: int) -> Interval:
+    """Points of token accuracy of `vnait` over the best of the other methods, paired by seed."""
+    own = by_seed(found, name, "vnait", size)
+    others = [by_seed(found, name, method, size) for method in METHODS_RUN if method != "vnait"]
+    best = max(others, key=lambda one: sum(one.values()))
+    return interval(paired(own, best)).times(100)
+
+
+def order(found: Sequence[Record], name: str, size: int) -> Interval:
+    """Points that `vnait` has from the order of the words: as written minus shuffled, paired by seed."""
+    own, control = (by_seed(found, one, "vnait", size) for one in (name, name + SHUFFLED))
+    return interval(paired(own, control)).times(100)
+
+
+def verdict(found: Sequence[Record], name: str) -> Verdict:
+    """The claim: at each number of sentences, `vnait` is ahead of the best other method. Undecided if order
+    brings it nothing, since a lead would then not be one of position.
+    """
+    sizes = sorted({int(one.data["shots"]) for one in found if one.data["name"] == name})
+    leads = {size: lead(found, name, size) for size in sizes}
+    gain = order(found, name, sizes[-1])
+    words = "; ".join(f"{size} sentences: {one.written('{:+.1f}')}" for size, one in leads.items())
+    words += f"; from the order of the words: {gain.written('{:+.1f}')}"
+    if gain.sign <= 0:
+        return Verdict("undecided", words)
+    signs = {one.sign for one in leads.values()}
+    return Verdict("refuted" if -1 in signs else "confirmed" if signs == {1} else "undecided", words)
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("--seeds", type=int, default=3, help="how many draws of sentences [%(default)s]")
+    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    command.add_argument("--quick", action="store_true", help="20 steps, 100 sentences, 50 test sentences")
+    options = command.parse_args()
+    data = data_folder(command, f"the folders {' and '.join(FILES)}")
+    folder = Path("runs") if options.quick else RECORDS
+    found: list[Record] = []
+    for plan in plans(data, options.seeds, quick=options.quick):
+        path = folder / "tagging" / "records.jsonl"
+        found += run_plan(plan, path, jobs=options.jobs, callback=show_progress)
+    for name in FILES:
+        judged = verdict(found, name)
+        print(f"{name}: {judged.word}: {judged.found}")
+
+
+if __name__ == "__main__":
+    main()
