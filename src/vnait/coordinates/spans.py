@@ -219,7 +219,7 @@ class Saturating(Running):
         if stretch < 1:
             raise ValueError(f"stretch={stretch}; it must be 1 (none) or more.")
         self.middle, self.stretch = middle, stretch
-        self.log_tau = nn.Parameter(torch.empty(()))
+        self.log_tau = nn.Parameter(torch.empty(1))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -356,8 +356,8 @@ class SoftBounds(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.offset = nn.Parameter(torch.empty(()))
-        self.log_scale = nn.Parameter(torch.empty(()))
+        self.offset = nn.Parameter(torch.empty(1))
+        self.log_scale = nn.Parameter(torch.empty(1))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -207,14 +207,6 @@ class Local(_View):
         )
 
 
-@torch.no_grad()
-def divide_taps(module: nn.Module) -> None:
-    """Divide all taps by their speed: models up to format 6 and adapters up to format 3 hold c itself."""
-    for part in module.modules():
-        if isinstance(part, Local):
-            part.taps.div_(part.speed)
-
-
 class Nearest(_View):
     """The nearest neighbour that counts, to one side: n_i = g * sum_{j=1}^{reach} a_j e_{i-j}, or e_{i+j}.
 

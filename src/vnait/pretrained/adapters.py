@@ -12,7 +12,7 @@ from torch import nn
 
 from vnait import schemas
 from vnait.errors import InputError, as_input_error
-from vnait.inputs.neighbours import divide_taps
+from vnait.formats import divide_taps, one_axis
 from vnait.method import Method
 from vnait.methods import RENAMED
 from vnait.pretrained.attached import Attached
@@ -106,7 +106,11 @@ def _method(side: str, own: Method | None, settings: dict[str, Any], folder: Pat
 
 
 def _load_weights(attached: Attached, prefix: str, weights: dict[str, torch.Tensor]) -> None:
-    own = {name.removeprefix(prefix): weight for name, weight in weights.items() if name.startswith(prefix)}
+    own = {
+        name.removeprefix(prefix): one_axis(weight)
+        for name, weight in weights.items()
+        if name.startswith(prefix)
+    }
     waves = own.get("old.weight")
     if waves is not None and attached.old is not None:
         # How many waves fit a table depends on rounding; take as many as were saved.
