@@ -39,7 +39,9 @@ def shard_and_save(rank: int, folder: Path) -> None:
     trained = {}
     for method in METHODS:
         torch.manual_seed(0)
-        config = VnaitConfig(method=method, vocab_size=12, hidden_size=16, intermediate_size=16, shape=(-1, 2))
+        config = VnaitConfig(
+            method=method, vocab_size=12, hidden_size=16, intermediate_size=16, shape=(-1, 2)
+        )
         model = VnaitForSequenceClassification(config)
         whole = outputs(model)
         for block in model.model.encoder.blocks:
