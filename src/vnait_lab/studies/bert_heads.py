@@ -172,8 +172,7 @@ def judge_reads(found: Findings) -> Verdict:
         for arm in ("words shuffled", "positions shuffled")
     }
     summary = f"of {(own != 0).sum((1, 2)).mean():.0f} banded heads " + ", ".join(
-        f"{100 * share.mean():.0f} % ({100 * share.min():.0f} to {100 * share.max():.0f}) keep their distance "
-        f"with {arm}"
+        f"{100 * share.mean():.0f} % [{100 * share.min():.0f} to {100 * share.max():.0f}] keep it with {arm}"
         for arm, share in kept.items()
     )
     words, places = kept.values()
