@@ -186,10 +186,9 @@ def judge_reads(found: Findings) -> Verdict:
 def draw(found: Findings) -> Figure:
     figure, (left, right) = panels(3, 2, size=(11, 3.4))
     share, distance = (found.curve("sentences", metric)[0] for metric in ("share", "distance"))
-    scale = {"cmap": "Blues", "vmin": 0, "vmax": 1, "aspect": "auto"}
+    scale: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": 100, "aspect": "auto"}
     images = {"distance key - query of the largest share (tokens)": 100 * share}
     of = "attention at that distance (%),\none of the seeds"
-    scale["vmax"] = 100
     maps(figure, [left], images, of=of, x="head", y="layer", **scale)
     layers, heads = share.shape
     left.set_xticks(range(heads), [str(head + 1) for head in range(heads)])
