@@ -267,7 +267,8 @@ def check_classes(classes: Sequence[str], no: bool = False) -> None:
         if no:
             raise InputError("the model has classes and answers with no numbers; use probabilities.")
         raise InputError(
-            "the model answers with numbers and has no classes; use `vnait predict` (in Python, numbers)."
+            "the model answers with numbers and has no classes; use `vnait predict` (in Python, "
+            "TextRegressor or numbers)."
         )
 
 

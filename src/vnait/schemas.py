@@ -99,7 +99,7 @@ class AboutFields(TypedDict):
 
 
 class Estimator(TypedDict):
-    """estimator.json of a `TextClassifier`."""
+    """estimator.json of a `TextClassifier` or a `TextRegressor`."""
 
     parameters: dict[str, Any]
     classes: list[str | int | float | bool]
