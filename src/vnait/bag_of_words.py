@@ -14,9 +14,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import normalize
 from torch import Tensor
 
+from vnait.data.tables import MULTILABEL, PROBLEMS
 from vnait.model import VnaitForSequenceClassification
 from vnait.predict import logits_of
 from vnait.threads import one_thread
@@ -35,9 +37,12 @@ Weights = NDArray[np.float64] | None  # (texts,), with a mean of 1; None: all ar
 
 @contextmanager
 def few_rows_per_class() -> Iterator[None]:
-    """Without scikit-learn's warning, at every fit, that classes of one or two rows may be numbers."""
+    """Without scikit-learn's warnings, at every fit, that classes of one or two rows may be numbers, and that
+    all rows have a label, or none.
+    """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        for message in ("The number of unique classes", "Label .* is present in all training examples"):
+            warnings.filterwarnings("ignore", message, UserWarning)
         yield
 
 
@@ -47,6 +52,28 @@ def both_classes(head: LogisticRegression) -> tuple[NDArray[np.float64], NDArray
     if len(head.classes_) == 2:
         weights, bias = np.concatenate([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
     return weights, bias
+
+
+def of_each(head: OneVsRestClassifier, labels: Any, width: int) -> tuple[Any, NDArray[np.float64]]:
+    """Weights (C, F) and biases (C,) of labels (texts, C), each learned on its own from F = `width` features;
+    of a label that all texts have, or none, its `prior`.
+    """
+    weights, bias = np.zeros((len(head.estimators_), width)), prior(labels)
+    for number, one in enumerate(head.estimators_):
+        if hasattr(one, "coef_"):
+            weights[number], bias[number] = one.coef_[0], one.intercept_[0]
+    return weights, bias
+
+
+def prior(labels: Any) -> NDArray[np.float64]:
+    """The logit of each label, log (n + 1/2) / (N - n + 1/2), n of the N rows of labels (N, C) have it.
+
+    >>> prior(np.array([[1, 0], [1, 0], [0, 0]])).round(2).tolist()
+    [0.51, -1.95]
+    """
+    n = np.asarray(labels, dtype=float).sum(0)
+    found: NDArray[np.float64] = np.log((n + 0.5) / (len(labels) - n + 0.5))
+    return found
 
 
 def rarity(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray[np.float32]:
@@ -138,6 +165,32 @@ class BagRidge(RegressorMixin, BaseEstimator):
         return numbers
 
 
+class BagOfEach(BaseEstimator):
+    """`BagRegression` of each label on its own, where a text has any number of them."""
+
+    def __init__(self, table: NDArray[Any]) -> None:
+        self.table = table
+
+    def fit(self, bags: Bags, labels: Any, sample_weight: Weights = None) -> Self:
+        """Fit to `labels` (texts, C), 1 where a text has one."""
+        features, length = _features(bags, self.table)
+        head = OneVsRestClassifier(LogisticRegression(C=STRENGTH, max_iter=2000))
+        with few_rows_per_class():
+            head.fit(features, labels, sample_weight=sample_weight)
+        weights, self.bias_ = of_each(head, labels, features.shape[1])
+        self.logits_ = _of_words(weights, self.table, length) / _mean_length(bags)
+        return self
+
+    def decision_function(self, bags: Bags) -> NDArray[np.float64]:
+        """Logits (texts, C)."""
+        logits: NDArray[np.float64] = bags @ self.logits_ + self.bias_
+        return logits
+
+    def predict(self, bags: Bags) -> NDArray[Any]:
+        """1 for each label above 0, (texts, C)."""
+        return (self.decision_function(bags) > 0).astype(int)
+
+
 def _features(bags: Bags, table: NDArray[Any]) -> tuple[Any, float]:
     """Unit bags beside sums of their vectors, (texts, dim + V), and the length that divides the sums."""
     rows = normalize(bags)
@@ -170,6 +223,30 @@ def skill_at_numbers(
             )
             found.append((max(0.0, float(r2_score(labels, answers, sample_weight=weights))), alpha))
     return max(found)
+
+
+def skill_at_sets(bags: Bags, labels: Any, table: NDArray[Any], weights: Weights = None) -> float:
+    """(F1 - chance) / (1 - chance) of `BagOfEach`, in [0, 1), on five held-out folds; 0 for fewer than five
+    rows.
+
+    F1 = 2 right / (true + answered + 1), over all pairs of a text and one of the labels (texts, C); chance is
+    that of the labels that most texts have. The 1 is there because a few right rows are no proof.
+    """
+    truth = np.asarray(labels)
+    if len(truth) < 5:
+        return 0.0
+    each = np.ones(len(truth)) if weights is None else weights
+    folds = KFold(5, shuffle=True, random_state=0)
+    with one_thread():
+        answers = cross_val_predict(
+            BagOfEach(table), bags, truth, cv=folds, params={"sample_weight": weights}
+        )
+
+    def f1(answered: NDArray[Any]) -> float:
+        return float(2 * each @ (truth * answered).sum(1) / (each @ (truth + answered).sum(1) + 1))
+
+    chance = f1(np.tile(prior(truth) > 0, (len(truth), 1)))
+    return max(0.0, (f1(answers) - chance) / (1 - chance))
 
 
 def _right_signs(logits: NDArray[Any], bags: Bags, labels: NDArray[Any]) -> NDArray[Any]:
@@ -269,11 +346,15 @@ def mix(
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
     if model.config.num_labels == 1:
         return _mix_numbers(model, bags, labels, weights, share, strange(ids, [0] * len(ids)), rows)
-    share = share_of(skill(bags, labels, table, rows), strange(ids, labels)) if share is None else share
+    sets = model.config.problem_type == PROBLEMS[MULTILABEL]
+    labels = np.asarray(labels, dtype=int)
+    if share is None:
+        known = (skill_at_sets if sets else skill)(bags, labels, table, rows)
+        share = share_of(known, strange(ids, [0] * len(ids) if sets else labels))
     if not share:
         return 0.0
     with one_thread():
-        words = BagRegression(table).fit(bags, labels, rows)
+        words = (BagOfEach if sets else BagRegression)(table).fit(bags, labels, rows)
     ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(words.decision_function(bags)))
     ratio = min(max(ratio, 1.0), 100.0)
     both = ratio ** ((1 - share) ** 2)

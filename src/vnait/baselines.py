@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 
-from vnait.bag_of_words import both_classes, few_rows_per_class
+from vnait.bag_of_words import both_classes, few_rows_per_class, of_each, prior
 from vnait.data import WHOLE, Table, encode, words
 from vnait.data.pairs import are_pairs
 from vnait.data.sentences import words_of
-from vnait.data.tables import CLASSIFICATION, NUMBER, REGRESSION, TAGGING, labels_of
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import Contexts, LinearClassifier, Pooled, Terms
 from vnait.pretrained.finetune import Base
@@ -41,7 +42,7 @@ def tfidf(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) ->
     head = _head(table, LogisticRegression(max_iter=2000), Ridge(solver="lsqr"))
     head.fit(vectorizer.fit_transform(analyzed), _labels(table))
     terms = replace(empty, terms=vectorizer.get_feature_names_out().tolist(), idf=vectorizer.idf_)
-    return _linear(name, terms, head)
+    return _linear(name, table, terms, head)
 
 
 def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
@@ -53,7 +54,7 @@ def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
     head.fit(scaler.transform(means), _labels(table))
     names = tokenizer.convert_ids_to_tokens(range(len(vectors)))
     terms = Terms(kind="mean", tokenization=tokenization, terms=names, unknown=tokenizer.unk_token)
-    model = _linear(name, terms, head)
+    model = _linear(name, table, terms, head)
     weights = model.weights / scaler.scale_[:, None]
     bias = model.bias - scaler.mean_ @ weights
     return replace(model, weights=vectors.astype(np.float64) @ weights, bias=bias)
@@ -63,15 +64,24 @@ def frozen(name: str, table: Table, features: Pooled) -> LinearClassifier:
     """Logistic regression of a pretrained encoder's frozen embeddings, C = 10."""
     head = _head(table, LogisticRegression(C=10, max_iter=2000), RidgeCV(ALPHAS))
     head.fit(features(table.texts), _labels(table))
-    return _linear(name, features, head)
+    return _linear(name, table, features, head)
 
 
 def constant(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
-    """The mean of the training rows, for any text."""
+    """The mean of the training rows, for any text; of sets of labels the `prior` of each: the answer is every
+    label that most rows have.
+    """
     terms = Terms(kind="mean", tokenization=tokenization, terms=[UNKNOWN], unknown=UNKNOWN)
-    mean = np.array([_labels(table).mean()])
+    labels, sets = _labels(table), table.task == MULTILABEL
+    classes = list(target_of(table).names) if sets else [NUMBER]
     return LinearClassifier(
-        name=name, features=terms, classes=[NUMBER], weights=np.zeros((1, 1)), bias=mean, inputs=0
+        name=name,
+        features=terms,
+        classes=classes,
+        weights=np.zeros((1, len(classes))),
+        bias=prior(labels) if sets else np.array([labels.mean()]),
+        inputs=0,
+        several=sets,
     )
 
 
@@ -99,7 +109,7 @@ def frequent(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
 def window(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
     """Logistic regression of each word, its neighbours, first and last letters and shape, as `Contexts`."""
     features, tags = _of_words(table, "window")
-    return _linear(name, features, LogisticRegression(max_iter=200).fit(features(table.texts), tags))
+    return _linear(name, table, features, LogisticRegression(max_iter=200).fit(features(table.texts), tags))
 
 
 def _of_words(table: Table, kind: str) -> tuple[Contexts, list[str]]:
@@ -110,15 +120,24 @@ def _of_words(table: Table, kind: str) -> tuple[Contexts, list[str]]:
 
 
 def _head(table: Table, classes: LogisticRegression, numbers: Any) -> Any:
+    """What learns the labels: of several of a text, each on its own (one against the rest)."""
+    if table.task == MULTILABEL:
+        return OneVsRestClassifier(classes)
     return numbers if table.task == REGRESSION else classes
 
 
 def _labels(table: Table) -> Any:
+    if table.task == MULTILABEL:
+        target = target_of(table)
+        return target.tensor(target.truth(labels_of(table))).numpy().astype(int)
     return np.array(table.labels, dtype=float) if table.task == REGRESSION else table.labels
 
 
-def _linear(name: str, features: Terms | Pooled | Contexts, head: Any) -> LinearClassifier:
-    if not hasattr(head, "classes_"):  # ridge regression
+def _linear(name: str, table: Table, features: Terms | Pooled | Contexts, head: Any) -> LinearClassifier:
+    if table.task == MULTILABEL:
+        classes = list(target_of(table).names)
+        weights, bias = of_each(head, _labels(table), head.n_features_in_)
+    elif table.task == REGRESSION:
         classes, weights, bias = [NUMBER], head.coef_[None], np.array([head.intercept_])
     else:
         classes, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
@@ -129,6 +148,7 @@ def _linear(name: str, features: Terms | Pooled | Contexts, head: Any) -> Linear
         weights=weights.T,
         bias=bias,
         inputs=weights.shape[1],
+        several=table.task == MULTILABEL,
     )
 
 
@@ -146,7 +166,8 @@ BASELINES: Makers = {
 }
 OF_NUMBERS: Makers = {"mean": constant, "tfidf-ridge": tfidf, "average-ridge": averaged}
 OF_TAGS: Makers = {"frequent-tag": frequent, "window-logreg": window}
-OF = {CLASSIFICATION: BASELINES, REGRESSION: OF_NUMBERS, TAGGING: OF_TAGS}
+OF_SETS: Makers = {"majority": constant, **BASELINES}
+OF = {CLASSIFICATION: BASELINES, REGRESSION: OF_NUMBERS, TAGGING: OF_TAGS, MULTILABEL: OF_SETS}
 
 
 def baselines_of(table: Table) -> tuple[str, ...]:
@@ -202,7 +223,8 @@ def fit_baseline(
             "ms_per_text": per_text,
         },
         # scikit-learn learns only the difference of two classes.
-        parameters=(1 if len(model.classes) == 2 else len(model.classes)) * (model.inputs + 1),
+        parameters=(1 if len(model.classes) == 2 and not model.several else len(model.classes))
+        * (model.inputs + 1),
         seconds=seconds,
     )
     return replace(model, record=record)

@@ -20,7 +20,7 @@ from vnait.data.tables import CLASSIFICATION, REGRESSION
 from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.explanation import Explanation, explain
-from vnait.linear import check_classes, check_texts
+from vnait.linear import check_classes, check_one, check_texts
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.run import Run
@@ -90,6 +90,7 @@ class _OfTexts(BaseEstimator):
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
         check_classes(fitted.classes, no=numbers)
+        check_one(fitted.several)
         known = cls._get_param_names()
         notes = _notes(Path(folder) / NOTES, fitted.classes, known)
         estimator = cls(**(notes["parameters"] if notes else _parameters(fitted, known)))
