@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import normalize
 from torch import Tensor
 
@@ -37,12 +36,9 @@ Weights = NDArray[np.float64] | None  # (texts,), with a mean of 1; None: all ar
 
 @contextmanager
 def few_rows_per_class() -> Iterator[None]:
-    """Without scikit-learn's warnings, at every fit, that classes of one or two rows may be numbers, and that
-    all rows have a label, or none.
-    """
+    """Without scikit-learn's warning, at every fit, that classes of one or two rows may be numbers."""
     with warnings.catch_warnings():
-        for message in ("The number of unique classes", "Label .* is present in all training examples"):
-            warnings.filterwarnings("ignore", message, UserWarning)
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         yield
 
 
@@ -54,24 +50,27 @@ def both_classes(head: LogisticRegression) -> tuple[NDArray[np.float64], NDArray
     return weights, bias
 
 
-def of_each(head: OneVsRestClassifier, labels: Any, width: int) -> tuple[Any, NDArray[np.float64]]:
-    """Weights (C, F) and biases (C,) of labels (texts, C), each learned on its own from F = `width` features;
-    of a label that all texts have, or none, its `prior`.
+def of_each(
+    head: LogisticRegression, features: Any, labels: NDArray[Any], rows: Weights = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights (C, F) and biases (C,) of a copy of `head` for each of the labels (texts, C), learned on its
+    own from features (texts, F); of a label that all texts have, or none, its `prior`.
     """
-    weights, bias = np.zeros((len(head.estimators_), width)), prior(labels)
-    for number, one in enumerate(head.estimators_):
-        if hasattr(one, "coef_"):
-            weights[number], bias[number] = one.coef_[0], one.intercept_[0]
+    weights, bias = np.zeros((labels.shape[1], features.shape[1])), prior(labels)
+    for label, has in enumerate(labels.T):
+        if 0 < has.sum() < len(has):
+            one = clone(head).fit(features, has, rows)
+            weights[label], bias[label] = one.coef_[0], one.intercept_[0]
     return weights, bias
 
 
-def prior(labels: Any) -> NDArray[np.float64]:
+def prior(labels: NDArray[Any]) -> NDArray[np.float64]:
     """The logit of each label, log (n + 1/2) / (N - n + 1/2), n of the N rows of labels (N, C) have it.
 
     >>> prior(np.array([[1, 0], [1, 0], [0, 0]])).round(2).tolist()
     [0.51, -1.95]
     """
-    n = np.asarray(labels, dtype=float).sum(0)
+    n = labels.sum(0)
     found: NDArray[np.float64] = np.log((n + 0.5) / (len(labels) - n + 0.5))
     return found
 
@@ -171,13 +170,12 @@ class BagOfEach(BaseEstimator):
     def __init__(self, table: NDArray[Any]) -> None:
         self.table = table
 
-    def fit(self, bags: Bags, labels: Any, sample_weight: Weights = None) -> Self:
+    def fit(self, bags: Bags, labels: NDArray[Any], sample_weight: Weights = None) -> Self:
         """Fit to `labels` (texts, C), 1 where a text has one."""
         features, length = _features(bags, self.table)
-        head = OneVsRestClassifier(LogisticRegression(C=STRENGTH, max_iter=2000))
+        head = LogisticRegression(C=STRENGTH, max_iter=2000)
         with few_rows_per_class():
-            head.fit(features, labels, sample_weight=sample_weight)
-        weights, self.bias_ = of_each(head, labels, features.shape[1])
+            weights, self.bias_ = of_each(head, features, labels, sample_weight)
         self.logits_ = _of_words(weights, self.table, length) / _mean_length(bags)
         return self
 
@@ -225,27 +223,26 @@ def skill_at_numbers(
     return max(found)
 
 
-def skill_at_sets(bags: Bags, labels: Any, table: NDArray[Any], weights: Weights = None) -> float:
+def skill_at_sets(bags: Bags, labels: NDArray[Any], table: NDArray[Any], weights: Weights = None) -> float:
     """(F1 - chance) / (1 - chance) of `BagOfEach`, in [0, 1), on five held-out folds; 0 for fewer than five
     rows.
 
     F1 = 2 right / (true + answered + 1), over all pairs of a text and one of the labels (texts, C); chance is
     that of the labels that most texts have. The 1 is there because a few right rows are no proof.
     """
-    truth = np.asarray(labels)
-    if len(truth) < 5:
+    if len(labels) < 5:
         return 0.0
-    each = np.ones(len(truth)) if weights is None else weights
+    each = np.ones(len(labels)) if weights is None else weights
     folds = KFold(5, shuffle=True, random_state=0)
     with one_thread():
         answers = cross_val_predict(
-            BagOfEach(table), bags, truth, cv=folds, params={"sample_weight": weights}
+            BagOfEach(table), bags, labels, cv=folds, params={"sample_weight": weights}
         )
 
     def f1(answered: NDArray[Any]) -> float:
-        return float(2 * each @ (truth * answered).sum(1) / (each @ (truth + answered).sum(1) + 1))
+        return float(2 * each @ (labels * answered).sum(1) / (each @ (labels + answered).sum(1) + 1))
 
-    chance = f1(np.tile(prior(truth) > 0, (len(truth), 1)))
+    chance = f1(np.tile(prior(labels) > 0, (len(labels), 1)))
     return max(0.0, (f1(answers) - chance) / (1 - chance))
 
 

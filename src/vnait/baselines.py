@@ -4,19 +4,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 
 from vnait.bag_of_words import both_classes, few_rows_per_class, of_each, prior
 from vnait.data import WHOLE, Table, encode, words
 from vnait.data.pairs import are_pairs
-from vnait.data.sentences import words_of
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import Contexts, LinearClassifier, Pooled, Terms
@@ -40,9 +37,9 @@ def tfidf(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) ->
     analyzed = list(map(empty.of, words(table.texts, tokenization)))
     vectorizer = TfidfVectorizer(analyzer=lambda row: row, sublinear_tf=True)
     head = _head(table, LogisticRegression(max_iter=2000), Ridge(solver="lsqr"))
-    head.fit(vectorizer.fit_transform(analyzed), _labels(table))
+    rows = vectorizer.fit_transform(analyzed)
     terms = replace(empty, terms=vectorizer.get_feature_names_out().tolist(), idf=vectorizer.idf_)
-    return _linear(name, table, terms, head)
+    return _linear(name, table, terms, head, rows)
 
 
 def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
@@ -51,10 +48,9 @@ def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
     means = np.stack([vectors[row].mean(0) for row in encode(tokenizer, table.texts, max_length=WHOLE)])
     scaler = StandardScaler().fit(means)
     head = _head(table, LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000), RidgeCV(ALPHAS))
-    head.fit(scaler.transform(means), _labels(table))
     names = tokenizer.convert_ids_to_tokens(range(len(vectors)))
     terms = Terms(kind="mean", tokenization=tokenization, terms=names, unknown=tokenizer.unk_token)
-    model = _linear(name, table, terms, head)
+    model = _linear(name, table, terms, head, scaler.transform(means))
     weights = model.weights / scaler.scale_[:, None]
     bias = model.bias - scaler.mean_ @ weights
     return replace(model, weights=vectors.astype(np.float64) @ weights, bias=bias)
@@ -63,8 +59,7 @@ def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
 def frozen(name: str, table: Table, features: Pooled) -> LinearClassifier:
     """Logistic regression of a pretrained encoder's frozen embeddings, C = 10."""
     head = _head(table, LogisticRegression(C=10, max_iter=2000), RidgeCV(ALPHAS))
-    head.fit(features(table.texts), _labels(table))
-    return _linear(name, table, features, head)
+    return _linear(name, table, features, head, features(table.texts))
 
 
 def constant(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
@@ -90,8 +85,8 @@ def frequent(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
 
     logits = log(n_wt + p_t), n_wt how often word w has tag t, p_t the share of t among all words
     """
-    features, tags = _of_words(table, "word")
-    classes, numbers = np.unique(tags, return_inverse=True)
+    features = _of_words(table, "word")
+    classes, numbers = np.unique(table.single_labels, return_inverse=True)
     one_hot = np.eye(len(classes))[numbers]
     share = one_hot.mean(0)
     counts = features(table.texts).T @ one_hot
@@ -108,21 +103,18 @@ def frequent(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
 
 def window(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
     """Logistic regression of each word, its neighbours, first and last letters and shape, as `Contexts`."""
-    features, tags = _of_words(table, "window")
-    return _linear(name, table, features, LogisticRegression(max_iter=200).fit(features(table.texts), tags))
+    features = _of_words(table, "window")
+    return _linear(name, table, features, LogisticRegression(max_iter=200), features(table.texts))
 
 
-def _of_words(table: Table, kind: str) -> tuple[Contexts, list[str]]:
-    """The features of a table's words, and the tags of all of them."""
+def _of_words(table: Table, kind: str) -> Contexts:
+    """The features of a table's words."""
     empty = Contexts(kind=kind, terms=[])
     terms = {term for text in table.texts for row in empty.of(text) for term in row}
-    return replace(empty, terms=sorted(terms)), list(chain.from_iterable(map(words_of, labels_of(table))))
+    return replace(empty, terms=sorted(terms))
 
 
 def _head(table: Table, classes: LogisticRegression, numbers: Any) -> Any:
-    """What learns the labels: of several of a text, each on its own (one against the rest)."""
-    if table.task == MULTILABEL:
-        return OneVsRestClassifier(classes)
     return numbers if table.task == REGRESSION else classes
 
 
@@ -130,16 +122,21 @@ def _labels(table: Table) -> Any:
     if table.task == MULTILABEL:
         target = target_of(table)
         return target.tensor(target.truth(labels_of(table))).numpy().astype(int)
-    return np.array(table.labels, dtype=float) if table.task == REGRESSION else table.labels
+    return np.array(table.labels, dtype=float) if table.task == REGRESSION else table.single_labels
 
 
-def _linear(name: str, table: Table, features: Terms | Pooled | Contexts, head: Any) -> LinearClassifier:
+def _linear(
+    name: str, table: Table, features: Terms | Pooled | Contexts, head: Any, rows: Any
+) -> LinearClassifier:
+    """The head, fitted to the table's labels by the features of its `rows`; to each of several on its own."""
+    labels = _labels(table)
     if table.task == MULTILABEL:
-        classes = list(target_of(table).names)
-        weights, bias = of_each(head, _labels(table), head.n_features_in_)
+        classes, (weights, bias) = list(target_of(table).names), of_each(head, rows, labels)
     elif table.task == REGRESSION:
+        head.fit(rows, labels)
         classes, weights, bias = [NUMBER], head.coef_[None], np.array([head.intercept_])
     else:
+        head.fit(rows, labels)
         classes, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
     return LinearClassifier(
         name=name,
