@@ -202,7 +202,7 @@ def test_rows_of_weight_zero_are_left_out(bag, word_file):
     table = table_of_rows()
     wrong = [label if row % 2 else "staff" for row, label in enumerate(table.labels)]
     given = Table(table.texts, wrong, "wrong", 0, "multilabel")
-    run = Run(method="none", steps=80, learning_rate=0.01, num_layers=1, bag=bag)
+    run = Run(method="none", steps=200, learning_rate=0.03, num_layers=1, bag=bag)
     words, test = vocabulary_of(table.texts, vectors=word_file), table_of_rows(40, seed=1)
     plain, weighted = (
         fit(run, given, words, test=test, weights=weights).record.metrics["micro_f1"]
@@ -286,7 +286,7 @@ def test_a_base_learns_sets(tmp_path):
     texts = [f"{word} {other}" for word in ("good", "the", "was") for other in ("film", "a", "very")]
     labels = ["|".join(label for label in ("good", "film") if label in text) for text in texts]
     table = Table(texts * 4, labels * 4, "made", 0, "multilabel")
-    run = Run(method="vnait", base=str(base), steps=60, max_length=16, learning_rate=3e-3)
+    run = Run(method="vnait", base=str(base), steps=150, max_length=16, learning_rate=1e-2)
     fitted = fit(run, table, Base.load(base), test=table)
     assert fitted.record.metrics["micro_f1"] > 0.9
     fitted.save(tmp_path / "model")
