@@ -116,6 +116,19 @@ def test_labels_that_can_not_be_learned_are_one_sentence(labels, message, tmp_pa
     assert "\n" not in str(error.value)
 
 
+def test_a_task_that_is_not_known_is_one_sentence(file, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", file, "--task", "multi-label", "--out", "model"])
+    assert "task='multi-label' is not known; take one of classification" in capsys.readouterr().err
+
+
+def test_cells_of_several_labels_are_noted_where_each_is_a_class(tmp_path, caplog):
+    path = written(tmp_path / "some.csv", [("a", "x|y"), ("b", "x")])
+    with caplog.at_level(logging.WARNING, "vnait"):
+        read(path)
+    assert "'x|y' counts as one label; if a text has several, add --task multilabel" in caplog.text
+
+
 def test_a_column_without_the_mark_is_noted(tmp_path, caplog):
     path = written(tmp_path / "some.csv", [("a", "x,y"), ("b", "x")])
     with caplog.at_level(logging.WARNING, "vnait"):

@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
-from vnait.bag_of_words import both_classes, few_rows_per_class, of_each, prior
+from vnait.bag_of_words import STRENGTH, both_classes, few_rows_per_class, of_each, prior
 from vnait.data import WHOLE, Table, encode, words
 from vnait.data.pairs import are_pairs
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, labels_of
@@ -36,7 +36,9 @@ def tfidf(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) ->
     empty = Terms(kind="tfidf", tokenization=tokenization, terms=[])
     analyzed = list(map(empty.of, words(table.texts, tokenization)))
     vectorizer = TfidfVectorizer(analyzer=lambda row: row, sublinear_tf=True)
-    head = _head(table, LogisticRegression(max_iter=2000), Ridge(solver="lsqr"))
+    # Of sets, C as in the models' linear part: with 1, few rows leave most labels below 1/2.
+    strength = STRENGTH if table.task == MULTILABEL else 1.0
+    head = _head(table, LogisticRegression(C=strength, max_iter=2000), Ridge(solver="lsqr"))
     rows = vectorizer.fit_transform(analyzed)
     terms = replace(empty, terms=vectorizer.get_feature_names_out().tolist(), idf=vectorizer.idf_)
     return _linear(name, table, terms, head, rows)

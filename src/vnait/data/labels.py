@@ -29,9 +29,15 @@ def cell_of(labels: Iterable[str]) -> str:
 
 
 def check_classes(labels: Sequence[str], source: str, column: str) -> None:
-    """Refuse dates, numbers or free text as labels: columns in which most values occur once."""
+    """Refuse dates, numbers or free text as labels: columns in which most values occur once. Log a label that
+    may be several.
+    """
     hint = ", or add --task regression" * is_number(labels[0])
     _check_repeated(labels, len(labels), source, f"the column {column!r}", hint)
+    if marked := [label for label in labels if MARK in label]:
+        log.warning(
+            "%s: %r counts as one label; if a text has several, add --task multilabel.", source, marked[0]
+        )
 
 
 def check_sets(cells: Sequence[str], source: str, column: str) -> None:

@@ -26,7 +26,7 @@ from vnait.data.labels import alike, cell_of, check_classes, check_numbers, chec
 from vnait.data.pairs import Pair, are_pairs, sides_of
 from vnait.data.sentences import words_of
 from vnait.data.tagged import tagged
-from vnait.errors import InputError, one_of
+from vnait.errors import InputError
 
 log = logging.getLogger("vnait")
 
@@ -151,7 +151,8 @@ def read(
     (200, 'neg', 'simplistic , silly and tedious .')
     """
     source = os.fspath(source)
-    one_of("task", task, TASKS)
+    if task not in TASKS:
+        raise InputError(f"task={task!r} is not known; take one of {', '.join(TASKS)}.")
     if task == TAGGING:
         if sep is not None:
             raise InputError("columns with tags are separated by tabs or spaces; leave --sep (sep=) out.")
