@@ -344,14 +344,14 @@ def mix(
     if model.config.num_labels == 1:
         return _mix_numbers(model, bags, labels, weights, share, strange(ids, [0] * len(ids)), rows)
     sets = model.config.problem_type == PROBLEMS[MULTILABEL]
-    labels = np.asarray(labels, dtype=int)
+    truth: Any = np.asarray(labels, dtype=int)
     if share is None:
-        known = (skill_at_sets if sets else skill)(bags, labels, table, rows)
-        share = share_of(known, strange(ids, [0] * len(ids) if sets else labels))
+        known = (skill_at_sets if sets else skill)(bags, truth, table, rows)
+        share = share_of(known, strange(ids, [0] * len(ids) if sets else truth))
     if not share:
         return 0.0
     with one_thread():
-        words = (BagOfEach if sets else BagRegression)(table).fit(bags, labels, rows)
+        words = (BagOfEach if sets else BagRegression)(table).fit(bags, truth, rows)
     ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(words.decision_function(bags)))
     ratio = min(max(ratio, 1.0), 100.0)
     both = ratio ** ((1 - share) ** 2)
