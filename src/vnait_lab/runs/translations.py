@@ -36,7 +36,7 @@ from vnait_lab.runs import data_folder, parser, show_progress
 METHODS_RUN = ("none", "sinusoidal", "vnait-uniform", "vnait")
 FILES = {"wordalign_enfr": "enfr.tsv", "wordalign_jaen": "jaen.tsv"}
 TEST = 0.3  # share of the pairs
-RUN = Run(validation=0, tune_vectors=True, steps=1000)
+RUN = Run(validation=0, tune_vectors=True, steps=400)
 QUICK = Run(validation=0, tune_vectors=True, steps=20)
 
 
