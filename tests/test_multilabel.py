@@ -161,6 +161,10 @@ def test_scores_agree_with_their_formulas():
     assert unseen["micro_f1"] == pytest.approx(2 / 3) and unseen["exact_match"] == 0
 
 
+def test_a_label_is_answered_above_one_half():
+    assert LabelSets(["a", "b"]).answers(torch.tensor([[0.1, -0.1], [-1.0, 0.0]])) == [["a"], []]
+
+
 def test_a_model_learns_each_label(fitted):
     metrics, test = fitted.record.metrics, table_of_rows(40, seed=1)
     assert metrics["micro_f1"] > 0.9 and metrics["exact_match"] > 0.7 and metrics["validation_micro_f1"] > 0.8
