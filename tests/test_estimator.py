@@ -250,7 +250,7 @@ def test_class_weights_are_saved_with_labels_of_their_own_type(word_file, tmp_pa
         (None, [1.0] * 39 + [-1], "the weight of row 39 is -1.0; give finite numbers of 0 or more"),
         (None, [float("nan")] * 40, "the weight of row 0 is nan"),
         (None, [0] * 40, "every weight is zero"),
-        (None, [1, 0] * 20, "all rows with a weight above 0 are of one class"),
+        (None, [1, 0] * 20, "all rows with a weight above 0 have one label"),
         (None, ["much"] * 40, "sample_weight is not numbers"),
         ("fair", None, "class_weight is 'fair': "),
         ({"negative": 2}, None, "class_weight is {'negative': 2}: "),
