@@ -360,7 +360,8 @@ def _weights(
     left = np.unique(labels[weights > 0])
     if len(left) < 2:
         raise InputError(
-            f"all rows with a weight above 0 have one label or class ({left[0]}); a training needs two or more."
+            f"all rows with a weight above 0 have one label or class ({left[0]}); a training needs two or "
+            "more."
         )
     found: list[float] = weights.tolist()
     return found
