@@ -17,7 +17,7 @@ from vnait.model.backbone import Encoder
 
 CAUSAL = [name for name in METHODS if vnait.build(name, dim=32, num_heads=4).causal]
 # Running, saturating, share of the prefix, counted keys, distances inside the layers.
-MODES = ["lpi", "vnait-causal", "prefix", "cope", "scale-invariant"]
+MODES = ["lpi", "vnait-causal", "prefix", "cope", "scale-invariant", "nape"]
 
 
 def model_of(method: str, **settings: object) -> VnaitForCausalLM:

@@ -206,7 +206,7 @@ def test_weights_of_zero_leave_the_wrong_labels_out(word_file):
     right = np.array([one == other for one, other in zip(Y, flipped, strict=True)], dtype=float)
     table, words = Table(X, flipped, "X", 0), vocabulary_of(X, vectors=word_file)
     for share in (0, 0.5, None):  # the Transformer alone, and with the linear part
-        run = vnait.Run(method="none", steps=100, learning_rate=0.03, batch_size=8, bag=share)
+        run = vnait.Run(method="none", steps=200, learning_rate=0.03, batch_size=8, bag=share)
         plain, weighted = (
             train.fit(run, table, words, weights=weights).probabilities(X) for weights in (None, right)
         )
@@ -250,7 +250,7 @@ def test_class_weights_are_saved_with_labels_of_their_own_type(word_file, tmp_pa
         (None, [1.0] * 39 + [-1], "the weight of row 39 is -1.0; give finite numbers of 0 or more"),
         (None, [float("nan")] * 40, "the weight of row 0 is nan"),
         (None, [0] * 40, "every weight is zero"),
-        (None, [1, 0] * 20, "all rows with a weight above 0 are of one class"),
+        (None, [1, 0] * 20, "all rows with a weight above 0 have one label"),
         (None, ["much"] * 40, "sample_weight is not numbers"),
         ("fair", None, "class_weight is 'fair': "),
         ({"negative": 2}, None, "class_weight is {'negative': 2}: "),

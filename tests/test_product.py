@@ -89,6 +89,7 @@ ENCODINGS = {
     "Prefix": (1, lambda: told.Prefix(num_heads=HEADS, start=0.1)),
     "Cope": (1, lambda: told.Cope(width=WIDTH)),
     "Scale-invariant": (1, lambda: told.ScaleInvariant()),
+    "Nape": (1, lambda: told.Nape(num_heads=HEADS, width=WIDTH)),
     "Contacts": (1, lambda: told.Contacts(num_heads=HEADS, contacts=MAP)),
 }
 

@@ -144,7 +144,7 @@ def test_the_loss_of_the_model_is_the_squared_error_of_standardized_numbers(file
     table = read(file, task="regression").select(range(8))
     words = vocabulary_of(table.texts, vectors=word_file)
     target = target_of(table)
-    model = words.new_model(Run(method="none", dropout=0.0), target.names, [6]).eval()
+    model = words.new_model(Run(method="none", dropout=0.0), target.names, [6], target.task).eval()
     ids = torch.tensor([words.encode([text], max_length=9)[0] for text in table.texts])
     truth = target.tensor(target.truth(table.labels))
     output = model(ids, labels=truth)

@@ -104,7 +104,8 @@ def test_brackets_without_end_are_one_sentence(name, tmp_path):
         ({"data": [1]}, r"its data is \[1\], expected an object"),
         ({"data": {"shots": "few"}}, "its data has wrong shots"),
         ({"metrics": {"confusion": [[1, "a"]]}}, "its metrics's confusion is .* expected list"),
-        ({"metrics": {"confusion": [[1]]}}, "it has a confusion matrix of other classes"),
+        ({"metrics": {"confusion": [[1]]}}, "it has a confusion matrix or counts of other classes"),
+        ({"metrics": {"by_label": [[1, 1, 1]]}}, "it has a confusion matrix or counts of other classes"),
         (
             {"metrics": {"length_rows": [1]}},
             "its metrics has length_rows and length_right of different lengths",

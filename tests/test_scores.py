@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from vnait.coordinates import Index
-from vnait.encodings import AlibiBias, Cope, Rotary, ScaleInvariant, Sum
-from vnait.encodings.scores import ContextualPositions
+from vnait.encodings import AlibiBias, Cope, Nape, Rotary, ScaleInvariant, Sum
+from vnait.encodings.scores import ContextualPositions, log_entmax
 from vnait.injection import DistanceBias, Injection
 from vnait.method import Method
 from vnait.model import backbone, causal_mask
@@ -42,6 +42,11 @@ def cope() -> Cope:
         part.before.copy_(drawn(POSITIONS, WIDTH, seed=1))
         part.after.copy_(drawn(POSITIONS, WIDTH, seed=2))
     return part
+
+
+def nape() -> Nape:
+    torch.manual_seed(1)
+    return Nape(num_heads=HEADS, width=WIDTH).double()
 
 
 def attention() -> Attention:
@@ -135,6 +140,58 @@ def test_cope_counts_in_full_precision(dtype: torch.dtype) -> None:
     torch.testing.assert_close(found[0, 0, 0].double(), exact, rtol=1e-4, atol=1e-4)
 
 
+# --- Sparse attention
+
+
+def entmax(scores: Tensor, visible: Tensor) -> Tensor:
+    """The threshold by bisection, over the visible keys of each row; hidden keys have no weight."""
+    half = (scores / 2).masked_fill(~visible, -torch.inf)
+    low, high = half.amax(-1, keepdim=True) - 1, half.amax(-1, keepdim=True)
+    for _ in range(100):
+        tau = (low + high) / 2
+        above = (half - tau).clamp(min=0).square().sum(-1, keepdim=True) > 1
+        low, high = torch.where(above, tau, low), torch.where(above, high, tau)
+    return (half - tau).clamp(min=0).square()
+
+
+@pytest.mark.parametrize("past", [0, 4])
+@pytest.mark.parametrize("causal", [False, True])
+def test_nape_is_entmax_of_local_heads_and_of_heads_that_scale(past: int, causal: bool) -> None:
+    mask, part = masks(), nape()
+    visible = (causal_mask(mask, past) if causal else mask[:, None].expand(-1, TOKENS - past, -1))[:, None]
+    query, key = drawn(4, HEADS, TOKENS - past, WIDTH, seed=3), drawn(4, HEADS, TOKENS, WIDTH, seed=4)
+    scores, place = 2 * query @ key.mT, drawn(4, TOKENS, 1, seed=6)
+    found = part(place).score_mod(query, key, scores, visible)
+    assert found.isfinite().all()
+    far = (place[:, past:] - place.mT).abs()[:, None]
+    beta = nn.functional.softplus(query[:, 1:] @ part.beta.mT)
+    gamma = 2 * torch.tanh(query[:, 1:] @ part.gamma.mT)
+    size = (visible.sum(-1, keepdim=True) + 1).log()
+    changed = torch.cat([scores[:, :1] - far, scores[:, 1:] * (1 + beta * size**gamma)], 1)
+    real = mask[:, None, past:, None].expand_as(found) & visible
+    torch.testing.assert_close(found.exp()[real], entmax(changed, visible)[real])
+
+
+def test_entmax_and_its_gradient_are_exact() -> None:
+    scores, visible = 3 * drawn(2, 2, 3, 40), torch.ones(1, 1, 1, 40, dtype=torch.bool)
+    weights = log_entmax(scores, visible).exp()
+    torch.testing.assert_close(weights, entmax(scores, visible))
+    assert (weights < 1e-30).double().mean() > 0.5
+    few = (3 * drawn(1, 1, 3, 7, seed=1)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda one: log_entmax(one, visible[..., :7]).exp(), [few])
+
+
+def test_the_weights_of_a_long_text_are_not_diluted() -> None:
+    """One score stands out by 5 among 20 or 20,000: softmax loses it, entmax does not."""
+    for tokens in (20, 20_000):
+        scores = torch.zeros(1, 1, 1, tokens)
+        scores[..., 7] = 5
+        weights = log_entmax(scores, torch.ones(1, 1, 1, tokens, dtype=torch.bool)).softmax(-1)
+        assert weights[0, 0, 0, 7] > 0.999 and scores.softmax(-1)[0, 0, 0, 7] < (
+            0.9 if tokens == 20 else 0.01
+        )
+
+
 # --- Scale-invariant attention
 
 
@@ -208,6 +265,7 @@ PARTS: dict[str, Callable[[], nn.Module]] = {
     "cope, a bias": lambda: Sum(cope(), AlibiBias(num_heads=HEADS)),
     "cope, rotated": lambda: Sum(Rotary(width=WIDTH), cope()),
     "scale-invariant": lambda: ScaleInvariant(tau=2.0),
+    "nape": lambda: nape(),
 }
 
 
@@ -312,6 +370,7 @@ def test_scores_of_another_shape_are_named() -> None:
     [
         (lambda: Cope(width=0), "width=0, positions=64; expected at least 1 and 2"),
         (lambda: Cope(width=4, positions=1), "width=4, positions=1; expected at least 1 and 2"),
+        (lambda: Nape(num_heads=1, width=4), "num_heads=1, width=4; expected at least 2 and 1"),
         (lambda: ScaleInvariant(tau=0.0), "tau=0.0; it must be a positive number of tokens"),
     ],
 )
@@ -323,3 +382,4 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 def test_what_they_show_of_themselves() -> None:
     assert repr(Cope(width=4)) == "Cope(width=4, positions=64)"
     assert repr(ScaleInvariant()) == "ScaleInvariant(tau=10)"
+    assert repr(Nape(num_heads=4, width=8)) == "Nape(num_heads=4, width=8)"

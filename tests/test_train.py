@@ -34,8 +34,9 @@ from vnait.errors import InputError
 from vnait.estimator import TextClassifier
 from vnait.plan import Plan
 from vnait.run import Run
+from vnait.scores import scores
 from vnait.threads import one_thread, threads
-from vnait.train import fit, scores
+from vnait.train import fit
 
 ONCE = Run(method="vnait", refit=0, bag=0)  # gradient descent alone, on the rows that are not held out
 RUN = replace(ONCE, steps=12, eval_every=4, batch_size=8)

@@ -33,6 +33,7 @@ __all__ = [
     "Record",
     "Run",
     "TextClassifier",
+    "TextRegressor",
     "VnaitConfig",
     "VnaitForCausalLM",
     "VnaitForMaskedLM",
@@ -57,7 +58,7 @@ __all__ = [
 _HOMES = {
     "vnait.comparison": ("compare",),
     "vnait.diagnosis": ("doctor",),
-    "vnait.estimator": ("TextClassifier",),
+    "vnait.estimator": ("TextClassifier", "TextRegressor"),
     "vnait.explanation": ("explain",),
     "vnait.extension": ("extend",),
     "vnait.injection": ("Injection",),

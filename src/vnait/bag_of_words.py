@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import normalize
 from torch import Tensor
 
+from vnait.data.tables import MULTILABEL, PROBLEMS
 from vnait.model import VnaitForSequenceClassification
 from vnait.predict import logits_of
 from vnait.threads import one_thread
@@ -47,6 +48,31 @@ def both_classes(head: LogisticRegression) -> tuple[NDArray[np.float64], NDArray
     if len(head.classes_) == 2:
         weights, bias = np.concatenate([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
     return weights, bias
+
+
+def of_each(
+    head: LogisticRegression, features: Any, labels: NDArray[Any], rows: Weights = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights (C, F) and biases (C,) of a copy of `head` for each of the labels (texts, C), learned on its
+    own from features (texts, F); of a label that all texts have, or none, its `prior`.
+    """
+    weights, bias = np.zeros((labels.shape[1], features.shape[1])), prior(labels)
+    for label, has in enumerate(labels.T):
+        if 0 < has.sum() < len(has):
+            one = clone(head).fit(features, has, rows)
+            weights[label], bias[label] = one.coef_[0], one.intercept_[0]
+    return weights, bias
+
+
+def prior(labels: NDArray[Any]) -> NDArray[np.float64]:
+    """The logit of each label, log (n + 1/2) / (N - n + 1/2), n of the N rows of labels (N, C) have it.
+
+    >>> prior(np.array([[1, 0], [1, 0], [0, 0]])).round(2).tolist()
+    [0.51, -1.95]
+    """
+    n = labels.sum(0)
+    found: NDArray[np.float64] = np.log((n + 0.5) / (len(labels) - n + 0.5))
+    return found
 
 
 def rarity(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray[np.float32]:
@@ -138,6 +164,31 @@ class BagRidge(RegressorMixin, BaseEstimator):
         return numbers
 
 
+class BagOfEach(BaseEstimator):
+    """`BagRegression` of each label on its own, where a text has any number of them."""
+
+    def __init__(self, table: NDArray[Any]) -> None:
+        self.table = table
+
+    def fit(self, bags: Bags, labels: NDArray[Any], sample_weight: Weights = None) -> Self:
+        """Fit to `labels` (texts, C), 1 where a text has one."""
+        features, length = _features(bags, self.table)
+        head = LogisticRegression(C=STRENGTH, max_iter=2000)
+        with few_rows_per_class():
+            weights, self.bias_ = of_each(head, features, labels, sample_weight)
+        self.logits_ = _of_words(weights, self.table, length) / _mean_length(bags)
+        return self
+
+    def decision_function(self, bags: Bags) -> NDArray[np.float64]:
+        """Logits (texts, C)."""
+        logits: NDArray[np.float64] = bags @ self.logits_ + self.bias_
+        return logits
+
+    def predict(self, bags: Bags) -> NDArray[Any]:
+        """1 for each label above 0, (texts, C)."""
+        return (self.decision_function(bags) > 0).astype(int)
+
+
 def _features(bags: Bags, table: NDArray[Any]) -> tuple[Any, float]:
     """Unit bags beside sums of their vectors, (texts, dim + V), and the length that divides the sums."""
     rows = normalize(bags)
@@ -170,6 +221,29 @@ def skill_at_numbers(
             )
             found.append((max(0.0, float(r2_score(labels, answers, sample_weight=weights))), alpha))
     return max(found)
+
+
+def skill_at_sets(bags: Bags, labels: NDArray[Any], table: NDArray[Any], weights: Weights = None) -> float:
+    """(F1 - chance) / (1 - chance) of `BagOfEach`, in [0, 1), on five held-out folds; 0 for fewer than five
+    rows.
+
+    F1 = 2 right / (true + answered + 1), over all pairs of a text and one of the labels (texts, C); chance is
+    that of the labels that most texts have. The 1 is there because a few right rows are no proof.
+    """
+    if len(labels) < 5:
+        return 0.0
+    each = np.ones(len(labels)) if weights is None else weights
+    folds = KFold(5, shuffle=True, random_state=0)
+    with one_thread():
+        answers = cross_val_predict(
+            BagOfEach(table), bags, labels, cv=folds, params={"sample_weight": weights}
+        )
+
+    def f1(answered: NDArray[Any]) -> float:
+        return float(2 * each @ (labels * answered).sum(1) / (each @ (labels + answered).sum(1) + 1))
+
+    chance = f1(np.tile(prior(labels) > 0, (len(labels), 1)))
+    return max(0.0, (f1(answers) - chance) / (1 - chance))
 
 
 def _right_signs(logits: NDArray[Any], bags: Bags, labels: NDArray[Any]) -> NDArray[Any]:
@@ -269,11 +343,15 @@ def mix(
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
     if model.config.num_labels == 1:
         return _mix_numbers(model, bags, labels, weights, share, strange(ids, [0] * len(ids)), rows)
-    share = share_of(skill(bags, labels, table, rows), strange(ids, labels)) if share is None else share
+    sets = model.config.problem_type == PROBLEMS[MULTILABEL]
+    truth: Any = np.asarray(labels, dtype=int)
+    if share is None:
+        known = (skill_at_sets if sets else skill)(bags, truth, table, rows)
+        share = share_of(known, strange(ids, [0] * len(ids) if sets else truth))
     if not share:
         return 0.0
     with one_thread():
-        words = BagRegression(table).fit(bags, labels, rows)
+        words = (BagOfEach if sets else BagRegression)(table).fit(bags, truth, rows)
     ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(words.decision_function(bags)))
     ratio = min(max(ratio, 1.0), 100.0)
     both = ratio ** ((1 - share) ** 2)

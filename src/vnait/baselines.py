@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
-from vnait.bag_of_words import both_classes, few_rows_per_class
+from vnait.bag_of_words import STRENGTH, both_classes, few_rows_per_class, of_each, prior
 from vnait.data import WHOLE, Table, encode, words
 from vnait.data.pairs import are_pairs
-from vnait.data.sentences import words_of
-from vnait.data.tables import CLASSIFICATION, NUMBER, REGRESSION, TAGGING, labels_of
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import Contexts, LinearClassifier, Pooled, Terms
 from vnait.pretrained.finetune import Base
@@ -38,10 +36,12 @@ def tfidf(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) ->
     empty = Terms(kind="tfidf", tokenization=tokenization, terms=[])
     analyzed = list(map(empty.of, words(table.texts, tokenization)))
     vectorizer = TfidfVectorizer(analyzer=lambda row: row, sublinear_tf=True)
-    head = _head(table, LogisticRegression(max_iter=2000), Ridge(solver="lsqr"))
-    head.fit(vectorizer.fit_transform(analyzed), _labels(table))
+    # Of sets, C as in the models' linear part: with 1, few rows leave most labels below 1/2.
+    strength = STRENGTH if table.task == MULTILABEL else 1.0
+    head = _head(table, LogisticRegression(C=strength, max_iter=2000), Ridge(solver="lsqr"))
+    rows = vectorizer.fit_transform(analyzed)
     terms = replace(empty, terms=vectorizer.get_feature_names_out().tolist(), idf=vectorizer.idf_)
-    return _linear(name, terms, head)
+    return _linear(name, table, terms, head, rows)
 
 
 def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
@@ -50,10 +50,9 @@ def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
     means = np.stack([vectors[row].mean(0) for row in encode(tokenizer, table.texts, max_length=WHOLE)])
     scaler = StandardScaler().fit(means)
     head = _head(table, LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000), RidgeCV(ALPHAS))
-    head.fit(scaler.transform(means), _labels(table))
     names = tokenizer.convert_ids_to_tokens(range(len(vectors)))
     terms = Terms(kind="mean", tokenization=tokenization, terms=names, unknown=tokenizer.unk_token)
-    model = _linear(name, terms, head)
+    model = _linear(name, table, terms, head, scaler.transform(means))
     weights = model.weights / scaler.scale_[:, None]
     bias = model.bias - scaler.mean_ @ weights
     return replace(model, weights=vectors.astype(np.float64) @ weights, bias=bias)
@@ -62,16 +61,24 @@ def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
 def frozen(name: str, table: Table, features: Pooled) -> LinearClassifier:
     """Logistic regression of a pretrained encoder's frozen embeddings, C = 10."""
     head = _head(table, LogisticRegression(C=10, max_iter=2000), RidgeCV(ALPHAS))
-    head.fit(features(table.texts), _labels(table))
-    return _linear(name, features, head)
+    return _linear(name, table, features, head, features(table.texts))
 
 
 def constant(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
-    """The mean of the training rows, for any text."""
+    """The mean of the training rows, for any text; of sets of labels the `prior` of each: the answer is every
+    label that most rows have.
+    """
     terms = Terms(kind="mean", tokenization=tokenization, terms=[UNKNOWN], unknown=UNKNOWN)
-    mean = np.array([_labels(table).mean()])
+    labels, sets = _labels(table), table.task == MULTILABEL
+    classes = list(target_of(table).names) if sets else [NUMBER]
     return LinearClassifier(
-        name=name, features=terms, classes=[NUMBER], weights=np.zeros((1, 1)), bias=mean, inputs=0
+        name=name,
+        features=terms,
+        classes=classes,
+        weights=np.zeros((1, len(classes))),
+        bias=prior(labels) if sets else np.array([labels.mean()]),
+        inputs=0,
+        several=sets,
     )
 
 
@@ -80,8 +87,8 @@ def frequent(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
 
     logits = log(n_wt + p_t), n_wt how often word w has tag t, p_t the share of t among all words
     """
-    features, tags = _of_words(table, "word")
-    classes, numbers = np.unique(tags, return_inverse=True)
+    features = _of_words(table, "word")
+    classes, numbers = np.unique(table.single_labels, return_inverse=True)
     one_hot = np.eye(len(classes))[numbers]
     share = one_hot.mean(0)
     counts = features(table.texts).T @ one_hot
@@ -98,15 +105,15 @@ def frequent(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
 
 def window(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
     """Logistic regression of each word, its neighbours, first and last letters and shape, as `Contexts`."""
-    features, tags = _of_words(table, "window")
-    return _linear(name, features, LogisticRegression(max_iter=200).fit(features(table.texts), tags))
+    features = _of_words(table, "window")
+    return _linear(name, table, features, LogisticRegression(max_iter=200), features(table.texts))
 
 
-def _of_words(table: Table, kind: str) -> tuple[Contexts, list[str]]:
-    """The features of a table's words, and the tags of all of them."""
+def _of_words(table: Table, kind: str) -> Contexts:
+    """The features of a table's words."""
     empty = Contexts(kind=kind, terms=[])
     terms = {term for text in table.texts for row in empty.of(text) for term in row}
-    return replace(empty, terms=sorted(terms)), list(chain.from_iterable(map(words_of, labels_of(table))))
+    return replace(empty, terms=sorted(terms))
 
 
 def _head(table: Table, classes: LogisticRegression, numbers: Any) -> Any:
@@ -114,13 +121,24 @@ def _head(table: Table, classes: LogisticRegression, numbers: Any) -> Any:
 
 
 def _labels(table: Table) -> Any:
-    return np.array(table.labels, dtype=float) if table.task == REGRESSION else table.labels
+    if table.task == MULTILABEL:
+        target = target_of(table)
+        return target.tensor(target.truth(labels_of(table))).numpy().astype(int)
+    return np.array(table.labels, dtype=float) if table.task == REGRESSION else table.single_labels
 
 
-def _linear(name: str, features: Terms | Pooled | Contexts, head: Any) -> LinearClassifier:
-    if not hasattr(head, "classes_"):  # ridge regression
+def _linear(
+    name: str, table: Table, features: Terms | Pooled | Contexts, head: Any, rows: Any
+) -> LinearClassifier:
+    """The head, fitted to the table's labels by the features of its `rows`; to each of several on its own."""
+    labels = _labels(table)
+    if table.task == MULTILABEL:
+        classes, (weights, bias) = list(target_of(table).names), of_each(head, rows, labels)
+    elif table.task == REGRESSION:
+        head.fit(rows, labels)
         classes, weights, bias = [NUMBER], head.coef_[None], np.array([head.intercept_])
     else:
+        head.fit(rows, labels)
         classes, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
     return LinearClassifier(
         name=name,
@@ -129,6 +147,7 @@ def _linear(name: str, features: Terms | Pooled | Contexts, head: Any) -> Linear
         weights=weights.T,
         bias=bias,
         inputs=weights.shape[1],
+        several=table.task == MULTILABEL,
     )
 
 
@@ -146,7 +165,8 @@ BASELINES: Makers = {
 }
 OF_NUMBERS: Makers = {"mean": constant, "tfidf-ridge": tfidf, "average-ridge": averaged}
 OF_TAGS: Makers = {"frequent-tag": frequent, "window-logreg": window}
-OF = {CLASSIFICATION: BASELINES, REGRESSION: OF_NUMBERS, TAGGING: OF_TAGS}
+OF_SETS: Makers = {"majority": constant, **BASELINES}
+OF = {CLASSIFICATION: BASELINES, REGRESSION: OF_NUMBERS, TAGGING: OF_TAGS, MULTILABEL: OF_SETS}
 
 
 def baselines_of(table: Table) -> tuple[str, ...]:
@@ -202,7 +222,8 @@ def fit_baseline(
             "ms_per_text": per_text,
         },
         # scikit-learn learns only the difference of two classes.
-        parameters=(1 if len(model.classes) == 2 else len(model.classes)) * (model.inputs + 1),
+        parameters=(1 if len(model.classes) == 2 and not model.several else len(model.classes))
+        * (model.inputs + 1),
         seconds=seconds,
     )
     return replace(model, record=record)

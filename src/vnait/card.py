@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.methods import METHODS
 from vnait.record import Record
 from vnait.results import Results, interval_of
@@ -14,11 +14,13 @@ SCORES = {
     CLASSIFICATION: {"accuracy": "accuracy", "macro_f1": "macro F1", "mcc": "MCC"},
     REGRESSION: {"rmse": "RMSE", "mae": "MAE", "pearson": "Pearson", "spearman": "Spearman"},
     TAGGING: {"token_accuracy": "token accuracy", "macro_f1": "macro F1", "entity_f1": "entity F1"},
+    MULTILABEL: {"micro_f1": "micro F1", "macro_f1": "macro F1", "exact_match": "exact match"},
 }
 ON_HUB = {  # the hub's names of them
     CLASSIFICATION: ["accuracy", "f1", "matthews_correlation"],
     REGRESSION: ["rmse", "mae", "pearsonr", "spearmanr"],
     TAGGING: ["accuracy", "f1"],
+    MULTILABEL: ["f1", "exact_match"],
 }
 MOST = 30  # classes in the table
 

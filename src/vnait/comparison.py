@@ -133,7 +133,8 @@ def compare(
     shots       training rows per class (validation rows included), or "all"
     seeds       how many, or which; each seed has its own rows, splits, starting weights and batches, the same
                 for every method
-    task        "regression" if the labels are numbers, "tagging" if each word has a tag; a `Table` knows it
+    task        "regression" if the labels are numbers, "tagging" if each word has a tag, "multilabel" if a
+                text has any number of labels; a `Table` knows it
     test        a file of test rows; None: each seed holds out 30 % of the rows
     base        a pretrained encoder, a folder or a name on the hub; adds logistic regression on its frozen
                 embeddings ("base:frozen") and its fine-tuning with its own positions ("base:own"); the method

@@ -1,25 +1,26 @@
-"""A text classifier with scikit-learn's contract."""
+"""Classifiers and regressors of texts with scikit-learn's contract."""
 
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from vnait import predict, schemas
 from vnait.data import Pair, Table
+from vnait.data.tables import CLASSIFICATION, REGRESSION
 from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.explanation import Explanation, explain
-from vnait.linear import check_classes, check_texts
+from vnait.linear import check_classes, check_one, check_texts
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.run import Run
@@ -29,138 +30,74 @@ from vnait.vectors.training import LEARNED
 
 Texts = Sequence[str] | Sequence[tuple[str, str]]
 
-NOTES = "estimator.json"  # parameters and the classes' own types, beside the model's files
+NOTES = "estimator.json"  # parameters and the labels' own types, beside the model's files
 
 
-class TextClassifier(ClassifierMixin, BaseEstimator):
-    """Texts and labels in, a trained Transformer classifier out.
+@dataclass(kw_only=True, eq=False, repr=False)
+class _OfTexts(BaseEstimator):
+    """The settings, the files and the texts of both estimators."""
 
-    The settings are those of `Run` (`Run.help(name)`), and
+    method: str = field(default=Run.method, kw_only=False)
+    vectors: str | None = None
+    tokenization: str = "words"
+    steps: int | None = Run.steps
+    batch_size: int = Run.batch_size
+    learning_rate: float = Run.learning_rate
+    dropout: float = Run.dropout
+    num_layers: int = Run.num_layers
+    max_length: int = Run.max_length
+    tune_vectors: bool = Run.tune_vectors
+    validation: float = Run.validation
+    threads: int = Run.threads
+    random_state: int | np.random.RandomState | None = Run.seed
 
-    vectors         a file of semantic vectors; None: Word2Vec is trained on the texts themselves
-    tokenization    "words", "characters" or "jieba"
-    class_weight    how much the rows of each label count: {label: weight}, others 1; "balanced": rows of all
-                    labels count the same in sum; None: each row 1
-    random_state    `Run.seed` by scikit-learn's name: the same number gives the same model; None or a
-                    RandomState: each fit draws one. `seed_` is the seed of the fit
-
-    X is a sequence of strings, or of pairs of strings (n, 2); labels may be strings, numbers or booleans.
-    Weights multiply the losses of their rows in training, for early stopping and in the linear part; only
-    their ratios matter. Pickling goes through the model's own files.
-
-    >>> texts, labels = ["good film", "bad plot"] * 8, ["pos", "neg"] * 8
-    >>> clf = TextClassifier(method="none", steps=4).fit(texts, labels)
-    >>> clf.classes_.tolist(), clf.predict_proba(["good film"]).shape
-    (['neg', 'pos'], (1, 2))
-    """
-
-    def __init__(
+    def _fit(
         self,
-        method: str = Run.method,
-        *,
-        vectors: str | None = None,
-        tokenization: str = "words",
-        steps: int | None = Run.steps,
-        batch_size: int = Run.batch_size,
-        learning_rate: float = Run.learning_rate,
-        dropout: float = Run.dropout,
-        num_layers: int = Run.num_layers,
-        max_length: int = Run.max_length,
-        tune_vectors: bool = Run.tune_vectors,
-        validation: float = Run.validation,
-        threads: int = Run.threads,
-        class_weight: Mapping[Any, float] | str | None = None,
-        random_state: int | np.random.RandomState | None = Run.seed,
-    ) -> None:
-        self.method = method
-        self.vectors = vectors
-        self.tokenization = tokenization
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.dropout = dropout
-        self.num_layers = num_layers
-        self.max_length = max_length
-        self.tune_vectors = tune_vectors
-        self.validation = validation
-        self.threads = threads
-        self.class_weight = class_weight
-        self.random_state = random_state
-
-    def fit(
-        self,
-        X: Texts,
-        y: Sequence[Any],
-        sample_weight: Sequence[float] | None = None,
-        *,
-        callback: Callable[[Status], None] = lambda status: None,
+        given: list[str],
+        labels: list[str],
+        task: str,
+        weights: list[float] | None,
+        callback: Callable[[Status], None],
     ) -> Self:
-        """Train on texts X (n,) and labels y (n,); `callback` gets a `Status` after each step.
-
-        sample_weight   how much each row counts, 0 or more (n,), times its label's `class_weight`
-        """
-        given = _texts(X)
-        if y is None:
-            raise InputError(
-                "TextClassifier requires y to be passed, but the target y is None; give one label a text."
-            )
-        labels = np.asarray(y)
-        if labels.ndim != 1 or len(labels) != len(given):
-            raise InputError(f"y has shape {labels.shape} for {len(given)} texts; give one label a text.")
-        _check_labels(y)
-        classes, numbers = _classes(labels)
-        names = list(map(str, classes.tolist()))  # once a class: 1 and 1.0 are one, however they are written
-        table = Table(texts=given, labels=[names[number] for number in numbers], name="X", dropped=0)
-        weights = _weights(self.class_weight, classes[numbers], sample_weight)
         run = self._run()
+        table = Table(texts=given, labels=labels, name="X", dropped=0, task=task)
         words = vocabulary_of(given, vectors=self.vectors, tokenization=self.tokenization, seed=run.seed)
         self.fitted_ = fit(run, table, words, weights=weights, callback=callback)
-        self.classes_, self.seed_ = classes, run.seed
+        self.seed_ = run.seed
         return self
 
-    def predict_proba(self, X: Texts) -> NDArray[np.float64]:
-        """P(class | text), (n, classes), in the order of `classes_`."""
-        check_is_fitted(self)
-        columns = [self.fitted_.classes.index(str(label)) for label in self.classes_.tolist()]
-        return self.fitted_.probabilities(_texts(X))[:, columns]
-
-    def predict(self, X: Texts) -> NDArray[Any]:
-        """The most probable label of each text, (n,)."""
-        check_is_fitted(self)
-        answer: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
-        return answer
-
-    def explain(self, text: str) -> Explanation:
-        """What the model sees of one text."""
-        check_is_fitted(self)
-        return explain(self.fitted_, text)
+    def _labels(self) -> list[Any]:
+        """The labels of their own types, for the file beside the model's."""
+        raise NotImplementedError
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder; `vnait predict` and `from_pretrained` read it too."""
         check_is_fitted(self)
-        parameters = self.get_params()
-        if isinstance(self.class_weight, Mapping):  # as pairs: the keys of JSON are strings
-            parameters["class_weight"] = list(self.class_weight.items())
+        parameters = {  # mappings as pairs: the keys of JSON are strings
+            name: list(value.items()) if isinstance(value, Mapping) else value
+            for name, value in self.get_params().items()
+        }
         if isinstance(self.random_state, np.random.RandomState):
             parameters["random_state"] = self.seed_
-        notes = {"parameters": parameters, "classes": self.classes_.tolist()}
+        notes = {"parameters": parameters, "classes": self._labels()}
         self.fitted_.save(folder, extras={NOTES: json.dumps(notes, ensure_ascii=False, default=plain)})
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """A saved classifier, this class's or one of `vnait train`."""
+    def _load(cls, folder: str | Path, *, numbers: bool) -> tuple[Self, list[Any]]:
+        """A saved estimator, this class's or one of `vnait train`, and its labels of their own types."""
         fitted = predict.load_transformer(folder)
         check_texts(fitted.tags)
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
-        check_classes(fitted.classes)
-        notes = _notes(Path(folder) / NOTES, fitted.classes)
-        estimator = cls(**(notes["parameters"] if notes else _parameters(fitted)))
-        estimator.classes_ = np.asarray(notes.get("classes", fitted.classes))
+        check_classes(fitted.classes, no=numbers)
+        check_one(fitted.several)
+        known = cls._get_param_names()
+        notes = _notes(Path(folder) / NOTES, fitted.classes, known)
+        estimator = cls(**(notes["parameters"] if notes else _parameters(fitted, known)))
         estimator.fitted_ = fitted
         if fitted.record is not None:
             estimator.seed_ = fitted.record.seed
-        return estimator
+        return estimator, notes.get("classes", fitted.classes)
 
     def _run(self) -> Run:
         own, seed = self.get_params(deep=False), self.random_state
@@ -194,14 +131,131 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _parameters(fitted: predict.Fitted) -> dict[str, Any]:
-    """What a `TextClassifier` would have been given for a model of `vnait train`: what its record and its
-    tokenizer say.
+@dataclass(kw_only=True, eq=False, repr=False)
+class TextClassifier(ClassifierMixin, _OfTexts):
+    """Texts and labels in, a trained Transformer classifier out.
+
+    The settings are those of `Run` (`Run.help(name)`), and
+
+    vectors         a file of semantic vectors; None: Word2Vec is trained on the texts themselves
+    tokenization    "words", "characters" or "jieba"
+    class_weight    how much the rows of each label count: {label: weight}, others 1; "balanced": rows of all
+                    labels count the same in sum; None: each row 1
+    random_state    `Run.seed` by scikit-learn's name: the same number gives the same model; None or a
+                    RandomState: each fit draws one. `seed_` is the seed of the fit
+
+    X is a sequence of strings, or of pairs of strings (n, 2); labels may be strings, numbers or booleans.
+    Weights multiply the losses of their rows in training, for early stopping and in the linear part; only
+    their ratios matter. Pickling goes through the model's own files.
+
+    >>> texts, labels = ["good film", "bad plot"] * 8, ["pos", "neg"] * 8
+    >>> clf = TextClassifier(method="none", steps=4).fit(texts, labels)
+    >>> clf.classes_.tolist(), clf.predict_proba(["good film"]).shape
+    (['neg', 'pos'], (1, 2))
+    """
+
+    class_weight: Mapping[Any, float] | str | None = None
+
+    def fit(
+        self,
+        X: Texts,
+        y: Sequence[Any],
+        sample_weight: Sequence[float] | None = None,
+        *,
+        callback: Callable[[Status], None] = lambda status: None,
+    ) -> Self:
+        """Train on texts X (n,) and labels y (n,); `callback` gets a `Status` after each step.
+
+        sample_weight   how much each row counts, 0 or more (n,), times its label's `class_weight`
+        """
+        given = _texts(X)
+        classes, numbers = _classes(_checked(self, y, given))
+        names = list(map(str, classes.tolist()))  # once a class: 1 and 1.0 are one, however they are written
+        weights = _weights(self.class_weight, classes[numbers], sample_weight)
+        self._fit(given, [names[number] for number in numbers], CLASSIFICATION, weights, callback)
+        self.classes_ = classes
+        return self
+
+    def predict_proba(self, X: Texts) -> NDArray[np.float64]:
+        """P(class | text), (n, classes), in the order of `classes_`."""
+        check_is_fitted(self)
+        columns = [self.fitted_.classes.index(str(label)) for label in self.classes_.tolist()]
+        return self.fitted_.probabilities(_texts(X))[:, columns]
+
+    def predict(self, X: Texts) -> NDArray[Any]:
+        """The most probable label of each text, (n,)."""
+        check_is_fitted(self)
+        answer: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        return answer
+
+    def explain(self, text: str) -> Explanation:
+        """What the model sees of one text."""
+        check_is_fitted(self)
+        return explain(self.fitted_, text)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """A saved classifier, this class's or one of `vnait train`."""
+        estimator, labels = cls._load(folder, numbers=False)
+        estimator.classes_ = np.asarray(labels)
+        return estimator
+
+    def _labels(self) -> list[Any]:
+        return list(self.classes_.tolist())
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TextRegressor(RegressorMixin, _OfTexts):
+    """Texts and numbers in, a trained Transformer that answers with numbers out.
+
+    Settings, texts, pairs, weights and pickles are as in `TextClassifier`, without class_weight. Numbers are
+    standardized by the training rows; answers have the unit of y, and `score` is their R^2.
+
+    >>> texts, numbers = ["good film", "bad plot"] * 8, [4.5, 1.5] * 8
+    >>> regressor = TextRegressor(method="none", steps=4).fit(texts, numbers)
+    >>> regressor.predict(["good film"]).shape
+    (1,)
+    """
+
+    def fit(
+        self,
+        X: Texts,
+        y: Sequence[float],
+        sample_weight: Sequence[float] | None = None,
+        *,
+        callback: Callable[[Status], None] = lambda status: None,
+    ) -> Self:
+        """Train on texts X (n,) and numbers y (n,); `callback` gets a `Status` after each step.
+
+        sample_weight   how much each row counts, 0 or more (n,)
+        """
+        given = _texts(X)
+        numbers = _numbers(_checked(self, y, given))
+        weights = _weights(None, numbers, sample_weight)
+        return self._fit(given, list(map(str, numbers.tolist())), REGRESSION, weights, callback)
+
+    def predict(self, X: Texts) -> NDArray[np.float64]:
+        """The number of each text, (n,), in the unit of y."""
+        check_is_fitted(self)
+        return self.fitted_.numbers(_texts(X))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """A saved regressor, this class's or one of `vnait train --task regression`."""
+        return cls._load(folder, numbers=True)[0]
+
+    def _labels(self) -> list[Any]:
+        return self.fitted_.classes
+
+
+def _parameters(fitted: predict.Fitted, known: Sequence[str]) -> dict[str, Any]:
+    """Which of the `known` parameters an estimator would have been given for a model of `vnait train`: what
+    its record and its tokenizer say.
     """
     if fitted.record is None:
         return {"method": fitted.model.config.method}
     run, source = fitted.record.run, str(fitted.record.data.get("vectors", LEARNED))
-    return {name: run[name] for name in TextClassifier._get_param_names() if name in run} | {
+    return {name: run[name] for name in known if name in run} | {
         "random_state": fitted.record.seed,
         "tokenization": fitted.tokenizer.init_kwargs["tokenization"],
         "vectors": None if source.startswith(LEARNED) else source,
@@ -232,9 +286,18 @@ def _is_row(found: Any, pairs: bool) -> bool:
     return not isinstance(found, str) and np.shape(found) == (2,) and all(isinstance(x, str) for x in found)
 
 
-def _check_labels(y: Sequence[Any]) -> None:
+def _checked(estimator: BaseEstimator, y: Sequence[Any] | None, texts: Sequence[str]) -> NDArray[Any]:
+    """The labels as an array, one a text, none missing."""
     import pandas as pd
 
+    if y is None:
+        raise InputError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None; give one label a "
+            "text."
+        )
+    labels = np.asarray(y)
+    if labels.ndim != 1 or len(labels) != len(texts):
+        raise InputError(f"y has shape {labels.shape} for {len(texts)} texts; give one label a text.")
     # As objects: among strings, numpy makes NaN the string "nan".
     missing = np.flatnonzero(pd.isna(np.asarray(y, dtype=object)))
     if missing.size:
@@ -242,6 +305,21 @@ def _check_labels(y: Sequence[Any]) -> None:
             f"y has no label at row {missing[0]} ({len(missing)} in all); label these texts or leave them "
             "out."
         )
+    return labels
+
+
+def _numbers(labels: NDArray[Any]) -> NDArray[np.float64]:
+    """The labels as finite numbers, of two rows or more."""
+    with as_input_error((TypeError, ValueError), "y is not numbers: ", ".", says=first_line):
+        numbers = labels.astype(object).astype(np.float64)
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if wrong.size:
+        raise InputError(
+            f"y has {numbers[wrong[0]]} at row {wrong[0]} ({len(wrong)} in all); give finite numbers."
+        )
+    if len(numbers) < 2:
+        raise InputError("y has one sample; a regression needs two or more.")
+    return numbers
 
 
 def _classes(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
@@ -282,13 +360,14 @@ def _weights(
     left = np.unique(labels[weights > 0])
     if len(left) < 2:
         raise InputError(
-            f"all rows with a weight above 0 are of one class ({left[0]}); a classifier needs two or more."
+            f"all rows with a weight above 0 have one label or class ({left[0]}); a training needs two or "
+            "more."
         )
     found: list[float] = weights.tolist()
     return found
 
 
-def _notes(path: Path, classes: Sequence[str]) -> dict[str, Any]:
+def _notes(path: Path, classes: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
     """The parameters and the classes of a saved estimator; empty for a model of `vnait train`."""
     if not path.is_file():
         return {}
@@ -298,6 +377,6 @@ def _notes(path: Path, classes: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"its classes aren't those of the model ({', '.join(classes)})")
         if isinstance(pairs := notes["parameters"].get("class_weight"), list):
             notes["parameters"]["class_weight"] = dict(pairs)
-        if unknown := notes["parameters"].keys() - TextClassifier._get_param_names():
-            raise ValueError(f"TextClassifier has no parameter {min(unknown)}")
+        if unknown := notes["parameters"].keys() - set(known):
+            raise ValueError(f"no estimator has the parameter {min(unknown)}")
         return dict(notes)

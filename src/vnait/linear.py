@@ -22,6 +22,7 @@ from vnait.data import collate
 from vnait.data import words as words_of
 from vnait.data.pairs import check_sides
 from vnait.data.sentences import words_of as words_in
+from vnait.data.tables import MULTILABEL
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
 from vnait.pretrained.finetune import BASE, Base, no_bars
@@ -168,6 +169,7 @@ class LinearClassifier:
     inputs: int  # learned weights per class; "mean" stores the product with the word vectors
     record: Record | None = None
     pairs: bool = False  # whether it reads two texts a row
+    several: bool = False  # whether a text has any number of its labels
 
     @property
     def tags(self) -> bool:
@@ -192,11 +194,13 @@ class LinearClassifier:
         return logits
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """P(class | text), (texts, C); softmax(bias) for a text without a known term."""
+        """P(class | text), (texts, C); of the bias alone for a text without a known term."""
         check_texts(self.tags)
         check_classes(self.classes)
-        found: NDArray[np.float64] = special.softmax(self.logits(texts), axis=1)
-        return found
+        logits = self.logits(texts)
+        if self.several:
+            return np.asarray(special.expit(logits))
+        return np.asarray(special.softmax(logits, axis=1))
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """The number of each text (texts,), of a regression."""
@@ -211,6 +215,7 @@ class LinearClassifier:
             raise InputError(
                 f"the model {self.name} embeds whole texts, so it has no terms to list; explain another one."
             )
+        check_one(self.several)
         probability = self.probabilities([text])[0]
         best = int(probability.argmax())
         row = self.features([text]).tocoo()
@@ -238,6 +243,8 @@ class LinearClassifier:
         notes = {"format": 1, "name": self.name, "classes": self.classes, "inputs": self.inputs, **kind}
         if self.pairs:
             notes["pairs"] = True
+        if self.several:
+            notes["task"] = MULTILABEL
         arrays = {"weights": self.weights, "bias": self.bias}
         if terms is not None and terms.idf is not None:
             arrays["idf"] = terms.idf
@@ -261,13 +268,23 @@ def check_texts(tags: bool) -> None:
         )
 
 
+def check_one(several: bool) -> None:
+    """Raise InputError if a model gives a text any number of labels, where one is shown."""
+    if several:
+        raise InputError(
+            "the model gives a text any number of labels, and this is for one; use `vnait predict` (in "
+            "Python, vnait.predict.load)."
+        )
+
+
 def check_classes(classes: Sequence[str], no: bool = False) -> None:
     """Raise InputError if a model has no classes but answers with numbers; with `no`, if it has classes."""
     if (len(classes) == 1) != no:
         if no:
             raise InputError("the model has classes and answers with no numbers; use probabilities.")
         raise InputError(
-            "the model answers with numbers and has no classes; use `vnait predict` (in Python, numbers)."
+            "the model answers with numbers and has no classes; use `vnait predict` (in Python, "
+            "TextRegressor or numbers)."
         )
 
 
@@ -296,6 +313,7 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
             inputs=notes["inputs"],
             record=record,
             pairs=notes.get("pairs", False),
+            several=notes.get("task") == MULTILABEL,
         )
     width = found.inputs if isinstance(features, Pooled) else len(features.terms)
     classes = len(found.classes)

@@ -45,6 +45,7 @@ from vnait.encodings import (
     Harmonics,
     Kerple,
     Linear,
+    Nape,
     NoPosition,
     PartialRotary,
     Prefix,
@@ -279,6 +280,14 @@ METHODS: dict[str, Recipe] = {
         make=lambda size: Method(coordinates=Index(), encoding=Sum(_half_rotary(size), ScaleInvariant())),
         formula="rope-p's rotation; a scores + 1 - a^2, a^2 = 1 + 2 log(1 + |i-j|/10)",
         source="arXiv 2505.17083, section 3.2, both directions",
+    ),
+    "nape": Recipe(
+        make=lambda size: Method(
+            coordinates=Index(), encoding=Nape(num_heads=size.num_heads, width=size.width)
+        ),
+        formula="scores log p, p = entmax_1.5(a scores - m_h |i - j|), m_h = 1/h and a = 1 in half of the "
+        "heads, else m_h = 0 and a = 1 + beta (log(n + 1))^gamma, beta and gamma of the query",
+        source="NAPE with ASEntmax, arXiv 2506.16640, both directions",
     ),
     "prefix": Recipe(
         make=lambda size: Method(

@@ -4,14 +4,15 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 from vnait.bag_of_words import FORMULA, RARE
 from vnait.baselines import AVERAGED_STRENGTH, FROZEN, baselines_of
 from vnait.data import Table
+from vnait.data.labels import labels_in
 from vnait.data.sentences import words_of
-from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING, labels_of
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
 from vnait.errors import InputError
 from vnait.methods import METHODS
@@ -20,7 +21,7 @@ from vnait.record import key_of
 from vnait.results import ALL, Shots
 from vnait.run import OWN, PREFIX, RATE, Run, unknown_methods
 from vnait.scores import errors
-from vnait.targets import Tags
+from vnait.targets import LabelSets, Tags
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +109,11 @@ class Plan:
 
     def most_frequent(self) -> float:
         """The accuracy of always answering the most frequent class, mean over the splits: chance level. In a
-        regression: the RMSE of always answering the mean; of tags, the token accuracy, or the F1 of entities.
+        regression: the RMSE of always answering the mean; of tags, the token accuracy, or the F1 of entities;
+        of several labels, the micro F1 of those that most rows have.
         """
-        level = {CLASSIFICATION: _of_classes, REGRESSION: _of_numbers, TAGGING: _of_tags}[self.table.task]
+        levels = {REGRESSION: _of_numbers, TAGGING: _of_tags, MULTILABEL: _of_sets}
+        level = levels.get(self.table.task, _of_classes)
         shares = [level(*map(labels_of, self.split(seed))) for seed in self.seeds]
         return sum(shares) / len(shares)
 
@@ -174,6 +177,13 @@ def _of_tags(learn: list[str], test: list[str]) -> float:
     target, truth = Tags(sorted(tags)), list(map(words_of, test))
     found = target.scores(truth, [[tags.most_common(1)[0][0]] * len(row) for row in truth])
     return found.get("entity_f1", found["token_accuracy"])
+
+
+def _of_sets(learn: list[str], test: list[str]) -> float:
+    counts = Counter(chain.from_iterable(map(labels_in, learn)))
+    target = LabelSets(sorted(counts))
+    most = [name for name in target.names if 2 * counts[name] > len(learn)]
+    return target.scores(target.truth(test), list(repeat(most, len(test))))["micro_f1"]
 
 
 def _stamp(path: str) -> list[str | int]:

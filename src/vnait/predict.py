@@ -16,9 +16,10 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from vnait import files, linear, schemas
 from vnait.data import WHOLE, Tally, collate, encode
+from vnait.data.labels import cell_of
 from vnait.data.pairs import check_sides, sides_of
 from vnait.data.sentences import Piece, words_of
-from vnait.data.tables import TAGGING, Texts
+from vnait.data.tables import MULTILABEL, PROBLEMS, TAGGING, Texts
 from vnait.data.tokens import encode_words
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
@@ -59,14 +60,21 @@ class Fitted:
         """The labels, in the order of the probabilities."""
         return [self.model.config.id2label[index] for index in range(self.model.config.num_labels)]
 
+    @property
+    def several(self) -> bool:
+        """Whether a text has any number of its labels."""
+        return bool(self.model.config.problem_type == PROBLEMS[MULTILABEL])
+
     def probabilities(self, texts: Sequence[str], tally: Tally | None = None) -> NDArray[np.float64]:
-        """P(class | text), (texts, classes). An empty text counts as one unknown word.
+        """P(class | text), (texts, classes); they sum to 1, unless a text has `several`. An empty text counts
+        as one unknown word.
 
         The number of texts cut is logged, or left to a `tally` of several calls, with that of unknown words.
         """
         check_texts(self.tags)
         check_classes(self.classes)
-        return torch.softmax(self._outputs(texts, tally), -1).numpy()
+        logits = self._outputs(texts, tally)
+        return (torch.sigmoid(logits) if self.several else torch.softmax(logits, -1)).numpy()
 
     def of_words(self, texts: Sequence[str], tally: Tally | None = None) -> list[NDArray[np.float64]]:
         """P(tag | word) of each sentence (words, tags). The words of a text have a space between them."""
@@ -140,7 +148,8 @@ def table_of(
     fitted: Fitted | LinearClassifier, text: str, texts: Texts
 ) -> tuple[list[str], Iterator[list[object]]]:
     """Names and rows of a table of answers: the columns of `text`, label, probability of each class. If the
-    model tags words: the number of the sentence, from 1, and the word in place of the text.
+    model tags words: the number of the sentence, from 1, and the word in place of the text. If a text has any
+    number of labels: those above 1/2, with | between them.
     """
     if fitted.tags:
         return ["sentence", "word", *_answer_names(fitted.classes)], _word_rows(fitted, texts)
@@ -152,12 +161,18 @@ def table_of(
     rows = (
         [
             *sides_of(words),
-            *([classes[int(row.argmax())]] if classes else []),
+            *([_answer(row, classes, fitted.several)] if classes else []),
             *(round(value, 6) for value in row.reshape(-1).tolist()),
         ]
         for words, row in answers(fitted, texts())
     )
     return [*columns, *_answer_names(classes)], rows
+
+
+def _answer(row: NDArray[np.float64], classes: Sequence[str], several: bool) -> str:
+    if not several:
+        return classes[int(row.argmax())]
+    return cell_of(name for name, value in zip(classes, row, strict=True) if value > 0.5)
 
 
 def _answer_names(classes: Sequence[str]) -> list[str]:

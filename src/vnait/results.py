@@ -87,7 +87,18 @@ ENTITIES = replace(
     others=("entity_precision", "entity_recall", "token_accuracy"),
     others_say="An entity is right if its first word, its last word and its kind are.",
 )
-METRICS = (ACCURACY, RMSE, ENTITIES, TOKENS)  # of several in a record, the first
+SETS = replace(
+    ACCURACY,
+    name="micro_f1",
+    title="micro F1",
+    others=("macro_f1", "exact_match"),
+    chance="answering the labels that most training rows have",
+    kinds="rows",
+    others_say="micro F1 counts all pairs of a text and a label; macro F1 is the mean over labels of each "
+    "one's F1; an exact match has all labels of a text and no other.",
+)
+EXACT = replace(SETS, name="exact_match", title="exact match")
+METRICS = (ACCURACY, RMSE, ENTITIES, TOKENS, SETS)  # of several in a record, the first
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The settings of one training. `TextClassifier` and the command line take names and defaults from here."""
+"""The settings of one training. The estimators and the command line take names and defaults from here."""
 
 import math
 from collections.abc import Iterable, Iterator

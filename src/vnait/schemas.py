@@ -37,6 +37,11 @@ class Metrics(TypedDict, total=False):
     entity_f1: Number
     validation_token_accuracy: Number
     validation_entity_f1: Number
+    micro_f1: Number
+    micro_f1_alone: Number
+    exact_match: Number
+    validation_micro_f1: Number
+    by_label: list[list[int]]
     rmse: Number
     mae: Number
     pearson: Number
@@ -99,7 +104,7 @@ class AboutFields(TypedDict):
 
 
 class Estimator(TypedDict):
-    """estimator.json of a `TextClassifier`."""
+    """estimator.json of a `TextClassifier` or a `TextRegressor`."""
 
     parameters: dict[str, Any]
     classes: list[str | int | float | bool]
@@ -112,11 +117,12 @@ class Sides(TypedDict, total=False):
 
 
 class BaselineTerms(Sides, total=False):
-    """The terms of a linear classifier; "pooled" has none."""
+    """Terms of a linear classifier ("pooled" has none); its task, if it answers sets of labels."""
 
     tokenization: str
     terms: list[str]
     unknown: str | None
+    task: str
 
 
 class Baseline(BaselineTerms):
@@ -214,11 +220,15 @@ _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
         "wrong shots",
     ),
     RecordFields: (
-        lambda found: all(
-            len(row) == len(found["data"].get("classes", row))
-            for row in found["metrics"].get("confusion", ())
+        lambda found: (
+            all(
+                len(row) == len(found["data"].get("classes", row))
+                for row in found["metrics"].get("confusion", ())
+            )
+            and [len(row) for row in found["metrics"].get("by_label", ())]
+            in ([], [3] * len(found["data"].get("classes", ())))
         ),
-        "a confusion matrix of other classes",
+        "a confusion matrix or counts of other classes",
     ),
     Tokens: (
         lambda found: len(found["quantiles"]) == 7 and len(found["edges"]) == len(found["rows"]),

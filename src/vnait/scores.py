@@ -105,6 +105,42 @@ def tag_scores(
     return found
 
 
+def set_scores(
+    names: Sequence[str], truth: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Scores of texts with any number of the labels `names`, in [0, 1]: micro_f1, of all pairs of text and
+    label; macro_f1, the mean over the labels that texts or answers have; exact_match, of whole rows.
+
+    >>> found = set_scores(["a", "b"], [["a", "b"], ["a"], []], [["a"], ["a"], []])
+    >>> {name: round(score, 3) for name, score in found.items()}
+    {'micro_f1': 0.8, 'macro_f1': 0.5, 'exact_match': 0.667}
+    """
+    import numpy as np
+    from sklearn.metrics import accuracy_score, f1_score
+    from sklearn.preprocessing import MultiLabelBinarizer
+
+    binarizer = MultiLabelBinarizer().fit([names, *truth])
+    both = binarizer.transform(truth), binarizer.transform(answers)
+    found = {  # undefined where neither has a label: such labels are left out of a mean
+        f"{kind}_f1": float(np.nan_to_num(f1_score(*both, average=kind, zero_division=np.nan)))
+        for kind in ("micro", "macro")
+    }
+    return {**found, "exact_match": float(accuracy_score(*both))}
+
+
+def by_label(
+    names: Sequence[str], truth: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]
+) -> dict[str, list[list[int]]]:
+    """How many texts have each label, are answered with it, and both.
+
+    >>> by_label(["a", "b"], [["a", "b"], ["a"]], [["a"], []])
+    {'by_label': [[2, 1, 1], [1, 0, 0]]}
+    """
+    right = [set(true) & set(answered) for true, answered in zip(truth, answers, strict=True)]
+    counts = [Counter(chain.from_iterable(rows)) for rows in (truth, answers, right)]
+    return {"by_label": [[count[name] for count in counts] for name in names]}
+
+
 def are_spans(tags: Iterable[str]) -> bool:
     """Whether tags mark spans of words: B-PER, I-PER (with E-, S-, L-, U- in other schemes) and O.
 

@@ -1,5 +1,5 @@
-"""What labels are, a class, a number or a tag per word, and what depends on it: what a model reads, the loss,
-the answers and their scores.
+"""What labels are, a class, a number, a tag per word or a set, and what depends on it: what a model reads,
+the loss, the answers and their scores.
 """
 
 from __future__ import annotations
@@ -18,11 +18,22 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from vnait.data import Table
+from vnait.data.labels import cell_of, labels_in
 from vnait.data.sentences import Piece, words_of
-from vnait.data.tables import CLASSIFICATION, NUMBER, REGRESSION, TAGGING, labels_of
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING
 from vnait.errors import InputError, extra
 from vnait.predict import logits_of, word_logits_of
-from vnait.scores import are_spans, details, errors, scores, squares_by_length, tag_scores
+from vnait.scores import (
+    are_spans,
+    by_label,
+    by_length,
+    details,
+    errors,
+    scores,
+    set_scores,
+    squares_by_length,
+    tag_scores,
+)
 
 logger = logging.getLogger("vnait")
 
@@ -188,8 +199,7 @@ class Tags:
     def check(self, test: Table, name: str) -> None:
         """Raise InputError if no tag of the test sentences is known; log those that aren't."""
         check_tags(test)
-        tags = list(chain.from_iterable(map(words_of, test.labels or [])))
-        _check_known(tags, self.names, "words have a tag", test.name, name)
+        _check_known(test.single_labels, self.names, "words have a tag", test.name, name)
 
     def encode(self, encoder: Encoder, texts: Sequence[str], max_length: int) -> list[Any]:
         """What a model reads of each sentence: its `Piece`s."""
@@ -239,8 +249,63 @@ class Tags:
         """Nothing: logits have no unit."""
 
 
-Target = Classes | Numbers | Tags
-OF_CLASSES: dict[str, type[Classes] | type[Tags]] = {CLASSIFICATION: Classes, TAGGING: Tags}
+@dataclass(frozen=True)
+class LabelSets(_OfTexts):
+    """A text has any number of labels; a model has a logit for each, and answers those above 0, with P > 1/2.
+
+    Truth and answers are lists of labels per text.
+    """
+
+    names: list[str]
+    task: ClassVar[str] = MULTILABEL
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For a record."""
+        return {"task": self.task, "classes": self.names}
+
+    def truth(self, labels: Sequence[str]) -> list[Any]:
+        """The labels of each text."""
+        return list(map(labels_in, labels))
+
+    def check(self, test: Table, name: str) -> None:
+        """Raise InputError if no label of the test rows is known; log those that aren't."""
+        _check_known(test.single_labels, self.names, "labels are ones", test.name, name)
+
+    def tensor(self, truth: Sequence[Any]) -> Tensor:
+        """1 for each label that a text has, else 0, (texts, labels)."""
+        return torch.tensor([[float(name in row) for name in self.names] for row in truth])
+
+    def loss(self, logits: Tensor, truth: Tensor, reduction: str = "mean") -> Tensor:
+        """Binary cross-entropy, the mean over the labels."""
+        each = functional.binary_cross_entropy_with_logits(logits, truth, reduction="none").mean(1)
+        return each.mean() if reduction == "mean" else each
+
+    def answers(self, logits: Any) -> list[Any]:
+        """The labels of each row of logits."""
+        return [
+            [name for name, logit in zip(self.names, row, strict=True) if logit > 0]
+            for row in logits.tolist()
+        ]
+
+    def scores(self, truth: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
+        """micro_f1, macro_f1, exact_match."""
+        return set_scores(self.names, truth, answers)
+
+    def details(self, truth: Sequence[Any], answers: Sequence[Any], lengths: Sequence[int]) -> dict[str, Any]:
+        """Exact answers by length, and the texts of each label."""
+        return {**by_length(truth, answers, lengths), **by_label(self.names, truth, answers)}
+
+    def finish(self, model: PreTrainedModel) -> None:
+        """Nothing: logits have no unit."""
+
+
+Target = Classes | Numbers | Tags | LabelSets
+OF_CLASSES: dict[str, type[Classes] | type[Tags] | type[LabelSets]] = {
+    CLASSIFICATION: Classes,
+    TAGGING: Tags,
+    MULTILABEL: LabelSets,
+}
 
 
 def check_tags(table: Table) -> None:
@@ -289,6 +354,8 @@ def target_of(table: Table, rows: Sequence[int] | None = None) -> Target:
         raise InputError(f"{table.name} was read without labels; training needs them.")
     if table.task == TAGGING:
         return _tags_of(table)
+    if table.task == MULTILABEL:
+        return _sets_of(table)
     if table.task != REGRESSION:
         classes = sorted(set(table.labels))
         if len(classes) < 2:
@@ -306,10 +373,24 @@ def target_of(table: Table, rows: Sequence[int] | None = None) -> Target:
 
 def _tags_of(table: Table) -> Tags:
     check_tags(table)
-    names = sorted(set(chain.from_iterable(map(words_of, labels_of(table)))))
+    names = sorted(set(table.single_labels))
     if len(names) < 2:
         raise InputError(f"{table.name} has one tag only ({names[0]}); tagging needs two or more.")
     if are_spans(names):
         with extra("tagging"):  # before the training, not after it
             import seqeval  # noqa: F401
     return Tags(names)
+
+
+def _sets_of(table: Table) -> LabelSets:
+    names = sorted(set(table.single_labels))
+    if len(names) < 2:
+        raise InputError(
+            f"{table.name} has {f'one label only ({names[0]})' if names else 'no label'}; multilabel needs "
+            "two or more. For one, write yes or no in each row, and leave --task (task=) out."
+        )
+    if len(set(map(cell_of, map(labels_in, table.labels or [])))) < 2:
+        raise InputError(
+            f"{table.name}: every row has the labels {cell_of(names)}; multilabel needs different ones."
+        )
+    return LabelSets(names)

@@ -33,8 +33,8 @@ from vnait.pretrained.finetune import Base, groups
 from vnait.randomness import apart
 from vnait.record import Record, key_of
 from vnait.run import Run
-from vnait.scores import scores, timed
-from vnait.targets import Classes, Target, target_of
+from vnait.scores import timed
+from vnait.targets import Classes, LabelSets, Target, target_of
 from vnait.threads import threads
 from vnait.tracking import Status, tracking
 
@@ -333,7 +333,8 @@ def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, An
     """The scores on test rows, with `details`. A label that training never saw counts as wrong.
 
     ms_per_text      milliseconds per text, from text to logits
-    accuracy_alone   accuracy of the Transformer's own logits, if a linear part is mixed in
+    accuracy_alone   accuracy of the Transformer's own logits, if a linear part is mixed in; of sets of labels
+                     micro_f1_alone
     """
     target = task.target
     truth = target.truth(test.labels or [])
@@ -343,12 +344,13 @@ def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, An
     answer = target.answers(logits)
     whole = task.vocabulary.encode(test.texts, max_length=WHOLE)
     found = {**target.scores(truth, answer), **target.details(truth, answer, list(map(len, whole)))}
-    classes = isinstance(model, VnaitForSequenceClassification) and isinstance(target, Classes)
-    if classes and model.bag.is_fitted:
+    mixed = isinstance(model, VnaitForSequenceClassification) and model.bag.is_fitted
+    if mixed and isinstance(target, Classes | LabelSets):
         ids = [row[: task.max_length] for row in whole]
         words = bag_of_words.bags_of(ids, model.bag.weights.numpy()) @ model.bag.logits.numpy()
         alone = logits - torch.from_numpy(words) - model.bag.bias
-        found["accuracy_alone"] = scores(truth, alone.argmax(-1).tolist())["accuracy"]
+        name, score = next(iter(target.scores(truth, target.answers(alone)).items()))
+        found[f"{name}_alone"] = score
     return {**found, "ms_per_text": per_text}
 
 

@@ -85,7 +85,9 @@ Label = Annotated[
 Task = Annotated[
     str,
     typer.Option(
-        "--task", help="classification; regression: labels are numbers; tagging: each word has a tag."
+        "--task",
+        help="classification; regression: labels are numbers; tagging: each word has a tag; multilabel: any "
+        "number of labels, with | between them.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

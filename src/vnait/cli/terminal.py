@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import chain
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from vnait.cli.output import say
-from vnait.data.sentences import words_of
 
 if TYPE_CHECKING:
     from vnait.comparison import Comparison
@@ -28,13 +26,11 @@ HEADING = 11  # cells per line of a heading, if its name can be broken
 
 def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table per number of shots, then the conclusions and the advice."""
-    from vnait.results import ACCURACY  # scipy, which other commands do not wait for
+    from vnait.results import ACCURACY, SETS  # scipy, which other commands do not wait for
 
     metric, chance = comparison.results.metric, comparison.plan.most_frequent()
-    classes = metric is ACCURACY
-    kinds = f"{len(set(data.labels or []))} classes" if classes else "numbers as labels"
-    if data.task == "tagging":
-        kinds = f"{len(set(chain.from_iterable(map(words_of, data.labels or []))))} tags"
+    kind = {"classification": "classes", "tagging": "tags", "multilabel": "labels"}.get(data.task)
+    kinds = f"{len(set(data.single_labels))} {kind}" if kind else "numbers as labels"
     written = (
         f"{100 * chance:.1f} %" if metric.better > 0 else f"{metric.form.format(chance)}, lower is better"
     )
@@ -49,10 +45,11 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     say()
     for sentence in comparison.sentences():
         print_wrapped(sentence)
+    linear = metric in (ACCURACY, SETS)
     print_wrapped(
         f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: "
         f"{'in points, ' * (metric.times > 1)}paired by seed; none is corrected for several comparisons. "
-        f"{'alone: without the linear part that each Transformer has beside it; ' * classes}"
+        f"{'alone: without the linear part that each Transformer has beside it; ' * linear}"
         "seconds: of training; ms: per text."
     )
     say()
@@ -61,13 +58,13 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
 
 
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
-    from vnait.results import ACCURACY, interval_of  # scipy, which other commands do not wait for
+    from vnait.results import ACCURACY, SETS, interval_of  # scipy, which other commands do not wait for
 
     metric = comparison.results.metric
     where = comparison.results.inside(shots).split(" ", 1)[1]
     title, form = (f"{metric.title}, %", "{:.1f}") if metric.times > 1 else (metric.title, "{:.3g}")
     signed, of = "{:+" + metric.points + "}", metric.times
-    alone = ["alone"] * (metric is ACCURACY)  # only their Transformers are scored alone, too
+    alone = ["alone"] * (metric in (ACCURACY, SETS))  # only their Transformers are scored alone, too
     grid = new_grid(where, title, f"minus {comparison.reference}", *alone, "seconds", "ms", left=1)
     paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
     for row in comparison.results.ranked(shots):

@@ -2,12 +2,10 @@
 
 from bisect import bisect_left
 from collections import Counter
-from itertools import chain
 from typing import Any
 
 from vnait.data.rows import duplicates
-from vnait.data.sentences import words_of
-from vnait.data.tables import REGRESSION, TAGGING, Table
+from vnait.data.tables import REGRESSION, Table
 from vnait.data.tokens import words
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -18,7 +16,7 @@ def summary(table: Table, tokenization: str) -> dict[str, Any]:
     """Rows, classes, lengths and repeats, ready for JSON.
 
     name, rows, dropped (rows without text), fingerprint
-    classes      label -> rows, or tag -> words, the most frequent first; {} in regression
+    classes      label -> rows that have it, or tag -> words, the most frequent first; {} in regression
     numbers      only in regression: quantiles of the labels
     duplicates   rows that repeat an earlier text, ignoring case, punctuation and spacing
     tokens       quantiles of the tokens per text, at 0, 5, 25, 50, 75, 95 and 100 %; a histogram: edges, the
@@ -34,9 +32,7 @@ def summary(table: Table, tokenization: str) -> dict[str, Any]:
     edges = _edges(max(lengths))
     groups = Counter(bisect_left(edges, length) for length in lengths)
     numbers = table.task == REGRESSION
-    labels = table.labels or []
-    if table.task == TAGGING:
-        labels = list(chain.from_iterable(map(words_of, labels)))
+    labels = table.single_labels
     values = np.array(labels if numbers else [], dtype=float)
     return {
         **({"numbers": np.quantile(values, QUANTILES).tolist()} if numbers else {}),

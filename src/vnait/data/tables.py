@@ -16,20 +16,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import chain
 from typing import BinaryIO
 
 from vnait.data import rows
 from vnait.data.decoding import same, separator_of
 from vnait.data.formats import Columns, Format, columns_of
+from vnait.data.labels import alike, cell_of, check_classes, check_numbers, check_sets, labels_in
 from vnait.data.pairs import Pair, are_pairs, sides_of
+from vnait.data.sentences import words_of
 from vnait.data.tagged import tagged
-from vnait.errors import InputError, one_of
+from vnait.errors import InputError
 
 log = logging.getLogger("vnait")
 
 Texts = Callable[[], Iterator[str]]  # anew at each call
 
-TASKS = CLASSIFICATION, REGRESSION, TAGGING = "classification", "regression", "tagging"
+TASKS = "classification", "regression", "tagging", "multilabel"
+CLASSIFICATION, REGRESSION, TAGGING, MULTILABEL = TASKS
+PROBLEMS = {REGRESSION: "regression", MULTILABEL: "multi_label_classification"}  # transformers' names
 NUMBER = "number"  # the one label of a model that answers with numbers
 
 # JSON can spell half an emoji ("\ud83d"), which no tokenizer and no UTF-8 file takes.
@@ -42,7 +47,8 @@ class Table:
     """Texts and labels (None if there are none), row by row; `dropped` counts the rows without text or label.
 
     task   "classification"; "regression" if the labels are numbers, as written; "tagging" if a label has a
-           tag for each word of its text, both with a space between them
+           tag for each word of its text, both with a space between them; "multilabel" if a text has any
+           number of labels, with | between them
 
     >>> table = Table(texts=["good", "bad", "fine"], labels=["1", "0", "1"], name="three.csv", dropped=0)
     >>> len(table), table.select([2, 0]).texts
@@ -57,6 +63,13 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @property
+    def single_labels(self) -> list[str]:
+        """The labels of all rows one by one, where a row has several: of its words, or of its text."""
+        parts = {TAGGING: words_of, MULTILABEL: labels_in}.get(self.task)
+        labels = self.labels or []
+        return labels if parts is None else list(chain.from_iterable(map(parts, labels)))
 
     @property
     def fingerprint(self) -> str:
@@ -124,7 +137,8 @@ def read(
     split    the part of an `hf:` data set
     sep      the separator of a CSV or TSV file: , ; | or tab; None: found in the file
     task     "regression" if the labels are numbers; an InputError names the first that is none. "tagging" if
-             each word has a tag: the file is CoNLL-U or columns, as `vnait.data.tagged` reads them
+             each word has a tag: the file is CoNLL-U or columns, as `vnait.data.tagged` reads them.
+             "multilabel" if a text has any number of labels, with | between them; an empty cell is no label
     encoding of a CSV, TSV or JSONL file; None: by its byte-order mark, else UTF-8
 
     Columns are found by their exact name, else ignoring case and surrounding space. Cells stay as written
@@ -137,7 +151,8 @@ def read(
     (200, 'neg', 'simplistic , silly and tedious .')
     """
     source = os.fspath(source)
-    one_of("task", task, TASKS)
+    if task not in TASKS:
+        raise InputError(f"task={task!r} is not known; take one of {', '.join(TASKS)}.")
     if task == TAGGING:
         if sep is not None:
             raise InputError("columns with tags are separated by tabs or spaces; leave --sep (sep=) out.")
@@ -150,13 +165,16 @@ def read(
         return Table(texts=texts, labels=None, name=source, dropped=0)
     known: dict[str, str] = {}  # one string per label
     labels = [known.setdefault(cell, cell) for cell in _strings(columns, label, source)()]
-    found = _labelled(source, texts, labels, task == CLASSIFICATION)
-    assert found.labels is not None
-    if task == CLASSIFICATION:
-        _check_classes(found.labels, source, label)
-        return found
-    _check_numbers(labels, source, label)
-    return replace(found, task=task)
+    if task == MULTILABEL:
+        labels = [cell_of(labels_in(cell)) for cell in labels]
+    found = _labelled(source, texts, labels, task)
+    if task == REGRESSION:
+        check_numbers(labels, source, label)
+    elif task == MULTILABEL:
+        check_sets(labels_of(found), source, label)
+    else:
+        check_classes(labels_of(found), source, label)
+    return found
 
 
 def stream(
@@ -258,34 +276,6 @@ def _alike_column(columns: Sequence[str], name: str, source: str) -> str:
     )
 
 
-def _check_classes(labels: Sequence[str], source: str, column: str) -> None:
-    """Refuse dates, numbers or free text as labels: columns in which most values occur once."""
-    distinct = len(set(labels))
-    if len(labels) >= 20 and 2 * distinct > len(labels):
-        raise InputError(
-            f"{source}: the column {column!r} has {distinct} different labels in {len(labels)} rows, such as "
-            f"{labels[0][:40]!r}; labels must repeat. Name the column of the classes with --label"
-            f"{', or add --task regression' * _is_number(labels[0])}."
-        )
-
-
-def _is_number(label: str) -> bool:
-    try:
-        return math.isfinite(float(label))
-    except ValueError:
-        return False
-
-
-def _check_numbers(labels: Sequence[str], source: str, column: str) -> None:
-    """Refuse labels that are no finite numbers; empty ones were dropped."""
-    for row, label in enumerate(labels, 1):
-        if label.strip() and not _is_number(label):
-            raise InputError(
-                f"{source}, row {row}: the column {column!r} has {label[:40]!r}, which is no finite number, "
-                "and regression needs one in each row; write it as 1234.5, or name another column by --label."
-            )
-
-
 def _string(cell: object, source: str, row: int, column: str) -> str:
     """The cell as a string, "" if it is missing."""
     if isinstance(cell, str) and not HALF.search(cell):
@@ -329,7 +319,7 @@ def _blank(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:
     return rows, blank
 
 
-def _labelled(source: str, texts: list[str], labels: list[str], classes: bool) -> Table:
+def _labelled(source: str, texts: list[str], labels: list[str], task: str) -> Table:
     _, blank = _blank(source, texts)
     textless = set(blank)
     unlabelled = [row for row, label in enumerate(labels) if row not in textless and not label.strip()]
@@ -338,6 +328,8 @@ def _labelled(source: str, texts: list[str], labels: list[str], classes: bool) -
             f"{source} has no label in any of its {written} rows with a text. Name another column; for "
             "texts without labels, use label=None."
         )
+    if task == MULTILABEL:
+        unlabelled = []  # none of the labels is an answer, too
     empty = "of which a text is empty" if are_pairs(texts) else "whose text is empty"
     for left_out, why in ((blank, empty), (unlabelled, "which have no label")):
         if left_out:
@@ -351,27 +343,16 @@ def _labelled(source: str, texts: list[str], labels: list[str], classes: bool) -
             )
     dropped = {*textless, *unlabelled}
     kept = [row for row in range(len(texts)) if row not in dropped]
-    if classes and (alike := _alike(labels[row] for row in kept)):
+    whole = Table(texts=texts, labels=labels, name=source, dropped=len(dropped), task=task)
+    found = whole.select(kept) if dropped else whole
+    if task != REGRESSION and (near := alike(found.single_labels)):
         log.warning(
             "%s: the labels %s differ only in spaces or capitals and count as different classes; write them "
             "alike if they mean the same.",
             source,
-            ", ".join(map(repr, alike)),
+            ", ".join(map(repr, near)),
         )
-    whole = Table(texts=texts, labels=labels, name=source, dropped=len(dropped))
-    return whole.select(kept) if dropped else whole
-
-
-def _alike(labels: Iterable[str]) -> list[str]:
-    """Labels that differ from another one only in case or surrounding space.
-
-    >>> _alike(["good", "Good ", "bad", "good"])
-    ['Good ', 'good']
-    """
-    written: dict[str, set[str]] = {}
-    for label in labels:
-        written.setdefault(label.strip().casefold(), set()).add(label)
-    return sorted(label for same in written.values() if len(same) > 1 for label in same)
+    return found
 
 
 def _numbers(rows: Sequence[int]) -> str:

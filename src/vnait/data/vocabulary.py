@@ -16,7 +16,7 @@ from vnait.data import tokens
 from vnait.data.pairs import TOKEN, are_pairs
 from vnait.data.rows import generator
 from vnait.data.sentences import Piece
-from vnait.data.tables import CLASSIFICATION, TAGGING
+from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.errors import InputError
 from vnait.model import (
     VnaitConfig,
@@ -85,7 +85,7 @@ class Vocabulary:
             muting=PRIOR / len(lengths),
             pad_token_id=self.tokenizer.pad_token_id,
             unk_token_id=self.tokenizer.unk_token_id,
-            **({} if len(classes) > 1 else {"problem_type": "regression"}),
+            problem_type=PROBLEMS.get(task),
             id2label=dict(enumerate(classes)),
             label2id={name: index for index, name in enumerate(classes)},
         )

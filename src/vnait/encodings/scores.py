@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -169,3 +170,117 @@ class PairFactor:
     def rows(self, index: Tensor) -> PairFactor:
         """Those of the sentences `index`."""
         return replace(self, factor=self.factor.rows(index))
+
+
+class Nape(nn.Module):
+    """NAPE with adaptive-scalable entmax: log p, p = entmax_1.5(a z - m_h d) of the visible keys' scores z.
+
+    The first half of the heads are local, ALiBi with slopes m_h = 1, 1/2, 1/3, ... of d = |at_query - at_key|
+    and a = 1. The others have no position, m_h = 0, and a = 1 + beta (log(n + 1))^gamma for n visible keys,
+    beta = softplus(u_h . q), gamma = 2 tanh(v_h . q). The layers' softmax of log p is p, which is exactly
+    zero, to rounding, at most keys of a long text.
+
+    width   K, the width of a head
+
+    Source: arXiv 2506.16640, sections 4 and 5, and its code, deep-spin/asentmax, where u_h and v_h belong to
+    a layer and read its hidden state; here all layers share them, and they read the query q. The absolute
+    value of the distance, for keys after the query, is ours.
+
+    >>> injection = Nape(num_heads=2, width=4)(torch.tensor([[[0.0], [3.0]]]))
+    >>> injection.score_mod.bias.dense()[0, :, 0]
+    tensor([[-0., -3.],
+            [-0., -0.]])
+    """
+
+    relative = True
+
+    def __init__(self, *, num_heads: int, width: int) -> None:
+        super().__init__()
+        if num_heads < 2 or width < 1:
+            raise ValueError(f"num_heads={num_heads}, width={width}; expected at least 2 and 1.")
+        self.num_heads, self.width = num_heads, width
+        self.beta, self.gamma = (
+            nn.Parameter(torch.empty(num_heads - num_heads // 2, width)) for _ in range(2)
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As a linear layer of the query."""
+        for parameter in (self.beta, self.gamma):
+            nn.init.uniform_(parameter, -(self.width**-0.5), self.width**-0.5)
+
+    def forward(self, at: At) -> Injection:
+        line = line_of(at[..., :1])
+        local = self.num_heads // 2
+        slopes = torch.zeros(self.num_heads, dtype=line.dtype, device=line.device)
+        slopes[:local] = 1 / torch.arange(1, local + 1, device=line.device)
+        bias = DistanceBias(
+            line=line, formula=lambda far, slope: -slope * far.abs(), heads=(slopes,), dtype=line.dtype
+        )
+        return Injection(score_mod=SparseScores(bias=bias, beta=self.beta, gamma=self.gamma))
+
+    def extra_repr(self) -> str:
+        return f"num_heads={self.num_heads}, width={self.width}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseScores:
+    """The score_mod of `Nape`: the logarithm of entmax weights, so that a softmax gives the weights."""
+
+    bias: PairBias
+    beta: Float[Tensor, "G K"]
+    gamma: Float[Tensor, "G K"]
+
+    def __call__(
+        self,
+        query: Float[Tensor, "B H TQ K"],
+        key: Float[Tensor, "B H TK K"],
+        scores: Scores,
+        visible: Bool[Tensor, "#B 1 #TQ TK"],
+    ) -> Scores:
+        past = scores.shape[-1] - scores.shape[-2]
+        local = scores.shape[1] - len(self.beta)
+        asking = full(query[:, local:])
+        beta, gamma = (
+            (asking * full(part)[:, None]).sum(-1, keepdim=True) for part in (self.beta, self.gamma)
+        )
+        size = visible.sum(-1, keepdim=True).log1p()
+        factor = 1 + F.softplus(beta) * size ** (2 * gamma.tanh())
+        scores = full(scores)
+        scaled = torch.cat([scores[:, :local], factor * scores[:, local:]], 1)
+        return log_entmax(scaled + replace(self.bias, past=past).dense(), visible)
+
+    def rows(self, index: Tensor) -> SparseScores:
+        """Those of the sentences `index`."""
+        return replace(self, bias=self.bias.rows(index))
+
+
+SMALLEST = 1e-19  # a square root of a weight, in place of zero: its square is in float32, and log is finite
+FAR = -1e4  # half a score below the largest, in place of less: its square is in float32
+
+
+def log_entmax(scores: Scores, visible: Bool[Tensor, "#B 1 #TQ TK"]) -> Scores:
+    """log p of p = entmax_1.5(scores) over the visible keys: p_i = max(0, scores_i / 2 - tau)^2, sum p = 1.
+
+    tau is exact, from the sorted scores; the gradient is that of the keys whose weight is above zero.
+    Source: Peters et al. 2019, arXiv 1905.05702, and Correia et al. 2019, arXiv 1909.00015, algorithm 2.
+
+    >>> scores = torch.tensor([[[[3.0, 2.0, -5.0]]]])
+    >>> log_entmax(scores, torch.ones(1, 1, 1, 3, dtype=torch.bool)).exp().round(decimals=4)
+    tensor([[[[0.8307, 0.1693, 0.0000]]]])
+    """
+    largest = scores.masked_fill(~visible, torch.finfo(scores.dtype).min).amax(-1, keepdim=True)
+    half = ((scores - largest.detach()) / 2).clamp(min=FAR).masked_fill(~visible, FAR)
+    with torch.no_grad():
+        ordered = half.sort(dim=-1, descending=True).values
+        count = torch.arange(1, ordered.shape[-1] + 1, dtype=half.dtype, device=half.device)
+        mean = ordered.cumsum(-1) / count
+        squares = ordered.square().cumsum(-1) - count * mean.square()
+        tau = mean - ((1 - squares) / count).clamp(min=0).sqrt()
+        last = (tau <= ordered).sum(-1, keepdim=True) - 1
+        inside = half > tau.gather(-1, last)
+    number = inside.sum(-1, keepdim=True)
+    mean = half.masked_fill(~inside, 0).sum(-1, keepdim=True) / number
+    squares = (half - mean).masked_fill(~inside, 0).square().sum(-1, keepdim=True)
+    root = half - mean + ((1 - squares) / number).sqrt()
+    return 2 * root.masked_fill(~inside, 0).clamp(min=SMALLEST).log()

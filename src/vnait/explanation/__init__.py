@@ -15,7 +15,7 @@ from vnait.errors import InputError
 from vnait.explanation.attention import head_kind, score_terms, shares
 from vnait.injection import Injection
 from vnait.inputs import cosine
-from vnait.linear import check_classes, check_texts
+from vnait.linear import check_classes, check_one, check_texts
 from vnait.method import described
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
@@ -203,9 +203,10 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
 
 
 def check_explained(fitted: Fitted) -> None:
-    """Raise InputError if the model reads pairs of texts, or answers with numbers."""
+    """Raise InputError if the model reads pairs of texts, or answers with numbers or several labels."""
     check_texts(fitted.tags)
     check_classes(fitted.classes)
+    check_one(fitted.several)
     if fitted.pairs:
         raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
 

@@ -12,7 +12,7 @@ Rows = list[list[float]]
 class Expected:
     """The injection of a text of n tokens: added (n, D), rotary (n, K/2), stretch (n, K/2), bias (H, n, n).
 
-    score_mod changes the scores (n, n) of a head, whose queries (n, K) it gets too
+    score_mod changes the scores (n, n) of a head, by its number and its queries (n, K)
     layout    which channels are a pair: "half" (k, k + K/2) or "interleaved" (2k, 2k + 1)
     """
 
@@ -20,7 +20,7 @@ class Expected:
     rotary: Rows | None = None
     stretch: Rows | None = None
     bias: list[Rows] | None = None
-    score_mod: Callable[[Rows, Rows], Rows] | None = None
+    score_mod: Callable[[int, Rows, Rows], Rows] | None = None
     layout: Literal["half", "interleaved"] = "half"
 
 
@@ -107,7 +107,7 @@ def _half_rotary(probe: Any, at: Rows) -> Expected:
 def _scale_invariant(probe: Any, at: Rows) -> Expected:
     """a_t s + m_t for t = |i - j|, written as the paper's equation 16, with alpha = beta."""
 
-    def change(queries: Rows, scores: Rows) -> Rows:
+    def change(head: int, queries: Rows, scores: Rows) -> Rows:
         return [[new(s, abs(i - j)) for j, s in enumerate(row)] for i, row in enumerate(scores)]
 
     def new(score: float, t: int) -> float:
@@ -127,7 +127,7 @@ def _cope(probe: Any, at: Rows) -> Expected:
         ends = [sum(q * e for q, e in zip(query, table[row], strict=True)) for row in (low, high)]
         return ends[0] + (place - low) * (ends[1] - ends[0])
 
-    def change(queries: Rows, scores: Rows) -> Rows:
+    def change(head: int, queries: Rows, scores: Rows) -> Rows:
         return [
             [score + product(query, *position(row, i, j)) for j, score in enumerate(row)]
             for i, (query, row) in enumerate(zip(queries, scores, strict=True))
@@ -136,6 +136,36 @@ def _cope(probe: Any, at: Rows) -> Expected:
     def position(row: list[float], i: int, j: int) -> tuple[Rows, float]:
         gates = [1 / (1 + math.exp(-score)) for score in row[min(i, j) : max(i, j) + 1]]
         return before if j <= i else after, min(sum(gates), len(before) - 1)
+
+    return Expected(score_mod=change)
+
+
+def _nape(probe: Any, at: Rows) -> Expected:
+    """The threshold is found by bisection: the squares above it sum to 1."""
+    encoding, heads = probe.method.encoding, _heads(probe)
+    beta, gamma = encoding.beta.tolist(), encoding.gamma.tolist()
+
+    def change(head: int, queries: Rows, scores: Rows) -> Rows:
+        return [
+            weights([value(head, query, score, i - j) for j, score in enumerate(row)])
+            for i, (query, row) in enumerate(zip(queries, scores, strict=True))
+        ]
+
+    def value(head: int, query: list[float], score: float, d: int) -> float:
+        if head < heads // 2:
+            return score - abs(d) / (head + 1)
+        own = head - heads // 2
+        b, c = (sum(q * w for q, w in zip(query, part[own], strict=True)) for part in (beta, gamma))
+        size = math.log(len(at) + 1)
+        return score * (1 + math.log1p(math.exp(b)) * size ** (2 * math.tanh(c)))
+
+    def weights(row: list[float]) -> list[float]:
+        half = [score / 2 for score in row]
+        low, high = max(half) - 1, max(half)
+        for _ in range(200):
+            tau = (low + high) / 2
+            low, high = (tau, high) if sum(max(0, z - tau) ** 2 for z in half) > 1 else (low, tau)
+        return [2 * math.log(max(z - tau, 1e-19)) for z in half]
 
     return Expected(score_mod=change)
 
@@ -273,6 +303,7 @@ FORMULAS: dict[str, Formula] = {
     ),
     "cope": _cope,
     "scale-invariant": _scale_invariant,
+    "nape": _nape,
     "prefix": _prefix,
     "hierarchical": _two_halves(lambda i: i // 8, lambda i: i % 8, 10_000.0),
     "grid-separable": _two_halves(lambda i: i // 16, lambda i: i % 16, 100.0),

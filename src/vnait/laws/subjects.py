@@ -184,6 +184,10 @@ LIMITS = {
         Limit(("a text's own",), "no difference", COUNTS),
         Limit(("gradient",), "the gradient is None", COUNTS),
     ),
+    "nape": (
+        Limit(HALF, "same as", "it gives distant keys no weight, so that all of them have the same score"),
+        Limit(("prefix",), "attention off", "without a causal mask its threshold depends on every key"),
+    ),
     "spectral": (
         Limit(HALF, "same as", "near a text's ends the smoothest waves change by less than the rounding"),
     ),

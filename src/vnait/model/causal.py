@@ -2,14 +2,19 @@
 for a causal method, which then goes on where it was.
 """
 
-from functools import cache as cached
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import DynamicCache, GenerationConfig, GenerationMixin
-from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer
+from transformers.cache_utils import (
+    Cache,
+    CacheLayerMixin,
+    DynamicLayer,
+    DynamicSlidingWindowLayer,
+    StaticLayer,
+)
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils import can_return_tuple
 
@@ -248,9 +253,12 @@ class _WithWords(CacheLayerMixin):
         self.words.batch_select_indices(indices)
 
 
-@cached
 def _with_words(kind: type[CacheLayerMixin]) -> type[_WithWords]:
     return type(f"{kind.__name__}WithWords", (_WithWords, kind), {})
+
+
+# Made here, since torch.compile returns no instance of a class that was made in a graph.
+KINDS = {kind: _with_words(kind) for kind in (DynamicLayer, DynamicSlidingWindowLayer, StaticLayer)}
 
 
 def words_of(cache: Cache) -> Words:
@@ -264,6 +272,11 @@ def words_of(cache: Cache) -> Words:
                 f"the cache has {past} tokens that were read before the method was attached; start with an "
                 "empty cache."
             )
-        first.__class__, first.words = _with_words(first.__class__), Words()
+        if type(first) not in KINDS:
+            KINDS[type(first)] = _with_words(type(first))
+        kind: Any = KINDS[type(first)]
+        layer = kind.__new__(kind)
+        vars(layer).update(vars(first), words=Words())
+        cache.layers[0] = first = layer
     words: Words = first.words
     return words

@@ -23,7 +23,7 @@ from transformers.utils import logging as transformers_logging
 from vnait import schemas
 from vnait.data.pairs import sides_of
 from vnait.data.sentences import Piece, pieces, words_of
-from vnait.data.tables import CLASSIFICATION, TAGGING
+from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.methods import build
 from vnait.pretrained import attach, load_adapter, save_adapter, save_base
@@ -120,7 +120,7 @@ class Base:
                 model = from_pretrained(
                     CLASSES[task == TAGGING],
                     self.source,
-                    **({} if len(names) > 1 else {"problem_type": "regression"}),
+                    **({"problem_type": PROBLEMS[task]} if task in PROBLEMS else {}),
                     id2label=names,
                     label2id={name: index for index, name in names.items()},
                 )

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from vnait.page.sections import Column, Section, Table
 from vnait.record import Record
 from vnait.report import figures
-from vnait.results import ENTITIES, TOKENS, Results
+from vnait.results import ENTITIES, EXACT, SETS, TOKENS, Results
 from vnait.scores import LENGTHS, MOST_CLASSES
 from vnait.statistics import Interval
 
 OLD = "These records hold no answers by length: an older vnait wrote them. Compare again, in a new folder."
+SHARES = ("precision", "recall", "F1")
 UNSEEN = "(a class not learned)"
 
 
@@ -25,7 +26,7 @@ def lengths(results: Results) -> Section:
     groups = [group for group, count in enumerate(texts) if count]
     names = [_group(group) for group in groups]
     of_tags = results.metric in (TOKENS, ENTITIES)
-    metric = TOKENS if of_tags else results.metric
+    metric = {ENTITIES: TOKENS, SETS: EXACT}.get(results.metric, results.metric)
     root = 1 if metric.better > 0 else 0.5  # of the mean of squared errors
     shares = {
         method: [(own[group][1] / own[group][0]) ** root if own[group][0] else None for group in groups]
@@ -56,7 +57,7 @@ def lengths(results: Results) -> Section:
 
 def confusions(results: Results) -> Iterator[Section]:
     """Confusion matrices of the best on validation and of the reference, at the most labels, over all
-    seeds.
+    seeds; of several labels a text, the answers of each.
     """
     roles: dict[str, list[str]] = {}
     for method, role in ((results.best, "best on validation"), (results.reference, "reference")):
@@ -64,9 +65,10 @@ def confusions(results: Results) -> Iterator[Section]:
             roles.setdefault(method, []).append(role)
     for method, names in roles.items():
         heading = f"Answers of {method} ({' and '.join(names)})"
-        found = [record for record in results.of(method, results.most) if "confusion" in record.metrics]
+        kind, section = ("by_label", _by_label) if results.metric is SETS else ("confusion", _confusion)
+        found = [record for record in results.of(method, results.most) if kind in record.metrics]
         if found:
-            yield _confusion(found, heading, results.inside(results.most))
+            yield section(found, heading, results.inside(results.most))
         else:
             reason = f"more than {MOST_CLASSES} classes, or an older vnait"
             yield Section(heading=heading, sentences=[f"These records hold no confusion matrix: {reason}."])
@@ -90,6 +92,25 @@ def _confusion(found: Sequence[Record], heading: str, where: str) -> Section:
         folded=len(names) > 12,
     )
     return Section(heading=heading, figures=[figures.squares(truths, names, rows, label=label)], table=table)
+
+
+def _by_label(found: Sequence[Record], heading: str, where: str) -> Section:
+    counts: dict[str, list[int]] = {}
+    for record in found:
+        for name, own in zip(record.data["classes"], record.metrics["by_label"], strict=True):
+            counts[name] = [sum(pair) for pair in zip(counts.get(name, (0, 0, 0)), own, strict=True)]
+    share = "{:.3f}"
+    table = Table(
+        caption=f"{heading}, {where}: test texts that have each label and its precision, recall and F1, all "
+        "seeds together",
+        columns=[Column("label"), Column("texts", "{:,}"), *(Column(name, share) for name in SHARES)],
+        rows=[
+            [name, true, *(right / of if of else None for of in (answered, true, (true + answered) / 2))]
+            for name, (true, answered, right) in sorted(counts.items(), key=lambda one: -one[1][0])
+        ],
+        folded=len(counts) > 30,
+    )
+    return Section(heading=heading, table=table)
 
 
 def _summed(found: Sequence[Record]) -> list[tuple[int, float]]:

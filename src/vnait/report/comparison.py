@@ -10,7 +10,7 @@ from vnait.page.sections import Cell, Column, Figure, Section, Table
 from vnait.report import figures
 from vnait.report.breakdown import confusions, lengths
 from vnait.report.provenance import provenance
-from vnait.results import ACCURACY, RMSE, Results, by_size, interval_of
+from vnait.results import ACCURACY, RMSE, SETS, Results, by_size, interval_of
 
 FORM = "{:.4g}"
 
@@ -261,7 +261,7 @@ def summary(about: About, results: Results) -> Section:
         else f"{about.test['name']}: {about.test['rows']:,} rows"
     )
     unknown_share = f"{100 * sum(unknown) / len(unknown):.1f} %" if unknown else None
-    kinds = "classes" if results.metric is ACCURACY else "tags"
+    kinds = {ACCURACY: "classes", SETS: "labels"}.get(results.metric, "tags")
     classes: list[list[Cell]] = [] if "numbers" in facts else [[kinds, f"{len(facts['classes']):,}"]]
     rows: list[list[Cell]] = [
         ["name", facts["name"]],
@@ -279,16 +279,18 @@ def summary(about: About, results: Results) -> Section:
 
 
 def classes(facts: Any, results: Results) -> Section:
-    """Rows per class, or words per tag."""
+    """Rows per class or label, or words per tag."""
     counts = facts["classes"].items()
-    what, of = ("class", "rows") if results.metric is ACCURACY else ("tag", "words")
+    what, of = {ACCURACY: ("class", "rows"), SETS: ("label", "rows")}.get(results.metric, ("tag", "words"))
+    total = facts["rows"] if results.metric is SETS else sum(facts["classes"].values())
     table = Table(
         caption=f"{of.capitalize()} per {what}",
         columns=[Column(what), Column(of, "{:,}"), Column("share, %", "{:.1f}")],
-        rows=[[name, count, 100 * count / sum(facts["classes"].values())] for name, count in counts],
+        rows=[[name, count, 100 * count / total] for name, count in counts],
         folded=len(counts) > 30,
     )
-    return Section(heading="Classes" if of == "rows" else "Tags", table=table)
+    headings = {"class": "Classes", "label": "Labels", "tag": "Tags"}
+    return Section(heading=headings[what], table=table)
 
 
 def histogram(tokens: dict[str, Any]) -> Section:

@@ -33,6 +33,7 @@ NAMES = (
     "four_terms",
     "rotation_learned",
     "heads",
+    "bert_heads",
     "order",
     "codes",
     "three_back",

@@ -134,7 +134,7 @@ ROWS = (
             "test_pretrained::test_warm_start_keeps_the_outputs_and_detach_gives_the_model_back",
             "test_pretrained::test_the_input_is_the_formula",
         ),
-        shown="[twelve families](families.md): `python benchmarks/families.py`",
+        shown="[sixteen families](families.md): `python benchmarks/families.py`",
     ),
     Row(
         "000 4.3",

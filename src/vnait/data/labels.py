@@ -1,0 +1,97 @@
+"""Labels as they are written: several of a text in one cell (crime|drama), numbers, and what is no label."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from vnait.errors import InputError
+
+log = logging.getLogger("vnait")
+
+MARK = "|"  # between labels, as in pandas' Series.str.get_dummies and in MovieLens's genres
+
+
+def labels_in(cell: str) -> list[str]:
+    """The labels of a cell, each once and sorted; none in an empty cell, or between two marks.
+
+    >>> labels_in("drama | crime|drama|"), labels_in(" | ")
+    (['crime', 'drama'], [])
+    """
+    return sorted({part.strip() for part in cell.split(MARK)} - {""})
+
+
+def cell_of(labels: Iterable[str]) -> str:
+    """The labels in one cell, as `labels_in` reads them."""
+    return MARK.join(labels)
+
+
+def check_classes(labels: Sequence[str], source: str, column: str) -> None:
+    """Refuse dates, numbers or free text as labels: columns in which most values occur once. Log a label that
+    may be several.
+    """
+    hint = ", or add --task regression" * is_number(labels[0])
+    _check_repeated(labels, len(labels), source, f"the column {column!r}", hint)
+    if marked := [label for label in labels if MARK in label]:
+        log.warning(
+            "%s: %r counts as one label; if a text has several, add --task multilabel.", source, marked[0]
+        )
+
+
+def check_sets(cells: Sequence[str], source: str, column: str) -> None:
+    """The same for cells of any number of labels; log a column in which no cell has two."""
+    labels = list(chain.from_iterable(map(labels_in, cells)))
+    hint = f", or write {MARK} between the labels of a text"
+    _check_repeated(labels, len(cells), source, f"the column {column!r}", hint)
+    if not any(MARK in cell for cell in cells):
+        log.warning(
+            "%s: no row has two labels in the column %r; if some have, write %s between them.",
+            source,
+            column,
+            MARK,
+        )
+
+
+def _check_repeated(labels: Sequence[str], rows: int, source: str, column: str, hint: str) -> None:
+    distinct = len(set(labels))
+    if len(labels) >= 20 and 2 * distinct > len(labels):
+        raise InputError(
+            f"{source}: {column} has {distinct} different labels in {rows} rows, such as "
+            f"{labels[0][:40]!r}; labels must repeat. Name the column of the classes with --label{hint}."
+        )
+
+
+def is_number(label: str) -> bool:
+    """Whether it is a finite number.
+
+    >>> is_number("1e3"), is_number("nan"), is_number("1,5")
+    (True, False, False)
+    """
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return False
+
+
+def check_numbers(labels: Sequence[str], source: str, column: str) -> None:
+    """Refuse labels that are no finite numbers; empty ones were dropped."""
+    for row, label in enumerate(labels, 1):
+        if label.strip() and not is_number(label):
+            raise InputError(
+                f"{source}, row {row}: the column {column!r} has {label[:40]!r}, which is no finite number, "
+                "and regression needs one in each row; write it as 1234.5, or name another column by --label."
+            )
+
+
+def alike(labels: Iterable[str]) -> list[str]:
+    """Labels that differ from another one only in case or surrounding space.
+
+    >>> alike(["good", "Good ", "bad", "good"])
+    ['Good ', 'good']
+    """
+    written: dict[str, set[str]] = {}
+    for label in labels:
+        written.setdefault(label.strip().casefold(), set()).add(label)
+    return sorted(label for same in written.values() if len(same) > 1 for label in same)

@@ -1,0 +1,119 @@
+"""Sentence pairs: is the second text the translation of the first?
+
+    VNAIT_DATA=DIR python -m vnait_lab.runs.translations [--quick] [--seeds 3]
+
+DIR has wordalign_enfr/enfr.tsv (English and French, 447 pairs) and wordalign_jaen/jaen.tsv (Japanese and
+English, 582), with the columns source and target. Each seed draws 30 % of the pairs for the test. Every
+sentence is there twice: with its translation, and with that of another sentence of about the same length; so
+neither side alone gives the answer, nor do their lengths.
+
+TF-IDF and averaged vectors add up the words of both sides, so they are the control: a classifier that is
+ahead of them relates the two. Records go to studies/records/translations, of --quick to runs/translations;
+recorded cells do not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from vnait.baselines import BASELINES
+from vnait.comparison import run_plan
+from vnait.data import Pair, Table, read
+from vnait.data.pairs import sides_of
+from vnait.data.rows import split_numbers
+from vnait.data.sentences import words_of
+from vnait.plan import Plan
+from vnait.record import Record
+from vnait.results import ALL
+from vnait.run import Run
+from vnait.statistics import UNIT, interval, paired
+from vnait_lab import RECORDS
+from vnait_lab.runs import data_folder, parser, show_progress
+
+METHODS_RUN = ("none", "sinusoidal", "vnait-uniform", "vnait")
+FILES = {"wordalign_enfr": "enfr.tsv", "wordalign_jaen": "jaen.tsv"}
+TEST = 0.3  # share of the pairs
+RUN = Run(validation=0, tune_vectors=True, steps=400)
+QUICK = Run(validation=0, tune_vectors=True, steps=20)
+
+
+def questions(pairs: Sequence[tuple[str, ...]], name: str, seed: int) -> Table:
+    """Two rows per pair: with its own second text, yes, and with the next longer one of another pair, no."""
+    order = np.random.default_rng(seed).permutation(len(pairs)).tolist()
+    order.sort(key=lambda row: len(words_of(pairs[row][1])))  # rows of equal length stay in random order
+    other = dict(zip(order, [*order[1:], *order[:1]], strict=True))
+    texts: list[str] = []
+    labels: list[str] = []
+    for row, (source, target) in enumerate(pairs):
+        wrong = pairs[other[row]][1]
+        if wrong != target:
+            texts += [Pair.of(source, target), Pair.of(source, wrong)]
+            labels += ["yes", "no"]
+    return Table(texts=texts, labels=labels, name=name, dropped=0)
+
+
+def plan_of(data: Path, name: str, seed: int, *, quick: bool) -> Plan:
+    """The comparison of one seed: no sentence of its training rows is in its test rows."""
+    found = read(data / name / FILES[name], text="source,target", label=None).texts
+    pairs = list(dict.fromkeys(map(sides_of, found)))
+    if quick:
+        pairs = pairs[:60]
+    learn, test = (
+        questions([pairs[row] for row in rows], name, seed)
+        for rows in split_numbers([""] * len(pairs), holdout=TEST, seed=seed)
+    )
+    return Plan(
+        table=learn,
+        test=test,
+        methods=METHODS_RUN,
+        shots=(ALL,),
+        seeds=(seed,),
+        run=QUICK if quick else RUN,
+        vectors=None,
+        tokenization="words",
+        chooses=False,
+    )
+
+
+def by_seed(found: Iterable[Record], name: str, method: str) -> dict[int, float]:
+    """Seed -> accuracy; chance is 1/2."""
+    return {
+        one.seed: float(one.metrics["accuracy"])
+        for one in found
+        if (one.data["name"], one.method) == (name, method)
+    }
+
+
+def lines(found: Sequence[Record], name: str) -> list[str]:
+    """Per method its accuracy in %, and the points by which `vnait` is above it, paired by seed."""
+    own = by_seed(found, name, "vnait")
+    written = []
+    for method in (*BASELINES, *METHODS_RUN):
+        scores = by_seed(found, name, method)
+        mean = interval(list(scores.values()), within=UNIT).times(100).written("{:.1f}")
+        lead = interval(paired(own, scores)).times(100).written("{:+.1f}")
+        written.append(f"{name}: {method} {mean}" + f"; vnait minus it {lead}" * (method != "vnait"))
+    return written
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("--seeds", type=int, default=3, help="how many draws of test pairs [%(default)s]")
+    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    command.add_argument("--quick", action="store_true", help="20 steps, 60 pairs of each file")
+    options = command.parse_args()
+    data = data_folder(command, f"the folders {' and '.join(FILES)}")
+    path = (Path("runs") if options.quick else RECORDS) / "translations" / "records.jsonl"
+    for name in FILES:
+        found: list[Record] = []
+        for seed in range(options.seeds):
+            plan = plan_of(data, name, seed, quick=options.quick)
+            found += run_plan(plan, path, jobs=options.jobs, callback=show_progress)
+        print("\n".join(lines(found, name)))
+
+
+if __name__ == "__main__":
+    main()
