@@ -151,3 +151,35 @@ def test_int8_by_dynamic_quantization(method):
     assert type(small.classifier) is not nn.Linear
     assert not torch.equal(found, expected)
     assert (found - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["vnait-causal", "rope"])
+def test_lm_eval_scores_and_generates(method, tmp_path):
+    """Its harness, from a saved folder: likelihoods of continuations as by hand, and greedy texts."""
+    pytest.importorskip("lm_eval")
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+
+    own = made()
+    own.add_special_tokens({"bos_token": "[BOS]", "eos_token": "[EOS]"})
+    torch.manual_seed(0)
+    ends = {name: getattr(own, name) for name in ("pad_token_id", "bos_token_id", "eos_token_id")}
+    model = VnaitForCausalLM(VnaitConfig(method=method, vocab_size=len(own), hidden_size=32, **ends)).eval()
+    model.save_pretrained(tmp_path)
+    own.save_pretrained(tmp_path)
+    harness = HFLM(pretrained=str(tmp_path), device="cpu", batch_size=2)
+    asked = [("a dull film", " don't"), ("hello", " a dull film a"), ("", " one two")]
+    instances = [Instance("loglikelihood", {}, pair, 0) for pair in asked]
+    for (context, answer), (found, _) in zip(asked, harness.loglikelihood(instances), strict=True):
+        start, rest = (own(part, add_special_tokens=False)["input_ids"] for part in (context, answer))
+        start = start or [own.bos_token_id]
+        with torch.no_grad():
+            logs = model(torch.tensor([start + rest])).logits[0].log_softmax(-1)
+        expected = sum(logs[len(start) - 1 + place, token] for place, token in enumerate(rest))
+        assert found == pytest.approx(float(expected), abs=1e-4)
+    until = {"until": ["\n"], "max_gen_toks": 4, "do_sample": False}
+    (text,) = harness.generate_until([Instance("generate_until", {}, ("a dull film", until), 0)])
+    ids = torch.tensor([own("a dull film", add_special_tokens=False)["input_ids"]])
+    written = model.generate(ids, max_new_tokens=4, do_sample=False)[0, ids.shape[1] :]
+    assert text.split() == own.decode(written, skip_special_tokens=True).split()
