@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates.shared import At, Line, Mask, Places, Vectors, check_mask, nearest_real, steps
-from vnait.coordinates.sources import ZeroLinear, piecewise, weights_in
+from vnait.coordinates.sources import ZeroLinear, weights_in
 from vnait.coordinates.spans import SPAN
+from vnait.pieces import by_tokens
 
 
 class Gate(nn.Module):
@@ -51,7 +52,7 @@ class Gate(nn.Module):
 
     def level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         """l of vectors in full precision."""
-        return piecewise(self._level, words, mask, before=1)
+        return by_tokens(self._level, words, mask, before=1)
 
     def _level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         hidden = F.gelu(F.linear(words, *weights_in(words.dtype, self.look)))

@@ -7,7 +7,6 @@ start at softplus(z) = 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -15,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates.shared import Line, Mask, Vectors, rank
+from vnait.pieces import by_tokens
 
-PIECE = 8192  # tokens
 UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
 
 
@@ -112,26 +111,7 @@ class Content(nn.Module):
             return UNIT_Z + F.linear(F.gelu(F.conv1d(seen, *look)).transpose(1, 2), *tell)[..., 0]
 
         with torch.autocast(vectors.device.type, enabled=False):
-            return piecewise(read, vectors, mask, before=self.before, after=self.after)
-
-
-def piecewise(
-    read: Callable[[Tensor, Tensor], Tensor], words: Tensor, mask: Mask, *, before: int = 0, after: int = 0
-) -> Line:
-    """read(words, mask), (B, T), of which each number depends on `before` tokens before and `after` after it.
-
-    Without gradients a long text is read in pieces, so that what is computed on the way stays in the
-    processor's cache.
-    """
-    length = mask.shape[1]
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or length <= PIECE:
-        return read(words, mask)
-    found = []
-    for start in range(0, length, PIECE):
-        first = max(start - before, 0)
-        piece = slice(first, start + PIECE + after)
-        found.append(read(words[:, piece], mask[:, piece])[:, start - first :][:, :PIECE])
-    return torch.cat(found, 1)
+            return by_tokens(read, vectors, mask, before=self.before, after=self.after)
 
 
 def weights_in(dtype: torch.dtype, part: nn.Module) -> tuple[Tensor, Tensor]:
