@@ -259,32 +259,39 @@ class Nearest(_View):
         short = not tracing and length < 2 * reach
         size = length if short else reach
         rest = ((length + size - 1) // size + tracing) * size - length
+        key = self.KEY_SCALE * self.key(vectors)
         value = F.pad(vectors, (0, -dim % self.heads)).unflatten(-1, (self.heads, -1))
-        key, value = (self._from_windows(part, rest) for part in (self.KEY_SCALE * self.key(vectors), value))
+        keys, values = (self._from_windows(part, rest) for part in (key, value))
         fades = F.softplus(self.fade)[:, None] * self._steps(vectors.device)
-        shares = (key.unfold(1, reach, 1)[:, :-1] - fades).softmax(-1).to(value.dtype)
+        scores = torch.cat(keys).unfold(2, reach, 1)[:, :, :-1] - fades[:, None, None]
+        shares = scores.softmax(-1).to(value.dtype)
         # The windows of a block lie in size + reach tokens: their shares are a band in a matrix. Rows longer
         # by one than those they are cut into move on by one each.
-        band = shares.unflatten(1, (-1, size)).transpose(2, 3)
-        band = F.pad(band, (0, size + 1)).flatten(-2)[..., : size * (size + reach)].unflatten(-1, (size, -1))
-        if short:
-            blocks = value.transpose(1, 2)[:, None]
-        else:
-            blocks = value.unflatten(1, (-1, size)).transpose(2, 3)
-            blocks = torch.cat([blocks[:, :-1], blocks[:, 1:]], 3)
-        found = (band @ blocks).transpose(2, 3).flatten(1, 2)[:, :length].flatten(-2)[..., :dim]
-        return self.drop_texts(self.gain * found)
+        band = F.pad(shares.unflatten(2, (-1, size)), (0, size + 1)).flatten(-2)
+        band = band[..., : size * (size + reach)].unflatten(-1, (size, -1))
+        found = [
+            (mine @ (one[:, :, None] if short else _doubled(one, size))).flatten(2, 3)[:, :, :length]
+            for mine, one in zip(band.split(list(map(len, values))), values, strict=True)
+        ]
+        seen = torch.cat([one.permute(1, 2, 0, 3) for one in found], 2).flatten(-2)[..., :dim]
+        return self.drop_texts(self.gain * seen)
 
     @property
     def _back(self) -> int:
         """How many heads look back."""
         return self.heads if self.causal else self.heads // 2
 
-    def _from_windows(self, tokens: Float[Tensor, "B T H *any"], rest: int) -> Float[Tensor, "B M H *any"]:
-        """Tokens moved so that the window of token i begins at i, for either side; zeros past either end."""
-        none = (0, 0) * (tokens.ndim - 2)
-        before = F.pad(tokens[:, :, : self._back], (*none, self.reach, rest))
-        return torch.cat([before, F.pad(tokens[:, 1:, self._back :], (*none, 0, rest + self.reach + 1))], 2)
+    def _from_windows(
+        self, tokens: Float[Tensor, "B T H *any"], rest: int
+    ) -> list[Float[Tensor, "_ B M *any"]]:
+        """The tokens of the heads that look back, and of those that look ahead, moved so that the window of
+        token i begins at i; zeros past either end.
+        """
+        none, heads = (0, 0) * (tokens.ndim - 3), tokens.movedim(2, 0)
+        found = [F.pad(heads[: self._back], (*none, self.reach, rest))]
+        if self._back < self.heads:
+            found.append(F.pad(heads[self._back :, :, 1:], (*none, 0, rest + self.reach + 1)))
+        return found
 
     def _steps(self, device: torch.device) -> Int[Tensor, "H R"]:
         """j - 1, by the place in a window."""
@@ -294,3 +301,9 @@ class Nearest(_View):
 
     def extra_repr(self) -> str:
         return f"reach={self.reach}, look={self.look!r}, dropout={self.dropout}"
+
+
+def _doubled(tokens: Float[Tensor, "H B M C"], size: int) -> Float[Tensor, "H B N L C"]:
+    """Every block of `size` tokens with the one after it."""
+    blocks = tokens.unflatten(2, (-1, size))
+    return torch.cat([blocks[:, :, :-1], blocks[:, :, 1:]], 3)
