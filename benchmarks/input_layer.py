@@ -7,8 +7,8 @@ B = 8, T = 128, one thread. In every round each candidate runs once, forward and
 printed are the medians over rounds of the ratio to the first, taken round by round, so that a machine that
 slows down slows all of them; of the process's own time.
 
-Then the most that PyTorch held at once in evaluation, at B = 512, over the size of the output x; x and s alone
-are two of these.
+Then the most that PyTorch held at once in evaluation, at B = 512, over the size of the output x; x and s
+alone are two of these.
 """
 
 import argparse
