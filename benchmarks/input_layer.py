@@ -6,9 +6,13 @@ beside one BERT-base layer.
 B = 8, T = 128, one thread. In every round each candidate runs once, forward and then forward and backward;
 printed are the medians over rounds of the ratio to the first, taken round by round, so that a machine that
 slows down slows all of them; of the process's own time.
+
+Then the most that PyTorch held at once in evaluation, at B = 512, over the size of the output x; x and s
+alone are two of these.
 """
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +21,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
+from methods import peak
 from vnait.coordinates import Span
 from vnait.encodings import Spatial
 from vnait.inputs import Fusion, LiteralFusion
@@ -32,6 +37,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    os.environ["KINETO_LOG_LEVEL"] = "99"  # the profiler announces each start and stop
     torch.manual_seed(0)
     layers = candidates(options.dim)
     x = torch.randn(B, T, options.dim, requires_grad=True)
@@ -46,6 +52,8 @@ def main() -> None:
         pairs = list(zip(times[first], times[name], strict=True))[1:]
         ratios = [median(own[way] / base[way] for base, own in pairs) for way in (0, 1)]
         print(f"{name:38} {ratios[0]:7.4f}   {ratios[1]:7.4f}")
+    for name in ("vnait-uniform", "vnait"):
+        print(f"peak memory of {name} over its output: {memory(name, options.dim):.2f}")
     print(f"largest difference of folded and literal: {difference(options.dim):.1e}")
 
 
@@ -90,6 +98,14 @@ def seconds(work: Callable[[], None]) -> float:
     started = time.process_time()
     work()
     return time.process_time() - started
+
+
+@torch.no_grad()
+def memory(name: str, dim: int) -> float:
+    method = build(name, dim=dim).eval()
+    x = torch.randn(512, T, dim)
+    mask = torch.ones(512, T, dtype=torch.bool)
+    return peak(lambda: method(x, mask)) / (x.numel() * x.element_size())
 
 
 @torch.no_grad()

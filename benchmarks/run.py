@@ -12,6 +12,7 @@ BUILD.mkdir(exist_ok=True)
 for name, *options in (
     ("start_up.py",),
     ("input_layer.py",),
+    ("coordinates.py",),
     ("methods.py", "--json", BUILD / "methods.json"),
     ("decoding.py",),
     ("predict.py",),

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from conftest import unchecked
-from vnait.coordinates import Ends, Index, Jitter, Running, Span
+from vnait import pieces
+from vnait.coordinates import ContextGate, Elastic, Ends, Gate, Index, Jitter, Running, Span
 from vnait.coordinates.sources import UNIT_Z, Content, Free, Warp
 from vnait.inputs import smoothness
 
@@ -381,6 +382,26 @@ def test_content_reads_its_window() -> None:
 
 
 # --- Against the papers' loop
+
+
+@pytest.mark.parametrize(
+    "coordinates",
+    [
+        Span(source="content", dim=3, before=2, after=1),
+        Running(source="content", dim=3),
+        Elastic(Gate(dim=3)),
+        Elastic(ContextGate(dim=3)),
+    ],
+)
+def test_a_long_text_is_read_in_pieces(coordinates: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    words, mask = torch.randn(2, 23, 3, dtype=torch.float64), torch.rand(2, 23) > 0.2
+    for parameter in coordinates.double().parameters():
+        nn.init.normal_(parameter, std=0.5)
+    whole = coordinates(words, mask)
+    monkeypatch.setattr(pieces, "PIECE", 5)
+    with torch.no_grad():
+        torch.testing.assert_close(coordinates(words, mask), whole.detach())
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])

@@ -502,17 +502,21 @@ def written(matrix) -> list[str]:
     ]
 
 
-class Written(TextClassifier):
+class OfMatrices:
+    """Before an estimator of texts: it is fitted to numbers, as scikit-learn's checks have them."""
+
     def fit(self, X, y, sample_weight=None):
         return super().fit(written(X), y, sample_weight)
-
-    def predict_proba(self, X):
-        return super().predict_proba(written(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.input_tags.one_d_array, tags.input_tags.string = True, False, False
         return tags
+
+
+class Written(OfMatrices, TextClassifier):
+    def predict_proba(self, X):
+        return super().predict_proba(written(X))
 
 
 NOT_FOR_TEXTS = {

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from vnait import method as method_module
+from vnait import pieces
 from vnait.coordinates import (
     Ends,
     Gate,
@@ -292,6 +293,23 @@ def test_a_training_step_computes_coordinates_once(monkeypatch: pytest.MonkeyPat
     model = VnaitForSequenceClassification(VnaitConfig(vocab_size=9, hidden_size=32, num_attention_heads=2))
     model.train()(torch.tensor([[3, 4, 5]]), labels=torch.tensor([1])).loss.backward()
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["vnait", "vnait-uniform", "vnait-causal", "vnait-paper", "sinusoidal", "none"]
+)
+def test_many_texts_are_read_in_pieces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    method = build(name, dim=8, num_heads=2).double().eval()
+    mask = torch.arange(4) < torch.tensor([[1], [2], [3], [4], [4], [1], [3]])
+    vectors = words(7, 4, 8).double()
+    whole = method(vectors, mask)
+    monkeypatch.setattr(pieces, "PIECE", 9)  # two texts, and one that is left
+    calls = []
+    hook = method.inputs.register_forward_pre_hook(lambda part, given: calls.append(len(given[0])))
+    with torch.no_grad():
+        torch.testing.assert_close(method(vectors, mask).x[mask], whole.x[mask])
+    hook.remove()
+    assert calls == [2, 2, 2, 1]
 
 
 def test_relative_is_what_the_encoding_says() -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import logging
+import pickle
 import random
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from sklearn.metrics import f1_score
 
 from test_finetune import saved_base
-from vnait import InputError, Run, TextClassifier, compare, explain, vectors
+from vnait import InputError, Run, TextClassifier, TextRegressor, compare, explain, vectors
 from vnait.about import About
 from vnait.bag_of_words import BagOfEach, bags_of, skill_at_sets
 from vnait.baselines import fit_baseline
@@ -190,15 +191,75 @@ def test_a_saved_model_answers_with_sets(fitted, tmp_path):
     assert again.model.config.problem_type == "multi_label_classification"
 
 
-def test_it_is_not_taken_for_one_label(fitted, compared, tmp_path, capsys):
-    fitted.save(tmp_path / "model")
+def test_it_is_not_taken_for_one_label(fitted, compared, capsys):
     message = "gives a text any number of labels, and this is for one; use `vnait predict`"
-    for call in (lambda: explain(fitted, "the soup"), lambda: TextClassifier.load(tmp_path / "model")):
-        with pytest.raises(InputError, match=message):
-            call()
+    with pytest.raises(InputError, match=message):
+        explain(fitted, "the soup")
     with pytest.raises(SystemExit):
         main(["explain", str(compared.path.parent / "model"), "the soup"])
     assert "any number of labels" in capsys.readouterr().err
+
+
+def matrix_of(count: int, seed: int) -> tuple[list[str], np.ndarray]:
+    """The same rows; the last column is a label that no text has."""
+    texts, cells = zip(*rows_of(count, seed), strict=True)
+    return list(texts), np.array([[name in cell.split("|") for name in (*WORDS, "none")] for cell in cells])
+
+
+def test_a_matrix_of_labels_in_scikit_learn(tmp_path):
+    texts, matrix = matrix_of(120, 0)
+    classifier = TextClassifier("none", steps=60).fit(texts, matrix)
+    test, truth = matrix_of(60, 1)
+    assert classifier.classes_.tolist() == [0, 1, 2, 3]
+    assert classifier.predict(test).dtype.kind == "i" and classifier.score(test, truth) > 0.8
+    assert f1_score(truth, classifier.predict(test), average="micro") > 0.9
+    probabilities = classifier.predict_proba(test)
+    assert (probabilities[:, 3] == 0).all() and ((probabilities > 0.5) == classifier.predict(test)).all()
+    classifier.save(tmp_path / "model")
+    for again in (TextClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(classifier))):
+        assert (again.predict_proba(test) == probabilities).all() and again.classes_.tolist() == [0, 1, 2, 3]
+
+
+def test_a_model_of_the_command_line_answers_with_a_matrix(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    again = TextClassifier.load(tmp_path / "model")
+    assert again.classes_.tolist() == list(WORDS)
+    assert again.predict(["the soup was cheap", "and very"]).tolist() == [[1, 1, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "message"),
+    [
+        (
+            lambda y: y + 1,
+            {},
+            r"y has 2.0 at row \d, column \d; a matrix of labels has 1 where a text has the",
+        ),
+        (lambda y: y * np.nan, {}, r"y has no label at row 0 \(20 in all\)"),
+        (lambda y: y[:, :1], {}, r"y has shape \(20, 1\) for 20 texts; give one label a text, or a matrix"),
+        (lambda y: y[:9], {}, r"y has shape \(9, 4\) for 20 texts; give one label a text, or a matrix"),
+        (lambda y: y * 0, {}, "no label; multilabel needs two or more"),
+        (
+            lambda y: y,
+            {"class_weight": "balanced"},
+            "class_weight is for one label a text; give sample_weight",
+        ),
+    ],
+)
+def test_a_matrix_that_is_none(change, settings, message):
+    texts, matrix = matrix_of(20, 0)
+    with pytest.raises(InputError, match=message):
+        TextClassifier("none", steps=2, **settings).fit(texts, change(matrix.astype(float)))
+    with pytest.raises(InputError, match=r"y has shape .* give one label a text"):
+        TextRegressor("none", steps=2).fit(texts, matrix.astype(float))
+
+
+def test_weights_of_rows_with_a_matrix():
+    texts, matrix = matrix_of(120, 0)
+    wrong = ~matrix
+    weights = [1.0] * 120 + [0.0] * 120
+    classifier = TextClassifier("none", steps=60).fit(texts * 2, np.vstack([matrix, wrong]), weights)
+    assert f1_score(matrix, classifier.predict(texts), average="micro") > 0.9
 
 
 def test_the_linear_part_learns_each_label_on_its_own():

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks, get_tags
 
-from test_estimator import NOT_FOR_TEXTS, written
+from test_estimator import NOT_FOR_TEXTS, OfMatrices, written
 from vnait import InputError, TextClassifier, TextRegressor, vectors
 from vnait.cli import main
 
@@ -150,17 +150,9 @@ def test_wrong_weights_are_one_sentence(weights, message):
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
-class Written(TextRegressor):
-    def fit(self, X, y, sample_weight=None):
-        return super().fit(written(X), y, sample_weight)
-
+class Written(OfMatrices, TextRegressor):
     def predict(self, X):
         return super().predict(written(X))
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.one_d_array, tags.input_tags.string = True, False, False
-        return tags
 
 
 @pytest.mark.slow

@@ -134,12 +134,10 @@ def _linear(
     labels = _labels(table)
     if table.task == MULTILABEL:
         classes, (weights, bias) = list(target_of(table).names), of_each(head, rows, labels)
-    elif table.task == REGRESSION:
-        head.fit(rows, labels)
-        classes, weights, bias = [NUMBER], head.coef_[None], np.array([head.intercept_])
-    else:
-        head.fit(rows, labels)
+    elif hasattr(head.fit(rows, labels), "classes_"):
         classes, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
+    else:  # ridge regression
+        classes, weights, bias = [NUMBER], head.coef_[None], np.array([head.intercept_])
     return LinearClassifier(
         name=name,
         features=features,

@@ -11,24 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from vnait import predict, schemas
-from vnait.data import Pair, Table
-from vnait.data.tables import CLASSIFICATION, REGRESSION
+from vnait.arrays import Texts, cells_of, checked_labels, classes_of, numbers_of, texts_of, weights_of
+from vnait.data import Table
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION
 from vnait.data.vocabulary import vocabulary_of
-from vnait.errors import InputError, as_input_error, first_line
+from vnait.errors import InputError, as_input_error
 from vnait.explanation import Explanation, explain
-from vnait.linear import check_classes, check_one, check_texts
+from vnait.linear import check_classes, check_texts
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.run import Run
 from vnait.tracking import Status
 from vnait.train import fit
 from vnait.vectors.training import LEARNED
-
-Texts = Sequence[str] | Sequence[tuple[str, str]]
 
 NOTES = "estimator.json"  # parameters and the labels' own types, beside the model's files
 
@@ -90,9 +88,8 @@ class _OfTexts(BaseEstimator):
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
         check_classes(fitted.classes, no=numbers)
-        check_one(fitted.several)
         known = cls._get_param_names()
-        notes = _notes(Path(folder) / NOTES, fitted.classes, known)
+        notes = _notes(Path(folder) / NOTES, fitted, known)
         estimator = cls(**(notes["parameters"] if notes else _parameters(fitted, known)))
         estimator.fitted_ = fitted
         if fitted.record is not None:
@@ -140,11 +137,14 @@ class TextClassifier(ClassifierMixin, _OfTexts):
     vectors         a file of semantic vectors; None: Word2Vec is trained on the texts themselves
     tokenization    "words", "characters" or "jieba"
     class_weight    how much the rows of each label count: {label: weight}, others 1; "balanced": rows of all
-                    labels count the same in sum; None: each row 1
+                    labels count the same in sum; None: each row 1. Not for a matrix of labels
     random_state    `Run.seed` by scikit-learn's name: the same number gives the same model; None or a
                     RandomState: each fit draws one. `seed_` is the seed of the fit
 
     X is a sequence of strings, or of pairs of strings (n, 2); labels may be strings, numbers or booleans.
+    Where a text has any number of labels, y is a matrix of 0 and 1 (n, labels), and so are the answers: 1
+    where P > 1/2; `score` is the share of rows that are right as a whole.
+
     Weights multiply the losses of their rows in training, for early stopping and in the linear part; only
     their ratios matter. Pickling goes through the model's own files.
 
@@ -164,28 +164,42 @@ class TextClassifier(ClassifierMixin, _OfTexts):
         *,
         callback: Callable[[Status], None] = lambda status: None,
     ) -> Self:
-        """Train on texts X (n,) and labels y (n,); `callback` gets a `Status` after each step.
+        """Train on texts X (n,) and labels y (n,) or (n, labels); `callback` gets a `Status` after a step.
 
         sample_weight   how much each row counts, 0 or more (n,), times its label's `class_weight`
         """
-        given = _texts(X)
-        classes, numbers = _classes(_checked(self, y, given))
+        given = texts_of(X)
+        labels = checked_labels(self, y, given, matrix=True)
+        if labels.ndim == 2:
+            if self.class_weight is not None:
+                raise InputError("class_weight is for one label a text; give sample_weight with a matrix y.")
+            weights = weights_of(None, labels, sample_weight)
+            self._fit(given, cells_of(labels), MULTILABEL, weights, callback)
+            self.classes_ = np.arange(labels.shape[1])
+            return self
+        classes, numbers = classes_of(labels)
         names = list(map(str, classes.tolist()))  # once a class: 1 and 1.0 are one, however they are written
-        weights = _weights(self.class_weight, classes[numbers], sample_weight)
+        weights = weights_of(self.class_weight, classes[numbers], sample_weight)
         self._fit(given, [names[number] for number in numbers], CLASSIFICATION, weights, callback)
         self.classes_ = classes
         return self
 
     def predict_proba(self, X: Texts) -> NDArray[np.float64]:
-        """P(class | text), (n, classes), in the order of `classes_`."""
+        """P(class | text), (n, classes), in the order of `classes_`; 0 for a label that no text had."""
         check_is_fitted(self)
-        columns = [self.fitted_.classes.index(str(label)) for label in self.classes_.tolist()]
-        return self.fitted_.probabilities(_texts(X))[:, columns]
+        known, names = self.fitted_.classes, list(map(str, self.classes_.tolist()))
+        found = self.fitted_.probabilities(texts_of(X))
+        answer = np.zeros((len(found), len(names)))
+        answer[:, [names.index(name) for name in known]] = found
+        return answer
 
     def predict(self, X: Texts) -> NDArray[Any]:
-        """The most probable label of each text, (n,)."""
+        """The most probable label of each text, (n,), or a 1 for each that is probable, (n, labels)."""
         check_is_fitted(self)
-        answer: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        probabilities = self.predict_proba(X)
+        if self.fitted_.several:
+            return (probabilities > 0.5).astype(int)
+        answer: NDArray[Any] = self.classes_[probabilities.argmax(1)]
         return answer
 
     def explain(self, text: str) -> Explanation:
@@ -202,6 +216,11 @@ class TextClassifier(ClassifierMixin, _OfTexts):
 
     def _labels(self) -> list[Any]:
         return list(self.classes_.tolist())
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -229,15 +248,15 @@ class TextRegressor(RegressorMixin, _OfTexts):
 
         sample_weight   how much each row counts, 0 or more (n,)
         """
-        given = _texts(X)
-        numbers = _numbers(_checked(self, y, given))
-        weights = _weights(None, numbers, sample_weight)
+        given = texts_of(X)
+        numbers = numbers_of(checked_labels(self, y, given))
+        weights = weights_of(None, numbers, sample_weight)
         return self._fit(given, list(map(str, numbers.tolist())), REGRESSION, weights, callback)
 
     def predict(self, X: Texts) -> NDArray[np.float64]:
         """The number of each text, (n,), in the unit of y."""
         check_is_fitted(self)
-        return self.fitted_.numbers(_texts(X))
+        return self.fitted_.numbers(texts_of(X))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -262,119 +281,17 @@ def _parameters(fitted: predict.Fitted, known: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _texts(X: Texts) -> list[str]:
-    if isinstance(X, str):
-        raise InputError("X is one string; give a list of texts.")
-    shape = getattr(X, "shape", (0,))
-    if len(shape) != 1 and shape[1:] != (2,):
-        raise InputError(f"X has {len(shape)} dimensions; give one column of texts, or two for pairs.")
-    rows = list(X if len(shape) == 1 else np.asarray(X, dtype=object))
-    pairs = bool(rows) and not isinstance(rows[0], str) and np.shape(rows[0]) == (2,)
-    wrong = next((row for row, found in enumerate(rows) if not _is_row(found, pairs)), None)
-    if wrong is not None:
-        expected = "two strings; give a pair" if pairs else "a string; give one string a text, or two"
-        raise InputError(f"X[{wrong}] is {type(rows[wrong]).__name__}, not {expected} in every row.")
-    if not rows:
-        raise InputError("X is empty; give at least one text.")
-    return [Pair.of(*map(str, row)) if pairs else str(row) for row in rows]
-
-
-def _is_row(found: Any, pairs: bool) -> bool:
-    """Whether it is a text, or two."""
-    if not pairs:
-        return isinstance(found, str)
-    return not isinstance(found, str) and np.shape(found) == (2,) and all(isinstance(x, str) for x in found)
-
-
-def _checked(estimator: BaseEstimator, y: Sequence[Any] | None, texts: Sequence[str]) -> NDArray[Any]:
-    """The labels as an array, one a text, none missing."""
-    import pandas as pd
-
-    if y is None:
-        raise InputError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None; give one label a "
-            "text."
-        )
-    labels = np.asarray(y)
-    if labels.ndim != 1 or len(labels) != len(texts):
-        raise InputError(f"y has shape {labels.shape} for {len(texts)} texts; give one label a text.")
-    # As objects: among strings, numpy makes NaN the string "nan".
-    missing = np.flatnonzero(pd.isna(np.asarray(y, dtype=object)))
-    if missing.size:
-        raise InputError(
-            f"y has no label at row {missing[0]} ({len(missing)} in all); label these texts or leave them "
-            "out."
-        )
-    return labels
-
-
-def _numbers(labels: NDArray[Any]) -> NDArray[np.float64]:
-    """The labels as finite numbers, of two rows or more."""
-    with as_input_error((TypeError, ValueError), "y is not numbers: ", ".", says=first_line):
-        numbers = labels.astype(object).astype(np.float64)
-    wrong = np.flatnonzero(~np.isfinite(numbers))
-    if wrong.size:
-        raise InputError(
-            f"y has {numbers[wrong[0]]} at row {wrong[0]} ({len(wrong)} in all); give finite numbers."
-        )
-    if len(numbers) < 2:
-        raise InputError("y has one sample; a regression needs two or more.")
-    return numbers
-
-
-def _classes(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
-    """The distinct labels in order, and the number of each text's."""
-    try:
-        classes, numbers = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
-        raise InputError(
-            f"y mixes labels that have no order ({kinds}); give all as strings, or all as numbers."
-        ) from error
-    if len(classes) < 2:
-        raise InputError(f"y has one class only ({classes[0]}); a classifier needs two or more.")
-    return classes, numbers.tolist()
-
-
-def _weights(
-    class_weight: Mapping[Any, float] | str | None, labels: NDArray[Any], given: Sequence[float] | None
-) -> list[float] | None:
-    """A weight per row: that of its label times its own; None if neither is given."""
-    if class_weight is None and given is None:
-        return None
-    with as_input_error((TypeError, ValueError), f"class_weight is {class_weight!r}: ", ".", says=first_line):
-        weights = compute_sample_weight(class_weight, labels)
-    if given is not None:
-        with as_input_error((TypeError, ValueError), "sample_weight is not numbers: ", ".", says=first_line):
-            own = np.asarray(given, dtype=float)
-        if own.shape != (len(labels),):
-            raise InputError(
-                f"sample_weight has shape {own.shape} for {len(labels)} texts; give one number a text."
-            )
-        weights = weights * own
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if wrong.size or not weights.any():
-        first = wrong[:1].tolist()
-        what = f"the weight of row {first[0]} is {weights[first[0]]}" if first else "every weight is zero"
-        raise InputError(f"{what}; give finite numbers of 0 or more, not all of them 0.")
-    left = np.unique(labels[weights > 0])
-    if len(left) < 2:
-        raise InputError(
-            f"all rows with a weight above 0 have one label or class ({left[0]}); a training needs two or "
-            "more."
-        )
-    found: list[float] = weights.tolist()
-    return found
-
-
-def _notes(path: Path, classes: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+def _notes(path: Path, fitted: predict.Fitted, known: Sequence[str]) -> dict[str, Any]:
     """The parameters and the classes of a saved estimator; empty for a model of `vnait train`."""
     if not path.is_file():
         return {}
     with as_input_error((ValueError, TypeError, RecursionError), f"{path} is damaged: ", "."):
         notes = schemas.check(schemas.Estimator, json.loads(path.read_text(encoding="utf-8")))
-        if sorted(map(str, notes["classes"])) != sorted(classes):
-            raise ValueError(f"its classes aren't those of the model ({', '.join(classes)})")
+        names = list(map(str, notes["classes"]))
+        if fitted.several:  # no text may have had one of them
+            names = [name for name in names if name in fitted.classes]
+        if sorted(names) != sorted(fitted.classes):
+            raise ValueError(f"its classes aren't those of the model ({', '.join(fitted.classes)})")
         if isinstance(pairs := notes["parameters"].get("class_weight"), list):
             notes["parameters"]["class_weight"] = dict(pairs)
         if unknown := notes["parameters"].keys() - set(known):

@@ -16,6 +16,7 @@ from vnait.coordinates.shared import furthest, hides_nothing
 from vnait.encodings.shared import since
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
+from vnait.pieces import by_texts
 
 logger = logging.getLogger("vnait")
 
@@ -87,7 +88,9 @@ class Method(nn.Module):
         if self.scale is not None:
             injection = injection + self.scale(mask)
         seen = (vectors, added, at) if getattr(self.inputs, "reads_coordinates", False) else (vectors, added)
-        return MethodOutput(self.inputs(*seen), injection, at)
+        # In training a part may draw a number per call.
+        x = self.inputs(*seen) if self.training else by_texts(self.inputs, *seen)
+        return MethodOutput(x, injection, at)
 
     @property
     def behind(self) -> int | None:

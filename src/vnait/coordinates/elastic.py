@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from vnait.coordinates.shared import At, Line, Mask, Places, Vectors, check_mask, nearest_real, steps
 from vnait.coordinates.sources import ZeroLinear, weights_in
 from vnait.coordinates.spans import SPAN
+from vnait.pieces import by_tokens
 
 
 class Gate(nn.Module):
@@ -51,6 +52,9 @@ class Gate(nn.Module):
 
     def level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         """l of vectors in full precision."""
+        return by_tokens(self._level, words, mask, before=1)
+
+    def _level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         hidden = F.gelu(F.linear(words, *weights_in(words.dtype, self.look)))
         level = self.START + F.linear(hidden, *weights_in(words.dtype, self.weigh))[..., 0]
         # The cosine; F.cosine_similarity copies all words three times. The first token has none before it: it

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates.shared import Line, Mask, Vectors, rank
+from vnait.pieces import by_tokens
 
 UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
 
@@ -104,9 +105,13 @@ class Content(nn.Module):
         # Never in half: a position is the sum of thousands of gaps.
         dtype = torch.promote_types(vectors.dtype, torch.float32)
         look, tell = weights_in(dtype, self.look), weights_in(dtype, self.tell)
-        with torch.autocast(vectors.device.type, enabled=False):
-            seen = F.pad((vectors * mask[..., None]).to(dtype).transpose(1, 2), (self.before, self.after))
+
+        def read(words: Tensor, real: Tensor) -> Tensor:
+            seen = F.pad((words * real[..., None]).to(dtype).transpose(1, 2), (self.before, self.after))
             return UNIT_Z + F.linear(F.gelu(F.conv1d(seen, *look)).transpose(1, 2), *tell)[..., 0]
+
+        with torch.autocast(vectors.device.type, enabled=False):
+            return by_tokens(read, vectors, mask, before=self.before, after=self.after)
 
 
 def weights_in(dtype: torch.dtype, part: nn.Module) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ from vnait.coordinates import SPAN
 from vnait.encodings.shared import At, first_axes, precision
 from vnait.errors import one_of
 from vnait.injection import Injection
+from vnait.pieces import by_texts
 
 
 class Spatial(nn.Module):
@@ -61,9 +62,13 @@ class Spatial(nn.Module):
         dtype = getattr(
             weight, "dtype", torch.float32
         )  # an int8 layer's weight is a method; it reads float32
-        features = torch.cat([part(at) for part in self.features], -1).to(dtype)
-        spatial = self.mlp(features)
-        return Injection(added=spatial if self.direct is None else spatial + self.direct(features))
+
+        def read(at: Tensor) -> Tensor:
+            features = torch.cat([part(at) for part in self.features], -1).to(dtype)
+            spatial = cast(Tensor, self.mlp(features))
+            return spatial if self.direct is None else spatial.add_(self.direct(features))
+
+        return Injection(added=by_texts(read, at))
 
 
 class _Direct(nn.Linear):

@@ -8,7 +8,7 @@ from operator import add
 from typing import Literal, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -260,43 +260,58 @@ class Nearest(_View):
         return self.reach
 
     def forward(self, vectors: X) -> X:
-        dim, heads = vectors.shape[-1], self.heads
-        key, fade = self.KEY_SCALE * self.key(vectors), F.softplus(self.fade)
-        value = F.pad(vectors, (0, -dim % heads)).unflatten(-1, (heads, -1))
-        back = heads if self.causal else heads // 2
-        found = self._side(key[..., :back], value[..., :back, :], fade[:back], ahead=False)
-        if back < heads:
-            other = self._side(key[..., back:], value[..., back:, :], fade[back:], ahead=True)
-            found = torch.cat([found, other], -2)
-        return self.drop_texts(self.gain * found.flatten(-2)[..., :dim])
+        length, dim, reach = *vectors.shape[1:], self.reach
+        # A short text is one block. Not in tracing, which makes sizes of 1 constants, so that a model would
+        # take texts of one block only: there it has a block of zeros more.
+        tracing = torch.compiler.is_compiling()
+        short = not tracing and length < 2 * reach
+        size = length if short else reach
+        rest = ((length + size - 1) // size + tracing) * size - length
+        key = self.KEY_SCALE * self.key(vectors)
+        value = F.pad(vectors, (0, -dim % self.heads)).unflatten(-1, (self.heads, -1))
+        keys, values = (self._from_windows(part, rest) for part in (key, value))
+        fades = F.softplus(self.fade)[:, None] * self._steps(vectors.device)
+        scores = torch.cat(keys).unfold(2, reach, 1)[:, :, :-1] - fades[:, None, None]
+        shares = scores.softmax(-1).to(value.dtype)
+        # The windows of a block lie in size + reach tokens: their shares are a band in a matrix. Rows longer
+        # by one than those they are cut into move on by one each.
+        band = F.pad(shares.unflatten(2, (-1, size)), (0, size + 1)).flatten(-2)
+        band = band[..., : size * (size + reach)].unflatten(-1, (size, -1))
+        found = [
+            (mine @ (one[:, :, None] if short else _doubled(one, size))).flatten(2, 3)[:, :, :length]
+            for mine, one in zip(band.split(list(map(len, values))), values, strict=True)
+        ]
+        seen = torch.cat([one.permute(1, 2, 0, 3) for one in found], 2).flatten(-2)[..., :dim]
+        return self.drop_texts(self.gain * seen)
 
-    def _side(
-        self,
-        key: Float[Tensor, "B T H"],
-        value: Float[Tensor, "B T H C"],
-        fade: Float[Tensor, " H"],
-        *,
-        ahead: bool,
-    ) -> Float[Tensor, "B T H C"]:
-        """In blocks of `reach` tokens, each of which sees itself and the block before, or the one after."""
-        length, reach = key.shape[1], self.reach
-        places = torch.arange(2 * reach, device=key.device)
-        away = places - places[:reach, None] if ahead else places[reach:, None] - places
-        scores = _blocks(key, reach, ahead).transpose(2, 3)[..., None, :] - fade[:, None, None] * (away - 1)
-        shares = scores.masked_fill((away < 1) | (away > reach), -torch.inf).softmax(-1)
-        found = shares.to(value.dtype) @ _blocks(value, reach, ahead).transpose(2, 3)
-        return found.transpose(2, 3).flatten(1, 2)[:, :length]
+    @property
+    def _back(self) -> int:
+        """How many heads look back."""
+        return self.heads if self.causal else self.heads // 2
+
+    def _from_windows(
+        self, tokens: Float[Tensor, "B T H *any"], rest: int
+    ) -> list[Float[Tensor, "_ B M *any"]]:
+        """The tokens of the heads that look back, and of those that look ahead, moved so that the window of
+        token i begins at i; zeros past either end.
+        """
+        none, heads = (0, 0) * (tokens.ndim - 3), tokens.movedim(2, 0)
+        found = [F.pad(heads[: self._back], (*none, self.reach, rest))]
+        if self._back < self.heads:
+            found.append(F.pad(heads[self._back :, :, 1:], (*none, 0, rest + self.reach + 1)))
+        return found
+
+    def _steps(self, device: torch.device) -> Int[Tensor, "H R"]:
+        """j - 1, by the place in a window."""
+        step = torch.arange(self.reach, device=device)
+        ahead = torch.arange(self.heads, device=device) >= self._back
+        return torch.where(ahead[:, None], step, step.flip(0))
 
     def extra_repr(self) -> str:
         return f"reach={self.reach}, look={self.look!r}, dropout={self.dropout}"
 
 
-def _blocks(tokens: Float[Tensor, "B T *any"], size: int, ahead: bool) -> Float[Tensor, "B N M *any"]:
-    """Every block of `size` tokens with the one before it, or after it; zeros past either end."""
-    # Tracing makes sizes of 1 constants, so that a model would take texts of one block only: there it has a
-    # block of zeros more.
-    count = (tokens.shape[1] + size - 1) // size + torch.compiler.is_compiling()
-    rest = count * size - tokens.shape[1]
-    room = (0, 0) * (tokens.ndim - 2) + ((0, rest + size) if ahead else (size, rest))
-    blocks = F.pad(tokens, room).unflatten(1, (count + 1, size))
-    return torch.cat([blocks[:, :-1], blocks[:, 1:]], 2)
+def _doubled(tokens: Float[Tensor, "H B M C"], size: int) -> Float[Tensor, "H B N L C"]:
+    """Every block of `size` tokens with the one after it."""
+    blocks = tokens.unflatten(2, (-1, size))
+    return torch.cat([blocks[:, :, :-1], blocks[:, :, 1:]], 3)

@@ -57,7 +57,7 @@ def lengths(results: Results) -> Section:
 
 def confusions(results: Results) -> Iterator[Section]:
     """Confusion matrices of the best on validation and of the reference, at the most labels, over all
-    seeds; of several labels a text, the answers of each.
+    seeds; the answers of each label where a text may have several.
     """
     roles: dict[str, list[str]] = {}
     for method, role in ((results.best, "best on validation"), (results.reference, "reference")):

@@ -56,6 +56,7 @@ NAMES = (
     "trajectories",
     "reinforcement",
     "hamming",
+    "hamming_learned",
     "spectrum",
     "heat",
     "middle",

@@ -89,7 +89,6 @@ ROWS = (
         "Theory: error correction",
         "Attention on binary codes of places finds a flipped bit of the Hamming code",
         sources=("004, error correction",),
-        lacks="constructed weights; nothing is learned",
     ),
     Row(
         "Theory: spectral graphs",

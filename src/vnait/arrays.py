@@ -1,0 +1,140 @@
+"""scikit-learn's X, y, class_weight and sample_weight, checked, as a training takes them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.class_weight import compute_sample_weight
+
+from vnait.data import Pair
+from vnait.data.labels import cell_of
+from vnait.errors import InputError, as_input_error, first_line
+
+Texts = Sequence[str] | Sequence[tuple[str, str]]
+
+
+def texts_of(X: Texts) -> list[str]:
+    """The texts, of which each is a string or a `Pair`."""
+    if isinstance(X, str):
+        raise InputError("X is one string; give a list of texts.")
+    shape = getattr(X, "shape", (0,))
+    if len(shape) != 1 and shape[1:] != (2,):
+        raise InputError(f"X has {len(shape)} dimensions; give one column of texts, or two for pairs.")
+    rows = list(X if len(shape) == 1 else np.asarray(X, dtype=object))
+    pairs = bool(rows) and not isinstance(rows[0], str) and np.shape(rows[0]) == (2,)
+    wrong = next((row for row, found in enumerate(rows) if not _is_row(found, pairs)), None)
+    if wrong is not None:
+        expected = "two strings; give a pair" if pairs else "a string; give one string a text, or two"
+        raise InputError(f"X[{wrong}] is {type(rows[wrong]).__name__}, not {expected} in every row.")
+    if not rows:
+        raise InputError("X is empty; give at least one text.")
+    return [Pair.of(*map(str, row)) if pairs else str(row) for row in rows]
+
+
+def _is_row(found: Any, pairs: bool) -> bool:
+    """Whether it is a text, or two."""
+    if not pairs:
+        return isinstance(found, str)
+    return not isinstance(found, str) and np.shape(found) == (2,) and all(isinstance(x, str) for x in found)
+
+
+def checked_labels(
+    estimator: BaseEstimator, y: Sequence[Any] | None, texts: Sequence[str], *, matrix: bool = False
+) -> NDArray[Any]:
+    """The labels as an array, one a text, or a row a text in a `matrix`; none missing."""
+    import pandas as pd
+
+    if y is None:
+        raise InputError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None; give one label a "
+            "text."
+        )
+    labels = np.asarray(y)
+    several = matrix and labels.ndim == 2 and labels.shape[1] > 1
+    if not (labels.ndim == 1 or several) or len(labels) != len(texts):
+        expected = "one label a text" + ", or a matrix with a column per label" * matrix
+        raise InputError(f"y has shape {labels.shape} for {len(texts)} texts; give {expected}.")
+    # As objects: among strings, numpy makes NaN the string "nan".
+    missing = np.flatnonzero(pd.isna(np.asarray(y, dtype=object)).reshape(len(labels), -1).any(1))
+    if missing.size:
+        raise InputError(
+            f"y has no label at row {missing[0]} ({len(missing)} in all); label these texts or leave them "
+            "out."
+        )
+    return labels
+
+
+def cells_of(labels: NDArray[Any]) -> list[str]:
+    """The columns with a 1 of each row, as one cell."""
+    wrong = np.argwhere(~np.isin(labels, (0, 1)))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise InputError(
+            f"y has {labels[row, column]} at row {row}, column {column}; a matrix of labels has 1 where a "
+            "text has the label of the column, else 0."
+        )
+    return [cell_of(map(str, np.flatnonzero(row).tolist())) for row in labels.astype(bool)]
+
+
+def numbers_of(labels: NDArray[Any]) -> NDArray[np.float64]:
+    """The labels as finite numbers, of two rows or more."""
+    with as_input_error((TypeError, ValueError), "y is not numbers: ", ".", says=first_line):
+        numbers = labels.astype(object).astype(np.float64)
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if wrong.size:
+        raise InputError(
+            f"y has {numbers[wrong[0]]} at row {wrong[0]} ({len(wrong)} in all); give finite numbers."
+        )
+    if len(numbers) < 2:
+        raise InputError("y has one sample; a regression needs two or more.")
+    return numbers
+
+
+def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
+    """The distinct labels in order, and the number of each text's."""
+    try:
+        classes, numbers = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
+        raise InputError(
+            f"y mixes labels that have no order ({kinds}); give all as strings, or all as numbers."
+        ) from error
+    if len(classes) < 2:
+        raise InputError(f"y has one class only ({classes[0]}); a classifier needs two or more.")
+    return classes, numbers.tolist()
+
+
+def weights_of(
+    class_weight: Mapping[Any, float] | str | None, labels: NDArray[Any], given: Sequence[float] | None
+) -> list[float] | None:
+    """A weight per row: that of its label times its own; None if neither is given."""
+    if class_weight is None and given is None:
+        return None
+    weights = np.ones(len(labels))
+    if class_weight is not None:
+        before = f"class_weight is {class_weight!r}: "
+        with as_input_error((TypeError, ValueError), before, ".", says=first_line):
+            weights = compute_sample_weight(class_weight, labels)
+    if given is not None:
+        with as_input_error((TypeError, ValueError), "sample_weight is not numbers: ", ".", says=first_line):
+            own = np.asarray(given, dtype=float)
+        if own.shape != (len(labels),):
+            raise InputError(
+                f"sample_weight has shape {own.shape} for {len(labels)} texts; give one number a text."
+            )
+        weights = weights * own
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if wrong.size or not weights.any():
+        first = wrong[:1].tolist()
+        what = f"the weight of row {first[0]} is {weights[first[0]]}" if first else "every weight is zero"
+        raise InputError(f"{what}; give finite numbers of 0 or more, not all of them 0.")
+    left = np.unique(labels[weights > 0], axis=0)
+    if len(left) < 2:
+        raise InputError(
+            f"all rows with a weight above 0 have one label or class ({left[0]}); a training needs two or "
+            "more."
+        )
+    found: list[float] = weights.tolist()
+    return found

@@ -1,0 +1,59 @@
+"""Many tokens, a few at a time: what is computed on the way takes little memory and stays in the processor's
+cache. On the CPU only, since a GPU would wait for many small calls; and without gradients, which need it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import repeat
+from typing import cast
+
+import torch
+from torch import Tensor
+
+PIECE = 2048  # tokens
+
+
+def by_texts(read: Callable[..., Tensor], *parts: Tensor | None) -> Tensor:
+    """read(*parts), (B, T, any), of which a text depends on its own rows of the parts (B, T, any) only.
+
+    >>> by_texts(torch.add, torch.ones(3, 2, 1), torch.ones(3, 2, 1)).shape
+    torch.Size([3, 2, 1])
+    """
+    batch, length = cast(Tensor, parts[0]).shape[:2]
+    texts = max(PIECE // max(length, 1), 1)
+    if _whole(parts[0]) or batch <= texts:
+        return read(*parts)
+    pieces = zip(*(repeat(None) if part is None else part.split(texts) for part in parts), strict=False)
+    found = read(*next(pieces))
+    whole = found.new_empty(batch, *found.shape[1:])
+    whole[:texts] = found
+    for index, piece in enumerate(pieces, 1):
+        whole[index * texts : (index + 1) * texts] = read(*piece)
+    return whole
+
+
+def by_tokens(
+    read: Callable[[Tensor, Tensor], Tensor], words: Tensor, mask: Tensor, *, before: int = 0, after: int = 0
+) -> Tensor:
+    """read(words, mask), (B, T), of which each number depends on `before` tokens before and `after` after it.
+
+    >>> by_tokens(lambda words, mask: words.sum(-1) * mask, torch.ones(1, 2, 3), torch.ones(1, 2)).tolist()
+    [[3.0, 3.0]]
+    """
+    batch, length = mask.shape
+    if _whole(words) or batch * length <= PIECE:
+        return read(words, mask)
+    if batch > 1:
+        return by_texts(lambda *text: by_tokens(read, *text, before=before, after=after), words, mask)
+    found = []
+    for start in range(0, length, PIECE):
+        first = max(start - before, 0)
+        piece = slice(first, start + PIECE + after)
+        found.append(read(words[:, piece], mask[:, piece])[:, start - first :][:, :PIECE])
+    return torch.cat(found, 1)
+
+
+def _whole(words: Tensor | None) -> bool:
+    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    return torch.is_grad_enabled() or traced or cast(Tensor, words).device.type != "cpu"
