@@ -75,11 +75,12 @@ def works(name: str, length: int) -> dict[str, Callable[[], None]]:
 
 def times(names: list[str], length: int, rounds: int) -> dict[str, list[list[float]]]:
     """Ratios to none, sorted, one list a way."""
+    made = {name: works(name, length) for name in names}
     taken: dict[str, list[list[float]]] = {name: [] for name in names}
     for _ in range(rounds + 1):  # the first one warms up
         for name in names:
-            taken[name].append([seconds(work) for work in works(name, length).values()])
             gc.collect()
+            taken[name].append([seconds(work) for work in made[name].values()])
     pairs = {name: list(zip(taken["none"], own, strict=True))[1:] for name, own in taken.items()}
     return {
         name: [sorted(own[way] / base[way] for base, own in pairs[name]) for way in range(len(WAYS))]
