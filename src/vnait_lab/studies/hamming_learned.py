@@ -200,8 +200,8 @@ STUDY = Study(
         ),
     ],
     claims=[judge_learned, judge_held, judge_binary, judge_noise],
-    full=Budget(seeds=5, steps=2_000),
-    quick=Budget(seeds=3, steps=800),
+    full=Budget(seeds=5, steps=1_000),
+    quick=Budget(seeds=3, steps=400),
     run=run,
     draw=draw,
 )
