@@ -1,12 +1,12 @@
 """What a new token costs: every causal method over none, after 128, 1,024 and 4,096 tokens in the cache,
 beside transformers' Llama of the same size.
 
-    python benchmarks/decoding.py [NAME ...] [--lengths 128 1024 4096] [--rounds 9]
+    python benchmarks/decoding.py [NAME ...] [--lengths 128 1024 4096] [--layers 2] [--rounds 9]
 
-A decoder of 2 layers, width 128, 4 heads, one text, one thread, float32. In every round each model reads one
+A decoder of width 128, 4 heads, one text, one thread, float32. In every round each model reads one
 token after its own cache, which is then cropped again; printed are the medians over rounds of the ratio to
 `none` of the same round, and none's milliseconds, of the process's own time, which other processes do not
-lengthen.
+lengthen. Then the tokens a second that `generate()` writes after such a text, the best of three runs.
 """
 
 import argparse
@@ -15,12 +15,14 @@ from collections.abc import Callable
 from statistics import median
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from vnait.methods import METHODS, build
 from vnait.model import VnaitConfig, VnaitForCausalLM
 
-DIM, HEADS, LAYERS, WORDS = 128, 4, 2, 1000
+DIM, HEADS, WORDS = 128, 4, 1000
+MORE = 64  # tokens that `generate()` writes
+LIMITS = ("min_new_tokens", "max_new_tokens")
 LLAMA = "llama (transformers)"
 
 
@@ -28,25 +30,26 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", metavar="NAME", default=[])
     parser.add_argument("--lengths", nargs="+", type=int, default=[128, 1024, 4096])
+    parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     torch.set_num_threads(1)
     causal = [name for name in METHODS if build(name, dim=DIM, num_heads=HEADS).causal]
     names = ["none", LLAMA, *(name for name in options.names or causal if name != "none")]
     for length in options.lengths:
-        found = times(names, length, options.rounds)
+        found = times(names, length, options.layers, options.rounds)
         base = found["none"]
-        print(f"\nT = {length:,}; none: {1000 * median(base):.2f} ms a token\n")
-        print("| method | new token |\n|---|---|")
+        print(f"\nT = {length:,}, {options.layers} layers; none: {1000 * median(base):.2f} ms a token\n")
+        print("| method | new token | tokens a second |\n|---|---|---|")
         for name, own in found.items():
             ratio = median(one / other for one, other in zip(own, base, strict=True))
-            print(f"| {name} | {ratio:.2f} |", flush=True)
+            print(f"| {name} | {ratio:.2f} | {rate(name, length, options.layers):.0f} |", flush=True)
 
 
 @torch.no_grad()
-def times(names: list[str], length: int, rounds: int) -> dict[str, list[float]]:
+def times(names: list[str], length: int, layers: int, rounds: int) -> dict[str, list[float]]:
     """Seconds of one token after `length` others, a round each."""
-    steps = {name: step_of(name, length) for name in names}
+    steps = {name: step_of(name, length, layers) for name in names}
     taken: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(rounds + 1):  # the first one warms up
         for name, step in steps.items():
@@ -56,28 +59,51 @@ def times(names: list[str], length: int, rounds: int) -> dict[str, list[float]]:
     return {name: own[1:] for name, own in taken.items()}
 
 
-def step_of(name: str, length: int) -> Callable[[], None]:
+def step_of(name: str, length: int, layers: int) -> Callable[[], None]:
     """Read one more token after a cache of `length`."""
-    torch.manual_seed(0)
-    sizes = {
-        "vocab_size": WORDS,
-        "hidden_size": DIM,
-        "intermediate_size": 2 * DIM,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-    }
-    if name == LLAMA:
-        model = LlamaForCausalLM(LlamaConfig(**sizes, max_position_embeddings=length + 1))
-    else:
-        model = VnaitForCausalLM(VnaitConfig(method=name, max_length=length + 1, **sizes))
-    ids = torch.randint(3, WORDS, (1, length + 1))
-    cache = model.eval()(ids[:, :-1], use_cache=True, logits_to_keep=1).past_key_values
+    model, ids = model_of(name, length, layers), ids_of(length + 1)
+    cache = model(ids[:, :-1], use_cache=True, logits_to_keep=1).past_key_values
 
     def step() -> None:
         model(ids[:, -1:], past_key_values=cache, use_cache=True)
         cache.crop(-1)
 
     return step
+
+
+@torch.no_grad()
+def rate(name: str, length: int, layers: int) -> float:
+    """Tokens a second of `generate()`, without the reading of the text before."""
+    model, ids = model_of(name, length + MORE, layers), ids_of(length)
+    taken = []
+    for _ in range(3):
+        seconds = []
+        for tokens in (1, 1 + MORE):
+            started = time.process_time()
+            model.generate(
+                ids, attention_mask=torch.ones_like(ids), do_sample=False, **dict.fromkeys(LIMITS, tokens)
+            )
+            seconds.append(time.process_time() - started)
+        taken.append(seconds[1] - seconds[0])
+    return MORE / min(taken)
+
+
+def ids_of(length: int) -> torch.Tensor:
+    return torch.randint(3, WORDS, (1, length), generator=torch.Generator().manual_seed(0))
+
+
+def model_of(name: str, length: int, layers: int) -> PreTrainedModel:
+    torch.manual_seed(0)
+    sizes = {
+        "vocab_size": WORDS,
+        "hidden_size": DIM,
+        "intermediate_size": 2 * DIM,
+        "num_hidden_layers": layers,
+        "num_attention_heads": HEADS,
+    }
+    if name == LLAMA:
+        return LlamaForCausalLM(LlamaConfig(**sizes, max_position_embeddings=length + 1)).eval()
+    return VnaitForCausalLM(VnaitConfig(method=name, max_length=length + 1, **sizes)).eval()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What `vnait predict` costs: texts a second and peak memory, of files of two sizes, beside another checkout.
 
-    python benchmarks/predict.py [--texts 20000] [--words 50] [--rounds 3] [--against SRC]
+    python benchmarks/predict.py [--texts 20000] [--words 50] [--rounds 3] [--method vnait] [--against SRC]
 
 A classifier of 20,000 words with the default settings, not trained. Each measurement is a fresh process: its
 time, without the start-up (that of a file of ten texts), and its peak (ru_maxrss). SRC is the `src` folder of
@@ -30,7 +30,8 @@ from vnait.run import Run
 names = [f"w{number}" for number in range(int(sys.argv[2]))]
 table = np.random.default_rng(0).standard_normal((len(names) + 3, 96), dtype=np.float32)
 words = Vocabulary(tokenizer(names), table, "random", np.ones(len(table), dtype=np.float32))
-Fitted(model=words.new_model(Run(), ["a", "b"], [50]), tokenizer=words.tokenizer).save(sys.argv[1])
+model = words.new_model(Run(method=sys.argv[3]), ["a", "b"], [50])
+Fitted(model=model, tokenizer=words.tokenizer).save(sys.argv[1])
 """
 
 
@@ -63,13 +64,14 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=20_000)
     parser.add_argument("--words", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--method", default="vnait")
     parser.add_argument("--against", type=Path)
     options = parser.parse_args()
     sources = [HERE] if options.against is None else [HERE, options.against]
     sizes = {"start-up": 10, "tenth": options.texts // 10, "whole": options.texts}
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
-        subprocess.run([sys.executable, "-c", MODEL, str(model), str(WORDS)], check=True)
+        subprocess.run([sys.executable, "-c", MODEL, str(model), str(WORDS), options.method], check=True)
         files = {name: Path(folder) / f"{name}.csv" for name in sizes}
         for name, size in sizes.items():
             write(files[name], size, options.words)

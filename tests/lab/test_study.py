@@ -164,8 +164,9 @@ def test_committed_records_are_whole(name: str, committed: dict[str, Findings]) 
     assert "undecided" not in words or name in UNDECIDED, words
 
 
-# A claim of theirs is left open by the records: timestamps over interpolation by hand, 1.03 [.98, 1.09].
-UNDECIDED = {"irregular"}
+# A claim of theirs is left open by the records: timestamps over interpolation by hand, 1.03 [.98, 1.09];
+# which code makes the checks of a Hamming code easier to learn, where none learned them.
+UNDECIDED = {"irregular", "hamming_learned"}
 
 
 @pytest.mark.parametrize("name", ["sinusoid", "hamming", "motifs", "cross_attention"])

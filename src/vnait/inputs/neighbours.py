@@ -261,18 +261,14 @@ class Nearest(_View):
 
     def forward(self, vectors: X) -> X:
         length, dim, reach = *vectors.shape[1:], self.reach
-        # A short text is one block. Not in tracing, which makes sizes of 1 constants, so that a model would
-        # take texts of one block only: there it has a block of zeros more.
-        tracing = torch.compiler.is_compiling()
-        short = not tracing and length < 2 * reach
+        # A short text is one block. Not in tracing, which makes sizes of 1 constants.
+        short = not torch.compiler.is_compiling() and length < 2 * reach
         size = length if short else reach
-        rest = ((length + size - 1) // size + tracing) * size - length
         key = self.KEY_SCALE * self.key(vectors)
         value = F.pad(vectors, (0, -dim % self.heads)).unflatten(-1, (self.heads, -1))
-        keys, values = (self._from_windows(part, rest) for part in (key, value))
+        keys, values = (self._from_windows(part, size) for part in (key, value))
         fades = F.softplus(self.fade)[:, None] * self._steps(vectors.device)
-        scores = torch.cat(keys).unfold(2, reach, 1)[:, :, :-1] - fades[:, None, None]
-        shares = scores.softmax(-1).to(value.dtype)
+        shares = (_windows(torch.cat(keys), reach) - fades[:, None, None]).softmax(-1).to(value.dtype)
         # The windows of a block lie in size + reach tokens: their shares are a band in a matrix. Rows longer
         # by one than those they are cut into move on by one each.
         band = F.pad(shares.unflatten(2, (-1, size)), (0, size + 1)).flatten(-2)
@@ -290,15 +286,19 @@ class Nearest(_View):
         return self.heads if self.causal else self.heads // 2
 
     def _from_windows(
-        self, tokens: Float[Tensor, "B T H *any"], rest: int
+        self, tokens: Float[Tensor, "B T H *any"], size: int
     ) -> list[Float[Tensor, "_ B M *any"]]:
         """The tokens of the heads that look back, and of those that look ahead, moved so that the window of
-        token i begins at i; zeros past either end.
+        token i begins at i; zeros past either end, up to whole blocks.
         """
+        length = tokens.shape[1]
+        # A traced model would take texts of one block only, so that it has a block of zeros more.
+        rest = ((length + size - 1) // size + torch.compiler.is_compiling()) * size - length
         none, heads = (0, 0) * (tokens.ndim - 3), tokens.movedim(2, 0)
         found = [F.pad(heads[: self._back], (*none, self.reach, rest))]
         if self._back < self.heads:
-            found.append(F.pad(heads[self._back :, :, 1:], (*none, 0, rest + self.reach + 1)))
+            # Cut only when padded: an export refuses a size of T - 1 = 1.
+            found.append(F.pad(heads[self._back :], (*none, 0, rest + self.reach + 1))[:, :, 1:])
         return found
 
     def _steps(self, device: torch.device) -> Int[Tensor, "H R"]:
@@ -315,3 +315,9 @@ def _doubled(tokens: Float[Tensor, "H B M C"], size: int) -> Float[Tensor, "H B 
     """Every block of `size` tokens with the one after it."""
     blocks = tokens.unflatten(2, (-1, size))
     return torch.cat([blocks[:, :, :-1], blocks[:, :, 1:]], 3)
+
+
+def _windows(tokens: Float[Tensor, "H B M"], size: int) -> Float[Tensor, "H B T W"]:
+    """The `size` tokens from each one on, but the last `size` ones; `unfold` has no vmap."""
+    count = tokens.shape[2] - size
+    return torch.stack([tokens[..., step : step + count] for step in range(size)], -1)

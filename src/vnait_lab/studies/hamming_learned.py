@@ -170,7 +170,7 @@ def draw(found: Findings) -> Figure:
     bars(left, names, {"all 128 words trained": seen})
     left.axhline(100 * blind(*everything()), color="black", ls=":", lw=1, label="best without order")
     left.set(ylabel="places found (%)", ylim=(0, 104), title="words of the training")
-    left.legend(loc="lower right")
+    left.legend(loc="upper left")
     names += BASELINES
     held = [[100 * value for value in found.values(f"{name}, {PART}", "held")] for name in names]
     bars(right, names, {f"{HELD} of 128 words held out": held})
@@ -200,8 +200,8 @@ STUDY = Study(
         ),
     ],
     claims=[judge_learned, judge_held, judge_binary, judge_noise],
-    full=Budget(seeds=5, steps=2_000),
-    quick=Budget(seeds=3, steps=800),
+    full=Budget(seeds=5, steps=1_000),
+    quick=Budget(seeds=3, steps=400),
     run=run,
     draw=draw,
 )

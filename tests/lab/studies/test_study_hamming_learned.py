@@ -56,7 +56,7 @@ def test_the_nearest_word_is_a_neighbour() -> None:
     neighbours = truth[words.sum(1) == 1].tolist()  # of the word of zeros, a code word
     assert int(answer(words[:1])) in neighbours and (answer(words[1:]) == truth[1:]).all()
     linear = fitted("linear", words, truth, 0, Budget())
-    assert 1 / 8 < (linear(words) == truth).double().mean() < 0.5
+    assert (linear(words) == truth).double().mean() < 0.2  # parities are no sums
 
 
 def test_the_place_is_read_after_the_bits() -> None:
