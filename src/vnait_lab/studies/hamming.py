@@ -61,6 +61,13 @@ def flipped(words: Tensor) -> Tensor:
     return torch.from_numpy(np.bitwise_xor.reduce(np.where(words.bool(), places, 0), axis=1))
 
 
+def twice(clean: Tensor) -> tuple[Tensor, Tensor]:
+    """Every code word (N, 7) with every two bits flipped (21 N, 7), and the two places (21 N, 2)."""
+    pairs = torch.combinations(torch.arange(7))
+    flips = torch.zeros(len(pairs), 7, dtype=clean.dtype).scatter(1, pairs, 1.0)
+    return (clean[:, None] - flips).abs().flatten(0, 1), (pairs + 1).repeat(len(clean), 1)
+
+
 def run(arm: str, seed: int, budget: Budget) -> Metrics:
     checks = CODES.get(arm, 3)
     positions = 2**checks - 1
@@ -113,11 +120,9 @@ def _threshold(words: Tensor, codes: Tensor, truth: Tensor) -> float:
 
 def _doubles(clean: Tensor, codes: Tensor) -> Metrics:
     """Two flipped bits: the shares of words for which one of the two, or their exclusive or, is found."""
-    pairs = torch.combinations(torch.arange(7))
-    flips = torch.zeros(len(pairs), 7, dtype=torch.float64).scatter(1, pairs, 1.0)
-    words = (clean[:, None] - flips).abs().flatten(0, 1)
+    words, places = twice(clean)
     found = read(words, codes, SHARP)
-    one, other = (pairs + 1).repeat(len(clean), 1).unbind(1)
+    one, other = places.unbind(1)
     named = (found == one) | (found == other)
     return {"doubles": float(named.double().mean()), "xor": float((found == one ^ other).double().mean())}
 

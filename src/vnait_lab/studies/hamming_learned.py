@@ -20,7 +20,7 @@ from vnait.coordinates import Index
 from vnait.encodings import Binary
 from vnait.method import Method
 from vnait_lab.studies.figures import bars, panels
-from vnait_lab.studies.hamming import bits, flipped
+from vnait_lab.studies.hamming import bits, flipped, twice
 from vnait_lab.studies.parts.training import Reader, descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
@@ -45,7 +45,7 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     trained, held = (order[HELD:], order[:HELD]) if split == PART else (order, order)
     answer = fitted(method, words[trained], truth[trained], seed, budget)
     right = (answer(words) == truth).double()
-    received, places = twice(words, truth)
+    received, places = twice(words[truth == 0])
     named = answer(received)
     return {
         "trained": float(right[trained].mean()),
@@ -71,14 +71,6 @@ def blind(words: Tensor, truth: Tensor) -> float:
     weight = words.sum(1).long()
     best = [torch.bincount(truth[weight == ones]).max() for ones in weight.unique()]
     return float(sum(best)) / len(words)
-
-
-def twice(words: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
-    """Every code word with every two bits flipped (336, 7), and the two places (336, 2)."""
-    pairs = torch.combinations(torch.arange(7))
-    flips = torch.zeros(len(pairs), 7, dtype=words.dtype).scatter(1, pairs, 1.0)
-    clean = words[truth == 0]
-    return (clean[:, None] - flips).abs().flatten(0, 1), (pairs + 1).repeat(len(clean), 1)
 
 
 def fitted(
@@ -149,8 +141,8 @@ def judge_binary(found: Findings) -> Verdict:
     best = max(others, key=lambda name: found.mean(f"{name}, {PART}", "held"))
     difference = found.difference(f"binary, {PART}", f"{best}, {PART}", "held").times(100)
     summary = f"held out, binary minus {best}: {difference.written('{:+.0f}')} points"
-    word = {1: "confirmed", 0: "undecided", -1: "refuted"}[difference.sign]
-    return Verdict(word, summary)  # type: ignore[arg-type]
+    sign = difference.sign
+    return Verdict("undecided" if sign == 0 else "confirmed" if sign > 0 else "refuted", summary)
 
 
 @claim("The learned decoder copes with more noise: two flipped bits", source="004, error correction")

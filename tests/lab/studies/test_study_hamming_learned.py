@@ -8,6 +8,7 @@ import pytest
 import torch
 from test_study_hamming import encoded
 
+from vnait_lab.studies.hamming import twice
 from vnait_lab.studies.hamming_learned import (
     ALL,
     CODED,
@@ -20,7 +21,6 @@ from vnait_lab.studies.hamming_learned import (
     judge_held,
     judge_learned,
     tokens,
-    twice,
 )
 from vnait_lab.study import Budget, Findings
 
@@ -43,7 +43,7 @@ def test_what_the_number_of_ones_allows() -> None:
 
 def test_two_flips_name_a_third_place() -> None:
     words, truth = everything()
-    received, places = twice(words, truth)
+    received, places = twice(words[truth == 0])
     assert received.shape == (336, 7) and ((received == 0) | (received == 1)).all()
     answer = fitted("nearest", words, truth, 0, Budget())
     assert (answer(received) == places[:, 0] ^ places[:, 1]).all()
