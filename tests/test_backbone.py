@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vnait.encodings import AlibiBias, CableBias, Fire, Kerple, ShawBias, Sum, T5Bias
 from vnait.injection import DistanceBias, Injection
-from vnait.model import toeplitz
+from vnait.model import backbone, toeplitz
 from vnait.model.backbone import Attention, Block, Encoder, rotate
 
 DIM, HEADS, TOKENS = 16, 4, 7
@@ -389,17 +389,34 @@ def test_formulas_add_up_select_rows_and_meet_other_biases() -> None:
 def test_flex_attention_on_cuda(name: str) -> None:
     """Values and gradients against the dense bias; no (T, T) is stored."""
     torch.manual_seed(0)
+    tokens = backbone.FLEX_LENGTH + 50
     ours = Encoder(dim=64, num_heads=HEADS, intermediate=64, num_layers=1, dropout=0.0).cuda()
-    x, at = torch.randn(2, 300, 64).cuda(), (torch.rand(2, 300, HEADS) * 2).cumsum(1).cuda()
-    encoding, keep = FORMULAS[name]().cuda(), (torch.arange(300) < torch.tensor([[300], [211]])).cuda()
-    output = encoding(at.requires_grad_())
-    assert output.distance is not None
+    x, at = torch.randn(2, tokens, 64).cuda(), (torch.rand(2, tokens, HEADS) * 2).cumsum(1).cuda()
+    encoding = FORMULAS[name]().cuda()
+    keep = (torch.arange(tokens) < torch.tensor([[tokens], [tokens - 90]])).cuda()
+    output = encoding(at)
+    assert ours._fuses(x, output, keep)
     found, expected = ours(x, output, keep)[keep], ours(x, output.dense(), keep)[keep]
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
-    gradients = [
-        torch.autograd.grad(out.square().sum(), at, retain_graph=True)[0] for out in (found, expected)
-    ]
-    torch.testing.assert_close(*gradients, rtol=1e-2, atol=1e-3)
+    learned = [x.requires_grad_(), *encoding.parameters()]
+    for one, other in zip(
+        *(
+            torch.autograd.grad(ours(x, bias, keep)[keep].square().sum(), learned)
+            for bias in (encoding(at), encoding(at).dense())
+        ),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3)
+
+
+def test_flex_attention_is_for_long_texts_at_fixed_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backbone, "_flexes", lambda x: True)
+    ours = Encoder(dim=64, num_heads=HEADS, intermediate=8, num_layers=1, dropout=0.0)
+    long = torch.zeros(1, backbone.FLEX_LENGTH, 64)
+    at = torch.arange(backbone.FLEX_LENGTH)[None, :, None].float()
+    assert ours._fuses(long, AlibiBias(num_heads=HEADS)(at), None)
+    assert not ours._fuses(long[:, 1:], AlibiBias(num_heads=HEADS)(at[:, 1:]), None)
+    assert not ours._fuses(long, AlibiBias(num_heads=HEADS)(at.requires_grad_()), None)
 
 
 # --- Whole distances, without a (T, T)

@@ -322,8 +322,9 @@ def test_a_bias_of_distances_is_made_dense_beside_a_score_mod(monkeypatch: pytes
     assert not whole()._fuses(x, both, None)
     monkeypatch.setattr(Tensor, "is_cuda", True)
     wide = Encoder(dim=64, num_heads=2, intermediate=8, num_layers=1, dropout=0.0)
-    assert wide._fuses(torch.zeros(1, 1, 64), Injection(distance=distance), None)
-    assert not wide._fuses(torch.zeros(1, 1, 64), both, None)
+    long = torch.zeros(1, backbone.FLEX_LENGTH, 64)
+    assert wide._fuses(long, Injection(distance=distance), None)
+    assert not wide._fuses(long, both, None)
 
 
 def test_injections_keep_the_score_mod() -> None:

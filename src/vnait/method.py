@@ -17,6 +17,7 @@ from vnait.encodings.shared import since
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
 from vnait.pieces import by_texts
+from vnait.values import at_hand
 
 logger = logging.getLogger("vnait")
 
@@ -138,10 +139,10 @@ class Method(nn.Module):
         mask: Bool[Tensor, "B T"],
         places: Num[Tensor, "B T P"] | None = None,
     ) -> tuple[Tensor, Injection]:
-        """Coordinates and injection, computed once per distinct mask if they depend on nothing else."""
+        """Coordinates and injection; if they depend on the mask alone, computed once per distinct mask."""
         jitter = self.coordinates if isinstance(self.coordinates, Jitter) else None
         plain = _plain(self.coordinates)
-        if self.coordinates.per_sentence or places is not None or torch.compiler.is_compiling():
+        if self.coordinates.per_sentence or places is not None or not at_hand(mask):
             at = _checked(plain, located(plain, vectors, mask, places), mask)
             return at, self._injection(at if jitter is None else jitter.move(at, mask))
         check_mask(mask)  # here a row of the mask is still a row of the batch

@@ -29,6 +29,7 @@ from vnait.coordinates.shared import (
     takes_places,
 )
 from vnait.coordinates.spans import Index, Span
+from vnait.values import check, constants
 
 
 class Grid(nn.Module):
@@ -163,7 +164,7 @@ class Phase(Wrapper):
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         time = located(self.coordinates, vectors, mask, places)[..., :1]
-        period = torch.tensor(self.periods, dtype=torch.float64, device=time.device)
+        period = constants(self.periods, torch.float64, time.device)
         phase = (math.tau * (time.double().remainder(period) / period)).to(time.dtype)
         # Rounding may reach 2 pi; subtracted, not replaced by 0, for the gradient.
         return phase - math.tau * (phase >= math.tau).to(phase.dtype)
@@ -231,13 +232,12 @@ def unravel(number: Int[Tensor, "*N"], shape: Sequence[int]) -> Tensor:
 
 def check_tokens(mask: Mask, count: int, *, holder: str, remedy: str) -> None:
     """Raise an error that names the first row without exactly `count` real tokens."""
-    if torch.compiler.is_compiling():
-        return
     tokens = mask.sum(-1)
-    other = (tokens != count).nonzero()
-    if len(other):
-        row = int(other[0])
-        raise ValueError(f"row {row} of the batch has {int(tokens[row])} real tokens, and {holder}; {remedy}")
+
+    def message(row: int) -> str:
+        return f"row {row} of the batch has {int(tokens[row])} real tokens, and {holder}; {remedy}"
+
+    check(tokens == count, f"each text has {count} real tokens", message)
 
 
 def _known(places: At, mask: Mask, *, axes: int, part: str) -> At:
@@ -249,13 +249,12 @@ def _known(places: At, mask: Mask, *, axes: int, part: str) -> At:
 
 
 def _check_lengths(lengths: Int[Tensor, "B S"], mask: Mask) -> None:
-    if torch.compiler.is_compiling():
-        return
     total, tokens = lengths.sum(-1), mask.sum(-1)
-    wrong = ((total != tokens) | (lengths < 0).any(-1)).nonzero()
-    if len(wrong):
-        row = int(wrong[0])
-        raise ValueError(
+
+    def message(row: int) -> str:
+        return (
             f"row {row} of the batch has segments of {lengths[row].tolist()} tokens, {int(total[row])} in "
             f"all, and {int(tokens[row])} real tokens; give lengths of 0 or more that add up to these."
         )
+
+    check((total == tokens) & (lengths >= 0).all(-1), "segments add up to the real tokens", message)

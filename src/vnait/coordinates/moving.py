@@ -19,6 +19,7 @@ from vnait.coordinates.shared import (
     rank,
 )
 from vnait.errors import one_of
+from vnait.values import at_hand, check
 
 
 class Jitter(Wrapper):
@@ -103,23 +104,36 @@ class Randomized(nn.Module):
         check_mask(mask)
         number, length = rank(mask), mask.sum(-1, keepdim=True)
         if self.training:
-            places = torch.stack([self._drawn(int(count), mask) for count in length]).gather(-1, number)
+            places = self._drawn(length, mask).gather(-1, number)
         else:
             first = int(self.draw == "subset")
             places = (number + 1).float() / (length + 1) * (self.limit + first) - first
         return nearest_real(places, mask)[..., None]
 
-    def _drawn(self, count: int, mask: Mask) -> torch.Tensor:
-        """`count` sorted numbers, padded to the width of the mask."""
-        if self.draw == "subset" and count > self.limit:
-            raise ValueError(
-                f"a text of {count} tokens can't have distinct positions below limit={self.limit}; raise it."
-            )
-        if self.draw == "subset":
-            numbers = torch.randperm(self.limit, device=mask.device)[:count].float()
+    def _drawn(self, length: torch.Tensor, mask: Mask) -> torch.Tensor:
+        """Sorted numbers (B, T), as many in a row as the text has tokens, and then infinity."""
+        texts, width = mask.shape
+        if self.draw == "floats":
+            numbers = torch.rand(texts, width, device=mask.device) * self.limit
         else:
-            numbers = torch.rand(count, device=mask.device) * self.limit
-        return nn.functional.pad(numbers.sort().values, (0, mask.shape[-1] - count))
+            numbers = self._orders(length, mask)[:, :width].float()
+        numbers = nn.functional.pad(numbers, (0, width - numbers.shape[1]))
+        own = torch.arange(width, device=mask.device) < length
+        return numbers.masked_fill(~own, torch.inf).sort(-1).values
+
+    def _orders(self, length: torch.Tensor, mask: Mask) -> torch.Tensor:
+        """The numbers below `limit` in a random order, one per text."""
+        check(
+            length[:, 0] <= self.limit,
+            f"no text has more than limit={self.limit} tokens",
+            lambda row: (
+                f"a text of {int(length[row])} tokens can't have distinct positions below "
+                f"limit={self.limit}; raise it."
+            ),
+        )
+        if at_hand(mask):  # a loop of permutations is quicker than to sort a table
+            return torch.stack([torch.randperm(self.limit) for _ in mask])
+        return torch.rand(len(mask), self.limit, device=mask.device).argsort(-1)
 
     def extra_repr(self) -> str:
         return f"limit={self.limit}, draw={self.draw!r}"

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
+from vnait.values import at_hand, check
+
 Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]
 Line = Float[Tensor, "B T"]
@@ -36,20 +38,19 @@ def nearest_real(line: Tensor, mask: Mask) -> Tensor:
 
 
 def hides_nothing(mask: Mask) -> bool:
-    """Whether it is known that there is no padding: asked on the CPU alone, where the answer is at hand."""
-    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(mask.all())
+    """Whether it is known that there is no padding."""
+    return at_hand(mask) and bool(mask.all())
 
 
 def check_mask(mask: Mask) -> None:
     """Raise an error that names the first row without a real token."""
-    if torch.compiler.is_compiling():
-        return
-    empty = (~mask.any(-1)).nonzero()
-    if mask.shape[-1] == 0 or len(empty):
-        row = 0 if mask.shape[-1] == 0 else int(empty[0])
-        raise ValueError(
+    check(
+        mask.any(-1),
+        "each text needs a real token",
+        lambda row: (
             f"row {row} of the batch has no real token; a text needs at least one. Drop empty texts first."
-        )
+        ),
+    )
 
 
 class Wrapper(nn.Module):
@@ -97,8 +98,8 @@ def known(places: Num[Tensor, "B T P"], mask: Mask) -> At:
 
     Integers are exact, in float64: float32 would round timestamps in seconds to two minutes.
     """
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(places[mask]).all()):
-        raise ValueError("the places have NaN or infinity; give a finite number for each real token.")
+    message = "the places have NaN or infinity; give a finite number for each real token."
+    check(torch.isfinite(places) | ~mask[..., None], "places are finite", lambda *_: message)
     exact = not places.is_floating_point() and places.device.type != "mps"  # which has no float64
     lines = places.to(torch.float64 if exact else torch.promote_types(places.dtype, torch.float32)).unbind(-1)
     return torch.stack([nearest_real(line, mask) for line in lines], -1)
@@ -114,8 +115,8 @@ def steps(places: Num[Tensor, "B T P"], mask: Mask) -> Line:
     length = mask.shape[1]
     line = line.new_zeros(len(mask), length + 1).scatter(-1, torch.where(mask, number, length), line)
     gaps = line.diff(dim=-1, prepend=line[:, :1]).gather(-1, number)
-    if not torch.compiler.is_compiling() and bool((gaps[mask] < 0).any()):
-        raise ValueError("the places decrease along a text; sort its tokens by their places, such as times.")
+    message = "the places decrease along a text; sort its tokens by their places, such as times."
+    check((gaps >= 0) | ~mask, "places don't decrease", lambda *_: message)
     total = gaps.masked_fill(~mask, 0).sum(-1, keepdim=True)
     shares = torch.where(total > 0, gaps * (count - 1) / total.clamp_min(torch.finfo(total.dtype).tiny), 1)
     return torch.where(number == 0, 1, shares)

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from vnait.coordinates.shared import Line, Mask, Vectors, rank
 from vnait.pieces import by_tokens
+from vnait.values import check
 
 UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
 
@@ -46,11 +47,14 @@ class Free(nn.Module):
 
     def forward(self, vectors: Vectors, mask: Mask) -> Line:
         number = rank(mask)
-        if not torch.compiler.is_compiling() and number.numel() and int(number.max()) >= len(self.z):
-            raise ValueError(
-                f"a text of {int(number.max()) + 1} tokens is longer than max_length={len(self.z)} of the "
-                'source "free"; cut it, or take the source "warp", which has no longest length.'
-            )
+        check(
+            number < len(self.z),
+            'no text is longer than max_length of the source "free"',
+            lambda *_: (
+                f"a text of {int(number.max()) + 1} tokens is longer than max_length={len(self.z)} of "
+                'the source "free"; cut it, or take the source "warp", which has no longest length.'
+            ),
+        )
         return self.z[number]
 
 

@@ -24,6 +24,7 @@ from vnait.coordinates.shared import (
 )
 from vnait.coordinates.sources import Content, Free, Uniform, Warp
 from vnait.errors import one_of
+from vnait.values import check
 
 SPAN = 100.0
 MIN_GAP = 0.01  # the smallest gap, as a fraction of the uniform gap
@@ -370,17 +371,13 @@ class SoftBounds(nn.Module):
 
 
 def _check_finite(z: Line, source: nn.Module) -> None:
-    if torch.compiler.is_compiling():
+    if torch._C._are_functorch_transforms_active():  # which have no values to check
         return
-    try:
-        finite = bool(torch.isfinite(z).all())
-    except RuntimeError:  # torch.func.vmap has no values to check
-        return
-    if not finite:
-        raise ValueError(
-            f"the coordinate source {type(source).__name__.lower()} gave NaN or infinity; check its "
-            "parameters (a diverged training?) and the vectors it reads."
-        )
+    message = (
+        f"the coordinate source {type(source).__name__.lower()} gave NaN or infinity; check its parameters "
+        "(a diverged training?) and the vectors it reads."
+    )
+    check(torch.isfinite(z), "coordinates are finite", lambda *_: message)
 
 
 def _checked_min_gap(min_gap: float) -> float:

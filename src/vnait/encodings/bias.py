@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from vnait.encodings.shared import At, checked_heads, full, line_of, precision
 from vnait.errors import one_of
 from vnait.injection import DistanceBias, Injection, PairBias
+from vnait.values import constants
 
 
 class AlibiBias(nn.Module):
@@ -38,7 +39,7 @@ class AlibiBias(nn.Module):
         self.num_heads = checked_heads(num_heads)
 
     def forward(self, at: At) -> Injection:
-        slopes = torch.tensor(alibi_slopes(self.num_heads), dtype=precision(at.dtype), device=at.device)
+        slopes = constants(alibi_slopes(self.num_heads), precision(at.dtype), at.device)
         return _of_distances(at[..., :1], _linear, slopes)
 
     def extra_repr(self) -> str:

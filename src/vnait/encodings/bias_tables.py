@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vnait.encodings.shared import At, checked_heads, full, line_of, neighbours, outside, precision
+from vnait.encodings.shared import At, check_inside, checked_heads, full, line_of, neighbours, precision
 from vnait.injection import Injection, PairBias
 
 Bias = Float[Tensor, "B H TQ TK"]
@@ -203,11 +203,14 @@ class Contacts(nn.Module):
 
     def forward(self, at: At) -> Injection:
         place, size = at[..., 0], len(self.contacts)
-        if (wrong := outside(place, size)) is not None:
-            raise ValueError(
-                f"a coordinate of {wrong:g} is outside the map of L={size} positions (0 to {size - 1}); cut "
-                "the chain, or give a larger map."
-            )
+        check_inside(
+            place,
+            size,
+            lambda wrong: (
+                f"a coordinate of {wrong:g} is outside the map of L={size} positions (0 to "
+                f"{size - 1}); cut the chain, or give a larger map."
+            ),
+        )
         left, right, part = neighbours(place, size)
         table = full(self.weight)
         part = part.to(table.dtype)

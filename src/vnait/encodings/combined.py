@@ -78,7 +78,7 @@ class Axis(_Combined):
                 f"{type(self.encodings[0]).__name__} reads axis {max(self.axis)}, and the coordinates have "
                 f"{at.shape[-1]} (the first is axis 0); take coordinates with more."
             )
-        return self.encodings[0](at[..., list(self.axis)])
+        return self.encodings[0](torch.stack([at[..., axis] for axis in self.axis], -1))
 
     def extra_repr(self) -> str:
         return f"axis={self.axis}"

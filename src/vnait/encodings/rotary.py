@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from vnait.encodings.shared import At, first_axes, precision
 from vnait.injection import Injection
+from vnait.values import check, constants
 
 Layout = Literal["half", "interleaved"]
 
@@ -71,11 +72,11 @@ class Scaling:
         if self.rule == "dynamic":
             return self._computed(size, base, length[:, None])  # broadcasts: a row of rates per sentence
         rates, factor = self._computed(size, base, None)
-        rates = rates.to(length)
+        rates = _like(rates, length)
         if self.rule == "longrope":
             assert self.original_length is not None
             long, _ = self._computed(size, base, self.original_length + 1)
-            rates = torch.where(length[:, None] > self.original_length, long.to(length), rates)
+            rates = torch.where(length[:, None] > self.original_length, _like(long, length), rates)
         return rates, factor
 
     def _computed(self, size: int, base: float, length: Tensor | int | None) -> tuple[Tensor, float]:
@@ -114,6 +115,11 @@ class Scaling:
                 f"high_freq_factor={self.more['high_freq_factor']}; the low one must be positive and below "
                 "the high one."
             )
+
+
+def _like(rates: Tensor, like: Tensor) -> Tensor:
+    """Rates from the CPU; a GPU would wait for the copy."""
+    return constants(rates.tolist(), like.dtype, like.device) if like.is_cuda else rates.to(like)
 
 
 class _Config:
@@ -278,16 +284,16 @@ class XPos(nn.Module):
         return Injection(rotary=rotary, stretch=stretch)
 
     def _check_reach(self, place: Float[Tensor, "B T one"], dtype: torch.dtype) -> None:
-        if torch.compiler.is_compiling():
-            return
         # Two thirds of the exponents, so that small queries times small powers keep their digits.
         reach = 2 / 3 * math.log(torch.finfo(dtype).max) / -math.log(0.4 / 1.4) * self.scale_base
-        far = place.detach()[place.detach().abs() > reach]
-        if len(far):
-            raise ValueError(
-                f"a coordinate of {float(far[0]):g} is too far for xPos with scale_base={self.scale_base:g} "
-                f"({reach:,.0f} either way); take a greater scale_base."
-            )
+        check(
+            place.abs() <= reach,
+            f"coordinates are at most {reach:,.0f} for xPos with this scale_base",
+            lambda *at: (
+                f"a coordinate of {float(place[at]):g} is too far for xPos with "
+                f"scale_base={self.scale_base:g} ({reach:,.0f} either way); take a greater scale_base."
+            ),
+        )
 
     def extra_repr(self) -> str:
         return f"width={self.width}, base={self.base:g}, scale_base={self.scale_base:g}"

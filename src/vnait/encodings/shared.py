@@ -7,6 +7,7 @@ half.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 import torch
@@ -14,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vnait.injection import Injection
+from vnait.values import check
 
 At = Float[Tensor, "B T C"]
 
@@ -51,12 +53,10 @@ def line_of(places: At) -> Float[Tensor, "B C T"]:
     return full(places).transpose(1, 2).contiguous()
 
 
-def outside(place: Float[Tensor, "*any"], size: int) -> float | None:
-    """A place that is not in [0, size - 1], or None; a compiled model doesn't check."""
-    if torch.compiler.is_compiling():
-        return None
-    wrong = place.detach()[(place.detach() < 0) | (place.detach() > size - 1)]
-    return float(wrong[0]) if len(wrong) else None
+def check_inside(place: Float[Tensor, "*any"], size: int, message: Callable[[float], str]) -> None:
+    """Raise an error with message(p) for the first place p that is not in [0, size - 1]."""
+    inside = (place >= 0) & (place <= size - 1)
+    check(inside, f"coordinates are in [0, {size - 1}]", lambda *at: message(float(place[at])))
 
 
 def checked_heads(num_heads: int) -> int:

@@ -16,6 +16,7 @@ from vnait.encodings.shared import At, first_axes, precision
 from vnait.errors import one_of
 from vnait.injection import Injection
 from vnait.pieces import by_texts
+from vnait.values import constants
 
 
 class Spatial(nn.Module):
@@ -236,7 +237,7 @@ class Centre(nn.Module):
                 f"Centre reads axes 1 and 2, and the coordinates have {at.shape[-1]}; wrap them: "
                 "Ends(Span(...))."
             )
-        taus = torch.tensor(self.taus, dtype=at.dtype, device=at.device)
+        taus = constants(self.taus, at.dtype, at.device)
         middle = (at[..., 1:2] - at[..., 2:3]) / 2
         return torch.cat([(middle / taus).tanh(), (-middle.abs() / taus).exp()], -1)
 

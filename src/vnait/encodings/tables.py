@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.encodings.shared import At, first_axes, full, neighbours, outside
+from vnait.encodings.shared import At, check_inside, first_axes, full, neighbours
 from vnait.injection import Injection
 
 BEFORE = 8.0  # jitter and soft bounds may lead to places this far below 0
@@ -41,11 +42,14 @@ class Table(nn.Module):
 
     def forward(self, at: At) -> Injection:
         place = at[..., 0]
-        if (wrong := outside(place.where((place < -BEFORE) | (place > 0), 0), self.max_length)) is not None:
-            raise ValueError(
+        check_inside(
+            place.where((place < -BEFORE) | (place > 0), 0),
+            self.max_length,
+            lambda wrong: (
                 f"a coordinate of {wrong:g} is outside the learned table's max_length={self.max_length} "
                 f"(positions 0 to {self.max_length - 1}); cut the text, or take a method without a table."
-            )
+            ),
+        )
         left, right, part = neighbours(place, self.max_length)
         return Injection(added=_lerp(self.weight[left], self.weight[right], part))
 
@@ -78,17 +82,19 @@ class GridTable(nn.Module):
     def forward(self, at: At) -> Injection:
         row, column = first_axes(self, at, 2).unbind(-1)
         for axis, (place, size) in enumerate(zip((row, column), self.shape, strict=True)):
-            if (wrong := outside(place, size)) is not None:
-                raise ValueError(
-                    f"a coordinate of {wrong:g} on axis {axis} is outside the learned table of "
-                    f"shape={self.shape} (0 to {size - 1} on that axis); take a larger table or cut the grid."
-                )
+            check_inside(place, size, partial(self._outside, axis))
         top, bottom, down = neighbours(row, self.shape[0])
         left, right, across = neighbours(column, self.shape[1])
         upper, lower = (
             _lerp(self.weight[rows, left], self.weight[rows, right], across) for rows in (top, bottom)
         )
         return Injection(added=_lerp(upper, lower, down))
+
+    def _outside(self, axis: int, wrong: float) -> str:
+        return (
+            f"a coordinate of {wrong:g} on axis {axis} is outside the learned table of shape={self.shape} "
+            f"(0 to {self.shape[axis] - 1} on that axis); take a larger table or cut the grid."
+        )
 
     def extra_repr(self) -> str:
         return f"shape={self.shape}"

@@ -16,12 +16,16 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from vnait.injection import DistanceBias, Injection, ScoreMod
 from vnait.model import toeplitz
+from vnait.values import at_hand
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
 
 X = Float[Tensor, "B T D"]
 FLEX_WIDTH = 16  # the narrowest head that FlexAttention's kernel takes
+# A shorter text has a dense bias. The kernel takes 128 tokens at a time: at 20 tokens an H100 took five times
+# as long with it as without a bias, and as long with a dense one.
+FLEX_LENGTH = 1024
 # True = visible: to all queries, or to each query of a decoder. None: the bias has -inf instead.
 AttentionMask = Bool[Tensor, "B T"] | Bool[Tensor, "B TQ TK"] | None
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None  # new keys and values -> all so far
@@ -86,8 +90,8 @@ class Encoder(nn.Module):
         ]
 
     def _fuses(self, x: X, injection: Injection, attention_mask: AttentionMask) -> bool:
-        """Whether the layers need no bias of every pair: with FlexAttention, on CUDA with heads wide enough,
-        or at whole distances, on the CPU.
+        """Whether the layers need no bias of every pair: with FlexAttention, on CUDA, for long texts at fixed
+        coordinates; or at whole distances, on the CPU.
         """
         distance = injection.distance
         if distance is None or injection.bias is not None or injection.score_mod is not None:
@@ -95,7 +99,9 @@ class Encoder(nn.Module):
         if _flexes(x):
             width = x.shape[-1] // cast(Block, self.blocks[0]).attention.num_heads
             text = attention_mask is None or attention_mask.ndim == 2
-            return isinstance(distance, DistanceBias) and text and width >= FLEX_WIDTH
+            fits = text and width >= FLEX_WIDTH and x.shape[1] >= FLEX_LENGTH
+            # The kernel has no gradient of a line that it reads at two places.
+            return fits and isinstance(distance, DistanceBias) and not distance.line.requires_grad
         exact = x.dtype in (torch.float32, torch.float64)
         return attention_mask is None and exact and distance.strip is not None
 
@@ -265,7 +271,7 @@ def _fused(
     """FlexAttention: the kernel computes the bias pair by pair, and no (T, T) is stored."""
 
     def score(score: Tensor, row: Tensor, head: Tensor, one: Tensor, other: Tensor) -> Tensor:
-        score = score + bias.pair(row, head, one, other)
+        score = score + bias.pair(row, head, one, other).to(score.dtype)
         return score if attention_mask is None else torch.where(attention_mask[row, other], score, -torch.inf)
 
     return _compiled()(query, key, value, score_mod=score)
@@ -283,10 +289,9 @@ def _compiled() -> Callable[..., Tensor]:
 
 
 def _needed(attention_mask: AttentionMask) -> AttentionMask:
-    """None for a mask that hides nothing; asked on the CPU alone, where the answer is at hand."""
-    if attention_mask is None or attention_mask.device.type != "cpu" or torch.compiler.is_compiling():
-        return attention_mask
-    return None if bool(attention_mask.all()) else attention_mask
+    """None for a mask that is known to hide nothing."""
+    unneeded = attention_mask is not None and at_hand(attention_mask) and bool(attention_mask.all())
+    return None if unneeded else attention_mask
 
 
 def _masked_bias(

@@ -1,0 +1,44 @@
+"""Numbers that a model computes with: when they can be read, checks of them, and constants.
+
+On the CPU a number is at hand. To read one from a GPU, or to copy one to it, the processor must wait for all
+that the GPU has still to compute, which slows training down. A compiled model knows no numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+
+def at_hand(numbers: Tensor) -> bool:
+    """Whether a number can be read at once: on the CPU, uncompiled."""
+    return numbers.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def check(right: Tensor, rule: str, message: Callable[..., str]) -> None:
+    """Raise ValueError(message(*index)) of the first entry of `right` that is False; compiled, nothing.
+
+    On a GPU nothing waits: a wrong entry ends the program at some later call, after the `rule` is printed.
+
+    >>> check(torch.tensor([True, False]), "numbers are whole", lambda at: f"number {at} is not whole.")
+    Traceback (most recent call last):
+        ...
+    ValueError: number 1 is not whole.
+    """
+    if torch.compiler.is_compiling():
+        return
+    if right.is_cuda:
+        torch._assert_async(right.all(), f"{rule}; the same batch on the CPU gives a message in full")
+    elif not bool(right.all()):
+        raise ValueError(message(*(~right).nonzero()[0].tolist()))
+
+
+def constants(numbers: Sequence[float], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """These numbers, (N,), written by the device itself.
+
+    >>> constants((0.5, 2.0), torch.float32, torch.device("cpu"))
+    tensor([0.5000, 2.0000])
+    """
+    return torch.cat([torch.full((1,), number, dtype=dtype, device=device) for number in numbers])
