@@ -371,8 +371,9 @@ METHODS: dict[str, Recipe] = {
         source="vnait until 2026-11-25: gaps by place, not by token",
     ),
     "vnait-context": Recipe(
-        make=lambda size: _vnait(size, Elastic(ContextGate(dim=size.dim)), Condensed),
-        formula="vnait with g also of a state that the last token that counts as a mark has set",
+        make=lambda size: _vnait(size, Elastic(ContextGate(dim=size.dim)), Condensed, speed=1.0),
+        formula="vnait without the fast window, with g also of a state that the last token that counts as a "
+        "mark has set",
         source="this project; studies/findings/",
     ),
     "vnait-causal": Recipe(
