@@ -3,6 +3,8 @@ decoders.
 """
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating, Span
+from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating, Span, moving
 
 SIDES = {
     "right": [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]],
@@ -87,10 +89,15 @@ def test_jitter_refuses_what_is_no_width_and_no_share(wrong):
         Jitter(Index(), **wrong)
 
 
+of_both_draws = pytest.mark.parametrize("quick", [True, False], ids=["as on the CPU", "as on a GPU"])
+
+
+@of_both_draws
 @pytest.mark.parametrize("draw", ["subset", "floats"])
 @pytest.mark.parametrize("side", list(SIDES))
-def test_randomized_positions_are_sorted_distinct_and_below_the_limit(draw, side):
+def test_randomized_positions_are_sorted_distinct_and_below_the_limit(draw, side, quick, monkeypatch):
     torch.manual_seed(0)
+    monkeypatch.setattr(moving, "at_hand", lambda mask: quick)
     mask = mask_of(side)
     at = Randomized(limit=50, draw=draw)(None, mask)[..., 0]
     for row, real in zip(at, mask, strict=True):
@@ -101,8 +108,10 @@ def test_randomized_positions_are_sorted_distinct_and_below_the_limit(draw, side
     assert not torch.equal(at[0][mask[0]], at[1][:3])
 
 
-def test_randomized_positions_cover_the_range_evenly():
+@of_both_draws
+def test_randomized_positions_cover_the_range_evenly(quick, monkeypatch):
     torch.manual_seed(0)
+    monkeypatch.setattr(moving, "at_hand", lambda mask: quick)
     at = Randomized(limit=100)(None, ones(10, rows=2000))[..., 0]
     counts = torch.bincount(at.long().flatten(), minlength=100)
     assert counts.min() > 140 and counts.max() < 260  # 200 each, standard deviation 13
@@ -125,6 +134,19 @@ def test_randomized_refuses_a_text_that_is_too_long_and_an_unknown_draw():
     with pytest.raises(ValueError, match="take one of subset, floats"):
         Randomized(draw="other")
     assert Randomized(limit=4, draw="floats")(None, ones(5)).shape == (1, 5, 1)
+
+
+@pytest.mark.slow
+def test_randomized_draws_in_one_graph():
+    """In a process of its own: the tests' check of types can't be traced."""
+    code = """
+import torch
+from vnait.coordinates import Randomized
+for draw in ("subset", "floats"):
+    part = torch.compile(Randomized(limit=50, draw=draw), backend="eager", fullgraph=True)
+    assert (part(None, torch.ones(3, 9, dtype=torch.bool))[..., 0].diff() > 0).all()
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
 def test_saturating_sees_longer_texts_in_training_alone():
