@@ -381,7 +381,7 @@ METHODS: dict[str, Recipe] = {
         formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, "
         "the start alone, "
         "neighbours looking back, always told; s starts quietly",
-        source="the same, for decoders; studies/findings/",
+        source="the same, for decoders, without the fast window; studies/findings/",
     ),
     "vnait-paper": Recipe(
         make=lambda size: Method(

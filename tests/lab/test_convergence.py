@@ -45,6 +45,14 @@ def test_the_verdict_needs_fewer_steps_than_every_other(own, word):
     assert len(written.claims) == 1 and "| vnait | 40.1 " in written.text
 
 
+def test_a_run_that_was_stopped_has_no_verdict():
+    found = records(100)
+    assert verdict([one for one in found if one.method != "vnait"], "vnait").word == "undecided"
+    assert verdict([one for one in found if one.method == "vnait"], "vnait").word == "undecided"
+    half = [one for one in found if one.seed < 2 or one.run["steps"] < 100]
+    assert verdict(half, "vnait").found == verdict([one for one in found if one.seed < 2], "vnait").found
+
+
 def test_a_method_is_not_faster_by_having_less_to_reach():
     """Those that stay at .4 need as many steps to .4 as `vnait`, which goes on to .8."""
     stay = [replace(one, metrics={"accuracy": 0.4}) if one.method != "vnait" else one for one in records(100)]

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Num
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.utils import SAFE_WEIGHTS_NAME, cached_file, can_return_tuple
+from transformers.utils import can_return_tuple
 
 from vnait.errors import InputError
-from vnait.formats import divide_taps, one_axis
+from vnait.formats import OF_HUB, divide_taps, format_of, upgraded
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import build
@@ -32,7 +31,6 @@ Ids = Int[Tensor, "B T"] | None
 Embeds = Float[Tensor, "B T D"] | None
 Places = Num[Tensor, "B T P"] | None
 PositionIds = Int[Tensor, "#B T"] | None
-HUB = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
 AnyMask = Int[Tensor, "B T"] | Bool[Tensor, "B T"] | Float[Tensor, "B T"] | None
 
 
@@ -46,18 +44,22 @@ class VnaitPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["Block"]  # noqa: RUF012  transformers reads it off the class
 
     @classmethod
-    def from_pretrained(cls, folder: Any, *args: Any, **settings: Any) -> Any:
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **settings: Any) -> Any:
         """As in transformers, but frozen vectors stay frozen and a method's constants are computed again.
 
         transformers makes every loaded weight trainable, and leaves memory that no file fills uninitialized.
         """
-        before = folder is not None and _format_of(folder, settings) < FORMAT
-        if before:
-            folder, settings = None, _settings_before(folder, settings)
-        loaded = super().from_pretrained(folder, *args, **settings)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
-        if before:
+        name = pretrained_model_name_or_path
+        if name is not None and (format_of(name, settings) or FORMAT) < FORMAT:
+            with upgraded(name, settings) as folder:
+                here = {key: one for key, one in settings.items() if key not in (*OF_HUB, "subfolder")}
+                loaded = super().from_pretrained(folder, *args, **here)
+            model = _model_of(loaded)
             divide_taps(model)
+            model.name_or_path = model.config.name_or_path = str(name)
+        else:
+            loaded = super().from_pretrained(name, *args, **settings)
+            model = _model_of(loaded)
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
         with apart():
             _take_constants(model.base_model.method, _method(model.config))
@@ -304,17 +306,9 @@ def _method(config: VnaitConfig) -> Method:
     )
 
 
-def _format_of(folder: Any, settings: dict[str, Any]) -> int:
-    saved, _ = VnaitConfig.get_config_dict(folder, **settings)
-    return int(saved.get("vnait_format", FORMAT))
-
-
-def _settings_before(folder: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """What loads a folder of an earlier format, in whose file a parameter of one number has no axis."""
-    config, others = VnaitConfig.from_pretrained(folder, return_unused_kwargs=True, **settings)
-    where = {name: settings[name] for name in HUB if name in settings}
-    weights = load_file(cached_file(folder, SAFE_WEIGHTS_NAME, **where))
-    return {**others, "config": config, "state_dict": {name: one_axis(one) for name, one in weights.items()}}
+def _model_of(loaded: Any) -> Any:
+    """The model; with output_loading_info=True it is the first of two."""
+    return loaded[0] if isinstance(loaded, tuple) else loaded
 
 
 def _take_constants(loaded: nn.Module, new: nn.Module) -> None:

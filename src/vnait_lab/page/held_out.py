@@ -12,7 +12,7 @@ from vnait_lab.suites import length
 def section(everything: list[Record]) -> Section:
     found, seen = ([one for one in everything if one.data["name"] in tasks] for tasks in (HELD_OUT, SEEN))
     claim = Judged(
-        "The same on tasks that decided no choice, written before they were run",
+        "The same on tasks written after the last change of `vnait` and before they were run",
         length.verdict(length.SUITE.summary(found), "vnait", tasks=tuple(HELD_OUT)),
         "python -m vnait_lab.runs.held_out",
         source="000, section 4.2, unseen lengths",

@@ -58,14 +58,17 @@ def verdict(found: Sequence[Record], method: str) -> Verdict:
     """The claim: on each set `method` needs fewer steps than every other to 95 % of the final accuracy of the
     worse of the two, paired by seed.
     """
-    every, signs, words = curves(found), [], []
+    every = {cell: curve for cell, curve in curves(found).items() if len(curve) == len(STEPS)}
+    signs, words = [], []
     for name in dict.fromkeys(name for name, _, _ in every):
         longer: dict[str, dict[int, float]] = {}
         for (of, arm, seed), curve in every.items():
-            if of == name and arm != method:
-                own = every[name, method, seed]
+            own = every.get((name, method, seed))
+            if of == name and arm != method and own:
                 wanted = ENOUGH * min(max(curve.values()), max(own.values()))
                 longer.setdefault(arm, {})[seed] = steps_to(wanted, curve) - steps_to(wanted, own)
+        if not longer:
+            return Verdict("undecided", f"{name}: {method} and another method were not both run to the end")
         factors = {arm: interval(list(one.values())) for arm, one in longer.items()}
         nearest = min(factors, key=lambda arm: factors[arm].mean)
         signs += [one.sign for one in factors.values()]

@@ -187,9 +187,8 @@ def verdict(found: Sequence[Record], method: str, kinds: Sequence[str], share: f
     own, other = ({seed: drop(one, *kinds) for seed, one in arms[arm].items()} for arm in (method, best))
     spared = interval(paired({seed: share * loss for seed, loss in other.items()}, own)).times(100)
     mine, its = (100 * fmean(losses.values()) for losses in (own, other))
-    words = (
-        f"{mine:.1f} points, {best} {its:.1f}; {share:.2g} of these less its own: {spared.written('{:+.1f}')}"
-    )
+    part = "the latter" if share == 1 else f"{share:.2g} of the latter"
+    words = f"{mine:.1f} points, {best} {its:.1f}; {part} minus the former: {spared.written('{:+.1f}')}"
     return Verdict("undecided" if spared.sign == 0 else "confirmed" if spared.sign > 0 else "refuted", words)
 
 

@@ -197,7 +197,7 @@ ROWS = (
         "001 closing note",
         "The representation is more robust",
         sources=("001, robustness",),
-        lacks="insertions alone; no typos, no dropped words",
+        lacks="splice alone: no words",
     ),
     Row(
         "000 5.2 (1); 001 future work 1",
