@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertModel
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, BertModel
 
 from vnait import TextClassifier, predict, report
+from vnait.model import VnaitForSequenceClassification
 from vnait.pretrained import load_adapter
 from vnait.record import read
 
 GOLDEN = Path(__file__).parent / "golden"
-DEFAULT = {"format_5": "vnait-warp", "format_6": "vnait"}  # today's name of the method that was `vnait`
+# Today's name of the method that was `vnait`.
+DEFAULT = {"format_5": "vnait-warp", "format_6": "vnait", "format_7": "vnait"}
 
 
 @pytest.fixture(params=DEFAULT)
@@ -48,6 +51,38 @@ def test_transformers_loads_a_classifier(golden, expected):
     for text, answer in zip(expected["asked"], expected["vnait"], strict=True):
         logits = model(**tokenizer(text, return_tensors="pt")).logits
         assert close(logits.softmax(-1)[0], answer)
+
+
+def test_an_old_folder_takes_what_transformers_gives(golden):
+    """Settings, a configuration, the stored dtype; the model knows its folder."""
+    folder = golden / "vnait"
+    load = AutoModelForSequenceClassification.from_pretrained
+    model = load(folder, dropout=0.5, dtype="auto")
+    assert (model.config.dropout, model.dtype, model.name_or_path) == (0.5, torch.float32, str(folder))
+    config = AutoConfig.from_pretrained(folder, tune_vectors=False)
+    given, about = VnaitForSequenceClassification.from_pretrained(
+        pretrained_model_name_or_path=folder, config=config, output_loading_info=True
+    )
+    assert not any(weight.requires_grad for weight in given.base_model.vectors.parameters())
+    assert not about["missing_keys"]
+    for name, weight in load(folder).state_dict().items():
+        assert torch.equal(given.state_dict()[name], weight), name
+
+
+def test_an_old_folder_in_parts_is_loaded(golden, tmp_path):
+    folder = shutil.copytree(golden / "vnait", tmp_path / "vnait")
+    expected = AutoModelForSequenceClassification.from_pretrained(folder).state_dict()
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    parts = {name: f"model-0000{1 + index % 2}-of-00002.safetensors" for index, name in enumerate(weights)}
+    for part in set(parts.values()):
+        own = {name: weight for name, weight in weights.items() if parts[name] == part}
+        save_file(own, folder / part, {"format": "pt"})
+    index = {"metadata": {"total_size": 0}, "weight_map": parts}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    found = AutoModelForSequenceClassification.from_pretrained(folder).state_dict()
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
 
 
 def test_a_fine_tuned_base_is_loaded(golden, expected):

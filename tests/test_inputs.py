@@ -223,6 +223,25 @@ def test_local_has_an_odd_width(width: int) -> None:
         Local(dim=2, width=width)
 
 
+def test_speed_changes_how_fast_taps_are_learned_and_not_their_start() -> None:
+    torch.manual_seed(0)
+    e, wanted = torch.randn(2, 8, 4), torch.randn(2, 8, 4)
+    views, moved = [], []
+    for speed in (1.0, 3.0):
+        torch.manual_seed(1)
+        view = Local(dim=4, width=3, speed=speed, dropout=0)
+        views.append(view(e).detach())
+        before = speed * view.taps.detach().clone()
+        adam = torch.optim.Adam([view.taps], lr=0.01)
+        (view(e) - wanted).square().sum().backward()
+        adam.step()
+        moved.append(speed * view.taps.detach() - before)
+    torch.testing.assert_close(*views)
+    torch.testing.assert_close(3 * moved[0], moved[1], rtol=1e-3, atol=1e-5)
+    with pytest.raises(ValueError, match=r"speed=0; take a number above 0\."):
+        Local(dim=4, speed=0)
+
+
 # --- The nearest neighbour that counts
 
 

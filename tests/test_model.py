@@ -80,12 +80,12 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
     loaded = AutoConfig.from_pretrained(tmp_path)
     assert isinstance(loaded, VnaitConfig)
     assert (loaded.method, loaded.vector_size, loaded.num_labels) == ("learned", 7, 5)
-    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 6)
+    assert (loaded.smoothness, loaded.max_length, loaded.vnait_format) == (0.3, 99, 7)
 
 
 def test_another_format_is_refused() -> None:
     with pytest.raises(
-        InputError, match="this model is of format 4, and this vnait reads the formats 5 and 6"
+        InputError, match="this model is of format 4, and this vnait reads the formats 5 to 7"
     ):
         VnaitConfig(vnait_format=4)
 
@@ -440,7 +440,7 @@ def test_a_folder_of_another_format(tmp_path: Path) -> None:
     saved(tmp_path)
     edit(tmp_path, vnait_format=4)
     with pytest.raises(
-        InputError, match="this model is of format 4, and this vnait reads the formats 5 and 6"
+        InputError, match="this model is of format 4, and this vnait reads the formats 5 to 7"
     ):
         load_classifier(tmp_path)
 

@@ -374,17 +374,22 @@ def test_train_compare_and_the_estimator_agree_on_any_machine(tmp_path):
         assert equal(weights(predict.load(kept)), whole)
 
 
-def test_a_state_of_another_number_of_threads_is_refused(stopped, table, words, tmp_path):
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"threads": 2}, r"was made with 2 threads, and this run has 1, .* delete that folder"),
+        ({"format": 6}, r"is of another version of vnait, .* Delete that folder"),
+    ],
+)
+def test_a_state_whose_weights_differ_is_refused(changed, message, stopped, table, words, tmp_path):
     state = copy_of(stopped, tmp_path)
     progress, manifest = state / "progress.json", state / "manifest.json"
     facts = json.loads(progress.read_text())
     assert facts["threads"] == 1
-    progress.write_text(json.dumps({**facts, "threads": 2}))
+    progress.write_text(json.dumps({**facts, **changed}))
     checksum = hashlib.sha256(progress.read_bytes()).hexdigest()
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "progress.json": checksum}))
-    with pytest.raises(
-        InputError, match=r"was made with 2 threads, and this run has 1, .* delete that folder"
-    ):
+    with pytest.raises(InputError, match=message):
         fit(RUN, table, words, checkpoints=tmp_path / "c")
 
 

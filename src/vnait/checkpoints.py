@@ -17,6 +17,7 @@ from torch import Tensor
 
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import sync, writing
+from vnait.model.configuration import FORMAT
 
 logger = logging.getLogger("vnait")
 
@@ -30,6 +31,7 @@ class Progress:
 
     best      the weights of the best evaluation; empty before the first
     threads   of PyTorch, on which the weights depend
+    format    of the model, on which the meaning of the weights depends
     """
 
     step: int = 0
@@ -39,6 +41,7 @@ class Progress:
     worse: int = 0
     validation: dict[str, float] = field(default_factory=dict)
     threads: int = field(default_factory=torch.get_num_threads)
+    format: int = FORMAT
 
     def save(self, folder: Path) -> None:
         """Write the weights as safetensors, the rest as JSON."""
@@ -53,6 +56,11 @@ class Progress:
             raise InputError(
                 f"the checkpoint {folder} was made with {threads} threads, and this run has {self.threads}, "
                 "which gives other weights. Give it the same number, or delete that folder."
+            )
+        if facts.pop("format", None) != self.format:
+            raise InputError(
+                f"the checkpoint {folder} is of another version of vnait, in which the weights have another "
+                "meaning. Delete that folder and train again."
             )
         vars(self).update(facts, best=load_file(folder / BEST))
 

@@ -10,7 +10,18 @@ from vnait.data import Table
 from vnait.methods import Size
 from vnait.record import Record
 from vnait_lab.runs import gaps
-from vnait_lab.runs.insertions import KINDS, SEEN, UNSEEN, inserted, perturbed, verdict
+from vnait_lab.runs.insertions import (
+    KINDS,
+    SEEN,
+    UNSEEN,
+    dropped,
+    harmed,
+    inserted,
+    perturbed,
+    swapped,
+    typos,
+    verdict,
+)
 
 LETTERS = list("ACGTACGTAC")
 WORDS = ["how", "many", "people", "live", "in", "Rome", "?"]
@@ -50,6 +61,32 @@ def test_a_seed_perturbs_a_table_once() -> None:
     assert one.texts == again.texts != other.texts and one.labels == table.labels
 
 
+@pytest.mark.parametrize("letters", [True, False])
+def test_a_tenth_of_the_tokens_is_harmed(letters: bool) -> None:
+    text = (LETTERS if letters else WORDS) * 200
+    found = typos(text, np.random.default_rng(0), letters=letters)
+    assert len(found) == len(text)
+    wrong = [(one, other) for one, other in zip(text, found, strict=True) if one != other]
+    assert 0.07 < len(wrong) / len(text) < 0.13
+    assert letters or all(sorted(one) == sorted(other) for one, other in wrong)
+    assert set(found) <= set("ACGT") or not letters
+    left = dropped(text, np.random.default_rng(0), letters=letters)
+    assert 0.87 < len(left) / len(text) < 0.93
+    assert dropped(["a"], np.random.default_rng(5), letters=letters) == ["a"]
+
+
+def test_harm_changes_texts_alone() -> None:
+    table = Table(name="t", texts=["how many people live in Rome"] * 9, labels=["x"] * 9, dropped=0)
+    for kind in ("typos", "dropped"):
+        assert harmed(table, kind, letters=False).labels == table.labels
+        assert harmed(table, kind, letters=False).texts != table.texts
+
+
+def test_neighbouring_letters_change_places() -> None:
+    assert {swapped("film", np.random.default_rng(seed)) for seed in range(30)} == {"iflm", "flim", "fiml"}
+    assert swapped("a", np.random.default_rng(0)) == "a"
+
+
 def record(method: str, seed: int, clean: float, more: float) -> Record:
     return Record.now(
         key=f"{method}{seed}",
@@ -71,12 +108,13 @@ def test_the_verdict_compares_with_the_best_method_of_the_raw_index() -> None:
         for name, clean, more in (("rope", 0.9, 0.6), ("none", 0.3, 0.3), ("lpi", 0.9, 0.9))
     ]
     own = [record("vnait", seed, 0.9, 0.89) for seed in range(4)]
-    found = verdict([*rivals, *own], "vnait")
+    found = verdict([*rivals, *own], "vnait", ["more"], 1 / 3)
     assert found.word == "confirmed" and found.found.startswith("1.0 points, rope 31.5;")
+    assert verdict([*rivals, *own], "vnait", ["more"], 0.01).word == "refuted"
     worse = [record("vnait", seed, 0.9, 0.7) for seed in range(4)]
-    assert verdict([*rivals, *worse], "vnait").word == "refuted"
-    assert verdict(own, "vnait").word == "undecided"
-    assert verdict([*rivals[:3], *own[:1]], "vnait").word == "undecided"
+    assert verdict([*rivals, *worse], "vnait", ["more"], 1 / 3).word == "refuted"
+    assert verdict(own, "vnait", ["more"], 1).word == "undecided"
+    assert verdict([*rivals[:3], *own[:1]], "vnait", ["more"], 1).word == "undecided"
 
 
 def test_every_arm_of_the_gaps_takes_texts_of_two_lengths() -> None:

@@ -36,7 +36,7 @@ class Gate(nn.Module):
         super().__init__()
         self.look = nn.Linear(dim, hidden)
         self.weigh = ZeroLinear(hidden, 1)
-        self.repeat = nn.Parameter(torch.empty(()))
+        self.repeat = nn.Parameter(torch.empty(1))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

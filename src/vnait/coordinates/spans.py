@@ -220,7 +220,7 @@ class Saturating(Running):
         if stretch < 1:
             raise ValueError(f"stretch={stretch}; it must be 1 (none) or more.")
         self.middle, self.stretch = middle, stretch
-        self.log_tau = nn.Parameter(torch.empty(()))
+        self.log_tau = nn.Parameter(torch.empty(1))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -357,8 +357,8 @@ class SoftBounds(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.offset = nn.Parameter(torch.empty(()))
-        self.log_scale = nn.Parameter(torch.empty(()))
+        self.offset = nn.Parameter(torch.empty(1))
+        self.log_scale = nn.Parameter(torch.empty(1))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -371,13 +371,14 @@ class SoftBounds(nn.Module):
 
 
 def _check_finite(z: Line, source: nn.Module) -> None:
-    if torch._C._are_functorch_transforms_active():  # which have no values to check
-        return
     message = (
         f"the coordinate source {type(source).__name__.lower()} gave NaN or infinity; check its parameters "
         "(a diverged training?) and the vectors it reads."
     )
-    check(torch.isfinite(z), "coordinates are finite", lambda *_: message)
+    try:
+        check(torch.isfinite(z), "coordinates are finite", lambda *_: message)
+    except RuntimeError:  # torch.func.vmap has no values to check
+        return
 
 
 def _checked_min_gap(min_gap: float) -> float:

@@ -96,7 +96,7 @@ class Fire(nn.Module):
                 f"hidden={hidden}, threshold={threshold}; expected hidden >= 1 and threshold > 0."
             )
         self.threshold = threshold
-        self.log_c, self.log_threshold = (nn.Parameter(torch.empty(())) for _ in range(2))
+        self.log_c, self.log_threshold = (nn.Parameter(torch.empty(1)) for _ in range(2))
         self.mlp = nn.Sequential(_Linear(1, hidden), nn.ReLU(), _Linear(hidden, checked_heads(num_heads)))
         self.reset_parameters()
 

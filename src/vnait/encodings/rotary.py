@@ -119,7 +119,9 @@ class Scaling:
 
 def _like(rates: Tensor, like: Tensor) -> Tensor:
     """Rates from the CPU; a GPU would wait for the copy."""
-    return constants(rates.tolist(), like.dtype, like.device) if like.is_cuda else rates.to(like)
+    if like.is_cuda and not torch.compiler.is_compiling():
+        return constants(rates.tolist(), like.dtype, like.device)
+    return rates.to(like)
 
 
 class _Config:

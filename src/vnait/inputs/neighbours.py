@@ -142,6 +142,8 @@ class Local(_View):
                       soon as near ones
             "fading"  c_j = g exp(-(|j| - 1) / tau) on one side, 0 on the other and at the token, tau
                       log-uniform in [1, w]: a mixture of neighbours predicts the next word best
+    speed   c = speed * `taps`: Adam's steps do not depend on the gradient's scale, so c is learned `speed`
+            times as fast
 
     Each of the `width` taps c_j is a vector (D,). Source: this project; `studies/findings/`.
 
@@ -157,13 +159,16 @@ class Local(_View):
         start: float = 0.3,
         look: Literal["both", "back"] = "both",
         shape: Literal["one", "fading"] = "one",
+        speed: float = 1.0,
         dropout: float = 0.3,
     ) -> None:
         super().__init__(look=look, dropout=dropout)
         one_of("shape", shape, ("one", "fading"))
         if width < 1 or (look == "both" and width % 2 == 0):
             raise ValueError(f"width={width}; a window around a token has an odd number of taps, 1 or more.")
-        self.start, self.shape = start, shape
+        if speed <= 0:
+            raise ValueError(f"speed={speed}; take a number above 0.")
+        self.start, self.shape, self.speed = start, shape, speed
         self.taps = nn.Parameter(torch.empty(dim, 1, width))
         self.reset_parameters()
 
@@ -180,8 +185,9 @@ class Local(_View):
             away = torch.where(right[:, None], away, -away)
             tau = max(own, 1) ** torch.rand(dim, 1)
             share = torch.exp((1 - away) / tau).masked_fill(away <= 0, 0)
+        taps = nn.init.normal_(torch.empty(dim, 1), std=self.start) * share
         with torch.no_grad():
-            self.taps.copy_((nn.init.normal_(torch.empty(dim, 1), std=self.start) * share)[:, None])
+            self.taps.copy_(taps[:, None] / self.speed)
 
     @property
     def behind(self) -> int:
@@ -191,12 +197,14 @@ class Local(_View):
     def forward(self, vectors: X) -> X:
         # As an image of one row whose channels are last: so no kernel has to copy its vectors or the result.
         row = vectors.transpose(1, 2)[:, :, None]
-        window = F.conv2d(row, self.taps[:, :, None], padding=(0, self.behind), groups=len(self.taps))
+        taps = (self.speed * self.taps)[:, :, None]
+        window = F.conv2d(row, taps, padding=(0, self.behind), groups=len(taps))
         return self.drop_texts(window[:, :, 0, : vectors.shape[1]].transpose(1, 2))
 
     def extra_repr(self) -> str:
         return (
-            f"width={self.taps.shape[-1]}, look={self.look!r}, shape={self.shape!r}, dropout={self.dropout}"
+            f"width={self.taps.shape[-1]}, look={self.look!r}, shape={self.shape!r}, speed={self.speed}, "
+            f"dropout={self.dropout}"
         )
 
 

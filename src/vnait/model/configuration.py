@@ -8,7 +8,7 @@ from vnait.errors import InputError
 from vnait.methods import RENAMED
 
 LAYERS = 1_000  # at most: a number in a file of others must not take hours
-FORMAT, BEFORE = 6, 5  # of a saved model; other numbers are refused rather than misread
+FORMAT, BEFORE = 7, (5, 6)  # of a saved model; other numbers are refused rather than misread
 
 
 class VnaitConfig(PreTrainedConfig):
@@ -65,13 +65,14 @@ class VnaitConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Fill in the widths that follow from others, and refuse a format that this version can't read."""
-        if self.vnait_format == BEFORE:
-            self.method, self.vnait_format = RENAMED.get(self.method, self.method), FORMAT
-        if self.vnait_format != FORMAT:
+        if self.vnait_format not in (*BEFORE, FORMAT):
             raise InputError(
-                f"this model is of format {self.vnait_format}, and this vnait reads the formats {BEFORE} and "
-                f"{FORMAT}; load it with the vnait that saved it, or train it again."
+                f"this model is of format {self.vnait_format}, and this vnait reads the formats {BEFORE[0]} "
+                f"to {FORMAT}; load it with the vnait that saved it, or train it again."
             )
+        if self.vnait_format == 5:
+            self.method = RENAMED.get(self.method, self.method)
+        self.vnait_format = FORMAT
         if self.num_hidden_layers > LAYERS:
             raise InputError(f"num_hidden_layers is {self.num_hidden_layers:,}; expected {LAYERS:,} at most.")
         self.vector_size = self.vector_size or self.hidden_size

@@ -14,12 +14,13 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 
 from vnait.errors import InputError
+from vnait.formats import OF_HUB, divide_taps, format_of, upgraded
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import build
 from vnait.model.auto_map import write_stub
 from vnait.model.backbone import AttentionMask, Encoder
-from vnait.model.configuration import VnaitConfig
+from vnait.model.configuration import FORMAT, VnaitConfig
 from vnait.model.packing import packing
 from vnait.randomness import apart, seed_generators
 
@@ -43,13 +44,22 @@ class VnaitPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["Block"]  # noqa: RUF012  transformers reads it off the class
 
     @classmethod
-    def from_pretrained(cls, *args: Any, **settings: Any) -> Any:
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **settings: Any) -> Any:
         """As in transformers, but frozen vectors stay frozen and a method's constants are computed again.
 
         transformers makes every loaded weight trainable, and leaves memory that no file fills uninitialized.
         """
-        loaded = super().from_pretrained(*args, **settings)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
+        name = pretrained_model_name_or_path
+        if name is not None and (format_of(name, settings) or FORMAT) < FORMAT:
+            with upgraded(name, settings) as folder:
+                here = {key: one for key, one in settings.items() if key not in (*OF_HUB, "subfolder")}
+                loaded = super().from_pretrained(folder, *args, **here)
+            model = _model_of(loaded)
+            divide_taps(model)
+            model.name_or_path = model.config.name_or_path = str(name)
+        else:
+            loaded = super().from_pretrained(name, *args, **settings)
+            model = _model_of(loaded)
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
         with apart():
             _take_constants(model.base_model.method, _method(model.config))
@@ -294,6 +304,11 @@ def _method(config: VnaitConfig) -> Method:
         shape=config.shape,
         periods=config.periods,
     )
+
+
+def _model_of(loaded: Any) -> Any:
+    """The model; with output_loading_info=True it is the first of two."""
+    return loaded[0] if isinstance(loaded, tuple) else loaded
 
 
 def _take_constants(loaded: nn.Module, new: nn.Module) -> None:

@@ -12,6 +12,7 @@ from torch import nn
 
 from vnait import schemas
 from vnait.errors import InputError, as_input_error
+from vnait.formats import divide_taps, one_axis
 from vnait.method import Method
 from vnait.methods import RENAMED
 from vnait.pretrained.attached import Attached
@@ -19,7 +20,7 @@ from vnait.pretrained.attaching import Attachment, attach, detach
 from vnait.pretrained.locate import owners_of
 from vnait.pretrained.saving import FORMAT, SETTINGS, WEIGHTS, attached_owners, base_of
 
-BEFORE = 2  # the format before `FORMAT`
+BEFORE = (2, 3)  # the formats before `FORMAT`
 
 
 def load_adapter(
@@ -79,6 +80,8 @@ def _attach(
         # Another class may have saved it: in a BertForMaskedLM the path is "bert", in a BertModel "".
         for (path, scale), owner in zip(scales.items(), owners.values(), strict=True):
             _load_weights(owner.vnait, f"{path}.vnait.".removeprefix("."), weights)
+            if settings["format"] < FORMAT:
+                divide_taps(owner.vnait)
             # As it was in `attach`: the vectors of a base trained since may round to another power of two.
             owner.vnait.scale = scale
     except (RuntimeError, ValueError) as error:
@@ -103,7 +106,11 @@ def _method(side: str, own: Method | None, settings: dict[str, Any], folder: Pat
 
 
 def _load_weights(attached: Attached, prefix: str, weights: dict[str, torch.Tensor]) -> None:
-    own = {name.removeprefix(prefix): weight for name, weight in weights.items() if name.startswith(prefix)}
+    own = {
+        name.removeprefix(prefix): one_axis(weight)
+        for name, weight in weights.items()
+        if name.startswith(prefix)
+    }
     waves = own.get("old.weight")
     if waves is not None and attached.old is not None:
         # How many waves fit a table depends on rounding; take as many as were saved.
@@ -123,13 +130,14 @@ def _settings(folder: Path) -> dict[str, Any]:
         )
     with as_input_error((ValueError, RecursionError), f"{path} is damaged: ", "; save the adapter again."):
         settings = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(settings, dict) or settings.get("format") not in (BEFORE, FORMAT):
+    if not isinstance(settings, dict) or settings.get("format") not in (*BEFORE, FORMAT):
         raise InputError(
-            f"{path} is not of format {BEFORE} or {FORMAT}, which this vnait reads; save the adapter again."
+            f"{path} is not of a format from {BEFORE[0]} to {FORMAT}, which this vnait reads; save the "
+            "adapter again."
         )
     with as_input_error(ValueError, f"{path} is damaged: ", "; save the adapter again."):
         schemas.check(schemas.Adapter, settings)
-    if settings["format"] == BEFORE:
+    if settings["format"] == 2:
         settings |= {side: RENAMED.get(settings[side], settings[side]) for side in ("method", "decoder")}
     return settings
 

@@ -17,7 +17,7 @@ from vnait.pretrained.attached import Attached
 from vnait.pretrained.checks import mark, unmark
 from vnait.pretrained.locate import owners_of
 
-FORMAT = 3  # of a saved adapter
+FORMAT = 4  # of a saved adapter
 WEIGHTS, SETTINGS = "vnait.safetensors", "vnait.json"
 MODEL_TYPE, OWN_TYPE = "vnait-attached", "vnait_model_type"  # in the config.json of an attached model
 

@@ -1,4 +1,5 @@
-"""Real texts into which things were inserted that don't count: does a method still find what does?
+"""Real texts into which things were inserted that don't count, or that have typos or lack words: does a
+method still find what counts?
 
     VNAIT_DATA=DIR python -m vnait_lab.runs.insertions [--sets splice,trec] [--seeds 10]
 
@@ -11,6 +12,9 @@ again.
 Insertions in splice junctions are gaps, `-`: in runs (seen), or one by one (unseen), so that the junction is
 in the middle of the letters and not of the text. In other texts they are mark-up, tracking lines and OCR
 noise (seen), or signatures, emoji and addresses (unseen), between words.
+
+Two more tests have no insertions, but a typo in every tenth token, or every tenth left out: a letter of DNA
+becomes another, and in a word two neighbouring letters change places.
 """
 
 from __future__ import annotations
@@ -55,6 +59,7 @@ SEEN, UNSEEN = ("markup", "tracking", "ocr"), ("signature", "emoji", "address")
 # Name of a test: the most that is inserted, as a multiple of the text's length, and whether kinds are unseen.
 TESTS = {"clean": (0.0, False), "seen": (0.5, False), "more": (3.0, False), "unseen": (0.5, True)}
 TRAINED = TESTS["seen"]
+HARMED = 0.1  # of the tokens, by chance
 SHARE = 0.8  # of the rows of train.csv, drawn anew by every seed
 RUN = replace(few_labels.RUN, steps=1000)
 
@@ -94,6 +99,42 @@ def perturbed(table: Table, most: float, unseen: bool, seed: int, *, letters: bo
     return replace(table, texts=texts)
 
 
+def typos(tokens: Tokens, random: Generator, *, letters: bool) -> Tokens:
+    """A text with typos in a tenth of its tokens."""
+    return [
+        one if random.random() >= HARMED else mistaken(one, random) if letters else swapped(one, random)
+        for one in tokens
+    ]
+
+
+def mistaken(base: str, random: Generator) -> str:
+    """Another base of DNA."""
+    return str(random.choice([other for other in "ACGT" if other != base]))
+
+
+def swapped(word: str, random: Generator) -> str:
+    """A word, two of whose neighbouring letters have changed places."""
+    at = int(random.integers(max(len(word) - 1, 1)))
+    return word[:at] + word[at : at + 2][::-1] + word[at + 2 :]
+
+
+def dropped(tokens: Tokens, random: Generator, *, letters: bool) -> Tokens:
+    """A text without a tenth of its tokens."""
+    return [one for one in tokens if random.random() >= HARMED] or tokens[:1]
+
+
+HARMS: dict[str, Callable[..., Tokens]] = {"typos": typos, "dropped": dropped}
+
+
+def harmed(table: Table, kind: str, *, letters: bool) -> Table:
+    """Every text of a table, harmed."""
+    random = np.random.default_rng(0)
+    split: Callable[[str], Tokens] = list if letters else str.split
+    glue = "" if letters else " "
+    texts = [glue.join(HARMS[kind](split(one), random, letters=letters)) for one in table.texts]
+    return replace(table, texts=texts)
+
+
 def run_cell(name: str, data: Path, arm: str, seed: int, key: str) -> Record:
     """Train one arm on one draw of rows, and test it on every kind of text."""
     letters = SETS[name].tokenization == "characters"
@@ -108,25 +149,29 @@ def run_cell(name: str, data: Path, arm: str, seed: int, key: str) -> Record:
         words = vocabulary_of(known, tokenization=plan.tokenization)
         fitted = fit(replace(RUN, method=method, seed=seed), learn, words)
         assert fitted.record is not None
-        metrics: dict[str, Any] = {}
-        for index, (kind, amount) in enumerate(TESTS.items()):
-            shown = TESTS["clean"] if arm == FILTERED else amount  # filtered by hand, every text is clean
-            texts = perturbed(test, *shown, index, letters=letters).texts
-            truth = [fitted.classes.index(label) for label in labels_of(test)]
-            answer = fitted.probabilities(texts).argmax(1).tolist()
-            metrics[f"accuracy_{kind}"] = scores(truth, answer)["accuracy"]
+        shown = {  # filtered by hand, every text is clean
+            kind: perturbed(test, *(TESTS["clean"] if arm == FILTERED else amount), index, letters=letters)
+            for index, (kind, amount) in enumerate(TESTS.items())
+        } | {kind: harmed(test, kind, letters=letters) for kind in HARMS}
+        truth = [fitted.classes.index(label) for label in labels_of(test)]
+        metrics = {
+            f"accuracy_{kind}": scores(truth, fitted.probabilities(table.texts).argmax(1).tolist())[
+                "accuracy"
+            ]
+            for kind, table in shown.items()
+        }
     data_of = {**fitted.record.data, "name": name}
     return replace(fitted.record, key=key, method=arm, data=data_of, metrics=metrics)
 
 
-def drop(one: Record) -> float:
-    """The accuracy that a record loses by insertions of up to three times the text."""
-    return float(one.metrics["accuracy_clean"] - one.metrics["accuracy_more"])
+def drop(one: Record, *kinds: str) -> float:
+    """The accuracy that a record loses by tests of these kinds, on average."""
+    return float(one.metrics["accuracy_clean"] - fmean(one.metrics[f"accuracy_{kind}"] for kind in kinds))
 
 
-def verdict(found: Sequence[Record], method: str) -> Verdict:
-    """The claim: on one set, `method` loses at most a third of what the method loses that is best there among
-    those whose coordinates do not read the words.
+def verdict(found: Sequence[Record], method: str, kinds: Sequence[str], share: float) -> Verdict:
+    """The claim: on one set, `method` loses by tests of these kinds at most this share of what the method
+    loses that is best there among those whose coordinates do not read the words.
     """
     arms: dict[str, dict[int, Record]] = {}
     for one in found:
@@ -134,11 +179,16 @@ def verdict(found: Sequence[Record], method: str) -> Verdict:
     blind = [arm for arm in arms if arm not in (method, FILTERED) and not reads_words(arm)]
     if method not in arms or not blind:
         return Verdict("undecided", f"{method} and a method of the raw index were not both run")
-    best = max(blind, key=lambda arm: fmean(one.metrics["accuracy_more"] for one in arms[arm].values()))
-    own, other = ({seed: drop(one) for seed, one in arms[arm].items()} for arm in (method, best))
-    spared = interval(paired({seed: loss / 3 for seed, loss in other.items()}, own)).times(100)
+    left = {
+        arm: fmean(one.metrics[f"accuracy_{kind}"] for one in arms[arm].values() for kind in kinds)
+        for arm in blind
+    }
+    best = max(left, key=left.__getitem__)
+    own, other = ({seed: drop(one, *kinds) for seed, one in arms[arm].items()} for arm in (method, best))
+    spared = interval(paired({seed: share * loss for seed, loss in other.items()}, own)).times(100)
     mine, its = (100 * fmean(losses.values()) for losses in (own, other))
-    words = f"{mine:.1f} points, {best} {its:.1f}; a third of these less its own: {spared.written('{:+.1f}')}"
+    part = "the latter" if share == 1 else f"{share:.2g} of the latter"
+    words = f"{mine:.1f} points, {best} {its:.1f}; {part} minus the former: {spared.written('{:+.1f}')}"
     return Verdict("undecided" if spared.sign == 0 else "confirmed" if spared.sign > 0 else "refuted", words)
 
 
@@ -174,7 +224,7 @@ def cells(sets: Sequence[str], arms: Sequence[str], seeds: int) -> Iterator[Cell
 def key(name: str, arm: str, seed: int) -> str:
     """The fingerprint of everything that decides a cell, but the set's files."""
     formula = METHODS[CONTROL if arm == FILTERED else arm].formula
-    return key_of("insertions", name, arm, formula, seed, RUN.facts, TESTS, KINDS)
+    return key_of("insertions", name, arm, formula, seed, RUN.facts, TESTS, KINDS, HARMED)
 
 
 def calls(left: list[Cell], data: Path) -> Iterator[Any]:

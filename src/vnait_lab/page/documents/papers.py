@@ -192,12 +192,17 @@ ROWS = (
         lacks="the tagging of small treebanks, `VNAIT_DATA=DIR python -m vnait_lab.runs.tagging`, has no "
         "records yet",
     ),
-    Row("001 data efficiency", "Training converges faster", lacks="steps to convergence were not compared"),
+    Row(
+        "001 data efficiency",
+        "Training converges faster",
+        sources=("001, data efficiency, convergence",),
+        lacks="`VNAIT_DATA=DIR python -m vnait_lab.runs.convergence` has no records yet",
+    ),
     Row(
         "001 closing note",
         "The representation is more robust",
         sources=("001, robustness",),
-        lacks="insertions alone; no typos, no dropped words",
+        lacks="splice alone: no words",
     ),
     Row(
         "000 5.2 (1); 001 future work 1",

@@ -1,0 +1,101 @@
+"""How many steps a method needs: does learning with structured places converge faster?
+
+    VNAIT_DATA=DIR python -m vnait_lab.runs.convergence [--sets trec,splice,mr] [--seeds 3]
+
+Each training has its own number of steps, with the usual schedule to the end, so that each is the best use of
+these steps; no linear part is mixed in. All methods learn from the same rows, 64 per class, and test.csv is
+only scored. Records go to studies/records/convergence; recorded cells do not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import log2
+
+from vnait.comparison import run_plan
+from vnait.record import Record
+from vnait.run import Run
+from vnait.statistics import Interval, interval
+from vnait_lab import RECORDS
+from vnait_lab.runs import data_folder, names, parser, show_progress
+from vnait_lab.study import Verdict
+from vnait_lab.suites.few_labels import plan_of
+
+PATH = RECORDS / "convergence" / "records.jsonl"
+METHODS_RUN = ("none", "sinusoidal", "rope", "alibi", "vnait")
+STEPS = (25, 50, 100, 200, 400, 800)
+SHOTS = 64
+ENOUGH = 0.95  # of the best accuracy
+RUN = Run(validation=0, bag=0.0)
+
+
+def curves(found: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, float]]:
+    """(set, method, seed) -> steps -> accuracy."""
+    every: dict[tuple[str, str, int], dict[int, float]] = {}
+    for one in found:
+        curve = every.setdefault((str(one.data["name"]), one.method, one.seed), {})
+        curve[int(one.run["steps"])] = float(one.metrics["accuracy"])
+    return {key: dict(sorted(curve.items())) for key, curve in every.items()}
+
+
+def steps_to(wanted: float, curve: Mapping[int, float]) -> float:
+    """log2 of the steps after which a curve has this accuracy, which it must reach; accuracy is linear in
+    log2(steps) between two trainings.
+
+    >>> round(2 ** steps_to(0.95, {100: 0.45, 200: 0.95, 400: 1.0}))
+    200
+    """
+    points = [(log2(steps), score) for steps, score in sorted(curve.items())]
+    if points[0][1] >= wanted:
+        return points[0][0]
+    (left, low), (right, high) = next(two for two in pairwise(points) if two[1][1] >= wanted)
+    return left + (right - left) * (wanted - low) / (high - low)
+
+
+def verdict(found: Sequence[Record], method: str) -> Verdict:
+    """The claim: on each set `method` needs fewer steps than every other to 95 % of the final accuracy of the
+    worse of the two, paired by seed.
+    """
+    every = {cell: curve for cell, curve in curves(found).items() if len(curve) == len(STEPS)}
+    signs, words = [], []
+    for name in dict.fromkeys(name for name, _, _ in every):
+        longer: dict[str, dict[int, float]] = {}
+        for (of, arm, seed), curve in every.items():
+            own = every.get((name, method, seed))
+            if of == name and arm != method and own:
+                wanted = ENOUGH * min(max(curve.values()), max(own.values()))
+                longer.setdefault(arm, {})[seed] = steps_to(wanted, curve) - steps_to(wanted, own)
+        if not longer:
+            return Verdict("undecided", f"{name}: {method} and another method were not both run to the end")
+        factors = {arm: interval(list(one.values())) for arm, one in longer.items()}
+        nearest = min(factors, key=lambda arm: factors[arm].mean)
+        signs += [one.sign for one in factors.values()]
+        mean, low, high = factors[nearest]
+        factor = Interval(2**mean, *(None if end is None else 2**end for end in (low, high)))
+        words.append(f"{name}: {nearest} needs {factor.written('{:.2f}')} times the steps")
+    written = "; ".join(words)
+    if -1 in signs:
+        return Verdict("refuted", written)
+    return Verdict("confirmed" if 0 not in signs else "undecided", written)
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("--sets", type=names, default="trec,splice,mr", help="[%(default)s]")
+    command.add_argument("--methods", type=names, default=",".join(METHODS_RUN), help="[%(default)s]")
+    command.add_argument("--seeds", type=int, default=3, help="how many draws of rows [%(default)s]")
+    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    options = command.parse_args()
+    data = data_folder(command, "one folder per set (train.csv and test.csv)")
+    for name in options.sets:
+        for steps in STEPS:
+            run = replace(RUN, steps=steps)
+            plan = plan_of(name, data, options.methods, [SHOTS], range(options.seeds), run)
+            print(f"{name}, {steps} steps", flush=True)
+            run_plan(plan, PATH, jobs=options.jobs, callback=show_progress)
+
+
+if __name__ == "__main__":
+    main()
