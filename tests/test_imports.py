@@ -116,6 +116,7 @@ def test_no_backbone_knows_a_method_and_no_method_a_backbone():
     assert set(arrows["vnait.model.backbone"]) & set(modules(SOURCE)) == {
         "vnait.injection",
         "vnait.model.toeplitz",
+        "vnait.values",
     }
     assert not set(arrows["vnait.model.toeplitz"]) & set(modules(SOURCE))
     for name in arrows:

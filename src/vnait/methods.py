@@ -128,11 +128,12 @@ def _vnait(
     size: Size, coordinates: nn.Module, neighbours: type[nn.Module] = Neighbours, speed: float = 3.0
 ) -> Method:
     features = [Scalar(), Fourier(pairs=8, shortest=SPAN / 8), Anchors(), Centre()]
-    views = [Local(dim=size.dim, speed=speed), Nearest(dim=size.dim)]
     return Method(
         coordinates=Jitter(coordinates, shift=12.0, share=0.5),
         encoding=Spatial(dim=size.dim, features=features, hidden=(64,), start=1.0),
-        inputs=neighbours(Fusion(dim=size.dim, hidden=16), views),
+        inputs=neighbours(
+            Fusion(dim=size.dim, hidden=16), [Local(dim=size.dim, speed=speed), Nearest(dim=size.dim)]
+        ),
         scale=LogLength(mean_length=size.mean_length),
     )
 
