@@ -40,7 +40,7 @@ def format_of(name: Any, settings: Mapping[str, Any]) -> int | None:
     try:
         config = json.loads(Path(str(_config_of(name, settings))).read_text(encoding="utf-8"))
         return int(config["vnait_format"])
-    except (OSError, ValueError, KeyError, TypeError):  # what is wrong with it, transformers tells
+    except (OSError, ValueError, KeyError, TypeError):  # transformers reports what is wrong with it
         return None
 
 

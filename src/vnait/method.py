@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
-from vnait.coordinates.shared import furthest, hides_nothing
+from vnait.coordinates.shared import furthest
 from vnait.encodings.shared import since
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
 from vnait.pieces import by_texts
-from vnait.values import at_hand
+from vnait.values import at_hand, certain
 
 logger = logging.getLogger("vnait")
 
@@ -82,7 +82,7 @@ class Method(nn.Module):
         mask: Bool[Tensor, "B T"],
         places: Num[Tensor, "B T P"] | None = None,
     ) -> MethodOutput:
-        if not hides_nothing(mask):
+        if not certain(mask):
             vectors = vectors.masked_fill(~mask[..., None], 0)  # so that no window reads padding
         at, injection = self.inject(vectors, mask, places)
         added = None if injection.added is None else injection.added.to(vectors.dtype)

@@ -11,6 +11,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from vnait.values import at_hand
+
 PIECE = 2048  # tokens
 
 
@@ -55,5 +57,5 @@ def by_tokens(
 
 
 def _whole(words: Tensor | None) -> bool:
-    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    return torch.is_grad_enabled() or traced or cast(Tensor, words).device.type != "cpu"
+    traced = torch._C._get_tracing_state() is not None
+    return torch.is_grad_enabled() or traced or not at_hand(cast(Tensor, words))

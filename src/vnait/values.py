@@ -17,6 +17,11 @@ def at_hand(numbers: Tensor) -> bool:
     return numbers.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
+def certain(right: Tensor) -> bool:
+    """Whether every entry is known to be True."""
+    return at_hand(right) and bool(right.all())
+
+
 def check(right: Tensor, rule: str, message: Callable[..., str]) -> None:
     """Raise ValueError(message(*index)) of the first entry of `right` that is False; compiled, nothing.
 

@@ -49,7 +49,9 @@ def test_a_run_that_was_stopped_has_no_verdict():
     found = records(100)
     assert verdict([one for one in found if one.method != "vnait"], "vnait").word == "undecided"
     assert verdict([one for one in found if one.method == "vnait"], "vnait").word == "undecided"
+    assert verdict([one for one in found if one.run["steps"] < 100], "vnait").word == "undecided"
     half = [one for one in found if one.seed < 2 or one.run["steps"] < 100]
+    assert section(half).text == section([one for one in found if one.seed < 2]).text
     assert verdict(half, "vnait").found == verdict([one for one in found if one.seed < 2], "vnait").found
 
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
-from vnait.values import at_hand, check
+from vnait.values import certain, check
 
 Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]
@@ -24,7 +24,7 @@ def rank(mask: Mask) -> Tensor:
 
 def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     """The line, with padding set to the nearest real token's value, without gradient."""
-    if hides_nothing(mask):
+    if certain(mask):  # no padding
         return line
     length = mask.shape[-1]
     place = torch.arange(length, device=mask.device).expand_as(mask)
@@ -35,11 +35,6 @@ def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     after = torch.where(number < number[..., -1:], places.gather(-1, number + 1), 2 * length)
     nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
     return torch.where(mask, line, line.detach().gather(-1, nearest))
-
-
-def hides_nothing(mask: Mask) -> bool:
-    """Whether it is known that there is no padding."""
-    return at_hand(mask) and bool(mask.all())
 
 
 def check_mask(mask: Mask) -> None:

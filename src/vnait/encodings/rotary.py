@@ -292,7 +292,7 @@ class XPos(nn.Module):
             place.abs() <= reach,
             f"coordinates are at most {reach:,.0f} for xPos with this scale_base",
             lambda *at: (
-                f"a coordinate of {float(place[at]):g} is too far for xPos with "
+                f"a coordinate of {float(place.detach()[at]):g} is too far for xPos with "
                 f"scale_base={self.scale_base:g} ({reach:,.0f} either way); take a greater scale_base."
             ),
         )

@@ -56,7 +56,7 @@ def line_of(places: At) -> Float[Tensor, "B C T"]:
 def check_inside(place: Float[Tensor, "*any"], size: int, message: Callable[[float], str]) -> None:
     """Raise an error with message(p) for the first place p that is not in [0, size - 1]."""
     inside = (place >= 0) & (place <= size - 1)
-    check(inside, f"coordinates are in [0, {size - 1}]", lambda *at: message(float(place[at])))
+    check(inside, f"coordinates are in [0, {size - 1}]", lambda *at: message(float(place.detach()[at])))
 
 
 def checked_heads(num_heads: int) -> int:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from vnait.coordinates.shared import furthest
 from vnait.errors import one_of
 from vnait.inputs.fusion import X
-from vnait.values import at_hand
+from vnait.values import certain
 
 
 class Neighbours(nn.Module):
@@ -77,7 +77,7 @@ class Condensed(nn.Module):
             )
         batch, length, _ = vectors.shape
         place, weight = at[..., 1:2].nan_to_num().clamp(0, length - 1), at[..., 3:4]  # a row in any case
-        if not torch.is_grad_enabled() and at_hand(weight) and bool((weight == 1).all()):
+        if not torch.is_grad_enabled() and certain(weight == 1):
             # Where all tokens count the text is condensed as it is; weights need their gradient in training.
             return cast(Tensor, self.inputs(vectors, added) + _seen(self.views, vectors))
         low = place.floor()

@@ -16,7 +16,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from vnait.injection import DistanceBias, Injection, ScoreMod
 from vnait.model import toeplitz
-from vnait.values import at_hand
+from vnait.values import certain
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
@@ -290,8 +290,7 @@ def _compiled() -> Callable[..., Tensor]:
 
 def _needed(attention_mask: AttentionMask) -> AttentionMask:
     """None for a mask that is known to hide nothing."""
-    unneeded = attention_mask is not None and at_hand(attention_mask) and bool(attention_mask.all())
-    return None if unneeded else attention_mask
+    return None if attention_mask is None or certain(attention_mask) else attention_mask
 
 
 def _masked_bias(

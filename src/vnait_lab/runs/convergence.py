@@ -32,12 +32,12 @@ RUN = Run(validation=0, bag=0.0)
 
 
 def curves(found: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, float]]:
-    """(set, method, seed) -> steps -> accuracy."""
+    """(set, method, seed) -> steps -> accuracy, of those that ran with every number of steps."""
     every: dict[tuple[str, str, int], dict[int, float]] = {}
     for one in found:
         curve = every.setdefault((str(one.data["name"]), one.method, one.seed), {})
         curve[int(one.run["steps"])] = float(one.metrics["accuracy"])
-    return {key: dict(sorted(curve.items())) for key, curve in every.items()}
+    return {key: dict(sorted(curve.items())) for key, curve in every.items() if len(curve) == len(STEPS)}
 
 
 def steps_to(wanted: float, curve: Mapping[int, float]) -> float:
@@ -58,8 +58,7 @@ def verdict(found: Sequence[Record], method: str) -> Verdict:
     """The claim: on each set `method` needs fewer steps than every other to 95 % of the final accuracy of the
     worse of the two, paired by seed.
     """
-    every = {cell: curve for cell, curve in curves(found).items() if len(curve) == len(STEPS)}
-    signs, words = [], []
+    every, signs, words = curves(found), [], []
     for name in dict.fromkeys(name for name, _, _ in every):
         longer: dict[str, dict[int, float]] = {}
         for (of, arm, seed), curve in every.items():
@@ -75,6 +74,8 @@ def verdict(found: Sequence[Record], method: str) -> Verdict:
         mean, low, high = factors[nearest]
         factor = Interval(2**mean, *(None if end is None else 2**end for end in (low, high)))
         words.append(f"{name}: {nearest} needs {factor.written('{:.2f}')} times the steps")
+    if not signs:
+        return Verdict("undecided", "no method ran with every number of steps")
     written = "; ".join(words)
     if -1 in signs:
         return Verdict("refuted", written)

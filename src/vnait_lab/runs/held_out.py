@@ -12,7 +12,7 @@ from functools import partial
 from itertools import permutations
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from vnait_lab import RECORDS
 from vnait_lab.runs import names, run_suite, suite_parser
@@ -106,10 +106,8 @@ def sixth_from_end(count: int, length: int, random: Generator) -> Texts:
 
 @seen("mixed", "of what class is the word after the last M?")
 def after_last(count: int, length: int, random: Generator) -> Texts:
-    """Two Ms, with at least one word after each."""
-    ids, last = words(count, length, random), 3 + below(length - 4, count, random)
-    first = (torch.rand(count, generator=random) * (last - 1)).long()
-    ids = put(put(ids, first, M), last, M)
+    """The texts of `two_marks`."""
+    ids, _, last = two_marks(count, length, random)
     return ids, at(ids, last + 1) % 2
 
 
@@ -206,11 +204,17 @@ def nearer(count: int, length: int, random: Generator) -> Texts:
 
 @held_out("mixed", "of what class is the word after the first M?")
 def after_first(count: int, length: int, random: Generator) -> Texts:
-    """Two Ms, with at least one word after each."""
+    """The texts of `two_marks`."""
+    ids, first, _ = two_marks(count, length, random)
+    return ids, at(ids, first + 1) % 2
+
+
+def two_marks(count: int, length: int, random: Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Texts with two Ms, at least one word after each; the places of both."""
     ids, last = words(count, length, random), 3 + below(length - 4, count, random)
     first = (torch.rand(count, generator=random) * (last - 1)).long()
     ids = put(put(ids, first, M), last, M)
-    return ids, at(ids, first + 1) % 2
+    return ids, first, last
 
 
 def main() -> None:
