@@ -35,19 +35,16 @@ def divide_taps(module: nn.Module) -> None:
             part.taps.div_(part.speed)
 
 
-def format_of(name: Any, settings: Mapping[str, Any]) -> int | None:
-    """The format of a model's folder or of a repository; None if it has no readable config.json."""
-    try:
-        config = json.loads(Path(str(_config_of(name, settings))).read_text(encoding="utf-8"))
-        return int(config["vnait_format"])
-    except (OSError, ValueError, KeyError, TypeError):  # transformers reports what is wrong with it
-        return None
-
-
 @contextmanager
-def upgraded(name: Any, settings: Mapping[str, Any]) -> Iterator[Path]:
-    """A copy of the folder in which every parameter has an axis, to load the model from."""
-    source = Path(str(_config_of(name, settings))).parent
+def readable(name: Any, settings: dict[str, Any], today: int) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The name and settings that load a model of any format: those given, or, of an earlier format, a copy
+    of its folder in which every parameter has an axis.
+    """
+    config = None if name is None else _config_of(name, settings)
+    if config is None or _format_in(config, today) >= today:
+        yield name, settings
+        return
+    source = config.parent
     if not Path(name).is_dir():
         downloaded = snapshot_download(name, **{one: settings[one] for one in OF_HUB if one in settings})
         source = Path(downloaded) / settings.get("subfolder", "")
@@ -60,16 +57,26 @@ def upgraded(name: Any, settings: Mapping[str, Any]) -> Iterator[Path]:
             with safe_open(path, framework="pt") as file:
                 about = file.metadata()
             save_file({key: one_axis(weight) for key, weight in load_file(path).items()}, copy, about)
-        yield Path(folder)
+        yield Path(folder), {key: one for key, one in settings.items() if key not in (*OF_HUB, "subfolder")}
 
 
-def _config_of(name: Any, settings: Mapping[str, Any]) -> str | None:
-    where = {one: settings[one] for one in (*OF_HUB, "subfolder") if one in settings}
-    return cached_file(
-        name,
-        CONFIG_NAME,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-        **where,
-    )
+def _config_of(name: Any, settings: Mapping[str, Any]) -> Path | None:
+    try:
+        found = cached_file(
+            name,
+            CONFIG_NAME,
+            _raise_exceptions_for_gated_repo=False,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+            **{one: settings[one] for one in (*OF_HUB, "subfolder") if one in settings},
+        )
+    except (OSError, ValueError):  # transformers reports what is wrong with the name
+        return None
+    return None if found is None else Path(found)
+
+
+def _format_in(config: Path, today: int) -> int:
+    try:
+        return int(json.loads(config.read_text(encoding="utf-8"))["vnait_format"])
+    except (OSError, ValueError, KeyError, TypeError):  # transformers reports what is wrong with it
+        return today

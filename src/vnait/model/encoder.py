@@ -14,7 +14,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 
 from vnait.errors import InputError
-from vnait.formats import OF_HUB, divide_taps, format_of, upgraded
+from vnait.formats import divide_taps, readable
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import build
@@ -50,16 +50,12 @@ class VnaitPreTrainedModel(PreTrainedModel):
         transformers makes every loaded weight trainable, and leaves memory that no file fills uninitialized.
         """
         name = pretrained_model_name_or_path
-        if name is not None and (format_of(name, settings) or FORMAT) < FORMAT:
-            with upgraded(name, settings) as folder:
-                here = {key: one for key, one in settings.items() if key not in (*OF_HUB, "subfolder")}
-                loaded = super().from_pretrained(folder, *args, **here)
-            model = _model_of(loaded)
+        with readable(name, settings, FORMAT) as (source, here):
+            loaded = super().from_pretrained(source, *args, **here)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
+        if source is not name:  # of an earlier format
             divide_taps(model)
             model.name_or_path = model.config.name_or_path = str(name)
-        else:
-            loaded = super().from_pretrained(name, *args, **settings)
-            model = _model_of(loaded)
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
         with apart():
             _take_constants(model.base_model.method, _method(model.config))
@@ -304,11 +300,6 @@ def _method(config: VnaitConfig) -> Method:
         shape=config.shape,
         periods=config.periods,
     )
-
-
-def _model_of(loaded: Any) -> Any:
-    """The model; with output_loading_info=True it is the first of two."""
-    return loaded[0] if isinstance(loaded, tuple) else loaded
 
 
 def _take_constants(loaded: nn.Module, new: nn.Module) -> None:
