@@ -40,7 +40,7 @@ from vnait.record import read
 from vnait.run import Run
 from vnait.train import fit
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "format_6"
+GOLDEN = Path(__file__).parents[1] / "golden" / "format_7"
 LONGEST = 60  # seconds for one file
 TEXTS = ["a dull film", "a warm, funny film", 'naïve «quote» "x"', "好 电影", "long " * 30]
 
