@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
 from vnait import TextClassifier, VnaitConfig, data, predict, report, schemas
@@ -21,7 +23,7 @@ from vnait.errors import InputError
 from vnait.pretrained import load_adapter
 from vnait.record import read
 
-GOLDEN = Path(__file__).parent / "golden" / "format_6"
+GOLDEN = Path(__file__).parent / "golden" / "format_7"
 VALUES = [None, True, -1, 3.5, "x", "", [], {}, [1], {"a": 1}, [[]]]
 GONE = object()
 
@@ -186,6 +188,45 @@ def test_a_number_of_layers_that_no_model_has_is_refused_at_once(part, tmp_path)
             predict.load(folder)
     with pytest.raises(InputError, match="num_hidden_layers is 100,000,000; expected 1,000 at most"):
         VnaitConfig(num_hidden_layers=10**8)
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value", "message"),
+    [
+        (
+            "vnait/config.json",
+            "unk_token_id",
+            10**30,
+            "unk_token_id is 10{29}.*, expected an integer of 64 bits",
+        ),
+        ("vnait/config.json", "pad_token_id", None, "its tokenizer pads with 0, and its model expects None"),
+        ("vnait/config.json", "num_attention_heads", -1, "num_attention_heads is -1; expected at least 1"),
+        ("vnait/tokenizer_config.json", "unk_token", None, "it has no token for unknown words"),
+        ("fine_tuned/tuned.json", "max_length", 2**63, "max_length is .*, expected an integer of 64 bits"),
+    ],
+)
+def test_a_wrong_value_is_named(file, key, value, message, tmp_path):
+    folder = shutil.copytree(GOLDEN / Path(file).parent, tmp_path / "copy")
+    path = folder / Path(file).name
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {key: value}))
+    with pytest.raises(InputError, match=message):
+        classify(folder)
+
+
+def test_a_number_that_only_a_float_holds_is_read(tmp_path):
+    folder = shutil.copytree(GOLDEN / "vnait", tmp_path / "copy")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"mean_length": 10**30}))
+    classify(folder)
+
+
+def test_weights_that_give_no_finite_number_are_no_answer(tmp_path):
+    folder = shutil.copytree(GOLDEN / "vnait", tmp_path / "copy")
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.weight"][0, 0] = torch.nan
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match="no finite number: its weights are damaged"):
+        classify(folder)
 
 
 def test_an_unknown_key_is_left_alone():

@@ -283,7 +283,7 @@ class LogLength(torch.nn.Module):
         if not mean_length > 0:
             raise ValueError(f"mean_length is {mean_length}; it must be a positive number of tokens.")
         one_of("sees", sees, ("text", "prefix"))
-        self.mean_length, self.sees = mean_length, sees
+        self.mean_length, self.sees = float(mean_length), sees
 
     @property
     def causal(self) -> bool:

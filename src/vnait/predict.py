@@ -216,6 +216,11 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
         raise InputError(
             f"{folder} is damaged: it has {len(tokenizer)} words and {model.config.vocab_size} vectors."
         )
+    if tokenizer.pad_token_id != model.config.pad_token_id:
+        raise InputError(
+            f"{folder} is damaged: its tokenizer pads with {tokenizer.pad_token_id}, and its model expects "
+            f"{model.config.pad_token_id}."
+        )
     return Fitted(
         model=model,
         tokenizer=tokenizer,
@@ -259,6 +264,11 @@ def _read(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Iterator[tupl
         batch = collate([ids[row] for row in rows], pad_id=model.config.pad_token_id)
         batch = {name: tensor.to(model.device) for name, tensor in batch.items()}
         found: Tensor = model(**batch).logits.float().cpu()
+        if not found.isfinite().all():
+            raise InputError(
+                "the model's answer is no finite number: its weights are damaged; train it again, or copy its "
+                "folder again."
+            )
         return found
 
     count = torch.get_num_threads()
@@ -307,7 +317,10 @@ def _tokenizer(folder: Path) -> Any:
     if (folder / "tokenizer_config.json").is_file():
         _checked(folder / "tokenizer_config.json", schemas.TokenizerConfig)
     with as_input_error(Exception, f"{folder} is damaged: its tokenizer.json can't be read (", ")."):
-        return from_pretrained(AutoTokenizer, folder)
+        tokenizer = from_pretrained(AutoTokenizer, folder)
+        if tokenizer.unk_token_id is None:  # the property fails, too, where the token is no word
+            raise ValueError("it has no token for unknown words")
+        return tokenizer
 
 
 def _record(path: Path) -> Record | None:

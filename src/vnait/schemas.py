@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, TypedDict, get_args, get_type_hints, is_typeddict
 
 Number = int | float
+LARGEST = 2**63 - 1  # of an integer in PyTorch
 
 
 class RunData(TypedDict, total=False):
@@ -182,6 +183,8 @@ class Config(TypedDict, total=False):
     intermediate_size: int
     num_hidden_layers: int
     num_attention_heads: int
+    pad_token_id: int | None
+    unk_token_id: int | None
     id2label: dict[str, str]
 
 
@@ -270,6 +273,8 @@ def _check_value(kind: Any, value: object, place: str) -> None:
         return
     if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ValueError(f"{place} is {_shown(value)}, with half a character")
+    if isinstance(value, int) and abs(value) > LARGEST and kind != Number:  # a float holds it
+        raise ValueError(f"{place} is {_shown(value)}, expected an integer of 64 bits")
     try:
         type_validator(place, value, kind)
     except TypeError as error:

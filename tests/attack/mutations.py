@@ -259,7 +259,7 @@ def state(name: str) -> Target:
 
 
 def model(part: str, file: str, read_: Callable[[Path], object]) -> Target:
-    return Target(name=f"{part}/{file}", make=golden(part), file=file, read=read_, weight=4)
+    return Target(name=f"{part}/{file}", make=golden(part), file=file, read=read_, weight=20)
 
 
 CLASSIFIER = ("config.json", "tokenizer.json", "tokenizer_config.json", "record.json", "model.safetensors")

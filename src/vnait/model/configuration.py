@@ -75,6 +75,8 @@ class VnaitConfig(PreTrainedConfig):
         self.vnait_format = FORMAT
         if self.num_hidden_layers > LAYERS:
             raise InputError(f"num_hidden_layers is {self.num_hidden_layers:,}; expected {LAYERS:,} at most.")
+        if self.num_attention_heads < 1:
+            raise InputError(f"num_attention_heads is {self.num_attention_heads}; expected at least 1.")
         self.vector_size = self.vector_size or self.hidden_size
         self.intermediate_size = self.intermediate_size or 2 * self.hidden_size
         super().__post_init__(**kwargs)
