@@ -389,7 +389,8 @@ def test_what_is_no_result_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no finished run"):
         report.write(tmp_path)
     one = record_of("vnait", 0, "all", "ab")
-    path.write_text(replace(one, data={"name": "order"}).line() + "\n")  # a task of a suite, and a study
+    of_suite = replace(one, data={"name": "order"}, metrics={"accuracy": 1.0})
+    path.write_text(of_suite.line() + "\n")  # a task of a suite, and a study
     with pytest.raises(
         InputError, match="holds records of order; a report is of a comparison or of short studies"
     ):

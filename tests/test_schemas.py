@@ -201,6 +201,8 @@ def test_a_number_of_layers_that_no_model_has_is_refused_at_once(part, tmp_path)
         ),
         ("vnait/config.json", "pad_token_id", None, "its tokenizer pads with 0, and its model expects None"),
         ("vnait/config.json", "num_attention_heads", -1, "num_attention_heads is -1; expected at least 1"),
+        ("vnait/config.json", "vocab_size", 10**8, "1,200,007,872 weights, more than its files have"),
+        ("comparison/about.json", "runs", [], "about.json is damaged: it has no runs"),
         ("vnait/tokenizer_config.json", "unk_token", None, "it has no token for unknown words"),
         ("fine_tuned/tuned.json", "max_length", 2**63, "max_length is .*, expected an integer of 64 bits"),
     ],
@@ -210,7 +212,18 @@ def test_a_wrong_value_is_named(file, key, value, message, tmp_path):
     path = folder / Path(file).name
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {key: value}))
     with pytest.raises(InputError, match=message):
-        classify(folder)
+        (report.write if file.startswith("comparison") else classify)(folder)
+
+
+def test_a_confusion_matrix_of_no_classes_is_named(tmp_path):
+    folder = shutil.copytree(GOLDEN / "comparison", tmp_path / "copy")
+    path = folder / "records.jsonl"
+    first, *others = path.read_text(encoding="utf-8").splitlines()
+    record = json.loads(first)
+    del record["data"]["classes"]
+    path.write_text("\n".join([json.dumps(record), *others, ""]))
+    with pytest.raises(InputError, match="line 1 .* has a confusion matrix or counts of other classes"):
+        report.write(folder)
 
 
 def test_a_number_that_only_a_float_holds_is_read(tmp_path):
@@ -253,6 +266,7 @@ def test_parquet_with_a_column_that_is_no_utf_8(tmp_path):
         data.read(path)
 
 
-def test_half_a_character_is_refused():
-    with pytest.raises(ValueError, match=r"its method is .*, with half a character"):
-        schemas.check(schemas.Tuned, {"method": "a\ud800", "max_length": 8})
+@pytest.mark.parametrize("where", [{"method": "a\ud800"}, {"later": [{"a\ud800": 1}]}])
+def test_half_a_character_is_refused(where):
+    with pytest.raises(ValueError, match=r"it has 'a\\ud800', with half a character"):
+        schemas.check(schemas.Tuned, {"method": "vnait", "max_length": 8} | where)

@@ -266,8 +266,8 @@ def _read(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Iterator[tupl
         found: Tensor = model(**batch).logits.float().cpu()
         if not found.isfinite().all():
             raise InputError(
-                "the model's answer is no finite number: its weights are damaged; train it again, or copy its "
-                "folder again."
+                "the model's answer is no finite number: its weights are damaged; copy its folder again, or "
+                "train it again."
             )
         return found
 
@@ -346,6 +346,13 @@ def load_classifier(folder: str | Path) -> VnaitForSequenceClassification | Vnai
         )
     after = ". Save the model again, or train it again."
     with as_input_error(Exception, f"{folder} is damaged: ", after, says=first_line):
+        # Before memory is taken for weights that the files can't have.
+        with torch.device("meta"):
+            weights = kinds[names[0]](from_pretrained(VnaitConfig, folder)).num_parameters()
+        if weights > sum(file.stat().st_size for file in folder.glob("*.safetensors")):
+            raise ValueError(
+                f"its config.json is of a model with {weights:,} weights, more than its files have"
+            )
         model, info = from_pretrained(kinds[names[0]], folder, output_loading_info=True, use_safetensors=True)
     if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
         keys = sorted([*info["missing_keys"], *info["unexpected_keys"]])[:3]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import chain
 from typing import Any, TypedDict, get_args, get_type_hints, is_typeddict
 
 Number = int | float
@@ -225,7 +226,7 @@ _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
     RecordFields: (
         lambda found: (
             all(
-                len(row) == len(found["data"].get("classes", row))
+                len(row) == len(found["data"].get("classes", ()))
                 for row in found["metrics"].get("confusion", ())
             )
             and [len(row) for row in found["metrics"].get("by_label", ())]
@@ -233,6 +234,7 @@ _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
         ),
         "a confusion matrix or counts of other classes",
     ),
+    AboutFields: (lambda found: len(found["runs"]) > 0, "no runs"),
     Tokens: (
         lambda found: len(found["quantiles"]) == 7 and len(found["edges"]) == len(found["rows"]),
         "other than seven quantiles, or edges without rows",
@@ -251,6 +253,9 @@ def check(schema: Any, found: object, place: str = "it") -> Any:
     """
     if not isinstance(found, Mapping):
         raise ValueError(f"{place} is {_shown(found)}, expected an object")
+    for text in _texts(found):
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise ValueError(f"{place} has {_shown(text)}, with half a character")
     of = "its" if place == "it" else f"{place}'s"
     for name, kind in _hints(schema).items():
         if name in found:
@@ -271,8 +276,6 @@ def _check_value(kind: Any, value: object, place: str) -> None:
         if value is not None or inner is kind:
             check(inner, value, place)
         return
-    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ValueError(f"{place} is {_shown(value)}, with half a character")
     if isinstance(value, int) and abs(value) > LARGEST and kind != Number:  # a float holds it
         raise ValueError(f"{place} is {_shown(value)}, expected an integer of 64 bits")
     try:
@@ -282,6 +285,15 @@ def _check_value(kind: Any, value: object, place: str) -> None:
             getattr(kind, "__name__", "") if isinstance(kind, type) and not get_args(kind) else str(kind)
         )
         raise ValueError(f"{place} is {_shown(value)}, expected {expected}") from error
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All keys and texts within a value of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for inner in chain(value, value.values() if isinstance(value, Mapping) else ()):
+            yield from _texts(inner)
 
 
 @cache
