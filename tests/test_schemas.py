@@ -215,6 +215,16 @@ def test_a_wrong_value_is_named(file, key, value, message, tmp_path):
         (report.write if file.startswith("comparison") else classify)(folder)
 
 
+def test_a_word_without_a_vector_is_refused(tmp_path):
+    folder = shutil.copytree(GOLDEN / "vnait", tmp_path / "copy")
+    path = folder / "tokenizer.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["model"]["vocab"]["film"] = 10**8
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match="a word has the id 100000000, and there are 17 words"):
+        classify(folder)
+
+
 def test_a_confusion_matrix_of_no_classes_is_named(tmp_path):
     folder = shutil.copytree(GOLDEN / "comparison", tmp_path / "copy")
     path = folder / "records.jsonl"
@@ -222,7 +232,7 @@ def test_a_confusion_matrix_of_no_classes_is_named(tmp_path):
     record = json.loads(first)
     del record["data"]["classes"]
     path.write_text("\n".join([json.dumps(record), *others, ""]))
-    with pytest.raises(InputError, match="line 1 .* has a confusion matrix or counts of other classes"):
+    with pytest.raises(InputError, match=r"line 1 .* has a confusion matrix or counts of other classes"):
         report.write(folder)
 
 

@@ -216,6 +216,10 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
         raise InputError(
             f"{folder} is damaged: it has {len(tokenizer)} words and {model.config.vocab_size} vectors."
         )
+    if (last := max(tokenizer.get_vocab().values())) >= len(tokenizer):
+        raise InputError(
+            f"{folder} is damaged: a word has the id {last}, and there are {len(tokenizer)} words."
+        )
     if tokenizer.pad_token_id != model.config.pad_token_id:
         raise InputError(
             f"{folder} is damaged: its tokenizer pads with {tokenizer.pad_token_id}, and its model expects "
