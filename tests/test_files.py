@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 
 from vnait import cli, data, vectors
 from vnait.errors import InputError
-from vnait.files import UNPACK_LIMIT, alone, unpacked, whole_file, whole_folder, writing
+from vnait.files import UNPACK_LIMIT, alone, check_replaceable, unpacked, whole_file, whole_folder, writing
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -327,3 +327,12 @@ def test_the_commands_share_no_folder(tmp_path, capsys):
         capsys.readouterr()
     assert (tmp_path / "out/records.jsonl").is_file() and not (tmp_path / "out/.lock").exists()
     assert (tmp_path / "model/config.json").is_file() and not (tmp_path / "model.checkpoints").exists()
+
+
+def test_what_a_killed_process_left_of_a_file_is_replaced_with_the_folder(tmp_path):
+    for name in ("config.json", ".config.json.p0xibc19", ".app.py.miuonxzl"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=r"other files in it \(.app.py.miuonxzl\)"):
+        check_replaceable(tmp_path, ["*.json"], "a model")
+    (tmp_path / ".app.py.miuonxzl").rmdir()
+    check_replaceable(tmp_path, ["*.json"], "a model")

@@ -80,7 +80,8 @@ def check_replaceable(folder: str | Path, written: Sequence[str], what: str) -> 
     if path.is_file():
         raise InputError(f"{path} is a file; {what} is saved as a folder. Choose another name.")
     entries = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
-    if other := next((name for name in entries if not any(fnmatch(name, one) for one in written)), None):
+    ours = [*written, *(f".{name}.*" for name in written)]  # what a killed process left of `_beside`, too
+    if other := next((name for name in entries if not any(fnmatch(name, one) for one in ours)), None):
         raise InputError(
             f"{path} is a folder with other files in it ({other}), which saving {what} would remove; "
             "choose a new name."
