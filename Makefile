@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: install browser demo test test-all test-long test-oldest attack check bench studies docs dist clean
+.PHONY: install browser demo test test-all test-long test-oldest attack mutants check bench studies docs dist clean
 
 install: .venv/.installed
 
@@ -29,9 +29,13 @@ test-all: install browser  ## every test but those marked long
 test-long: install  ## the rest: each law compiled, rare families, each family of the doctor, transformers' own tests, faults, clusters, no extras
 	$(PYTEST) -m long
 
-attack: install  ## 60,000 changed files and faults at every named point, as two tables; an hour on two cores
+attack: install  ## 60,000 changed files and faults at every named point, as two tables; three quarters of an hour
 	$(BIN)/python tests/attack/mutations.py 60000
 	$(BIN)/python tests/attack/faults.py 24
+
+mutants: install  ## 300 mutants of what computes positions and attaches it; two hours, one of which finds out what each test reaches
+	$(BIN)/pip install --quiet mutmut pytest-cov
+	$(BIN)/python tests/attack/mutants.py 300
 
 OLDEST := build/oldest
 test-oldest:  ## README's examples and the fast tests of models, with the oldest versions that pyproject.toml allows; they warn of what is new

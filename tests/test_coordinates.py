@@ -346,6 +346,10 @@ def test_free_past_max_length_names_warp() -> None:
         span(None, everything(5))
 
 
+def test_a_warp_has_as_many_knots_by_itself_as_in_a_span() -> None:
+    assert Warp().z.shape == Span(source="warp").source.z.shape == (16,)
+
+
 @settings(max_examples=40)
 @given(knots=st.lists(MODERATE, min_size=2, max_size=8), length=st.integers(1, 50))
 def test_warp_is_one_curve_for_all_lengths(knots: list[float], length: int, counted: Counted) -> None:

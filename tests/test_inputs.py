@@ -117,6 +117,11 @@ def test_a_fusion_needs_something_added(part: nn.Module) -> None:
         part(torch.zeros(1, 2, 2), None)
 
 
+@pytest.mark.parametrize("part", [Add(), Fusion(dim=2), LiteralFusion(dim=2, hidden=2)])
+def test_a_fusion_reads_one_token(part: nn.Module) -> None:
+    assert part.causal is True
+
+
 # --- The cosine
 
 

@@ -34,7 +34,7 @@ import vnait
 from vnait import InputError
 from vnait.pretrained import lengthen, shorten
 from vnait.pretrained.lengthening import READINGS
-from vnait.pretrained.stretching import FULL, Stretch, self_extended
+from vnait.pretrained.stretching import FULL, Stretch, self_extended, turned
 
 LIMIT = 16
 SIZES = {
@@ -89,8 +89,8 @@ def states(model: Any, ids: Tensor, mask: Tensor | None = None) -> Tensor:
 @pytest.mark.parametrize(("family", "reading"), CASES)
 def test_texts_within_the_limit_keep_their_bits_beside_longer_ones(family, reading):
     model = model_of(family)
-    ids, mask = ids_of(3, 50), torch.ones(3, 50, dtype=torch.long)
-    mask[0, 9:] = mask[1, 40:] = 0
+    ids, mask = ids_of(4, 50), torch.ones(4, 50, dtype=torch.long)
+    mask[0, 9:] = mask[1, 40:] = mask[3, 45:] = 0  # of the last three, two have three times the limit
     before = states(model, ids[:, :LIMIT], mask[:, :LIMIT])
     lengthen(model, reading, limit=LIMIT, special=(1, 1))
     assert torch.equal(states(model, ids[:, :LIMIT], mask[:, :LIMIT]), before)
@@ -141,6 +141,12 @@ def test_a_rotation_is_scaled_as_transformers_does(reading, parameters):
     found = states(model, ids)
     torch.testing.assert_close(found, states(longer, ids), atol=1e-4, rtol=1e-4)
     assert not torch.allclose(found, plain, atol=1e-2)
+
+
+def test_channels_beyond_the_angles_are_not_rotated():
+    x = torch.randn(1, 1, 3, 6)
+    found = turned(x, torch.full((1, 3, 2), math.pi))
+    torch.testing.assert_close(found, torch.cat([-x[..., :4], x[..., 4:]], -1))
 
 
 def test_self_extension_is_its_formula_with_one_loop_per_pair():
@@ -201,6 +207,8 @@ def test_a_saved_folder_is_loaded_as_it_was(reading, tmp_path):
     model = BertForSequenceClassification(BertConfig(**SIZES, max_position_embeddings=LIMIT)).eval()
     lengthen(model, reading, special=(1, 1))
     ids = ids_of(2, 40)
+    model.save_pretrained(tmp_path / "not the main process", False)
+    assert not (tmp_path / "not the main process" / "config.json").exists()
     model.save_pretrained(tmp_path)
     from transformers import AutoModelForSequenceClassification
 

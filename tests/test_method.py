@@ -378,3 +378,12 @@ class Slot(nn.Module):
 def test_a_wrong_shape_is_named(coordinates: nn.Module, encoding: nn.Module, message: str) -> None:
     with unchecked(), pytest.raises(ValueError, match=message):
         Method(coordinates=coordinates, encoding=encoding)(words(2, 5, 8), MASK)
+
+
+@pytest.mark.parametrize(
+    ("name", "behind"), [("vnait-causal", 16), ("cable", 1), ("rope", 0), ("vnait", None)]
+)
+def test_how_far_back_a_new_token_reads(name: str, behind: int | None) -> None:
+    method = build(name, dim=8, num_heads=2, max_length=32)
+    assert method.behind is None  # in training
+    assert method.eval().behind == behind

@@ -392,7 +392,8 @@ def test_position_in_cross_attention_starts_at_zero_and_learns(family):
         model = model_of(family)
         vnait.attach(model, cross=cross)
         assert (logits(model, ids_of()) - before).abs().max() <= 1e-5 * before.abs().max()
-        assert vnait.audit(model).sources[-1].path.endswith("decoder.vnait.crossing")
+        last = vnait.audit(model).sources[-1]
+        assert last.path.endswith("decoder.vnait.crossing") and last.speaks
         forward(model, ids_of()).logits.square().mean().backward()
         crossing = sides(model)[1].crossing
         first = crossing.buckets.weight if cross == "relative" else crossing.place.gate

@@ -329,8 +329,11 @@ def test_condensed_views_need_weights() -> None:
 def test_wrong_input_is_refused() -> None:
     with pytest.raises(ValueError, match="a Gate reads the words"):
         Elastic(Gate(dim=4))(None, torch.ones(1, 2, dtype=torch.bool))
-    with pytest.raises(ValueError, match=r"min_gap=0; it is a share of a token and must be in \(0, 1\)"):
-        Elastic(Gate(dim=4), min_gap=0)
+    for share in (0, 1):
+        with pytest.raises(
+            ValueError, match=rf"min_gap={share}; it is a share of a token and must be in \(0, 1\)"
+        ):
+            Elastic(Gate(dim=4), min_gap=share)
 
 
 @pytest.mark.slow
