@@ -15,10 +15,11 @@ import importlib
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, pairwise
@@ -53,8 +54,8 @@ class Mutant:
         return f"{self.file.relative_to(ROOT)}:{self.line}\n- {self.before}\n+ {self.after}"
 
 
-def measure() -> None:
-    """Write to REACHED which test reaches which line."""
+def measure(tests: Sequence[str] = ()) -> None:
+    """Write to REACHED which test reaches which line; in a process of its own, since it imports vnait."""
     REACHED.parent.mkdir(exist_ok=True)
     os.environ["COVERAGE_FILE"] = str(REACHED)
     # Before pytest puts benchmarks/ on the path, where there is a coverage.py, too.
@@ -63,7 +64,9 @@ def measure() -> None:
     import pytest
 
     of_parts = [f"--cov=vnait.{folder}" for folder in PARTS.values()]
-    code = pytest.main([*OPTIONS, "-p", "pytest_cov", *of_parts, "--cov-context=test", "--cov-report="])
+    code = pytest.main(
+        [*OPTIONS, "-p", "pytest_cov", *of_parts, "--cov-context=test", "--cov-report=", *tests]
+    )
     if code != 0:
         REACHED.unlink(missing_ok=True)
         raise SystemExit("the tests fail on the unchanged code.")
@@ -72,17 +75,18 @@ def measure() -> None:
 class Reach:
     """Which tests reach a line, the closest first."""
 
-    def __init__(self, files: Iterable[str | Path]) -> None:
+    def __init__(self, file: Path) -> None:
         from coverage.data import CoverageData
 
-        self.lines: dict[str, dict[int, set[str]]] = {}  # by file under src/
-        for file in files:
-            data = CoverageData(str(file))
-            data.read()
-            for name in data.measured_files():
-                here = self.lines.setdefault(name.rpartition("/src/")[2], {})
-                for line, contexts in data.contexts_by_lineno(name).items():
-                    here.setdefault(line, set()).update(one.partition("|")[0] for one in contexts if one)
+        data = CoverageData(str(file))
+        data.read()
+        self.lines = {  # by file under src/
+            name.rpartition("/src/")[2]: {
+                line: {test.partition("|")[0] for test in contexts if test}
+                for line, contexts in data.contexts_by_lineno(name).items()
+            }
+            for name in data.measured_files()
+        }
         self.size = Counter(test for here in self.lines.values() for tests in here.values() for test in tests)
         for name in [name for name in sys.modules if name.partition(".")[0] == "coverage"]:
             del sys.modules[name]  # see measure()
@@ -181,12 +185,12 @@ class Note:
             self.path.write_text(report.nodeid)
 
 
-def main(count: int, seed: int = 0, share: str = "0/1") -> int:
-    """Draw mutants, run the tests on each, print the table and the survivors; share k/n takes each n-th."""
+def main(count: int, seed: int = 0) -> int:
+    """Draw mutants, run the tests on each, print each of them and the table."""
     os.chdir(ROOT)
-    if not list(REACHED.parent.glob("reached*.db")):
-        measure()
-    reach = Reach(REACHED.parent.glob("reached*.db"))
+    if not REACHED.exists():
+        subprocess.run([sys.executable, __file__, "measure"], check=True)
+    reach = Reach(REACHED)
     every = [
         make
         for part, folder in PARTS.items()
@@ -194,8 +198,7 @@ def main(count: int, seed: int = 0, share: str = "0/1") -> int:
         for make in mutants_of(part, file, reach)
     ]
     random.Random(seed).shuffle(every)
-    kth, nth = map(int, share.split("/"))
-    drawn = islice((mutant for make in every[kth::nth] if (mutant := make())), count)
+    drawn = islice((mutant for make in every if (mutant := make())), count)
     for name in LOADED:
         importlib.import_module(name)
     tried, found = Counter[str](), Counter[str]()
@@ -217,4 +220,7 @@ def main(count: int, seed: int = 0, share: str = "0/1") -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:3]), *sys.argv[3:4]) if sys.argv[1:] else main(300))
+    if sys.argv[1:2] == ["measure"]:
+        measure(sys.argv[2:])
+    else:
+        sys.exit(main(*map(int, sys.argv[1:] or [300])))
