@@ -492,7 +492,7 @@ def test_rows_of_two_heads() -> None:
 # --- p-RoPE
 
 
-@pytest.mark.parametrize(("share", "rotating"), [(0.25, 4), (0.5, 8), (0.74, 11), (1.0, 16)])
+@pytest.mark.parametrize(("share", "rotating"), [(1 / 16, 1), (0.25, 4), (0.5, 8), (0.74, 11), (1.0, 16)])
 def test_partial_is_rope_in_its_fastest_pairs(share: float, rotating: int) -> None:
     """The listing's int(share * K // 2) pairs; scores are RoPE's there, and the words' own in the others."""
     places, partial = drawn(2, 5, 1) * 100, PartialRotary(width=K, share=share, base=500.0)

@@ -384,3 +384,9 @@ def test_what_they_show_of_themselves() -> None:
     assert repr(Cope(width=4)) == "Cope(width=4, positions=64)"
     assert repr(ScaleInvariant()) == "ScaleInvariant(tau=10)"
     assert repr(Nape(num_heads=4, width=8)) == "Nape(num_heads=4, width=8)"
+
+
+def test_nape_reads_the_first_axis_alone() -> None:
+    part, at = Nape(num_heads=4, width=8), torch.randn(2, 5, 3)
+    lines = [part(axes).score_mod.bias.line for axes in (at, at[..., :1])]
+    assert torch.equal(*lines) and lines[0].shape == (2, 1, 5)
