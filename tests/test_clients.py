@@ -287,6 +287,14 @@ def test_a_part_of_the_model_may_be_saved(tmp_path):
     assert torch.equal(again(ids, decoder_input_ids=ids)[0], bart.model(ids, decoder_input_ids=ids)[0])
 
 
+def test_a_large_model_may_be_saved_in_parts(tmp_path):
+    model, ids = attached_to("bert"), ids_of()
+    model.save_pretrained(tmp_path, max_shard_size="20KB")
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
+    again = auto_of("bert").from_pretrained(tmp_path)
+    assert torch.equal(logits(again, ids), logits(model, ids))
+
+
 def test_an_encoder_alone_has_its_method_and_loads_again(tmp_path):
     """Part of an encoder-decoder; no Auto class has T5EncoderModel."""
     model, ids = transformers.T5EncoderModel(transformers.T5Config(**FAMILIES["t5"][2])).eval(), ids_of()
