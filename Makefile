@@ -29,7 +29,7 @@ test-all: install browser  ## every test but those marked long
 test-long: install  ## the rest: each law compiled, rare families, each family of the doctor, transformers' own tests, faults, clusters, no extras
 	$(PYTEST) -m long
 
-attack: install  ## 60,000 changed files and faults at every named point, as two tables; three quarters of an hour
+attack: install  ## 60,000 changed files and faults at every named point, as two tables; an hour
 	$(BIN)/python tests/attack/mutations.py 60000
 	$(BIN)/python tests/attack/faults.py 24
 

@@ -31,7 +31,7 @@ TABLE = Table(
     name="made",
     dropped=0,
 )
-RUN = Run(method="none", steps=12, eval_every=2, batch_size=8, refit=0, bag=0)
+RUN = Run(method="none", steps=44, eval_every=2, batch_size=8, refit=0, bag=0)
 
 # The points: name -> the function that is called there, by its module and name
 
@@ -85,11 +85,11 @@ def train_once(folder: Path) -> None:
 
 
 def compare_once(folder: Path) -> None:
-    """Compare one method and the baselines with two seeds."""
-    compare(TABLE, methods=("none",), seeds=2, run=RUN_OF_CELLS, out=folder / "out", jobs=1)
+    """Compare one method and the baselines with `SEEDS` seeds."""
+    compare(TABLE, methods=("none",), seeds=SEEDS, run=RUN_OF_CELLS, out=folder / "out", jobs=1)
 
 
-RUN_OF_CELLS = Run(steps=2, eval_every=2, batch_size=8)
+RUN_OF_CELLS, SEEDS = Run(steps=2, eval_every=2, batch_size=8), 7
 
 
 def outcome_of_training(folder: Path) -> Any:
@@ -103,7 +103,7 @@ def outcome_of_comparison(folder: Path) -> Any:
     cells = {
         one.key: {name: value for name, value in one.metrics.items() if name not in timed} for one in found
     }
-    assert len(cells) == len(found) == 6
+    assert len(cells) == len(found) == 3 * SEEDS
     assert load(folder / "out" / "model").classes == ["bad", "good"]
     return cells
 
