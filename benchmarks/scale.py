@@ -78,7 +78,7 @@ def main(cores: list[int]) -> None:
         print(f"{count} cores: {hours * 10 / 9 / count:.1f} hours")
     print(f"longest cell: {longest:.0f} s")
     speed = tokens_per_second()
-    print(f"{speed:,.0f} tokens a second: {1e9 / speed / 3600:.0f} core hours for a billion tokens, once")
+    print(f"{speed:,.0f} tokens per second: {1e9 / speed / 3600:.0f} core hours for a billion tokens, once")
 
 
 if __name__ == "__main__":

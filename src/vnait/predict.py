@@ -85,7 +85,8 @@ class Fitted:
             sentences = encode_words(self.tokenizer, texts, max_length=length, tally=tally)
         else:
             sentences = finetune.Base("", self.tokenizer).pieces(texts, max_length=self.max_length)
-        return [torch.softmax(row.double(), -1).numpy() for row in word_logits_of(self.model, sentences)]
+        logits = word_logits_of(self.model, sentences)
+        return [torch.softmax(_finite(row).double(), -1).numpy() for row in logits]
 
     def numbers(self, texts: Sequence[str], tally: Tally | None = None) -> NDArray[np.float64]:
         """The number of each text (texts,), of a regression."""
@@ -100,7 +101,7 @@ class Fitted:
             if tally is not None:
                 encode(self.tokenizer, texts, max_length=WHOLE, tally=tally)
             ids = finetune.Base("", self.tokenizer).encode(texts, max_length=self.max_length)
-        return logits_of(self.model, ids).double()
+        return _finite(logits_of(self.model, ids)).double()
 
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
         """Write the folder, whole or not at all: weights, settings, tokenizer, record, extra files."""
@@ -234,6 +235,15 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
     )
 
 
+def _finite(logits: Tensor) -> Tensor:
+    if not logits.isfinite().all():
+        raise InputError(
+            "the model's answer is no finite number: its weights are damaged; copy its folder again, or "
+            "train it again."
+        )
+    return logits
+
+
 def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Tensor:
     """Logits (texts, classes), in the order of the texts; batches have texts of similar length."""
     logits = torch.empty(len(ids), model.config.num_labels)
@@ -268,11 +278,6 @@ def _read(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Iterator[tupl
         batch = collate([ids[row] for row in rows], pad_id=model.config.pad_token_id)
         batch = {name: tensor.to(model.device) for name, tensor in batch.items()}
         found: Tensor = model(**batch).logits.float().cpu()
-        if not found.isfinite().all():
-            raise InputError(
-                "the model's answer is no finite number: its weights are damaged; copy its folder again, or "
-                "train it again."
-            )
         return found
 
     count = torch.get_num_threads()
