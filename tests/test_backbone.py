@@ -385,20 +385,22 @@ def test_formulas_add_up_select_rows_and_meet_other_biases() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="FlexAttention's kernel needs CUDA")
+@pytest.mark.filterwarnings("ignore")  # torch.compile's own
 @pytest.mark.parametrize("name", FORMULAS)
-def test_flex_attention_on_cuda(name: str) -> None:
+def test_flex_attention_on_cuda(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values and gradients against the dense bias; no (T, T) is stored."""
+    monkeypatch.setattr(backbone, "FLEX_LENGTH", 1024)
     torch.manual_seed(0)
     tokens = backbone.FLEX_LENGTH + 50
     ours = Encoder(dim=64, num_heads=HEADS, intermediate=64, num_layers=1, dropout=0.0).cuda()
     x, at = torch.randn(2, tokens, 64).cuda(), (torch.rand(2, tokens, HEADS) * 2).cumsum(1).cuda()
-    encoding = FORMULAS[name]().cuda()
+    encoding = FORMULAS[name]().cuda().requires_grad_(False)
     keep = (torch.arange(tokens) < torch.tensor([[tokens], [tokens - 90]])).cuda()
     output = encoding(at)
     assert ours._fuses(x, output, keep)
     found, expected = ours(x, output, keep)[keep], ours(x, output.dense(), keep)[keep]
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
-    learned = [x.requires_grad_(), *encoding.parameters()]
+    learned = [x.requires_grad_(), *ours.parameters()]
     for one, other in zip(
         *(
             torch.autograd.grad(ours(x, bias, keep)[keep].square().sum(), learned)
@@ -409,13 +411,15 @@ def test_flex_attention_on_cuda(name: str) -> None:
         torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3)
 
 
-def test_flex_attention_is_for_long_texts_at_fixed_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flex_attention_is_for_long_texts_without_a_learned_bias(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backbone, "_flexes", lambda x: True)
     ours = Encoder(dim=64, num_heads=HEADS, intermediate=8, num_layers=1, dropout=0.0)
     long = torch.zeros(1, backbone.FLEX_LENGTH, 64)
     at = torch.arange(backbone.FLEX_LENGTH)[None, :, None].float()
     assert ours._fuses(long, AlibiBias(num_heads=HEADS)(at), None)
     assert not ours._fuses(long[:, 1:], AlibiBias(num_heads=HEADS)(at[:, 1:]), None)
+    assert not ours._fuses(long, Kerple(num_heads=HEADS)(at), None)
+    assert ours._fuses(long, Kerple(num_heads=HEADS).requires_grad_(False)(at), None)
     assert not ours._fuses(long, AlibiBias(num_heads=HEADS)(at.requires_grad_()), None)
 
 

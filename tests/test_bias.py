@@ -172,6 +172,21 @@ def test_t5s_buckets_are_read_at_every_distance(bidirectional: bool) -> None:
     assert torch.equal(output.long(), theirs)
 
 
+def test_a_table_read_as_on_cuda_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There it is an embedding, for its gradient."""
+    torch.manual_seed(0)
+    bias, at = ShawBias(num_heads=2, max_distance=2, start=1.0), torch.rand(2, 5, 1) * 8
+    weight = torch.randn(2, 2, 5, 5)
+
+    def found() -> tuple[Tensor, Tensor]:
+        output = bias(at).dense().bias
+        return output, *torch.autograd.grad((output * weight).sum(), bias.weight)
+
+    expected = found()
+    monkeypatch.setattr(Tensor, "is_cuda", True)
+    torch.testing.assert_close(found(), expected)
+
+
 def test_where_t5s_last_bucket_starts() -> None:
     two_ways, one_way = (T5Bias(num_heads=1, bidirectional=both) for both in (True, False))
     back = -torch.arange(0, 200)

@@ -237,8 +237,17 @@ def _between(table: Float[Tensor, "R H"], place: Float[Tensor, "B 1 TQ TK"], fir
     """A table over first ... first + R - 1, linear between its rows; keys are adjacent in memory."""
     place = place[:, 0]
     left = place.detach().floor().clamp(max=first + len(table) - 2)
-    row, heads = left.long() - first, table.to(place.dtype).T
-    return torch.lerp(heads[:, row], heads[:, row + 1], place - left).transpose(0, 1)
+    row, table = left.long() - first, table.to(place.dtype)
+    return torch.lerp(_rows(table, row), _rows(table, row + 1), place - left).transpose(0, 1)
+
+
+def _rows(table: Float[Tensor, "R H"], row: Int[Tensor, "B TQ TK"]) -> Float[Tensor, "H B TQ TK"]:
+    """The rows of a table. On CUDA the gradient of an index adds the repeats of a row one by one, that of an
+    embedding in parallel; on the CPU the index is faster.
+    """
+    if not table.is_cuda:
+        return table.T[:, row]
+    return nn.functional.embedding(row, table).movedim(-1, 0).contiguous()
 
 
 def _checked_map(contacts: Tensor) -> Float[Tensor, "L L"]:
