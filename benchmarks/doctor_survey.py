@@ -2,7 +2,7 @@
 
     python benchmarks/doctor_survey.py [TYPE ...] [--out docs/doctor-survey.md]
 
-Types as in coverage.py. Weights are enlarged, so that positions matter.
+Types as in model_types.py. Weights are enlarged, so that positions matter.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 import vnait
-from coverage import TINY, tiny
+from model_types import TINY, tiny
 from vnait.diagnosis import RULES, Report, Severity
 
 

@@ -58,9 +58,6 @@ def measure(tests: Sequence[str] = ()) -> None:
     """Write to REACHED which test reaches which line; in a process of its own, since it imports vnait."""
     REACHED.parent.mkdir(exist_ok=True)
     os.environ["COVERAGE_FILE"] = str(REACHED)
-    # Before pytest puts benchmarks/ on the path, where there is a coverage.py, too.
-    for name in ("coverage.data", "pytest_cov"):
-        importlib.import_module(name)
     import pytest
 
     of_parts = [f"--cov=vnait.{folder}" for folder in PARTS.values()]
@@ -88,8 +85,6 @@ class Reach:
             for name in data.measured_files()
         }
         self.size = Counter(test for here in self.lines.values() for tests in here.values() for test in tests)
-        for name in [name for name in sys.modules if name.partition(".")[0] == "coverage"]:
-            del sys.modules[name]  # see measure()
 
     def tests(self, file: Path, first: int, last: int) -> list[str]:
         """Of the lines; of all lines of the file, if these are run only when it is imported."""

@@ -1,6 +1,6 @@
 """How many types of transformers' text models `attach` supports, on a tiny random model of each.
 
-    python benchmarks/coverage.py [TYPE ...] [--out docs/coverage.md]
+    python benchmarks/model_types.py [TYPE ...] [--out docs/coverage.md]
 
 Counts types that can be made tiny and that read `input_ids` only. exact: attached with an exact warm start,
 no other source of position left. refused: an error that names the reason.
@@ -132,7 +132,7 @@ def main() -> None:
     if options.out:
         lines = [
             "# Which models a method can be attached to\n",
-            "Written by `python benchmarks/coverage.py --out docs/coverage.md` with transformers "
+            "Written by `python benchmarks/model_types.py --out docs/coverage.md` with transformers "
             f"{transformers.__version__}, on a tiny random model of every type.",
             f"{summary}\n",
             "| outcome | types | names |",
