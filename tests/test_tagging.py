@@ -185,7 +185,7 @@ def test_the_loss_of_the_model_is_cross_entropy_over_words(word_file):
     words, target = vocabulary_of(table.texts, vectors=word_file), target_of(table)
     model = words.new_model(Run(method="none", dropout=0.0), target.names, [8], "tagging").eval()
     encoded, truth = target.encode(words, table.texts, 99), target.truth(table.labels)
-    ids = [target.ids(one) for one in encoded]
+    ids = target.ids(encoded)
     width = max(map(len, ids))
     batch = torch.tensor([row + [0] * (width - len(row)) for row in ids])
     output = model(batch, (batch != 0).long(), labels=target.batch(encoded, truth))

@@ -944,6 +944,13 @@ def test_steps_where_none_are_given():
 # In several processes
 
 
+@pytest.fixture
+def loopback(monkeypatch):
+    """Processes that find each other without a network."""
+    name = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", name)
+
+
 def train_a_share(rank: int, folder: Path) -> None:
     """What each process of a launcher runs."""
     faulthandler.dump_traceback_later(400, exit=True)  # the parent would wait forever, without our stack
@@ -966,9 +973,7 @@ SHARED = replace(RUN, method="vnait-paper", dropout=0.0, batch_size=9)
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one_with_the_same_batches(table, words, tmp_path, monkeypatch):
-    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", loopback)
+def test_two_processes_train_as_one_with_the_same_batches(table, words, tmp_path, loopback):
     torch.multiprocessing.spawn(train_a_share, args=(tmp_path,), nprocs=2)
     (one, first), (other, second) = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
     losses: list[float] = []
@@ -978,3 +983,42 @@ def test_two_processes_train_as_one_with_the_same_batches(table, words, tmp_path
     # A key's bias changes no score after the softmax: AdamW makes steps of its gradient's rounding errors.
     gaps = {name: float((first[name] - alone[name]).abs().max()) for name in alone if "key.bias" not in name}
     assert len(gaps) > 20 and max(gaps.values()) < 1e-5
+
+
+LAUNCHED = """
+import json, os, sys
+import numpy as np
+from vnait import train
+from vnait.cli import main
+
+calls, prepare, run = [], train.prepare, train.train
+
+def noted(ready, **options):
+    fitted = run(ready, **options)
+    arrays = ready.task.encoded.flat, ready.task.vocabulary.table
+    facts = [len(calls), [isinstance(one, np.memmap) for one in arrays], len(ready.task.labels)]
+    sums = {name: float(one.double().sum()) for name, one in fitted.model.state_dict().items()}
+    with open(f"{os.environ['RANK']}.json", "w") as file:
+        json.dump([facts, fitted.record.data["bag_share"], sums], file)
+    return fitted
+
+train.prepare, train.train = (lambda *given, **more: calls.append(1) or prepare(*given, **more)), noted
+main()
+"""
+
+
+@pytest.mark.slow
+def test_torchrun_trains_one_model_on_one_copy_of_the_texts(tmp_path, monkeypatch, table, loopback):
+    """Without a GPU, too, where accelerate would leave each process alone."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / "launched.py").write_text(LAUNCHED, encoding="utf-8")
+    rows = [{"text": text, "label": label} for text, label in zip(table.texts, table.labels, strict=True)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    command = "-m torch.distributed.run --standalone --nproc-per-node 2 launched.py"
+    command += " train rows.jsonl --out model --steps 5 --quiet"
+    subprocess.run([sys.executable, *command.split()], cwd=tmp_path, check=True, timeout=400)
+    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    (first, *ours), (other, *others) = found
+    assert first == [1, [True, True], len(table)] and other == [0, [True, True], len(table)]
+    assert ours == others and ours[0] > 0
+    assert (tmp_path / "model").is_dir() and not list(tmp_path.glob("vnait-*"))

@@ -18,6 +18,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from vnait.data import Table
+from vnait.data.ids import Ids
 from vnait.data.labels import cell_of, labels_in
 from vnait.data.sentences import Piece, words_of
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING
@@ -55,14 +56,13 @@ class _OfTexts:
 
     task: ClassVar[str] = CLASSIFICATION
 
-    def encode(self, encoder: Encoder, texts: Sequence[str], max_length: int) -> list[Any]:
+    def encode(self, encoder: Encoder, texts: Sequence[str], max_length: int) -> Any:
         """What a model reads of each text: its ids."""
-        return encoder.encode(texts, max_length=max_length)
+        return Ids.of(encoder.encode(texts, max_length=max_length))
 
-    def ids(self, encoded: Any) -> list[int]:
-        """The ids of what `encode` gave for a text, for training."""
-        found: list[int] = encoded
-        return found
+    def ids(self, encoded: Any) -> Any:
+        """The ids of each row of what `encode` gave, for training."""
+        return encoded
 
     def batch(self, encoded: Sequence[Any], truth: Sequence[Any]) -> Tensor:
         """The labels of a batch, for a model's own loss."""
@@ -201,14 +201,13 @@ class Tags:
         check_tags(test)
         _check_known(test.single_labels, self.names, "words have a tag", test.name, name)
 
-    def encode(self, encoder: Encoder, texts: Sequence[str], max_length: int) -> list[Any]:
+    def encode(self, encoder: Encoder, texts: Sequence[str], max_length: int) -> Any:
         """What a model reads of each sentence: its `Piece`s."""
         return encoder.pieces(texts, max_length=max_length)
 
-    def ids(self, encoded: Any) -> list[int]:
+    def ids(self, encoded: Any) -> Any:
         """Of a sentence that is too long, training reads the first piece."""
-        found: list[int] = encoded[0].ids
-        return found
+        return [sentence[0].ids for sentence in encoded]
 
     def batch(self, encoded: Sequence[Any], truth: Sequence[Any]) -> Tensor:
         """The number of each word's tag at its first token, -100 at all others, (B, T)."""

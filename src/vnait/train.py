@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, InitProcessGroupKwargs
+from accelerate.utils import broadcast_object_list
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
@@ -30,6 +31,7 @@ from vnait.methods import parameters
 from vnait.model import VnaitForSequenceClassification
 from vnait.predict import Fitted
 from vnait.pretrained.finetune import Base, groups
+from vnait.processes import WAIT, on_cpu
 from vnait.randomness import apart
 from vnait.record import Record, key_of
 from vnait.run import Run
@@ -41,7 +43,6 @@ from vnait.tracking import Status, tracking
 logger = logging.getLogger("vnait")
 
 
-@apart()
 def fit(
     run: Run,
     table: Table,
@@ -60,60 +61,100 @@ def fit(
                   its files stay until `forget`, so that nothing is lost if the model can't be saved
     callback      called with the `Status` after each step
     """
+    prepared = prepare(run, table, vocabulary, test=test, weights=weights)
+    return train(prepared, checkpoints=checkpoints, callback=callback)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A run with its texts as ids.
+
+    key      the fingerprint of all of it
+    facts    about the data, for the record
+    pairs    whether a row has two texts
+    tags     whether each word has a label
+    """
+
+    run: Run
+    key: str
+    task: _Task
+    test: Table | None
+    facts: dict[str, Any]
+    pairs: bool
+    tags: bool
+
+
+def prepare(
+    run: Run,
+    table: Table,
+    vocabulary: Vocabulary | Base,
+    *,
+    test: Table | None = None,
+    weights: Sequence[float] | None = None,
+) -> Prepared:
+    """What `fit` does before the first step. The texts are not needed after it."""
     if (run.base is None) != isinstance(vocabulary, Vocabulary):
         raise InputError(
             f"the run's base is {run.base!r}, with a {type(vocabulary).__name__}; a run with a base needs a "
             "Base, and one without a Vocabulary."
         )
-    with threads(run.threads):
-        return _fit(run, table, vocabulary, test, weights, checkpoints, callback)
+    with apart(), threads(run.threads):
+        parts = [run.facts, table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
+        task = _Task.of(run, table, vocabulary, weights)
+        if weights is not None and table.task == TAGGING:
+            raise InputError("weights are of texts, and each word has a tag; leave them out.")
+        if test is not None:
+            check_sides(test.texts, are_pairs(table.texts))
+            task.target.check(test, table.name)
+        return Prepared(
+            run=run,
+            key=key_of(*parts, *([] if weights is None else [list(weights)])),
+            task=task,
+            test=test,
+            facts=_facts(table, test, task),
+            pairs=are_pairs(table.texts),
+            tags=table.task == TAGGING,
+        )
 
 
-def _fit(
-    run: Run,
-    table: Table,
-    vocabulary: Vocabulary | Base,
-    test: Table | None,
-    weights: Sequence[float] | None,
-    checkpoints: str | Path | None,
-    callback: Callable[[Status], None],
+@apart()
+def train(
+    prepared: Prepared,
+    *,
+    checkpoints: str | Path | None = None,
+    callback: Callable[[Status], None] = lambda status: None,
 ) -> Fitted:
-    parts = [run.facts, table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
-    key = key_of(*parts, *([] if weights is None else [list(weights)]))
-    task, states = _Task.of(run, table, vocabulary, weights), Checkpoints(checkpoints, key)
-    if weights is not None and table.task == TAGGING:
-        raise InputError("weights are of texts, and each word has a tag; leave them out.")
-    if test is not None:
-        check_sides(test.texts, are_pairs(table.texts))
-        task.target.check(test, table.name)
-    training = _Training(run, task, states)
-    with tracking(run, key) as log:
+    """`fit` from the first step on."""
+    run, task = prepared.run, prepared.task
+    with threads(run.threads):
+        training = _Training(run, task, Checkpoints(checkpoints, prepared.key))
+        with tracking(run, prepared.key) as log:
 
-        def watch(status: Status) -> None:
-            log(status)
-            callback(status)
+            def watch(status: Status) -> None:
+                log(status)
+                callback(status)
 
-        training.go(watch)
-    model, share = training.model_of(task if training.keeps_best else task.whole())
-    validation = _validation_metrics(model, task) if training.keeps_best else training.progress.validation
-    record = Record.now(
-        key=key,
-        method=run.method,
-        seed=run.seed,
-        run=run.settings,
-        data={**_facts(table, test, task), "bag_share": share},
-        metrics={**validation, **({} if test is None else metrics_on(model, task, test))},
-        parameters=_learned(model),
-        seconds=training.progress.seconds,
-    )
-    max_length = run.max_length if run.base else None
+            training.go(watch)
+        model, share = training.model_of(task if training.keeps_best else task.whole())
+        validation = _validation_metrics(model, task) if training.keeps_best else training.progress.validation
+        test = {} if prepared.test is None else metrics_on(model, task, prepared.test)
+        record = Record.now(
+            key=prepared.key,
+            method=run.method,
+            seed=run.seed,
+            run=run.settings,
+            data={**prepared.facts, "bag_share": share},
+            metrics={**validation, **test},
+            parameters=_learned(model),
+            seconds=training.progress.seconds,
+        )
     return Fitted(
         model=model,
-        tokenizer=vocabulary.tokenizer,
+        tokenizer=task.vocabulary.tokenizer,
         record=record,
-        max_length=max_length,
-        pairs=are_pairs(table.texts),
-        tags=table.task == TAGGING,
+        max_length=run.max_length if run.base else None,
+        pairs=prepared.pairs,
+        tags=prepared.tags,
     )
 
 
@@ -136,7 +177,7 @@ class _Task:
 
     vocabulary: Vocabulary | Base
     target: Target
-    encoded: list[Any]
+    encoded: Any
     labels: list[Any]
     weights: NDArray[np.float64] | None
     train: list[int]
@@ -164,9 +205,14 @@ class _Task:
         )
 
     @cached_property
-    def ids(self) -> list[list[int]]:
+    def ids(self) -> Any:
         """The ids of each row, for training."""
-        return list(map(self.target.ids, self.encoded))
+        return self.target.ids(self.encoded)
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """The number of ids of each row."""
+        return list(map(len, self.ids))
 
     def whole(self) -> _Task:
         """The same task with no row held out."""
@@ -205,11 +251,15 @@ class _Training:
         random.seed(run.seed)
         np.random.seed(run.seed)
         torch.manual_seed(run.seed)
-        lengths = [len(task.ids[row]) for row in task.train]
+        lengths = [task.lengths[row] for row in task.train]
         model = task.vocabulary.new_model(run, task.target.names, lengths, task.target.task)
         optimizer = torch.optim.AdamW(groups(model, run), lr=run.learning_rate, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
-        self.accelerator = Accelerator(step_scheduler_with_optimizer=False)
+        self.accelerator = Accelerator(
+            cpu=on_cpu(),
+            step_scheduler_with_optimizer=False,
+            kwargs_handlers=[InitProcessGroupKwargs(timeout=WAIT)],
+        )
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
         self.progress = Progress()
 
@@ -246,8 +296,16 @@ class _Training:
         if self.progress.best:
             model.load_state_dict(self.progress.best)
         model = model.cpu().eval()
+        share = self._mix(model, task) if hasattr(model, "bag") and self.run.bag != 0 else 0.0
+        task.target.finish(model)
+        return model, share
+
+    def _mix(self, model: PreTrainedModel, task: _Task) -> float:
+        """Mix a linear part into the model, and return its share. The first process does it for all, since
+        that takes all rows.
+        """
         share = 0.0
-        if hasattr(model, "bag") and self.run.bag != 0:
+        if self.accelerator.is_main_process:
             assert isinstance(task.vocabulary, Vocabulary)
             ids = [task.ids[row] for row in task.train]
             labels = task.target.tensor([task.labels[row] for row in task.train]).tolist()
@@ -255,8 +313,10 @@ class _Training:
             weights = bag_of_words.rarity(task.vocabulary.frequency, special)
             each = None if task.weights is None else task.weights[task.train]
             share = bag_of_words.mix(model, ids, labels, weights, self.run.bag, each)
-        task.target.finish(model)
-        return model, share
+        if self.accelerator.num_processes > 1:
+            share, state = broadcast_object_list([share, model.state_dict()])
+            model.load_state_dict(state)
+        return share
 
     @property
     def _done(self) -> bool:
@@ -276,7 +336,7 @@ class _Training:
         while not self._done:
             first = self.progress.step < self.joined
             rows = self.task.train if first else self.task.whole().train
-            lengths = [len(self.task.ids[row]) for row in rows]
+            lengths = [self.task.lengths[row] for row in rows]
             each = -(-len(lengths) // self.run.batch_size)
             epoch, done = divmod(self.progress.step - (0 if first else self.joined), each)
             last = self.joined if first else self.steps

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from vnait.linear import LinearClassifier
     from vnait.pretrained.finetune import Base
     from vnait.record import Record
+    from vnait.train import Prepared
 
 DEFAULT_DATA = "builtin:polarity"
 
@@ -221,33 +221,37 @@ def train_command(
         threads=threads,
         track=track,
     )
-    table = read_table(data, text, label, sep, encoding, task)
-    tests = None if test is None else read_table(test, text, label, sep, encoding, task)
+    from vnait.processes import is_first, once_per_node
+
+    def prepared() -> tuple[Prepared, dict[str, Any]]:
+        table = read_table(data, text, label, sep, encoding, task)
+        tests = None if test is None else read_table(test, text, label, sep, encoding, task)
+        from vnait.data import summary
+        from vnait.predict import check_replaceable
+        from vnait.train import prepare
+
+        check_replaceable(out)
+        words = _words(run, table.texts, vectors, tokenization)
+        return prepare(run, table, words, test=tests), summary(table, tokenization)
+
+    ready, about = once_per_node(prepared)
     from vnait import card as cards
     from vnait.cli import terminal
-    from vnait.data import summary
     from vnait.files import alone
-    from vnait.predict import check_replaceable
-    from vnait.train import fit, forget
+    from vnait.train import forget, train
 
-    check_replaceable(out)
-    words = _words(run, table.texts, vectors, tokenization)
     checkpoints = out.with_name(out.name + ".checkpoints")
-    first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun or `accelerate launch`
-    with alone(checkpoints) if first else nullcontext():
-        with bar(quiet or not first, f"training {method}") as move:
-            fitted = fit(
-                run,
-                table,
-                words,
-                test=tests,
+    with alone(checkpoints) if is_first() else nullcontext():
+        with bar(quiet or not is_first(), f"training {method}") as move:
+            fitted = train(
+                ready,
                 checkpoints=checkpoints,
                 callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
             )
         assert fitted.record is not None
-        if not first:
+        if not is_first():
             return
-        fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
+        fitted.save(out, extras={cards.NAME: cards.card(fitted.record, about)})
         forget(checkpoints, fitted)
     if as_json:
         print_json({"model": str(out), "record": asdict(fitted.record)})
