@@ -7,7 +7,10 @@ import functools
 import json
 import logging
 import math
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+import families
 import vnait
 from conftest import unchecked
 from families import (
@@ -885,6 +889,85 @@ def test_inputs_that_would_give_wrong_results_are_refused(changes, message):
     with pytest.raises(InputError, match=message):
         model(ids_of(), **changes)
     assert torch.equal(logits(model, ids_of()), logits(model, ids_of(), position_ids=torch.arange(20)[None]))
+
+
+COMPILED = """
+import torch, vnait
+from families import attached_to, ids_of
+torch.set_grad_enabled(False)
+for family, more in (("bert", {}), ("llama", {"use_cache": False})):
+    model, ids, index = attached_to(family), ids_of(), torch.arange(20)[None]
+    compiled = torch.compile(model, backend="eager")
+    found = compiled(input_ids=ids, position_ids=index, **more).logits
+    assert torch.equal(found, model(input_ids=ids, **more).logits)
+    try:
+        compiled(input_ids=ids, position_ids=index % 10, **more)
+    except RuntimeError as error:
+        assert "position_ids differ from the index of the tokens" in str(error), error
+    else:
+        raise AssertionError(f"{family} took them")
+"""
+
+
+@pytest.mark.slow
+def test_other_position_ids_end_a_compiled_model_too():
+    """Packed texts would read one another. In a process without the tests' check of types, which the compiler
+    can't follow.
+    """
+    script = [sys.executable, "-W", "ignore", "-c", COMPILED]
+    done = subprocess.run(
+        script, cwd=Path(families.__file__).parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+WINDOW = {**GROUPED, "sliding_window": 8}
+SLIDING = {
+    "mistral": lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**WINDOW)),
+    "gemma3": lambda: transformers.Gemma3ForCausalLM(
+        transformers.Gemma3TextConfig(**WINDOW, layer_types=["sliding_attention", "full_attention"])
+    ),
+}
+
+
+@pytest.mark.parametrize("method", ["alibi", "t5", "vnait-causal"])
+@pytest.mark.parametrize("family", SLIDING)
+def test_a_cache_of_a_window_fits_the_bias(family, method):
+    """It has dropped the first keys."""
+    torch.manual_seed(0)
+    model, ids = SLIDING[family]().eval(), ids_of()
+    own = model.config._attn_implementation
+    vnait.attach(model, method, warm_start=None)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.1 * torch.randn_like(weight)
+        whole, cache = model(ids, use_cache=False).logits, transformers.DynamicCache(config=model.config)
+        parts = [model(part, past_key_values=cache).logits for part in ids.split([11, 4, 1, 4], 1)]
+    assert torch.allclose(torch.cat(parts, 1), whole, atol=1e-5)
+    vnait.detach(model)
+    assert model.config._attn_implementation == own
+
+
+@pytest.mark.parametrize("method", ["rope", "alibi"])
+def test_a_cache_of_fixed_length_is_refused_where_it_does_not_fit(method):
+    model = model_of("gpt2")
+    vnait.attach(model, method, warm_start=None)
+    settings = {"max_new_tokens": 2, "do_sample": False}
+    assert model.generate(ids_of(), **settings).shape[1] == 22
+    with pytest.raises(InputError, match=r"not a StaticCache; for generate, give cache_implementation='dyn"):
+        model.generate(ids_of(), **settings, cache_implementation="static")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("bert", "vnait"), "takes a model of transformers, not 'bert'"),
+        ((nn.Linear(1, 1), ["vnait", "rope"]), r"\['vnait', 'rope'\] is no method; a model has exactly one"),
+    ],
+)
+def test_what_is_no_model_or_no_method_is_named(arguments, message):
+    with pytest.raises(InputError, match=message):
+        vnait.attach(*arguments)
 
 
 def test_roberta_starts_after_its_padding_row():

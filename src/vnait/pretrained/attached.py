@@ -29,6 +29,10 @@ from vnait.pretrained.warm_start import Rows, Waves, between, interpolated, runn
 
 Vectors = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"]
+OTHER_POSITIONS = (
+    "position_ids differ from the index of the tokens; the attached method counts the tokens of "
+    "attention_mask itself, so leave position_ids out, and give packed texts one by one."
+)
 
 
 class AttachedOutput(NamedTuple):
@@ -53,7 +57,8 @@ class Attached(nn.Module):
             "running" places p, "zero"; None if it has neither
         site: the side of the model
         first_row: row of the table that the first token reads
-        own_attention: name of the model's attention if it was replaced by rotary attention
+        own_attention: name of the model's attention if it was replaced by `layers.ROTARY`, which rotates by
+            the method's angles, and fits its bias to a cache that drops old keys
         crossing: position in a decoder's cross-attention
     """
 
@@ -111,7 +116,7 @@ class Attached(nn.Module):
             x = x + self._old(self.old, places, mask, shape).to(x.dtype)
         if self.own_places == "coordinates":
             places = output.at[..., 0]
-        rotary = output.injection.rotary if self.rotates else None
+        rotary = output.injection.rotary if self.own_attention else None
         return AttachedOutput(x.to(vectors.dtype), places, output.injection.since(past).dense().bias, rotary)
 
     def _old(
@@ -134,11 +139,6 @@ class Attached(nn.Module):
             return moved if precise else tensor.to(moved.device)
 
         return super()._apply(at_least_float32, recurse)
-
-    @property
-    def rotates(self) -> bool:
-        """Whether queries and keys are rotated by the method's angles."""
-        return self.own_attention is not None
 
     def extra_repr(self) -> str:
         return f"scale={self.scale:g}, own_places={self.own_places!r}"
@@ -248,9 +248,11 @@ def _cache(owner: PreTrainedModel, attached: Attached, inputs: dict[str, Any]) -
             cache = EncoderDecoderCache(cache, DynamicCache(config=owner.config))
         inputs["past_key_values"] = cache
     cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
-    if not isinstance(cache, Cache) or not hasattr(cache, "layers"):
+    fixed = getattr(cache, "is_compileable", False) and (attached.has_bias or attached.own_attention)
+    if not isinstance(cache, Cache) or not hasattr(cache, "layers") or fixed:
         raise InputError(
-            f"an attached model takes a DynamicCache as its cache, not a {type(cache).__name__}."
+            f"an attached model takes a DynamicCache as its cache, not a {type(cache).__name__}; for "
+            "generate, give cache_implementation='dynamic'."
         )
     return cache
 
@@ -275,28 +277,25 @@ def _full_mask(mask: Any, rows: int, length: int, device: torch.device) -> Mask:
 
 def _check_position_ids(position_ids: Int[Tensor, "B T"] | None, mask: Mask, first_row: int) -> None:
     """Accept the token index, as `generate` passes it, and nothing else: the method counts the tokens."""
-    if position_ids is None or torch.compiler.is_compiling():
+    if position_ids is None:
         return
     new = slice(mask.shape[1] - position_ids.shape[-1], None)
-    offset = (position_ids - rank(mask)[:, new])[mask[:, new]]
-    if not ((offset == 0).all() or (offset == first_row).all()):
-        raise InputError(
-            "position_ids differ from the index of the tokens; the attached method counts the tokens of "
-            "attention_mask itself, so leave position_ids out, and give packed texts one by one."
-        )
+    offset, hidden = position_ids - rank(mask)[:, new], ~mask[:, new]
+    counted = ((offset == 0) | hidden).all() | ((offset == first_row) | hidden).all()
+    if torch.compiler.is_compiling():
+        torch._assert_async(counted, OTHER_POSITIONS)
+    elif not counted:
+        raise InputError(OTHER_POSITIONS)
 
 
 def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
     """Settings that may change after `attach` and would make results wrong without an error."""
     kind = owner.config._attn_implementation
-    if attached.rotates and kind != ROTARY:
+    needed, slot = (ROTARY, "rotation") if attached.own_attention else ("sdpa", "bias")
+    if (attached.own_attention or attached.has_bias) and kind not in (needed, ROTARY):
         raise InputError(
-            f"{kind} attention ignores the rotation of the method; call "
-            f'model.set_attn_implementation("{ROTARY}").'
-        )
-    if attached.has_bias and kind not in ("sdpa", ROTARY):
-        raise InputError(
-            f'{kind} attention ignores the bias of the method; call model.set_attn_implementation("sdpa").'
+            f"{kind} attention ignores the {slot} of the method; call "
+            f'model.set_attn_implementation("{needed}").'
         )
     if attached.own_places is None or not _checkpoints(owner):
         return

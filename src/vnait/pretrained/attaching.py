@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
 from vnait.errors import InputError
 from vnait.injection import Injection
@@ -106,6 +106,10 @@ def attach(
     >>> attach(bert, "vnait").difference < 1e-5
     True
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"attach takes a model of transformers, not {model!r}; load it first.")
+    if wrong := [one for one in (method, decoder) if not isinstance(one, str | Method | None)]:
+        raise InputError(f"{wrong[0]!r} is no method; a model has exactly one: give a name or a Method.")
     if warm_start not in ("exact", "fit", None):
         raise InputError(f"warm_start={warm_start!r} is not known; take 'exact', 'fit' or None.")
     name = type(model).__name__
@@ -182,12 +186,12 @@ def _side(
     name = method if isinstance(method, str) else described(method)
     built = _built(method, site, options, 512 if rows is None else len(rows))
     injection = check_supported(built, name, site, warm_start, model)
-    rotates = needs_rotary_attention(site, injection)
+    replaces = needs_rotary_attention(site, injection) or (injection.bias is not None and _slides(site))
     attached = Attached(
         method=built,
         old=None if rows is None or warm_start is None else (Rows if warm_start == "exact" else Waves)(rows),
         warm=warm_start is not None and injection.rotary is None,
-        own_attention=site.owner.config._attn_implementation if rotates else None,
+        own_attention=site.owner.config._attn_implementation if replaces else None,
         own_places=_own_places(site, injection, warm_start),
         site=site,
         first_row=first,
@@ -195,6 +199,11 @@ def _side(
         crossing=None if cross is None else CROSS_ATTENTION[cross](dim=site.dim, heads=site.heads),
     )
     return _Side(site, name, attached.to(torch.promote_types(site.owner.dtype, torch.float32)))
+
+
+def _slides(site: Site) -> bool:
+    """Whether some layers keep the keys of the last tokens only."""
+    return site.causal and any(DynamicCache(config=site.owner.config).is_sliding)
 
 
 def _rows(table: nn.Module) -> Float[Tensor, "N D"]:
@@ -247,7 +256,7 @@ def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[f
     if site.patches is not None:
         silence_patches(owner.get_submodule(site.patches.path))
     enter_classes(whole, owner)
-    if attached.rotates:
+    if attached.own_attention is not None:
         owner.set_attn_implementation(ROTARY)
     attached.arguments = arguments
     owner.vnait = attached.to(owner.device).train(owner.training)

@@ -154,7 +154,7 @@ def _injection(method: Method, site: Site, name: str, model: str) -> Injection:
     with evaluating(method):
         try:
             injection: Injection = method(vectors, mask).injection.dense()
-        except (RuntimeError, IndexError) as error:
+        except (RuntimeError, IndexError, ValueError) as error:
             raise InputError(
                 f"{name} does not fit {model}: build it for dim={site.dim} and num_heads={site.heads}."
             ) from error
@@ -177,7 +177,10 @@ def _check_rotary(method: Method, injection: Injection, name: str, site: Site, m
             )
     for slot in ("scale", "stretch"):
         if getattr(injection, slot) is not None:
-            raise InputError(f"{name} has a {slot}, which {model} can't apply; build the Method without it.")
+            raise InputError(
+                f"{name} has a {slot} of its angles, which {model} can't apply; take a rotation without one, "
+                "such as rope or rope-linear."
+            )
 
 
 def _check_head_width(injection: Injection, name: str, site: Site, model: str) -> None:
@@ -212,7 +215,7 @@ def check_no_other_position(site: Site, model: str) -> None:
 def check_takes_effect(owner: PreTrainedModel, name: str, model: str) -> None:
     """The attention uses the method's bias or angles; some ignore them without an error."""
     attached: Attached = owner.vnait
-    if not (attached.has_bias or attached.rotates):
+    if not (attached.has_bias or attached.own_attention):
         return
     read = probe(owner, 1, 4)
     enabled = last_states(owner, read)
@@ -227,7 +230,7 @@ def check_takes_effect(owner: PreTrainedModel, name: str, model: str) -> None:
     bias = inputs.get("position_bias") if shared is None else shared.bias
     slots = [slot for slot in (bias, inputs.get(ROTARY)) if slot is not None]
     if torch.equal(enabled, disabled) and any(bool(slot.abs().max() > 0) for slot in slots):
-        raise _not_accepted(name, "rotation" if attached.rotates else "bias", model)
+        raise _not_accepted(name, "bias" if attached.has_bias else "rotation", model)
 
 
 def check_exact(relative: float, dtype: torch.dtype, warm_start: WarmStart | None, model: str) -> None:

@@ -189,11 +189,14 @@ def rotary_attention(
 ) -> tuple[Tensor, Tensor | None]:
     """transformers' sdpa attention; queries and keys are rotated by angles (B, T, K/2) if there are any.
 
-    A cache stores keys before rotation, because a method may change the angles of past tokens.
+    A cache stores keys before rotation, because a method may change the angles of past tokens. That of a
+    sliding window has the last keys only, and so need the angles and the bias.
     """
-    angles = kwargs.pop(ROTARY, None)
+    angles, bias, keys = kwargs.pop(ROTARY, None), kwargs.get("position_bias"), key.shape[2]
     if angles is not None:
-        query, key = rotate(query, angles[:, -query.shape[2] :]), rotate(key, angles)
+        query, key = rotate(query, angles[:, -query.shape[2] :]), rotate(key, angles[:, -keys:])
+    if bias is not None:
+        kwargs["position_bias"] = bias[..., -keys:]
     output: tuple[Tensor, Tensor | None] = ALL_ATTENTION_FUNCTIONS["sdpa"](
         module, query, key, value, attention_mask, **kwargs
     )
