@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from conftest import unchecked
+from vnait import InputError, pieces
 from vnait import method as method_module
-from vnait import pieces
 from vnait.coordinates import (
     Ends,
     Gate,
@@ -378,6 +378,61 @@ class Slot(nn.Module):
 def test_a_wrong_shape_is_named(coordinates: nn.Module, encoding: nn.Module, message: str) -> None:
     with unchecked(), pytest.raises(ValueError, match=message):
         Method(coordinates=coordinates, encoding=encoding)(words(2, 5, 8), MASK)
+
+
+class Given(nn.Module):
+    causal, per_sentence = True, False
+
+    def __init__(self, found: object) -> None:
+        super().__init__()
+        self.found = found
+
+    def forward(self, *inputs: Tensor | None) -> object:
+        return self.found
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Method(coordinates=Index, encoding=NoPosition()),
+            "no module; give an object, such as Index",
+        ),
+        (lambda: Method(coordinates=Index(), encoding=len), "the encoding <built-in .*> is no module"),
+        (lambda: Sum([Sinusoid(dim=8)]), "Sum takes encodings one by one, not"),
+        (lambda: Injection(added=[1.0]), "added is a list; give a tensor"),
+        (lambda: Injection(score_mod=len), "score_mod is a builtin_function_or_method; give an object with"),
+        (
+            lambda: Method(coordinates=Given(None), encoding=NoPosition())(words(2, 5, 8), MASK),
+            r"the coordinates Given returned a NoneType; return a tensor \(B, T, C\)",
+        ),
+    ],
+)
+def test_what_is_no_part_is_named(make: Callable[[], object], message: str) -> None:
+    with unchecked(), pytest.raises(TypeError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("vectors", "mask", "places", "message"),
+    [
+        (words(2, 5, 8), MASK[:1], None, r"vectors have the shape \(2, 5, 8\) and the mask \(1, 5\)"),
+        (words(2, 5, 8), MASK.long(), None, r"the mask has the dtype torch.int64; .* mask.bool\(\)"),
+        (words(2, 5, 8), MASK, words(2, 4, 1), r"the places have the shape \(2, 4, 1\) for a mask of"),
+        (words(2, 5, 4), MASK, None, "adds vectors of width 8 to words of width 4"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_named(
+    vectors: Tensor, mask: Tensor, places: Tensor | None, message: str
+) -> None:
+    method = Method(coordinates=Index(), encoding=Sinusoid(dim=8))
+    with unchecked(), pytest.raises(ValueError, match=message):
+        method(vectors, mask, places)
+
+
+def test_a_model_has_a_head_at_least() -> None:
+    with pytest.raises(InputError, match="dim is 8 and num_heads 0; both must be 1 or more"):
+        build("rope", dim=8, num_heads=0)
 
 
 @pytest.mark.parametrize(

@@ -188,8 +188,19 @@ class Injection:
     score_mod: ScoreMod | None = None
 
     def __post_init__(self) -> None:
+        if not torch.compiler.is_compiling():
+            self._check_types()
         if self.stretch is not None and self.rotary is None:
             raise ValueError("a stretch needs rotary angles; give rotary=torch.zeros_like(stretch).")
+
+    def _check_types(self) -> None:
+        for name in ("added", "rotary", "stretch", "bias", "scale"):
+            slot = getattr(self, name)
+            if slot is not None and not isinstance(slot, Tensor):
+                raise TypeError(f"{name} is a {type(slot).__name__}; give a tensor.")
+        if self.score_mod is not None and not isinstance(self.score_mod, ScoreMod):
+            kind = type(self.score_mod).__name__
+            raise TypeError(f"score_mod is a {kind}; give an object with the methods of ScoreMod.")
 
     def __add__(self, other: Injection) -> Injection:
         if self.score_mod is not None and other.score_mod is not None:

@@ -57,6 +57,9 @@ class Method(nn.Module):
         scale: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        for name, part in (("coordinates", coordinates), ("encoding", encoding)):
+            if not isinstance(part, nn.Module):
+                raise TypeError(f"the {name} {part!r} is no module; give an object, such as Index().")
         self.coordinates = coordinates
         self.encoding = encoding
         self.inputs = Add() if inputs is None else inputs
@@ -82,6 +85,7 @@ class Method(nn.Module):
         mask: Bool[Tensor, "B T"],
         places: Num[Tensor, "B T P"] | None = None,
     ) -> MethodOutput:
+        _check_inputs(vectors, mask)
         if not certain(mask):
             vectors = vectors.masked_fill(~mask[..., None], 0)  # so that no window reads padding
         at, injection = self.inject(vectors, mask, places)
@@ -194,7 +198,24 @@ class Method(nn.Module):
         return loss
 
 
+def _check_inputs(vectors: Tensor, mask: Tensor) -> None:
+    if torch.compiler.is_compiling():
+        return
+    if mask.dtype != torch.bool:
+        raise ValueError(f"the mask has the dtype {mask.dtype}; give True at real tokens: mask.bool().")
+    if vectors.ndim != 3 or vectors.shape[:2] != mask.shape:
+        raise ValueError(
+            f"the vectors have the shape {tuple(vectors.shape)} and the mask {tuple(mask.shape)}; give "
+            "(B, T, D) and (B, T)."
+        )
+
+
 def _checked(coordinates: nn.Module, at: Tensor, mask: Tensor) -> Tensor:
+    if not isinstance(at, Tensor):
+        raise TypeError(
+            f"the coordinates {type(coordinates).__name__} returned a {type(at).__name__}; return a tensor "
+            "(B, T, C)."
+        )
     if not torch.compiler.is_compiling() and (at.ndim != 3 or at.shape[:2] != mask.shape):
         raise ValueError(
             f"the coordinates {type(coordinates).__name__} returned the shape {tuple(at.shape)} for a mask "

@@ -431,6 +431,8 @@ def build(
             f"method {method!r} is not known.{meant(str(method), METHODS)} Take one of {', '.join(METHODS)}, "
             "or register it in vnait.METHODS."
         )
+    if min(dim, num_heads) < 1:
+        raise InputError(f"dim is {dim} and num_heads {num_heads}; both must be 1 or more.")
     size = Size(
         dim=dim,
         num_heads=num_heads,

@@ -85,6 +85,11 @@ def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, places: Places
             f"the coordinates {type(coordinates).__name__} count the tokens themselves and take no places; "
             "leave `places` out, or take Index, Span, Elastic, Grid, Segments or Phase."
         )
+    if not torch.compiler.is_compiling() and (places.ndim != 3 or places.shape[:2] != mask.shape):
+        raise ValueError(
+            f"the places have the shape {tuple(places.shape)} for a mask of the shape {tuple(mask.shape)}; "
+            "give (B, T, P)."
+        )
     return coordinates(vectors, mask, places)
 
 
