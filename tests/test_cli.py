@@ -316,6 +316,30 @@ def test_explain(home, said, document):
     assert found["method"] == "vnait"
 
 
+def test_what_explain_adds_up_is_the_bag_of_words(home, said):
+    """The tokens and a constant."""
+    lines = said("explain", "model", "a good film").splitlines()
+    whole = float(re.search(r"bag of words ([+-][\d.]+)", " ".join(lines)).group(1))
+    tokens = [line.split() for line in lines if line.split()[:1] in (["a"], ["good"], ["film"])]
+    (constant,) = [line.split()[-1] for line in lines if line.startswith("(constant)")]
+    assert sum(float(row[4]) for row in tokens) + float(constant) == pytest.approx(whole, abs=0.03)
+
+
+def test_a_model_of_other_texts_is_not_replaced_in_silence(home, vnait):
+    for _ in range(2):
+        code, _, err = vnait("train", "data.csv", *SMALL, "--out", "new")
+        assert code == 0 and "is replaced" not in err
+    table(home / "other.csv", rows_of(rows=60))
+    code, _, err = vnait("train", "other.csv", *SMALL, "--out", "new")
+    assert code == 0 and "new: its model of other texts (data.csv, 48 rows) is replaced" in err
+
+
+def test_empty_lines_of_standard_input_are_named(home, vnait):
+    code, out, err = vnait("predict", "model", "-", given=b"a good film\n\n")
+    assert code == 0 and len(out.splitlines()) == 3
+    assert "standard input: 1 of 2 rows have an empty text: row 2" in err
+
+
 def test_explain_lines_up_wide_characters(home, said):
     lines = said("explain", "model", "我 good").splitlines()
     assert cell_len(lines[4].split("  ")[0].rstrip() + " " * 3) == 5 and lines[4].startswith("我     ")
@@ -577,6 +601,18 @@ BAD_INPUT = {
     "zero known words": unknown,
     "no model there": plain(
         "predict", "gone", "data.csv", message="there is no folder gone; give one that `vnait train`"
+    ),
+    "answers over the texts": plain(
+        "predict",
+        "model",
+        "data.csv",
+        "--out",
+        "./data.csv",
+        message="data.csv is the file that is read",
+    ),
+    "the folder around a model": lambda home: (
+        ("predict", str(home / "run"), "data.csv"),
+        f"Its model is in {(home / 'run' / 'model').mkdir(parents=True) or home / 'run' / 'model'}.",
     ),
     "a folder that is no model": plain("explain", ".", "good film", message="is no saved model"),
     "model weights cut": with_model(lambda folder: cut(folder / "model.safetensors"), "model is damaged"),

@@ -439,6 +439,8 @@ def test_explain_says_what_the_model_sees(learned):
 def test_explain_cuts_where_the_model_cuts(word_file):
     fitted = quick(vectors=word_file, method="sinusoidal", max_length=3).fit(X, Y)
     found = fitted.explain("a good film a film")
+    with pytest.raises(InputError, match="explain takes one text, not a list"):
+        fitted.explain(["a good film"])
     assert found.tokens == ["a", "good", "film"] and found.coordinates == [0, 1, 2]
 
 
@@ -459,11 +461,12 @@ def test_explain_cuts_where_the_model_cuts(word_file):
         (X, [*Y[:-1], "rare"], "class 'rare' has 1 row"),
         (X, np.array([1, "1"] * 20, dtype=object), "y mixes labels that have no order (int and str)"),
         ([*X[:-1], "half \ud83d"], Y, "has half a character"),
+        (X, [["a"], *[["a", "b"]] * 39], "y is neither labels nor a matrix of them"),
         ("a text", ["a"], "X is one string"),
         ([], [], "X is empty"),
         ([*X[:-1], 3], Y, "X[39] is int, not a string"),
         ([*X[:-1], None], Y, "X[39] is NoneType, not a string"),
-        (pd.DataFrame({"text": X}), Y, "X has 2 dimensions; give one column of texts"),
+        (pd.DataFrame({"text": X}), Y, "X has the shape (40, 1); give the texts alone"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_fits_nothing(x, y, message, word_file):
@@ -480,6 +483,8 @@ def test_wrong_parameters_are_said_when_it_is_fitted():
         quick(method="nope", batch_size=0).fit(X, Y)
     with pytest.raises(InputError, match="seed is -1: it must be a whole number"):
         quick(random_state=-1).fit(X, Y)
+    with pytest.raises(InputError, match=r"steps is '20': it must be 1 or more, and whole"):
+        quick(steps="20").fit(X, Y)
 
 
 @pytest.mark.parametrize("call", ["predict", "predict_proba", "explain", "save", "score"])

@@ -355,7 +355,7 @@ def test_on_the_command_line(file, word_file, tmp_path, capsys):
     out = ["--methods", "none", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
     main(["compare", file, *given, *out])
     printed = capsys.readouterr().out
-    assert "80 rows, 3 labels, 1 seeds" in printed
+    assert "80 rows, 3 labels, 1 seed" in printed
     assert "micro F1 of always answering the labels that most training rows have: 0.0 %" in printed
 
 

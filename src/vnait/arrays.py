@@ -21,7 +21,10 @@ def texts_of(X: Texts) -> list[str]:
         raise InputError("X is one string; give a list of texts.")
     shape = getattr(X, "shape", (0,))
     if len(shape) != 1 and shape[1:] != (2,):
-        raise InputError(f"X has {len(shape)} dimensions; give one column of texts, or two for pairs.")
+        raise InputError(
+            f"X has the shape {tuple(shape)}; give the texts alone, such as frame['text'], or two columns "
+            "for pairs."
+        )
     rows = list(X if len(shape) == 1 else np.asarray(X, dtype=object))
     pairs = bool(rows) and not isinstance(rows[0], str) and np.shape(rows[0]) == (2,)
     wrong = next((row for row, found in enumerate(rows) if not _is_row(found, pairs)), None)
@@ -51,7 +54,8 @@ def checked_labels(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None; give one label a "
             "text."
         )
-    labels = np.asarray(y)
+    with as_input_error(ValueError, "y is neither labels nor a matrix of them: ", ".", says=first_line):
+        labels = np.asarray(y)
     several = matrix and labels.ndim == 2 and labels.shape[1] > 1
     if not (labels.ndim == 1 or several) or len(labels) != len(texts):
         expected = "one label a text" + ", or a matrix with a column per label" * matrix

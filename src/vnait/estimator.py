@@ -205,6 +205,8 @@ class TextClassifier(ClassifierMixin, _OfTexts):
     def explain(self, text: str) -> Explanation:
         """What the model sees of one text."""
         check_is_fitted(self)
+        if not isinstance(text, str):
+            raise InputError(f"explain takes one text, not a {type(text).__name__}.")
         return explain(self.fitted_, text)
 
     @classmethod

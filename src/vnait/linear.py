@@ -27,7 +27,7 @@ from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import whole_folder
 from vnait.pretrained.finetune import BASE, Base, no_bars
 from vnait.pretrained.loading import from_pretrained
-from vnait.record import Record
+from vnait.record import Record, warn_of_other
 
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"
 WRITTEN = (NOTES, WEIGHTS, "record.json", "README.md")  # the files of a saved baseline
@@ -251,6 +251,7 @@ class LinearClassifier:
         files = {NOTES: json.dumps(notes, ensure_ascii=False), **(extras or {})}
         if self.record is not None:
             files["record.json"] = self.record.line() + "\n"
+        warn_of_other(folder, self.record)
         with whole_folder(folder) as draft:
             if isinstance(self.features, Pooled):
                 self.features.save(draft / BASE)

@@ -28,7 +28,7 @@ from vnait.methods import METHODS
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, VnaitForTokenClassification
 from vnait.pretrained import finetune
 from vnait.pretrained.loading import from_pretrained
-from vnait.record import Record
+from vnait.record import Record, warn_of_other
 from vnait.threads import threads
 
 TRANSFORMERS = (
@@ -106,6 +106,7 @@ class Fitted:
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
         """Write the folder, whole or not at all: weights, settings, tokenizer, record, extra files."""
         check_replaceable(folder)
+        warn_of_other(folder, self.record)
         record = {} if self.record is None else {"record.json": self.record.line() + "\n"}
         with whole_folder(folder) as draft, finetune.no_bars():
             if self.max_length is None:
@@ -374,9 +375,11 @@ def load_classifier(folder: str | Path) -> VnaitForSequenceClassification | Vnai
 def _settings(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
-        raise InputError(
-            f"{folder} is no saved model: it has no config.json. Give a folder that `vnait train --out` made."
+        inner = folder / "model"  # of a comparison's folder
+        given = (
+            f"Its model is in {inner}." if inner.is_dir() else "Give a folder that `vnait train --out` made."
         )
+        raise InputError(f"{folder} is no saved model: it has no config.json. {given}")
     return _checked(path, schemas.Config)
 
 

@@ -84,6 +84,20 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def warn_of_other(folder: str | Path, new: Record | None) -> None:
+    """Log that the model in a folder, which saving one replaces, was trained on other texts."""
+    path = Path(folder) / "record.json"
+    try:
+        (old,) = read(path)
+    except (OSError, ValueError):  # no model is there, or one without a record
+        return
+    if new is not None and old.data.get("fingerprint") != new.data.get("fingerprint"):
+        logger.warning(
+            "%s: its model of other texts (%s, %s rows) is replaced.",
+            *(folder, old.data.get("name"), old.data.get("rows")),
+        )
+
+
 def read(path: str | Path) -> list[Record]:
     """The records of a file, in order, without a last line that a killed process left unfinished."""
     records = []

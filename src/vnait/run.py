@@ -10,6 +10,7 @@ from vnait.errors import InputError, meant
 
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
 LATER = ("threads",)  # settings that keys have only away from their default, so that earlier keys stay
+COUNTS = ("batch_size", "num_layers", "max_length", "eval_every", "patience", "threads", "steps", "num_heads")
 OWN = "own"  # the method of a pretrained base that keeps its own positions
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
 RATE = 1e-4  # the learning rate of a pretrained base
@@ -93,12 +94,12 @@ class Run:
     def _problems(self) -> Iterator[str]:
         if not (self.base and self.method == OWN):
             yield from catalogue.unknown([self.method])
-        for name in ("batch_size", "num_layers", "max_length", "eval_every", "patience", "threads"):
-            if getattr(self, name) < 1:
-                yield f"{name} is {getattr(self, name)}: it must be 1 or more"
-        for name in ("steps", "num_heads"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                yield f"{name} is {getattr(self, name)}: it must be 1 or more"
+        for name in COUNTS:
+            count = getattr(self, name)
+            if count is None and name in ("steps", "num_heads"):
+                continue
+            if not isinstance(count, int) or count < 1:
+                yield f"{name} is {count!r}: it must be 1 or more, and whole"
         if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
             yield f"seed is {self.seed}: it must be a whole number in [0, {2**32})"
         if not 0 < self.learning_rate < math.inf:

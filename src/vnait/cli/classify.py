@@ -296,6 +296,8 @@ def predict_command(
     """Add a label and the probability of each class to every text, or to every word if the model tags."""
     notes(quiet)
     check_folder(model)
+    if out is not None and out.exists() and Path(data).exists() and out.samefile(data):
+        raise InputError(f"--out {out} is the file that is read, and would be lost; choose a new name.")
     from vnait.data.formats import is_table
     from vnait.data.tables import piped, stream
     from vnait.files import whole_file

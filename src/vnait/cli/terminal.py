@@ -34,7 +34,8 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     written = (
         f"{100 * chance:.1f} %" if metric.better > 0 else f"{metric.form.format(chance)}, lower is better"
     )
-    say(f"{data.name}: {len(data)} rows, {kinds}, {len(comparison.plan.seeds)} seeds")
+    seeds = len(comparison.plan.seeds)
+    say(f"{data.name}: {len(data)} rows, {kinds}, {seeds} seed{'s' * (seeds > 1)}")
     say(f"{metric.title} of always {metric.chance}: {written}")
     for shots in comparison.plan.shots:
         say()
@@ -128,6 +129,9 @@ def show_explanation(explanation: Explanation) -> None:
         cells += "" if says is None else f"  {says[number]:+5.2f}"
         bar = "#" * round(longest * max(gap, 0.0) / unit) + ("" if explanation.known[number] else unknown)
         say(f"{token}{' ' * (width - cell_len(token))}{cells}  {bar}".rstrip())
+    if says is not None:
+        constant = explanation.logit["bag of words"] - sum(says)
+        say(f"{'(constant)':{width}}{' ' * (len(head) - width - len('   adds'))}  {constant:+5.2f}")
     say()
     _fact("method", f"{explanation.method}: {explanation.formula}")
     for words in explanation.enters:

@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-from vnait.cli.shared import AsJson, Data, Text, Tokenization, app, notes, print_facts, read_table
+from vnait.cli.shared import (
+    AsJson,
+    Data,
+    Encoding,
+    Separator,
+    Text,
+    Tokenization,
+    app,
+    notes,
+    print_facts,
+    read_table,
+)
 
 vectors_app = typer.Typer(help="Semantic vectors: train, inspect and convert them.", no_args_is_help=True)
 app.add_typer(vectors_app, name="vectors")
@@ -17,6 +28,8 @@ def vectors_train_command(
     *,
     out: Annotated[Path, typer.Option(help="A .bin, .txt, .vec or .kv file.")],
     text: Text = "text",
+    sep: Separator = None,
+    encoding: Encoding = None,
     dim: Annotated[int, typer.Option(min=1, help="Width of the vectors.")] = 96,
     epochs: Annotated[int, typer.Option(min=1)] = 20,
     min_count: Annotated[int, typer.Option(min=1, help="Rarer words are left out.")] = 2,
@@ -29,7 +42,7 @@ def vectors_train_command(
     from vnait import data as texts
     from vnait import vectors
 
-    table = read_table(data, text, None, None, None)
+    table = read_table(data, text, None, sep, encoding)
     sentences = texts.words(table.texts, tokens)
     learned = vectors.train(sentences, dim=dim, epochs=epochs, min_count=min_count, seed=seed)
     vectors.save(learned, out)

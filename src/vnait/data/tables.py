@@ -221,6 +221,7 @@ def piped(file: BinaryIO | None) -> Iterator[Texts]:
 
         if not sum(bool(line.strip()) for line in lines()):  # of all lines, so that each is decoded
             raise InputError("standard input has no text; give one text a line.")
+        _check_texts("standard input", lines())
         yield lines
 
 
