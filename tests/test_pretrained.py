@@ -45,7 +45,7 @@ from vnait.injection import LogLength
 from vnait.pretrained import FAMILIES as TYPES
 from vnait.pretrained import Family, load_adapter, save_adapter
 from vnait.pretrained.attached import Attached
-from vnait.pretrained.locate import owners_of
+from vnait.pretrained.locate import is_causal, owners_of
 from vnait.pretrained.saving import attached_owners
 from vnait.pretrained.warm_start import Rows, Waves, running_places
 
@@ -843,6 +843,12 @@ def test_an_exact_start_that_is_not_exact_is_refused():
         vnait.attach(model)
     assert not any(part._forward_pre_hooks for part in model.modules())
     assert vnait.attach(model, warm_start=None).difference > 0.5
+
+
+def test_a_declaration_does_not_make_a_model_causal():
+    model = model_of("bert").bert
+    model.encoder.layer[0].attention.self.is_causal = True
+    assert not is_causal(model)
 
 
 def test_experts_read_from_left_to_right():

@@ -45,6 +45,11 @@ def test_the_verdict_needs_fewer_steps_than_every_other(own, word):
     assert len(written.claims) == 1 and "| vnait | 40.1 " in written.text
 
 
+def test_baselines_have_no_steps():
+    found = records(100)
+    assert curves([*found, replace(found[0], method="tfidf-logreg", run={})]) == curves(found)
+
+
 def test_a_run_that_was_stopped_has_no_verdict():
     found = records(100)
     assert verdict([one for one in found if one.method != "vnait"], "vnait").word == "undecided"

@@ -62,7 +62,7 @@ def record(arm: str, task: str, seed: int, accuracy: float) -> Record:
 def test_the_page_compares_with_the_best_other_scheme_that_ran_every_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`vnait-warp` is ours, and `alibi` ran one task of two, so neither is the best rival."""
+    """`vnait` is ours, and `alibi` ran one task of two, so neither is the best rival."""
     accuracies = {"rope": 0.5, "t5": 0.7}
     parts = "neighbours + log n + random"
 
@@ -70,11 +70,11 @@ def test_the_page_compares_with_the_best_other_scheme_that_ran_every_task(
         tasks = ("order", "middle")
         return [record(arm, task, seed, accuracy + seed / 100) for task in tasks for seed in range(3)]
 
-    monkeypatch.setattr(factorial, "records", lambda folder: [*of("vnait-warp", 0.8), *of("cope", 1.0)])
+    monkeypatch.setattr(factorial, "records", lambda folder: [*of("vnait", 0.8), *of("cope", 1.0)])
     ran = [one for scheme, accuracy in accuracies.items() for one in of(f"{scheme}: {parts}", accuracy)]
     text = factorial.section([*ran, record(f"alibi: {parts}", "order", 0, 1.0)], "length").text
     assert "| best other | t5 |" in text
-    assert "| vnait-warp minus it | +10.0 [10.0, 10.0] |" in text
+    assert "| vnait minus it | +10.0 [10.0, 10.0] |" in text
     assert "| alibi | - |" in text
     drawn = factorial.figure(factorial.by_arm(ran, "length"))
     assert [len(line.get_xdata()) for line in drawn.axes[0].lines] == [6]  # two schemes, three seeds

@@ -35,8 +35,9 @@ def curves(found: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, floa
     """(set, method, seed) -> steps -> accuracy, of those that ran with every number of steps."""
     every: dict[tuple[str, str, int], dict[int, float]] = {}
     for one in found:
-        curve = every.setdefault((str(one.data["name"]), one.method, one.seed), {})
-        curve[int(one.run["steps"])] = float(one.metrics["accuracy"])
+        if "steps" in one.run:  # a comparison has baselines, too
+            curve = every.setdefault((str(one.data["name"]), one.method, one.seed), {})
+            curve[int(one.run["steps"])] = float(one.metrics["accuracy"])
     return {key: dict(sorted(curve.items())) for key, curve in every.items() if len(curve) == len(STEPS)}
 
 
