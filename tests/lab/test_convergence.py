@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from vnait.record import Record
+from vnait_lab.page import parts
 from vnait_lab.page.convergence import section
 from vnait_lab.runs.convergence import METHODS_RUN, STEPS, curves, steps_to, verdict
 
@@ -43,6 +44,16 @@ def test_the_verdict_needs_fewer_steps_than_every_other(own, word):
     assert verdict(found, "vnait").word == word
     written = section(found)
     assert len(written.claims) == 1 and "| vnait | 40.1 " in written.text
+
+
+def test_the_page_reads_every_training(tmp_path, monkeypatch):
+    """Trainings of one cell differ in their steps only."""
+    monkeypatch.setattr(parts, "RECORDS", tmp_path)
+    found = records(100)
+    (tmp_path / "convergence").mkdir()
+    lines = "".join(one.line() + "\n" for one in found)
+    (tmp_path / "convergence" / "records.jsonl").write_text(lines, encoding="utf-8")
+    assert curves(parts.records("convergence")) == curves(found)
 
 
 def test_baselines_have_no_steps():

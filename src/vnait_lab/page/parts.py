@@ -43,9 +43,11 @@ class Section:
 def records(folder: str) -> list[Record]:
     """The records in a folder of `RECORDS`; if a cell ran twice, its last record."""
     found = [one for path in sorted((RECORDS / folder).rglob("records.jsonl")) for one in record.read(path)]
-    return list(
-        {(one.method, one.seed, *map(one.data.get, ("name", "shots"))): one for one in found}.values()
-    )
+    cells = {
+        (one.method, one.seed, one.run.get("steps"), *map(one.data.get, ("name", "shots"))): one
+        for one in found
+    }
+    return list(cells.values())
 
 
 def over_seeds(found: Iterable[Record], score: Callable[[Record], float]) -> dict[int, float]:

@@ -196,7 +196,7 @@ ROWS = (
         "001 data efficiency",
         "Training converges faster",
         sources=("001, data efficiency, convergence",),
-        lacks="`VNAIT_DATA=DIR python -m vnait_lab.runs.convergence` has no records yet",
+        lacks="TREC alone: splice and MR did not run",
     ),
     Row(
         "001 closing note",
