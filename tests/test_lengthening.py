@@ -89,13 +89,13 @@ def states(model: Any, ids: Tensor, mask: Tensor | None = None) -> Tensor:
 @pytest.mark.parametrize(("family", "reading"), CASES)
 def test_texts_within_the_limit_keep_their_bits_beside_longer_ones(family, reading):
     model = model_of(family)
-    ids, mask = ids_of(4, 50), torch.ones(4, 50, dtype=torch.long)
-    mask[0, 9:] = mask[1, 40:] = mask[3, 45:] = 0  # of the last three, two have three times the limit
+    ids, mask = ids_of(5, 50), torch.ones(5, 50, dtype=torch.long)
+    mask[0, 9:] = mask[1, 40:] = mask[3, 45:] = mask[4, LIMIT:] = 0  # rows 1 and 3: three times the limit
     before = states(model, ids[:, :LIMIT], mask[:, :LIMIT])
     lengthen(model, reading, limit=LIMIT, special=(1, 1))
     assert torch.equal(states(model, ids[:, :LIMIT], mask[:, :LIMIT]), before)
     found = states(model, ids, mask)
-    assert torch.equal(found[0, :9], before[0, :9])
+    assert torch.equal(found[0, :9], before[0, :9]) and torch.equal(found[4, :LIMIT], before[4])
     alone = states(model, ids[1:2, :40])
     torch.testing.assert_close(found[1:2, :40], alone, atol=1e-4, rtol=1e-4)
     left = states(model, ids[1:2].roll(10, 1), mask[1:2].roll(10, 1))
