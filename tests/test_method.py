@@ -419,7 +419,6 @@ def test_what_is_no_part_is_named(make: Callable[[], object], message: str) -> N
         (words(2, 5, 8), MASK[:1], None, r"vectors have the shape \(2, 5, 8\) and the mask \(1, 5\)"),
         (words(2, 5, 8), MASK.long(), None, r"the mask has the dtype torch.int64; .* mask.bool\(\)"),
         (words(2, 5, 8), MASK, words(2, 4, 1), r"the places have the shape \(2, 4, 1\) for a mask of"),
-        (words(2, 5, 4), MASK, None, "adds vectors of width 8 to words of width 4"),
     ],
 )
 def test_inputs_that_do_not_fit_are_named(

@@ -160,7 +160,7 @@ def test_pairs_and_single_texts_are_not_confused(learned, word_file):
         ([*X[:-1], "one"], r"X\[119\] is str, not two strings"),
         ([*X[:-1], ("a", 1)], r"X\[119\] is tuple, not two strings"),
         ([("a", "b", "c")] * 120, r"X\[0\] is tuple, not a string"),
-        (np.array([("a", "b", "c")] * 120), "give one column of texts, or two for pairs"),
+        (np.array([("a", "b", "c")] * 120), "give the texts alone, .* or two columns for pairs"),
     ):
         with pytest.raises(InputError, match=message):
             TextClassifier().fit(rows, Y)

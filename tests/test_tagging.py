@@ -371,7 +371,7 @@ def test_on_the_command_line(file, word_file, tmp_path, capsys):
     out = ["--methods", "none", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
     main(["compare", file, *given, *out])
     printed = capsys.readouterr().out
-    assert "60 rows, 8 tags, 1 seeds" in printed and "token accuracy of always answering the most" in printed
+    assert "60 rows, 8 tags, 1 seed" in printed and "token accuracy of always answering the most" in printed
     assert "macro_f1" in printed and "linear part" not in printed
 
 

@@ -23,11 +23,6 @@ class Add(nn.Module):
     behind = 0
 
     def forward(self, vectors: X, added: X | None) -> X:
-        if added is not None and added.shape[-1] != vectors.shape[-1]:
-            raise ValueError(
-                f"the encoding adds vectors of width {added.shape[-1]} to words of width "
-                f"{vectors.shape[-1]}; build it for the words' width."
-            )
         return vectors if added is None else vectors + added
 
 

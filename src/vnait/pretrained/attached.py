@@ -291,7 +291,8 @@ def _check_position_ids(position_ids: Int[Tensor, "B T"] | None, mask: Mask, fir
 def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
     """Settings that may change after `attach` and would make results wrong without an error."""
     kind = owner.config._attn_implementation
-    needed, slot = (ROTARY, "rotation") if attached.own_attention else ("sdpa", "bias")
+    needed = ROTARY if attached.own_attention else "sdpa"
+    slot = "bias" if attached.has_bias else "rotation"
     if (attached.own_attention or attached.has_bias) and kind not in (needed, ROTARY):
         raise InputError(
             f"{kind} attention ignores the {slot} of the method; call "

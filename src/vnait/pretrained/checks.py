@@ -154,7 +154,7 @@ def _injection(method: Method, site: Site, name: str, model: str) -> Injection:
     with evaluating(method):
         try:
             injection: Injection = method(vectors, mask).injection.dense()
-        except (RuntimeError, IndexError, ValueError) as error:
+        except (RuntimeError, IndexError) as error:
             raise InputError(
                 f"{name} does not fit {model}: build it for dim={site.dim} and num_heads={site.heads}."
             ) from error
