@@ -72,7 +72,6 @@ class Prepared:
     key      the fingerprint of all of it
     facts    about the data, for the record
     pairs    whether a row has two texts
-    tags     whether each word has a label
     """
 
     run: Run
@@ -81,7 +80,6 @@ class Prepared:
     test: Table | None
     facts: dict[str, Any]
     pairs: bool
-    tags: bool
 
 
 def prepare(
@@ -92,7 +90,7 @@ def prepare(
     test: Table | None = None,
     weights: Sequence[float] | None = None,
 ) -> Prepared:
-    """What `fit` does before the first step. The texts are not needed after it."""
+    """What `fit` does before the first step. The training texts are not needed after it."""
     if (run.base is None) != isinstance(vocabulary, Vocabulary):
         raise InputError(
             f"the run's base is {run.base!r}, with a {type(vocabulary).__name__}; a run with a base needs a "
@@ -113,7 +111,6 @@ def prepare(
             test=test,
             facts=_facts(table, test, task),
             pairs=are_pairs(table.texts),
-            tags=table.task == TAGGING,
         )
 
 
@@ -154,7 +151,7 @@ def train(
         record=record,
         max_length=run.max_length if run.base else None,
         pairs=prepared.pairs,
-        tags=prepared.tags,
+        tags=task.target.task == TAGGING,
     )
 
 

@@ -219,7 +219,7 @@ def piped(file: BinaryIO | None) -> Iterator[Texts]:
                         "convert it first."
                     ) from error
 
-        if not sum(bool(line.strip()) for line in lines()):  # of all lines, so that each is decoded
+        if not any(line.strip() for line in lines()):
             raise InputError("standard input has no text; give one text a line.")
         _check_texts("standard input", lines())
         yield lines
