@@ -28,8 +28,12 @@ from rich.cells import cell_len
 from vnait import cli, predict, train, vectors
 from vnait import data as text
 from vnait.cli.shared import app
+from vnait.coordinates import Span
 from vnait.data import vocabulary as vocabulary
+from vnait.encodings import Spatial
 from vnait.errors import InputError
+from vnait.method import Method
+from vnait.methods import METHODS, Recipe
 
 VNAIT = Path(sys.executable).with_name("vnait")
 WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"], "mix": ["odd", "even", "mid"]}
@@ -194,6 +198,64 @@ def test_every_option_of_train_reaches_the_run(home, document):
     )["record"]["run"]
     assert (run["steps"], run["max_length"], run["learning_rate"], run["tune_vectors"]) == (2, 3, 0.5, True)
     assert predict.load("new").tokenizer.init_kwargs["tokenization"] == "characters"
+
+
+def test_held_out_rows_choose_the_penalty(home, vnait, monkeypatch):
+    monkeypatch.setattr(train, "best", lambda fitted: next(one for one in fitted if smoothness(one) == 1))
+    command = ["train", "data.csv", *SMALL, "--out", "new", "--method", "vnait-warp", "--smoothness", "0,1,2"]
+    code, out, _ = vnait(*command)
+    assert code == 0 and out.splitlines()[-1] == "model: new"
+    assert smoothness(predict.load("new")) == 1
+    assert sorted(path.name for path in home.iterdir()) == ["data.csv", "model", "new", "words.bin"]
+    vnait(*command[:-1], "1")
+    alone = predict.load("new").record
+    assert (alone.run["smoothness"], alone.run["boundary"]) == (1, 0.1)
+
+
+def smoothness(fitted) -> float:
+    return fitted.record.run["smoothness"]
+
+
+def test_a_stopped_choice_goes_on_where_it_was(home, vnait, monkeypatch):
+    command = ["train", "data.csv", *SMALL, "--out", "new", "--method", "vnait-warp", "--smoothness", "0,1"]
+    trained, whole = [], train.train
+
+    def stopped(prepared, **options):
+        trained.append(prepared.run.smoothness)
+        if len(trained) == 2:
+            raise KeyboardInterrupt
+        return whole(prepared, **options)
+
+    monkeypatch.setattr(train, "train", stopped)
+    assert vnait(*command)[0] == 130 and not Path("new").exists()
+    assert [path.parent.parent.name for path in home.glob("new.checkpoints/*/*/step-*")] == ["0,0.1"]
+    code, _, err = vnait(*command)
+    assert code == 0 and trained == [0, 1, 0, 1]
+    assert err.splitlines()[0] == "vnait: continuing from step 4"  # the last one: nothing is trained again
+    assert not Path("new.checkpoints").exists()
+
+
+def test_a_penalty_that_would_do_nothing_is_refused(home, vnait, monkeypatch):
+    soft = Recipe(
+        make=lambda size: Method(coordinates=Span(bounds="soft"), encoding=Spatial(dim=size.dim)),
+        formula="soft",
+        source="test",
+    )
+    monkeypatch.setitem(METHODS, "soft", soft)
+    command = ("train", "data.csv", *SMALL, "--out", "new", "--method")
+    for method, option, says in [
+        ("vnait", "--smoothness", "vnait has no learned span"),
+        ("rope", "--boundary", "rope has no learned span"),
+        ("vnait-warp", "--boundary", "vnait-warp have hard bounds"),
+        ("vnait-warp", "--smoothness=-1", "smoothness is -1.0: it must be 0 or more, and finite."),
+        ("vnait-warp", "--smoothness=x", "--smoothness x: give a number, or several"),
+    ]:
+        given = (option,) if "=" in option else (option, "1")
+        code, _, err = vnait(*command, method, *given)
+        assert code == 2 and says in err and len(err.splitlines()) == 1
+    assert not Path("new").exists()
+    code, _, _ = vnait(*command, "soft", "--boundary", "0.5")
+    assert code == 0 and predict.load("new").record.run["boundary"] == 0.5
 
 
 def test_compare(home, said, document):

@@ -313,6 +313,14 @@ def test_in_a_pipeline_under_cross_validation_and_a_grid_search(word_file):
     assert np.array_equal(again.predict_proba(X), search.predict_proba(X))
 
 
+def test_a_grid_search_chooses_the_penalties(word_file):
+    given = quick(vectors=word_file, method="vnait-warp")
+    search = GridSearchCV(given, {"smoothness": [0.0, 1.0], "boundary": [0.5]}, cv=2).fit(X, Y)
+    chosen = search.best_estimator_
+    config = chosen.fitted_.model.config
+    assert (config.smoothness, config.boundary) == (search.best_params_["smoothness"], 0.5)
+
+
 # Saved, pickled, loaded
 
 

@@ -33,6 +33,7 @@ from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
 from vnait.estimator import TextClassifier
 from vnait.plan import Plan
+from vnait.predict import Fitted
 from vnait.run import Run
 from vnait.scores import scores
 from vnait.threads import one_thread, threads
@@ -514,6 +515,27 @@ def test_early_stopping_keeps_the_weights_of_the_best_validation_loss(monkeypatc
     assert len(losses) == best + 1 + run.patience < run.steps / run.eval_every
     assert equal(weights(fitted), states[best])
     assert not equal(weights(fitted), states[-1])
+
+
+def test_the_best_training_is_that_of_the_best_validation_score_and_of_equals_the_first(table, words, caplog):
+    one = fit(replace(RUN, steps=1), table, words)
+
+    def scored(name: str, scores: list[float]) -> list[Fitted]:
+        return [
+            replace(one, record=replace(one.record, seed=seed, metrics={name: score}))
+            for seed, score in enumerate(scores)
+        ]
+
+    def best_of(name: str, scores: list[float]) -> int:
+        return train.best(scored(name, scores)).record.seed
+
+    assert best_of("validation_accuracy", [0.5, 0.75, 0.75, 0.25]) == 1
+    assert best_of("validation_rmse", [0.5, 0.75, 0.25, 0.25]) == 2
+    with caplog.at_level("INFO", logger="vnait"):
+        best_of("validation_accuracy", [0.5, 0.75])
+    assert caplog.messages[-1] == "smoothness 0.1, boundary 0.1: validation accuracy 0.750"
+    with pytest.raises(InputError, match="no rows were held out"):
+        best_of("accuracy", [0.5, 0.75])
 
 
 def test_no_validation_trains_on_every_row_to_the_last_step(table, words, monkeypatch):

@@ -45,6 +45,8 @@ class _OfTexts(BaseEstimator):
     num_layers: int = Run.num_layers
     max_length: int = Run.max_length
     tune_vectors: bool = Run.tune_vectors
+    smoothness: float = Run.smoothness
+    boundary: float = Run.boundary
     validation: float = Run.validation
     threads: int = Run.threads
     random_state: int | np.random.RandomState | None = Run.seed

@@ -173,6 +173,11 @@ class Method(nn.Module):
             )
         return injection
 
+    @property
+    def span(self) -> Span | None:
+        """The learned span that `penalty` regularizes, if there is one."""
+        return _span(self.coordinates)
+
     def penalty(
         self,
         at: Float[Tensor, "B T C"],
@@ -187,7 +192,7 @@ class Method(nn.Module):
         """
         if mute and isinstance(_plain(self.coordinates), Elastic):
             return mute * muting(at, mask).float()
-        span = _span(self.coordinates)
+        span = self.span
         if span is None or (smooth == 0 and bound == 0):
             return at.new_zeros((), dtype=torch.float32)  # coordinates may be float64, and a loss is not
         loss = smooth * smoothness(at, mask)

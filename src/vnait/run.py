@@ -45,8 +45,12 @@ class Run:
     )
     max_length: int = setting(512, "Longer texts are cut to this many tokens.")
     tune_vectors: bool = setting(False, "Train the semantic vectors too.")
-    smoothness: float = setting(0.1, "gamma_1 of the coordinates' regularizer.")
-    boundary: float = setting(0.1, "gamma_2 of the coordinates' regularizer.")
+    smoothness: float = setting(
+        0.1, "gamma_1, the weight of the penalty that pulls the gaps of a learned span to uniform ones."
+    )
+    boundary: float = setting(
+        0.1, "gamma_2, the weight of the penalty that keeps a span with soft bounds in [0, 100]."
+    )
     validation: float = setting(
         0.2, "Share of the rows held out for validation and early stopping, in [0, 1)."
     )
@@ -104,6 +108,9 @@ class Run:
             yield f"seed is {self.seed}: it must be a whole number in [0, {2**32})"
         if not 0 < self.learning_rate < math.inf:
             yield f"learning_rate is {self.learning_rate}: it must be above 0 and finite"
+        for name in ("smoothness", "boundary"):
+            if not 0 <= (weight := getattr(self, name)) < math.inf:
+                yield f"{name} is {weight}: it must be 0 or more, and finite"
         if self.refit < 0:
             yield f"refit is {self.refit}: it must be a number of rows, or 0 for never"
         if self.bag is not None and not 0 <= self.bag < 1:

@@ -34,6 +34,7 @@ from vnait.pretrained.finetune import Base, groups
 from vnait.processes import WAIT, on_cpu
 from vnait.randomness import apart
 from vnait.record import Record, key_of
+from vnait.results import METRICS
 from vnait.run import Run
 from vnait.scores import timed
 from vnait.targets import Classes, LabelSets, Target, target_of
@@ -69,17 +70,26 @@ def fit(
 class Prepared:
     """A run with its texts as ids.
 
-    key      the fingerprint of all of it
+    marks    the fingerprints of texts, labels, vectors and weights
     facts    about the data, for the record
     pairs    whether a row has two texts
     """
 
     run: Run
-    key: str
+    marks: list[Any]
     task: _Task
     test: Table | None
     facts: dict[str, Any]
     pairs: bool
+
+    @property
+    def key(self) -> str:
+        """The fingerprint of all of it."""
+        return key_of(self.run.facts, *self.marks)
+
+    def penalized(self, smoothness: float, boundary: float) -> Prepared:
+        """The same texts, with other weights of the coordinates' regularizer."""
+        return replace(self, run=replace(self.run, smoothness=smoothness, boundary=boundary))
 
 
 def prepare(
@@ -97,7 +107,7 @@ def prepare(
             "Base, and one without a Vocabulary."
         )
     with apart(), threads(run.threads):
-        parts = [run.facts, table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
+        marks = [table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
         task = _Task.of(run, table, vocabulary, weights)
         if weights is not None and table.task == TAGGING:
             raise InputError("weights are of texts, and each word has a tag; leave them out.")
@@ -106,7 +116,7 @@ def prepare(
             task.target.check(test, table.name)
         return Prepared(
             run=run,
-            key=key_of(*parts, *([] if weights is None else [list(weights)])),
+            marks=[*marks, *([] if weights is None else [list(weights)])],
             task=task,
             test=test,
             facts=_facts(table, test, task),
@@ -153,6 +163,24 @@ def train(
         pairs=prepared.pairs,
         tags=task.target.task == TAGGING,
     )
+
+
+def best(fitted: Sequence[Fitted]) -> Fitted:
+    """The one with the best validation score; of equals the first."""
+    records = [one.record for one in fitted if one.record is not None]
+    names = [metric for metric in METRICS if f"validation_{metric.name}" in records[0].metrics]
+    if not names:
+        raise InputError("no rows were held out, so no setting can be chosen; give one value of each.")
+    scores = [float(record.metrics[f"validation_{names[0].name}"]) for record in records]
+    for record, score in zip(records, scores, strict=True):
+        logger.info(
+            "smoothness %g, boundary %g: validation %s %s",
+            record.run["smoothness"],
+            record.run["boundary"],
+            names[0].title,
+            names[0].form.format(score),
+        )
+    return fitted[max(range(len(scores)), key=lambda at: names[0].better * scores[at])]
 
 
 def forget(checkpoints: str | Path, fitted: Fitted) -> None:

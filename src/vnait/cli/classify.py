@@ -6,8 +6,8 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict
-from itertools import chain
+from dataclasses import asdict, replace
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from vnait.linear import LinearClassifier
     from vnait.pretrained.finetune import Base
     from vnait.record import Record
+    from vnait.tracking import Status
     from vnait.train import Prepared
 
 DEFAULT_DATA = "builtin:polarity"
@@ -196,6 +197,11 @@ def train_command(
     learning_rate: Annotated[
         float | None, typer.Option(help="Of AdamW. Without: 3e-3, and 1e-4 with --base.")
     ] = None,
+    smoothness: Annotated[
+        str | None,
+        typer.Option(help=f"{Run.help('smoothness')} Of several, with commas, held-out rows choose."),
+    ] = None,
+    boundary: Annotated[str | None, typer.Option(help=f"{Run.help('boundary')} Also several.")] = None,
     threads: Threads = Run.threads,
     track: Annotated[str | None, setting("track")] = Run.track,
     as_json: AsJson = False,
@@ -221,6 +227,7 @@ def train_command(
         threads=threads,
         track=track,
     )
+    penalties = _penalties(run, smoothness, boundary)
     from vnait.processes import is_first, once_per_node
 
     def prepared() -> tuple[Prepared, dict[str, Any]]:
@@ -238,26 +245,68 @@ def train_command(
     from vnait import card as cards
     from vnait.cli import terminal
     from vnait.files import alone
-    from vnait.train import forget, train
+    from vnait.train import best, forget, train
 
-    checkpoints = out.with_name(out.name + ".checkpoints")
-    with alone(checkpoints) if is_first() else nullcontext():
-        with bar(quiet or not is_first(), f"training {method}") as move:
-            fitted = train(
-                ready,
-                checkpoints=checkpoints,
-                callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
-            )
-        assert fitted.record is not None
+    folder = out.with_name(out.name + ".checkpoints")
+    several = len(penalties) > 1  # then each training has its own folder in that one
+    checkpoints = [folder / f"{one:g},{other:g}" if several else folder for one, other in penalties]
+    with alone(folder) if is_first() else nullcontext():
+        tried = []
+        for pair, own in zip(penalties, checkpoints, strict=True):
+            with bar(quiet or not is_first(), f"training {method}") as move:
+
+                def show(status: Status, move: Callable[[int, int, str], None] = move) -> None:
+                    move(status.step, status.steps, f"loss {status.loss:.3f}")
+
+                tried.append(train(ready.penalized(*pair), checkpoints=own, callback=show))
         if not is_first():
             return
+        fitted = best(tried) if several else tried[0]
+        assert fitted.record is not None
         fitted.save(out, extras={cards.NAME: cards.card(fitted.record, about)})
-        forget(checkpoints, fitted)
+        for own, one in zip(checkpoints, tried, strict=True):
+            forget(own, one)
     if as_json:
         print_json({"model": str(out), "record": asdict(fitted.record)})
         return
     terminal.show_scores(fitted.record)
     say(f"model: {out}")
+
+
+def _penalties(run: Run, smoothness: str | None, boundary: str | None) -> list[tuple[float, float]]:
+    """The pairs of gamma_1 and gamma_2 to train with; an error if the method has nothing that they weigh."""
+    if smoothness is None and boundary is None:
+        return [(run.smoothness, run.boundary)]
+    from vnait.methods import build
+
+    span = None if run.base else build(run.method, dim=24, num_heads=2).span
+    if span is None:
+        raise InputError(
+            f"{run.method} has no learned span, which --smoothness and --boundary regularize; leave them "
+            "out, or take a method such as vnait-warp."
+        )
+    if boundary is not None and span.bounds is None:
+        raise InputError(
+            f"the coordinates of {run.method} have hard bounds, which keep them in (0, 100]; leave "
+            "--boundary out."
+        )
+    options = {"smoothness": smoothness, "boundary": boundary}
+    given = {name: _numbers(name, value) for name, value in options.items() if value is not None}
+    runs = [
+        replace(run, smoothness=one, boundary=other)  # which checks them
+        for one, other in product(*(given.get(name, [getattr(run, name)]) for name in options))
+    ]
+    return [(one.smoothness, one.boundary) for one in runs]
+
+
+def _numbers(name: str, given: str) -> list[float]:
+    try:
+        found = list(dict.fromkeys(map(float, listed(given))))
+    except ValueError:
+        found = []
+    if not found:
+        raise InputError(f"--{name} {given}: give a number, or several with commas between them.")
+    return found
 
 
 def _words(run: Run, texts: list[str], vectors: str | None, tokenization: str) -> Vocabulary | Base:
