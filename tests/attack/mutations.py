@@ -376,7 +376,10 @@ def main(total: int) -> int:
     warnings.simplefilter("ignore")
     import logging
 
+    from transformers.utils.logging import disable_progress_bar
+
     logging.disable(logging.CRITICAL)
+    disable_progress_bar()
     torch.set_num_threads(1)
     targets = all_targets()
     each = total / sum(target.weight for target in targets)

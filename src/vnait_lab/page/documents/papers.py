@@ -93,8 +93,8 @@ ROWS = (
     Row(
         "000 3.4",
         "GELU is preferred, or ReLU; hidden widths are 2d or 4d",
+        sources=("000, sections 3.4 to 3.9, choices",),
         tests=("test_encodings::test_relu_is_relu",),
-        lacks="no experiment compares layers, widths and activations",
     ),
     Row(
         "000 3.5; 001 method 3",
@@ -103,8 +103,8 @@ ROWS = (
             "test_vectors::test_training_is_skip_gram_with_every_setting",
             "test_model::test_what_was_frozen_is_frozen_after_loading",
         ),
+        sources=("000, sections 3.4 to 3.9, choices",),
         shown="`vnait vectors train`, `vnait train --tune-vectors`",
-        lacks="no experiment compares frozen and tuned vectors",
     ),
     Row(
         "000 3.6 (1)-(3); 001 method 4",
@@ -155,8 +155,9 @@ ROWS = (
     Row(
         "000 3.9",
         "Smoothness keeps intervals near uniform; gammas of 0.1 to 1 come from validation",
-        shown="accuracy by gamma_1, for each source of gaps: `python -m vnait_lab.runs.gaps`",
-        lacks="no command chooses the gammas; they are fields of `vnait.Run`",
+        tests=("test_cli::test_held_out_rows_choose_the_penalty",),
+        shown="accuracy by gamma_1, for each source of gaps: `python -m vnait_lab.runs.gaps`; "
+        "`vnait train --smoothness 0,0.1,1` chooses by held-out rows",
     ),
     Row(
         "000 3.9",

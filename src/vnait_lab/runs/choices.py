@@ -1,0 +1,185 @@
+"""Which of the papers' choices matter? `vnait-paper` on few labels, in a fractional factorial of 7 factors.
+
+    VNAIT_DATA=DIR python -m vnait_lab.runs.choices [--sets trec,mr] [--seeds 3] [--shots 16]
+
+Each factor has two levels: layers and widths of both MLPs, their activation, what the relation reads, frozen
+or tuned vectors, gamma_1, hard or soft bounds. Of the 128 combinations 16 run, 2^(7-3) of resolution IV: half
+of the arms have each level of a factor, and the effect of a factor is not mixed with that of any two together
+(Montgomery, Design and Analysis of Experiments, chapter 8). No linear part is mixed in. Records go to
+studies/records/choices, a folder per set; recorded cells do not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise, product
+from statistics import fmean
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vnait.comparison import run_plan
+from vnait.coordinates import Span
+from vnait.encodings import Spatial
+from vnait.inputs import cosine
+from vnait.method import Method
+from vnait.methods import METHODS, Recipe, Size
+from vnait.record import Record
+from vnait.run import Run
+from vnait.statistics import Interval, interval
+from vnait_lab import RECORDS
+from vnait_lab.runs import data_folder, names, parser, show_progress
+from vnait_lab.study import Verdict
+from vnait_lab.suites.few_labels import SETS, plan_of, score_of
+
+SHOTS = 16
+RUN = Run(validation=0, bag=0.0, boundary=0.1)
+FACTORS = {  # name -> two levels; of most the papers write the first
+    "layers": ("2", "3"),
+    "width": ("2d", "4d"),
+    "activation": ("GELU", "ReLU"),
+    "relation of": ("[e; s; e - s; rho]", "[e; s]"),
+    "vectors": ("frozen", "tuned"),
+    "gamma_1": ("0", "1"),
+    "bounds": ("hard", "soft"),
+}
+ENOUGH = 0.01  # an effect that matters: a point of accuracy
+
+Levels = Mapping[str, int]  # factor -> 0 or 1
+
+
+def design() -> dict[str, Levels]:
+    """The 16 arms, by name: four factors in full, each of the others the sum of three of them modulo 2."""
+    found: dict[str, Levels] = {}
+    for a, b, c, d in product((0, 1), repeat=4):
+        levels = (a, b, c, d, a ^ b ^ c, b ^ c ^ d, a ^ c ^ d)
+        arm = dict(zip(FACTORS, levels, strict=True))
+        found["vnait-paper: " + ", ".join(FACTORS[one][level] for one, level in arm.items())] = arm
+    return found
+
+
+class Relation(nn.Module):
+    """x = e + s + MLP([e; s; e - s; rho 1_D]), or of [e; s] alone."""
+
+    causal = True
+    behind = 0
+
+    def __init__(self, *, dim: int, hidden: Sequence[int], activation: type[nn.Module], whole: bool) -> None:
+        super().__init__()
+        self.whole = whole
+        widths = [(4 if whole else 2) * dim, *hidden]
+        layers = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), activation())]
+        self.mlp = nn.Sequential(*layers, nn.Linear(widths[-1], dim))
+
+    def forward(self, vectors: Float[Tensor, "B T D"], added: Float[Tensor, "B T D"]) -> Tensor:
+        parts = [vectors, added]
+        if self.whole:
+            parts += [vectors - added, cosine(vectors, added)[..., None].to(vectors.dtype).expand_as(vectors)]
+        associated: Tensor = self.mlp(torch.cat(parts, -1))
+        return vectors + added + associated
+
+
+def made(size: Size, *, levels: Levels) -> Method:
+    """`vnait-paper` at these levels; vectors and gamma_1 are settings of the run."""
+    hidden = ((4 if levels["width"] else 2) * size.dim,) * (2 if levels["layers"] else 1)
+    relu = bool(levels["activation"])
+    return Method(
+        coordinates=Span(
+            source="free",
+            max_length=size.max_length,
+            min_gap=0,
+            bounds="soft" if levels["bounds"] else "hard",
+        ),
+        encoding=Spatial(
+            dim=size.dim, features="scalar", hidden=hidden, activation="relu" if relu else "gelu"
+        ),
+        inputs=Relation(
+            dim=size.dim,
+            hidden=hidden,
+            activation=nn.ReLU if relu else nn.GELU,
+            whole=not levels["relation of"],
+        ),
+    )
+
+
+def run_of(levels: Levels) -> Run:
+    """The settings of an arm's trainings."""
+    return replace(RUN, tune_vectors=bool(levels["vectors"]), smoothness=float(levels["gamma_1"]))
+
+
+def effects(found: Sequence[Record]) -> dict[str, Interval]:
+    """Per factor, the mean over sets of (arms of the second level - arms of the first), with its interval
+    over draws of rows. A draw counts if all arms ran on all sets.
+    """
+    arms = design()
+    scores = {(one.data["name"], one.seed, one.method): score_of(one) for one in found if one.method in arms}
+    sets = sorted({name for name, _, _ in scores})
+    seeds = [
+        seed
+        for seed in sorted({seed for _, seed, _ in scores})
+        if all((name, seed, arm) in scores for name in sets for arm in arms)
+    ]
+
+    def effect(factor: str, seed: int) -> float:
+        first, second = (
+            fmean(
+                scores[name, seed, arm]
+                for name in sets
+                for arm, levels in arms.items()
+                if levels[factor] == level
+            )
+            for level in (0, 1)
+        )
+        return second - first
+
+    return {factor: interval([effect(factor, seed) for seed in seeds]) for factor in FACTORS if seeds}
+
+
+def verdict(found: Sequence[Record]) -> Verdict:
+    """The claim: no factor changes the accuracy by a point or more."""
+    every = effects(found)
+    if not every or any(one.low is None for one in every.values()):
+        return Verdict("undecided", "no three draws ran with all arms on all sets")
+    words = "; ".join(
+        f"{FACTORS[factor][1]} for {FACTORS[factor][0]} {one.times(100).written('{:+.1f}')}"
+        for factor, one in sorted(every.items(), key=lambda item: -abs(item[1].mean))
+    )
+    ends = [(one.low or 0.0, one.high or 0.0) for one in every.values()]
+    if any(low >= ENOUGH or high <= -ENOUGH for low, high in ends):
+        return Verdict("refuted", words)
+    small = all(max(abs(low), abs(high)) < ENOUGH for low, high in ends)
+    return Verdict("confirmed" if small else "undecided", words)
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("--sets", type=names, default=",".join(SETS), help="[%(default)s]")
+    command.add_argument("--seeds", type=int, default=3, help="how many draws of rows [%(default)s]")
+    command.add_argument("--shots", type=int, default=SHOTS, help="labels per class [%(default)s]")
+    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    options = command.parse_args()
+    data = data_folder(command, "one folder per set (train.csv and test.csv)")
+    arms = design()
+    for name, levels in arms.items():
+        METHODS[name] = Recipe(
+            make=partial(made, levels=levels),
+            formula=f"{METHODS['vnait-paper'].formula}; {name}",
+            source="vnait_lab.runs.choices",
+        )
+    for name in options.sets:
+        by_run: dict[Run, list[str]] = {}
+        for arm, levels in arms.items():
+            by_run.setdefault(run_of(levels), []).append(arm)
+        for run, some in by_run.items():
+            plan = plan_of(name, data, some, [options.shots], range(options.seeds), run)
+            print(name, flush=True)
+            run_plan(
+                plan, RECORDS / "choices" / name / "records.jsonl", jobs=options.jobs, callback=show_progress
+            )
+
+
+if __name__ == "__main__":
+    main()
