@@ -872,6 +872,9 @@ def test_all_wrong_settings_are_said_together():
             steps=0,
             batch_size=0,
             learning_rate=math.nan,
+            weight_decay=-1,
+            smoothness="x",
+            boundary=math.inf,
             warmup=1.0,
             dropout=-0.1,
             num_layers=0,
@@ -884,13 +887,16 @@ def test_all_wrong_settings_are_said_together():
             bag=1.0,
         )
     message = str(error.value)
-    assert message.count(";") == 14 and message.endswith(".") and "\n" not in message
+    assert message.count(";") == 17 and message.endswith(".") and "\n" not in message
     for part in (
         "method 'nope' is not known. Did you mean 'rope'? The methods are none, sinusoidal",
         "seed is -1: it must be a whole number in [0, 4294967296)",
         "steps is 0",
         "batch_size is 0",
         "learning_rate is nan: it must be above 0",
+        "weight_decay is -1: it must be 0 or more, and finite",
+        "smoothness is 'x': it must be 0 or more",
+        "boundary is inf",
         "warmup is 1.0: it must be in [0, 1)",
         "dropout is -0.1",
         "num_layers is 0",

@@ -98,6 +98,11 @@ def numbers_of(labels: NDArray[Any]) -> NDArray[np.float64]:
 
 def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
     """The distinct labels in order, and the number of each text's."""
+    if labels.dtype.kind == "f" and len(parts := labels[labels % 1 != 0]):
+        raise InputError(
+            f"y has fractions, such as {parts[0]}, and classes have none; take TextRegressor, or "
+            "give strings."
+        )
     try:
         classes, numbers = np.unique(labels, return_inverse=True)
     except TypeError as error:

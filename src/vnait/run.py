@@ -11,6 +11,12 @@ from vnait.errors import InputError, meant
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
 LATER = ("threads",)  # settings that keys have only away from their default, so that earlier keys stay
 COUNTS = ("batch_size", "num_layers", "max_length", "eval_every", "patience", "threads", "steps", "num_heads")
+RANGES = {  # at least, below, in words
+    "learning_rate": (math.ulp(0.0), math.inf, "above 0 and finite"),
+    **dict.fromkeys(("weight_decay", "smoothness", "boundary"), (0, math.inf, "0 or more, and finite")),
+    **dict.fromkeys(("validation", "dropout", "warmup", "bag"), (0, 1, "in [0, 1)")),
+    "refit": (0, math.inf, "a number of rows, or 0 for never"),
+}
 OWN = "own"  # the method of a pretrained base that keeps its own positions
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
 RATE = 1e-4  # the learning rate of a pretrained base
@@ -106,20 +112,14 @@ class Run:
                 yield f"{name} is {count!r}: it must be 1 or more, and whole"
         if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
             yield f"seed is {self.seed}: it must be a whole number in [0, {2**32})"
-        if not 0 < self.learning_rate < math.inf:
-            yield f"learning_rate is {self.learning_rate}: it must be above 0 and finite"
-        for name in ("smoothness", "boundary"):
-            if not 0 <= (weight := getattr(self, name)) < math.inf:
-                yield f"{name} is {weight}: it must be 0 or more, and finite"
-        if self.refit < 0:
-            yield f"refit is {self.refit}: it must be a number of rows, or 0 for never"
-        if self.bag is not None and not 0 <= self.bag < 1:
-            yield f"bag is {self.bag}: it must be in [0, 1)"
+        for name, (low, high, words) in RANGES.items():
+            number = getattr(self, name)
+            if number is None and name == "bag":
+                continue
+            if not isinstance(number, int | float) or not low <= number < high:
+                yield f"{name} is {number!r}: it must be {words}"
         if self.track not in (None, *TRACKERS):
             yield f"track is {self.track!r}: it must be one of {', '.join(TRACKERS)}"
-        for name in ("validation", "dropout", "warmup"):
-            if not 0 <= getattr(self, name) < 1:
-                yield f"{name} is {getattr(self, name)}: it must be in [0, 1)"
 
     @property
     def settings(self) -> dict[str, Any]:
