@@ -161,6 +161,26 @@ def test_the_gradient_of_harmonics() -> None:
 
 
 @BOTH
+def test_learned_frequencies_start_as_the_sinusoid_and_have_its_derivatives(
+    dtype: torch.dtype, close: float
+) -> None:
+    part, where = Sinusoid(dim=5, learned=True).to(dtype), torch.tensor([[[0.0], [1.0], [7.5]]], dtype=dtype)
+    assert torch.equal(part(where).added, Sinusoid(dim=5)(where).added)
+    with torch.no_grad():
+        part.change.copy_(torch.tensor([0.5, -0.25, 1.0]))
+    weight = drawn(1, 3, 5, seed=1).double()
+    (part(where).added * weight.to(dtype)).sum().backward()
+    change = part.change.detach().double().requires_grad_()
+    rates = [10_000 ** (-2 * k / 5) * change[k].exp() for k in range(3)]
+    angle = torch.stack([where[..., 0].double() * rates[channel // 2] for channel in range(5)], -1)
+    even = torch.arange(5) % 2 == 0
+    expected = torch.where(even, angle.sin(), angle.cos())
+    (expected * weight).sum().backward()
+    torch.testing.assert_close(part(where).added.double(), expected, rtol=close, atol=close)
+    torch.testing.assert_close(part.change.grad.double(), change.grad, rtol=close, atol=close)
+
+
+@BOTH
 def test_learned_features_are_equation_2(dtype: torch.dtype, close: float) -> None:
     torch.manual_seed(0)
     part = LearnedFourier(pairs=3, axes=2, gamma=2.0).to(dtype)

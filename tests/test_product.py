@@ -57,6 +57,7 @@ ENCODINGS = {
     "Table": (1, lambda: told.Table(dim=DIM, max_length=128)),
     "GridTable": (2, lambda: told.GridTable(dim=DIM, shape=(128, 128))),
     "Spatial scalar": (1, lambda: Spatial(dim=DIM, features="scalar")),
+    "Sinusoid learned": (1, lambda: Sinusoid(dim=DIM, learned=True)),
     "Spatial fourier": (1, lambda: Spatial(dim=DIM, features="fourier")),
     "Spatial learned fourier": (1, lambda: Spatial(dim=DIM, features=[LearnedFourier(pairs=4)])),
     "Spatial learned fourier 2-D": (2, lambda: Spatial(dim=DIM, features=[LearnedFourier(pairs=4, axes=2)])),

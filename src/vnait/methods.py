@@ -166,6 +166,11 @@ METHODS: dict[str, Recipe] = {
         formula="x = e + [sin(i w_k), cos(i w_k)], w_k = 10000^(-2k/d)",
         source="arXiv 1706.03762, section 3.5",
     ),
+    "learned-frequencies": Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Sinusoid(dim=size.dim, learned=True)),
+        formula="sinusoidal with w_k = 10000^(-2k/d) exp(c_k), c learned from 0",
+        source="Wang et al., On Position Embeddings in BERT, ICLR 2021",
+    ),
     "learned": Recipe(
         make=lambda size: Method(
             coordinates=Index(), encoding=Table(dim=size.dim, max_length=size.max_length)

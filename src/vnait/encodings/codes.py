@@ -13,9 +13,12 @@ from vnait.injection import Injection
 
 
 class Sinusoid(nn.Module):
-    """PE[p, 2i] = sin(p / base^(2i/D)), PE[p, 2i+1] = cos(p / base^(2i/D)); added, (B, T, D). Any real p.
+    """PE[p, 2k] = sin(w_k p), PE[p, 2k+1] = cos(w_k p), w_k = base^(-2k/D); added, (B, T, D). Any real p.
 
-    Source: arXiv 1706.03762, section 3.5.
+    learned   w_k = base^(-2k/D) exp(c_k), c learned from 0, (ceil(D/2),)
+
+    Source: arXiv 1706.03762, section 3.5; with learned frequencies, Wang et al., On Position Embeddings in
+    BERT, ICLR 2021.
 
     >>> Sinusoid(dim=4)(torch.tensor([[[1.0]]])).added
     tensor([[[0.8415, 0.5403, 0.0100, 0.9999]]])
@@ -23,17 +26,27 @@ class Sinusoid(nn.Module):
 
     pointwise = True
 
-    def __init__(self, *, dim: int, base: float = 10_000.0) -> None:
+    def __init__(self, *, dim: int, base: float = 10_000.0, learned: bool = False) -> None:
         super().__init__()
         self.dim, self.base = dim, base
+        self.change = nn.Parameter(torch.empty((dim + 1) // 2)) if learned else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """The frequencies of the plain sinusoid."""
+        if self.change is not None:
+            nn.init.zeros_(self.change)
 
     def forward(self, at: At) -> Injection:
         # In float64: past some thousands of positions, float32 angles are wrong in the third digit.
         rate = self.base ** (-torch.arange(0, self.dim, 2, dtype=torch.float64, device=at.device) / self.dim)
+        if self.change is not None:
+            rate = rate * self.change.double().exp()
         return Injection(added=_waves(at[..., :1].double() * rate)[..., : self.dim].to(_precision(at)))
 
     def extra_repr(self) -> str:
-        return f"dim={self.dim}, base={self.base:g}"
+        learned = ", learned" if self.change is not None else ""
+        return f"dim={self.dim}, base={self.base:g}{learned}"
 
 
 class Binary(nn.Module):

@@ -84,6 +84,16 @@ def _sinusoidal(probe: Any, at: Rows) -> Expected:
     return _added(at, lambda i: sinusoid(i, _dim(probe)))
 
 
+def _learned_frequencies(probe: Any, at: Rows) -> Expected:
+    changes, dim = probe.method.encoding.change.tolist(), _dim(probe)
+
+    def code(i: int) -> list[float]:
+        angle = [i * math.exp(change) / 10_000 ** (2 * k / dim) for k, change in enumerate(changes)]
+        return [math.cos(angle[k // 2]) if k % 2 else math.sin(angle[k // 2]) for k in range(dim)]
+
+    return _added(at, code)
+
+
 def _means(probe: Any, count: int) -> list[float]:
     """Means of sorted draws below the limit: evenly spaced."""
     limit = probe.method.coordinates.limit
@@ -281,6 +291,7 @@ def _spectral(probe: Any, at: Rows) -> Expected:
 FORMULAS: dict[str, Formula] = {
     "none": lambda probe, at: Expected(),
     "sinusoidal": _sinusoidal,
+    "learned-frequencies": _learned_frequencies,
     "learned": lambda probe, at: Expected(added=probe.method.encoding.weight.tolist()[: len(at)]),
     "cape": _sinusoidal,
     "randomized-sinusoidal": lambda probe, at: Expected(

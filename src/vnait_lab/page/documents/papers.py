@@ -23,8 +23,8 @@ ROWS = (
     Row(
         "000 2.1",
         "Wang et al. (2020) optimize the frequencies of the sinusoid, which stays fixed",
-        tests=("test_codes::test_learned_features_are_equation_2",),
-        lacks="their method is not in `vnait list`; the learned frequencies tested here are Li et al.'s",
+        tests=("test_codes::test_learned_frequencies_start_as_the_sinusoid_and_have_its_derivatives",),
+        shown="the method `learned-frequencies`: `vnait draw learned-frequencies`",
     ),
     Row(
         "000 2.2",
