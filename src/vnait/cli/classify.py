@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from vnait.data.conllu import Tree
     from vnait.data.vocabulary import Vocabulary
     from vnait.linear import LinearClassifier
+    from vnait.predict import Fitted
     from vnait.pretrained.finetune import Base
     from vnait.record import Record
-    from vnait.tracking import Status
     from vnait.train import Prepared
 
 DEFAULT_DATA = "builtin:polarity"
@@ -250,15 +250,17 @@ def train_command(
     folder = out.with_name(out.name + ".checkpoints")
     several = len(penalties) > 1  # then each training has its own folder in that one
     checkpoints = [folder / f"{one:g},{other:g}" if several else folder for one, other in penalties]
+
+    def trained(penalty: tuple[float, float], own: Path) -> Fitted:
+        with bar(quiet or not is_first(), f"training {method}") as move:
+            return train(
+                ready.penalized(*penalty),
+                checkpoints=own,
+                callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
+            )
+
     with alone(folder) if is_first() else nullcontext():
-        tried = []
-        for pair, own in zip(penalties, checkpoints, strict=True):
-            with bar(quiet or not is_first(), f"training {method}") as move:
-
-                def show(status: Status, move: Callable[[int, int, str], None] = move) -> None:
-                    move(status.step, status.steps, f"loss {status.loss:.3f}")
-
-                tried.append(train(ready.penalized(*pair), checkpoints=own, callback=show))
+        tried = list(map(trained, penalties, checkpoints))
         if not is_first():
             return
         fitted = best(tried) if several else tried[0]
