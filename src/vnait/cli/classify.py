@@ -199,9 +199,14 @@ def train_command(
     ] = None,
     smoothness: Annotated[
         str | None,
-        typer.Option(help=f"{Run.help('smoothness')} Of several, with commas, held-out rows choose."),
+        typer.Option(
+            help=f"{Run.help('smoothness')} Of several, with commas, held-out rows choose. "
+            f"Without: {Run.smoothness}."
+        ),
     ] = None,
-    boundary: Annotated[str | None, typer.Option(help=f"{Run.help('boundary')} Also several.")] = None,
+    boundary: Annotated[
+        str | None, typer.Option(help=f"{Run.help('boundary')} Also several. Without: {Run.boundary}.")
+    ] = None,
     threads: Threads = Run.threads,
     track: Annotated[str | None, setting("track")] = Run.track,
     as_json: AsJson = False,
