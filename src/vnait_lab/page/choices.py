@@ -15,8 +15,8 @@ def section(found: list[Record]) -> Section:
     sets = [name for name in SETS if name in drawn]
     claim = Judged(
         f"With {SHOTS} labels per class none of the papers' choices of layers, width, activation, relation, "
-        f"vectors, smoothness and bounds changes the accuracy of `vnait-paper` by {ENOUGH:.0%} or more, on "
-        f"{', '.join(sets)}",
+        f"vectors, smoothness and bounds changes the accuracy of `vnait-paper` by {100 * ENOUGH:g} point or "
+        f"more, on {', '.join(sets)}",
         verdict(found),
         COMMAND,
         source="000, sections 3.4 to 3.9, choices",

@@ -58,7 +58,7 @@ ROWS = (
         "000 3.2 (3); 001 constraints",
         "S_i may be fractions and negative",
         tests=("test_coordinates::test_soft_bounds_start_hard_and_then_leave_the_range",),
-        lacks="no study trains a model with soft bounds",
+        shown="half of the arms of `python -m vnait_lab.runs.choices` have soft bounds",
     ),
     Row(
         "000 3.2; 001 interpretability, theory",
@@ -103,8 +103,8 @@ ROWS = (
             "test_vectors::test_training_is_skip_gram_with_every_setting",
             "test_model::test_what_was_frozen_is_frozen_after_loading",
         ),
-        sources=("000, sections 3.4 to 3.9, choices",),
-        shown="`vnait vectors train`, `vnait train --tune-vectors`",
+        shown="`vnait vectors train`, `vnait train --tune-vectors`; tuned against frozen vectors: "
+        "`python -m vnait_lab.runs.choices`",
     ),
     Row(
         "000 3.6 (1)-(3); 001 method 4",
