@@ -25,6 +25,8 @@ ROWS = (
         "Wang et al. (2020) optimize the frequencies of the sinusoid, which stays fixed",
         tests=("test_codes::test_learned_frequencies_start_as_the_sinusoid_and_have_its_derivatives",),
         shown="the method `learned-frequencies`: `vnait draw learned-frequencies`",
+        lacks="only frequencies that all words share; those of each word, arXiv 1912.12333, can't be an "
+        "encoding of coordinates",
     ),
     Row(
         "000 2.2",
