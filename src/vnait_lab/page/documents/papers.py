@@ -192,8 +192,6 @@ ROWS = (
         "000 1.2, 5.1; 001 data efficiency, where it applies",
         "The structural prior improves sample efficiency with few labels",
         sources=("000, section 1.2, few labels", "000, section 5.1, parts of speech"),
-        lacks="the tagging of small treebanks, `VNAIT_DATA=DIR python -m vnait_lab.runs.tagging`, has no "
-        "records yet",
     ),
     Row(
         "001 data efficiency",
