@@ -1,6 +1,6 @@
 """Which of the papers' choices matter? `vnait-paper` on few labels, in a fractional factorial of 7 factors.
 
-    VNAIT_DATA=DIR python -m vnait_lab.runs.choices [--sets trec,mr] [--seeds 3] [--shots 16]
+    VNAIT_DATA=DIR python -m vnait_lab.runs.choices [--sets trec,mr] [--seeds 3]
 
 Each factor has two levels: layers and widths of both MLPs, their activation, what the relation reads, frozen
 or tuned vectors, gamma_1, hard or soft bounds. Of the 128 combinations 16 run, 2^(7-3) of resolution IV: half
@@ -36,7 +36,7 @@ from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import SETS, plan_of, score_of
 
 SHOTS = 16
-RUN = Run(validation=0, bag=0.0, boundary=0.1)
+RUN = Run(validation=0, bag=0.0)
 FACTORS = {  # name -> two levels; of most the papers write the first
     "layers": ("2", "3"),
     "width": ("2d", "4d"),
@@ -158,7 +158,6 @@ def main() -> None:
     command = parser(__doc__)
     command.add_argument("--sets", type=names, default=",".join(SETS), help="[%(default)s]")
     command.add_argument("--seeds", type=int, default=3, help="how many draws of rows [%(default)s]")
-    command.add_argument("--shots", type=int, default=SHOTS, help="labels per class [%(default)s]")
     command.add_argument("--jobs", type=int, help="worker processes [one per core]")
     options = command.parse_args()
     data = data_folder(command, "one folder per set (train.csv and test.csv)")
@@ -174,7 +173,7 @@ def main() -> None:
         for arm, levels in arms.items():
             by_run.setdefault(run_of(levels), []).append(arm)
         for run, some in by_run.items():
-            plan = plan_of(name, data, some, [options.shots], range(options.seeds), run)
+            plan = plan_of(name, data, some, [SHOTS], range(options.seeds), run)
             print(name, flush=True)
             run_plan(
                 plan, RECORDS / "choices" / name / "records.jsonl", jobs=options.jobs, callback=show_progress
