@@ -76,3 +76,9 @@ def test_sign_is_claimed_only_where_zero_is_outside(low, high, sign):
 def test_pairs_are_those_of_the_seeds_that_both_have():
     assert paired({2: 0.5, 0: 0.75, 7: 1.0}, {0: 0.25, 2: 0.5, 1: 0.0}) == [0.0, 0.5]
     assert paired({0: 1.0}, {1: 1.0}) == []
+
+
+def test_bounds_are_the_mean_where_there_are_too_few_values() -> None:
+    assert interval([0.2, 0.4]).bounds == (interval([0.2, 0.4]).mean,) * 2
+    found = interval([0.4, 0.5, 0.6])
+    assert found.bounds == (found.low, found.high)

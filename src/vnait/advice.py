@@ -53,7 +53,7 @@ def _is_chance(results: Results, best: str, row: Mapping[str, Any], most_frequen
         low: float = row["mean"] if row["ci_low"] is None else row["ci_low"]
         return low <= most_frequent
     found = interval(_differences(results, best, MEAN) or [row["mean"] - most_frequent])
-    return (found.mean if found.high is None else found.high) >= 0
+    return found.bounds[1] >= 0
 
 
 def _second(results: Results, best: str) -> str:

@@ -28,6 +28,12 @@ class Interval(NamedTuple):
             return 0
         return int(self.low > 0) - int(self.high < 0)
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Both bounds; the mean twice for fewer than three values."""
+        low, high = (self.mean if end is None else end for end in (self.low, self.high))
+        return low, high
+
     def times(self, factor: float) -> Interval:
         """Mean and bounds times `factor`, such as 100 for points; a negative one exchanges the bounds."""
         low, high = (None if end is None else factor * end for end in (self.low, self.high))

@@ -1,9 +1,11 @@
 """Translations: every sentence is there with its own second text and with another of its length."""
 
 from collections import Counter
+from types import SimpleNamespace
 
+from vnait.baselines import BASELINES
 from vnait.data.pairs import sides_of
-from vnait_lab.runs.translations import FILES, METHODS_RUN, plan_of, questions
+from vnait_lab.runs.translations import FILES, METHODS_RUN, plan_of, questions, verdict
 
 
 def test_neither_side_gives_the_answer_nor_do_lengths():
@@ -32,3 +34,19 @@ def test_no_sentence_is_in_training_and_test(tmp_path):
         sides = [{side for text in part.texts for side in sides_of(text)} for part in plan.rows("all", 1)]
         assert len(sides[0]) == 42 and len(sides[1]) == 18 and not sides[0] & sides[1]
         assert plan.methods == METHODS_RUN and plan.table.name == name
+
+
+def test_the_verdict_needs_a_lead_over_every_other_method():
+    def records(**gaps):
+        scores = {name: 0.8 - gaps.get(name, 0.1) for name in (*BASELINES, *METHODS_RUN)} | {"vnait": 0.8}
+        return [
+            SimpleNamespace(
+                method=name, seed=seed, data={"name": "made"}, metrics={"accuracy": score + seed / 1000}
+            )
+            for name, score in scores.items()
+            for seed in range(3)
+        ]
+
+    assert verdict(records(), "made").word == "confirmed"
+    assert verdict(records(none=0), "made").word == "undecided"
+    assert verdict(records(none=-0.1, sinusoidal=0), "made").word == "refuted"

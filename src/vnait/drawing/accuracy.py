@@ -90,8 +90,9 @@ def _lines(axes: Axes, results: Results) -> None:
 
 def _points(row: dict[str, float | None], times: int) -> tuple[float, float, float]:
     """Low end of the interval, mean and high end, times a factor; all three are the mean without one."""
-    mean, low, high = interval_of(row).times(times)
-    return mean if low is None else low, mean, mean if high is None else high
+    found = interval_of(row).times(times)
+    low, high = found.bounds
+    return low, found.mean, high
 
 
 def _short(name: str) -> str:

@@ -32,6 +32,7 @@ from vnait_lab.page import (
     pretrained_base,
     short_studies,
     tagging,
+    translations,
 )
 from vnait_lab.page.parts import Section, records, table
 from vnait_lab.runs.factorial import SUITES
@@ -53,6 +54,7 @@ SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
     ("convergence", convergence.section),
     ("fine_tuning", fine_tuning.section),
     ("tagging", tagging.section),
+    ("translations", translations.section),
     ("long_documents", long_documents.section),
     ("decoder", decoders.section),
     ("few_labels_before", parameters.section),

@@ -29,9 +29,10 @@ from vnait.plan import Plan
 from vnait.record import Record
 from vnait.results import ALL
 from vnait.run import Run
-from vnait.statistics import UNIT, interval, paired
+from vnait.statistics import interval, paired
 from vnait_lab import RECORDS
 from vnait_lab.runs import data_folder, parser, show_progress
+from vnait_lab.study import Verdict
 
 METHODS_RUN = ("none", "sinusoidal", "vnait-uniform", "vnait")
 FILES = {"wordalign_enfr": "enfr.tsv", "wordalign_jaen": "jaen.tsv"}
@@ -87,16 +88,17 @@ def by_seed(found: Iterable[Record], name: str, method: str) -> dict[int, float]
     }
 
 
-def lines(found: Sequence[Record], name: str) -> list[str]:
-    """Per method its accuracy in %, and the points by which `vnait` is above it, paired by seed."""
+def verdict(found: Sequence[Record], name: str) -> Verdict:
+    """The claim: `vnait` is ahead of every other method and baseline; undecided if it can't be told apart
+    from one of them and is behind none.
+    """
     own = by_seed(found, name, "vnait")
-    written = []
-    for method in (*BASELINES, *METHODS_RUN):
-        scores = by_seed(found, name, method)
-        mean = interval(list(scores.values()), within=UNIT).times(100).written("{:.1f}")
-        lead = interval(paired(own, scores)).times(100).written("{:+.1f}")
-        written.append(f"{name}: {method} {mean}" + f"; vnait minus it {lead}" * (method != "vnait"))
-    return written
+    others = [one for one in (*BASELINES, *METHODS_RUN) if one != "vnait"]
+    leads = {one: interval(paired(own, by_seed(found, name, one))).times(100) for one in others}
+    words = "vnait minus the others: "
+    words += ", ".join(f"{one} {lead.written('{:+.1f}')}" for one, lead in leads.items())
+    signs = {lead.sign for lead in leads.values()}
+    return Verdict("refuted" if -1 in signs else "confirmed" if signs == {1} else "undecided", words)
 
 
 def main() -> None:
@@ -112,7 +114,8 @@ def main() -> None:
         for seed in range(options.seeds):
             plan = plan_of(data, name, seed, quick=options.quick)
             found += run_plan(plan, path, jobs=options.jobs, callback=show_progress)
-        print("\n".join(lines(found, name)))
+        judged = verdict(found, name)
+        print(f"{name}: {judged.word}: {judged.found}")
 
 
 if __name__ == "__main__":

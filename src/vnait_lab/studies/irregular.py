@@ -150,8 +150,7 @@ def ratio(found: Findings, arm: str, other: str) -> tuple[float, float, str]:
     """The limits of the error of an arm over that of another one, paired by seed, and as text."""
     pairs = zip(found.values(arm, "error"), found.values(other, "error"), strict=True)
     over = interval([one / two for one, two in pairs])
-    low, high = (over.mean if limit is None else limit for limit in (over.low, over.high))
-    return low, high, over.written("{:.2f}")
+    return *over.bounds, over.written("{:.2f}")
 
 
 def judge(found: Findings, arm: str, other: str) -> Verdict:

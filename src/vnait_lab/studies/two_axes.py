@@ -224,8 +224,7 @@ def judge_detection(found: Findings) -> Verdict:
 
 def ahead_of(found: Findings, arm: str, rival: str, metric: str) -> float:
     """The lower bound of the gain's interval, or its mean if there are too few seeds for one."""
-    mean, low, _ = found.difference(arm, rival, metric)
-    return mean if low is None else low
+    return found.difference(arm, rival, metric).bounds[0]
 
 
 def draw(found: Findings) -> Figure:
