@@ -7,9 +7,10 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 install: .venv/.installed
 
+# Not compiled: Python does it for what it imports, a small part.
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
 demo: install  ## DNA windows, whose letters mean something by their order alone: two minutes on two cores
@@ -87,6 +88,11 @@ studies: install  ## VNAIT_DATA is a folder with a folder a set; goes on where i
 	$(BIN)/python -m vnait_lab.runs.gaps
 	$(BIN)/python -m vnait_lab.runs.insertions
 	$(BIN)/python -m vnait_lab.runs.decoder
+	$(BIN)/python -m vnait_lab.runs.choices --sets trec,mr,subj,cola,tnews,splice
+	$(BIN)/python -m vnait_lab.runs.convergence --sets trec
+	$(BIN)/python -m vnait_lab.runs.tagging
+	$(BIN)/python -m vnait_lab.runs.translations
+	$(BIN)/python -m vnait_lab.runs.longer_articles
 	$(BIN)/python -m vnait_lab.runs.ablation
 	$(BIN)/python -m vnait_lab.runs.ablation --sets splice,trec --seeds 10
 	$(BIN)/python -m vnait_lab.page

@@ -337,8 +337,11 @@ def uninterrupted(server, command, tmp_path_factory) -> tuple[tuple[dict, bytes]
     return result, time.perf_counter() - started
 
 
+MOMENTS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in (1, 2))]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("time_of_killing", range(3))
+@pytest.mark.parametrize("time_of_killing", MOMENTS)
 def test_kill_9_at_a_random_moment_ends_with_the_table_of_an_uninterrupted_run(
     time_of_killing, server, command, uninterrupted, tmp_path
 ):

@@ -187,6 +187,7 @@ def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(
     tab.page.get_by_role("option", name="films/model").wait_for()
 
 
+@pytest.mark.long
 @in_a_browser
 def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(
     tab: Tab, model: Path, tmp_path: Path

@@ -222,7 +222,10 @@ def kill_in_the_middle(server, folder: Path, longest: float) -> int:
     )
 
 
-@pytest.mark.parametrize("time_of_killing", range(3))
+MOMENTS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in (1, 2))]
+
+
+@pytest.mark.parametrize("time_of_killing", MOMENTS)
 @pytest.mark.slow
 def test_kill_9_in_the_middle_ends_with_the_weights_of_an_uninterrupted_run(
     time_of_killing, server, uninterrupted, tmp_path
