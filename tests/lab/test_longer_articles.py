@@ -4,23 +4,21 @@ from types import SimpleNamespace
 
 from vnait.data import Table
 from vnait_lab.runs import ahead
-from vnait_lab.runs.longer_articles import HALVES, METHODS_RUN, TOPICS, cut, verdict
+from vnait_lab.runs.longer_articles import METHODS_RUN, halves, verdict
 
 
 def test_a_text_is_cut_and_its_halves_change_places():
     table = Table(texts=["a b c d e f", "g h i"], labels=["x", "y"], name="made", dropped=0)
-    assert cut(table, 4, TOPICS).texts == ["a b c d", "g h i"] and cut(table, 4, TOPICS).labels == ["x", "y"]
-    halves = cut(table, 4, HALVES)
-    assert halves.texts == ["a b c d", "c d a b", "g h i", "h i g"]
-    assert halves.labels == ["in order", "moved"] * 2
+    found = halves(table, 4)
+    assert found.texts == ["a b c d", "c d a b", "g h i", "h i g"]
+    assert found.labels == ["in order", "moved"] * 2
 
 
-def records(question, **scores):
+def records(**scores):
     return [
         SimpleNamespace(
             method=method,
             seed=seed,
-            data={"name": question},
             metrics={f"accuracy_{length}": scores.get(method, 0.5) + seed / 1000 for length in (256, 512)},
         )
         for method in METHODS_RUN
@@ -29,9 +27,8 @@ def records(question, **scores):
 
 
 def test_the_verdict_is_undecided_if_the_control_answers():
-    assert verdict(records(HALVES, vnait=0.9), HALVES).word == "confirmed"
-    assert verdict(records(HALVES, vnait=0.9, none=0.7), HALVES).word == "undecided"
-    assert verdict(records(TOPICS, vnait=0.9, none=0.7), TOPICS).word == "confirmed"
+    assert verdict(records(vnait=0.9)).word == "confirmed"
+    assert verdict(records(vnait=0.9, none=0.7)).word == "undecided"
 
 
 def test_ahead_of_all_others():

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from vnait.record import Record
+from vnait.statistics import interval, paired
+from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import Suite
 
 
@@ -71,3 +73,15 @@ def data_folder(command: argparse.ArgumentParser, contents: str) -> Path:
 def show_progress(done: int, total: int, record: Record | None) -> None:
     """A callback that prints how many cells are done."""
     print(f"{done} of {total}", flush=True)
+
+
+def ahead(scores: Mapping[str, Mapping[int, float]], method: str) -> Verdict:
+    """The claim that a method is ahead of all others, by scores per method and seed. Undecided if it can't be
+    told apart from one, and is behind none.
+    """
+    others = {one: paired(scores[method], own) for one, own in scores.items() if one != method}
+    leads = {one: interval(gaps).times(100) for one, gaps in others.items()}
+    words = f"{method} minus the others: "
+    words += ", ".join(f"{one} {lead.written('{:+.1f}')}" for one, lead in leads.items())
+    signs = {lead.sign for lead in leads.values()}
+    return Verdict("refuted" if -1 in signs else "confirmed" if signs == {1} else "undecided", words)

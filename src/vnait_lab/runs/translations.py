@@ -29,9 +29,8 @@ from vnait.plan import Plan
 from vnait.record import Record
 from vnait.results import ALL
 from vnait.run import Run
-from vnait.statistics import interval, paired
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, parser, show_progress
+from vnait_lab.runs import ahead, data_folder, parser, show_progress
 from vnait_lab.study import Verdict
 
 METHODS_RUN = ("none", "sinusoidal", "vnait-uniform", "vnait")
@@ -89,16 +88,8 @@ def by_seed(found: Iterable[Record], name: str, method: str) -> dict[int, float]
 
 
 def verdict(found: Sequence[Record], name: str) -> Verdict:
-    """The claim: `vnait` is ahead of every other method and baseline; undecided if it can't be told apart
-    from one of them and is behind none.
-    """
-    own = by_seed(found, name, "vnait")
-    others = [one for one in (*BASELINES, *METHODS_RUN) if one != "vnait"]
-    leads = {one: interval(paired(own, by_seed(found, name, one))).times(100) for one in others}
-    words = "vnait minus the others: "
-    words += ", ".join(f"{one} {lead.written('{:+.1f}')}" for one, lead in leads.items())
-    signs = {lead.sign for lead in leads.values()}
-    return Verdict("refuted" if -1 in signs else "confirmed" if signs == {1} else "undecided", words)
+    """The claim: `vnait` is ahead of every other method and baseline."""
+    return ahead({one: by_seed(found, name, one) for one in (*BASELINES, *METHODS_RUN)}, "vnait")
 
 
 def main() -> None:

@@ -184,7 +184,7 @@ ROWS = (
     Row(
         "000 4.2; 001 length generalization, where it applies",
         "So it generalizes better to lengths that training did not have",
-        sources=("000, section 4.2, unseen lengths",),
+        sources=("000, section 4.2, unseen lengths", "000, section 4.2, twice the length"),
         shown="articles in 1,900 tokens: `python -m vnait_lab.runs.long_documents MODEL_FOLDER`",
         lacks="the papers' own example, trained up to 256 and tested at 512 on a real set, was not run",
     ),

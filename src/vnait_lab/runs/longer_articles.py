@@ -1,0 +1,117 @@
+"""The papers' own example of other lengths: trained on articles of up to 256 words, read at 512.
+
+    VNAIT_DATA=DIR python -m vnait_lab.runs.longer_articles [--seeds 3]
+
+DIR has the folder bbc_news. The question is whether the halves of a text have changed places: its words alone
+do not show it, so that `none` is the control. Every method learns from a random 80 % of the articles of
+train.csv, cut to their first 256 words, and reads the articles of test.csv with 512 words or more, cut to 256
+and to 512. Records go to studies/records/longer_articles; recorded cells do not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from vnait.data import Table, read
+from vnait.data.tables import labels_of
+from vnait.data.vocabulary import vocabulary_of
+from vnait.methods import METHODS
+from vnait.record import Record, key_of, run_cells
+from vnait.run import Run
+from vnait.scores import scores
+from vnait.statistics import interval, paired
+from vnait.threads import one_thread
+from vnait.train import fit
+from vnait_lab import RECORDS
+from vnait_lab.runs import ahead, data_folder, names, parser, show_progress
+from vnait_lab.study import Verdict
+
+PATH = RECORDS / "longer_articles" / "records.jsonl"
+SET = "bbc_news"
+METHODS_RUN = ("none", "sinusoidal", "rope", "vnait")
+TRAINED, READ = 256, 512  # words
+SHARE = 0.8  # of the rows of train.csv, drawn anew by every seed
+CHANCE = 0.6  # the most that the control may have
+RUN = Run(validation=0, steps=200, batch_size=16, max_length=2 * READ)  # punctuation marks are tokens, too
+
+
+def halves(table: Table, length: int) -> Table:
+    """The first words of every text, in order and with their halves in each other's place."""
+    texts = []
+    for text in table.texts:
+        words = text.split()[:length]
+        middle = len(words) // 2
+        texts += [" ".join(words), " ".join(words[middle:] + words[:middle])]
+    labels = ["in order", "moved"] * len(table)
+    return Table(texts=texts, labels=labels, name=table.name, dropped=0)
+
+
+def run_cell(data: Path, method: str, seed: int, key: str) -> Record:
+    """Train one method on one draw of articles, and test it at both lengths."""
+    learn, test = (read(data / SET / f"{part}.csv") for part in ("train", "test"))
+    rows = np.random.default_rng(seed).permutation(len(learn))[: int(SHARE * len(learn))]
+    learn = halves(learn.select(map(int, rows)), TRAINED)
+    long = test.select(row for row, text in enumerate(test.texts) if len(text.split()) >= READ)
+    with one_thread():
+        words = vocabulary_of(learn.texts, tokenization="words")
+        fitted = fit(replace(RUN, method=method, seed=seed), learn, words)
+        assert fitted.record is not None
+        metrics = {}
+        for length in (TRAINED, READ):
+            shown = halves(long, length)
+            truth = [fitted.classes.index(label) for label in labels_of(shown)]
+            answers = fitted.probabilities(shown.texts).argmax(1).tolist()
+            metrics[f"accuracy_{length}"] = scores(truth, answers)["accuracy"]
+    data_of = {**fitted.record.data, "name": SET}
+    return replace(fitted.record, key=key, method=method, data=data_of, metrics=metrics)
+
+
+def by_seed(found: Sequence[Record], method: str, length: int) -> dict[int, float]:
+    """Seed -> accuracy on articles of a length."""
+    return {one.seed: float(one.metrics[f"accuracy_{length}"]) for one in found if one.method == method}
+
+
+def verdict(found: Sequence[Record]) -> Verdict:
+    """The claim: `vnait` is ahead of every other method on articles of twice the training length. Undecided
+    if the control answers without positions.
+    """
+    at = {method: by_seed(found, method, READ) for method in METHODS_RUN}
+    judged = ahead(at, "vnait")
+    lost = paired(at["vnait"], by_seed(found, "vnait", TRAINED))
+    words = f"{judged.found}; at {READ} minus at {TRAINED}: {interval(lost).times(100).written('{:+.1f}')}"
+    if max(at["none"].values()) > CHANCE:
+        return Verdict("undecided", f"the control did not fail: {words}")
+    return Verdict(judged.word, words)
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("--methods", type=names, default=",".join(METHODS_RUN), help="[%(default)s]")
+    command.add_argument("--seeds", type=int, default=3, help="how many draws of rows [%(default)s]")
+    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    options = command.parse_args()
+    data = data_folder(command, f"the folder {SET}")
+    cells = {key(method, seed): (method, seed) for seed in range(options.seeds) for method in options.methods}
+    from joblib import delayed
+
+    run_cells(
+        PATH,
+        cells,
+        lambda left: (delayed(run_cell)(data, *cell, key(*cell)) for cell in left),
+        jobs=options.jobs,
+        callback=show_progress,
+    )
+
+
+def key(method: str, seed: int) -> str:
+    """The fingerprint of everything that decides a cell, but the set's files."""
+    formula = METHODS[method].formula
+    return key_of("longer_articles", method, formula, seed, RUN.facts, TRAINED, READ, SHARE)
+
+
+if __name__ == "__main__":
+    main()
