@@ -34,6 +34,7 @@ NAMES = (
     "rotation_learned",
     "heads",
     "bert_heads",
+    "agreement",
     "order",
     "codes",
     "three_back",

@@ -111,7 +111,8 @@ ROWS = (
     Row(
         "IV 4, summary; V 7",
         "Language modelling forces heads to learn agreement, also far away",
-        lacks="no pairs of agreeing sentences were scored",
+        sources=("003, agreement in training",),
+        lacks="sentences of a grammar; no language model of real text was scored",
     ),
     Row(
         "IV 6",
