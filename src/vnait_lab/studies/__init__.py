@@ -60,6 +60,7 @@ NAMES = (
     "hamming_learned",
     "spectrum",
     "heat",
+    "graph_classes",
     "middle",
     "phrases",
     "key_tokens",

@@ -1,0 +1,376 @@
+"""Whole graphs classified by attention: nodes are tokens, and positions come from each graph's own spectrum.
+
+Is a graph Hamiltonian, and is it planar? A token is a node's degree, so that without positions a model sees
+the degrees alone. Graphs of the same degrees are held out together, and a held-out answer weighs as much as
+the opposite one of the same degrees: any function of the degrees is right for exactly half. Eigenvectors of
+the Laplacian D - A are positions up to signs, and up to a rotation where eigenvalues are equal: a model reads
+one choice of them, or another one at every step. Codes of their squares, and returns of a walk, need none.
+No two graphs of the atlas are isomorphic.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from matplotlib.figure import Figure
+from torch import Generator, Tensor, nn
+from torch.nn import functional as F
+
+from vnait.coordinates import Index, Spectrum
+from vnait.encodings import Linear
+from vnait.method import Method
+from vnait.methods import build
+from vnait.model.backbone import Encoder
+from vnait_lab.studies.figures import dots, panels
+from vnait_lab.studies.parts.training import descend
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+
+NODES = 7  # at most; the atlas has all graphs up to here
+SIZE = NODES - 1  # eigenvectors that are not constant
+TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of the heat
+STEPS = range(2, 10)  # of a random walk; it never returns after one
+HELD = 1 / 3  # of the degree sequences whose graphs have both answers
+DRAWS = 16  # choices of signs, whose answers are averaged
+DIM, HEADS, BATCH, RATE = 32, 4, 64, 4e-3
+SMALLEST = 0.05  # of the accuracy
+SOURCE = "004, spectral graph theory"
+MODELS = {
+    "none": "no positions: the degrees alone",
+    "numbers": "a learned table of the nodes' numbers, drawn at random once per graph",
+    "eigenvalues": "the graph's eigenvalues, the same at every node",
+    "fixed": "eigenvalues and eigenvectors, signs and bases as `Spectrum` fixes them",
+    "signs": "eigenvalues and eigenvectors, signs drawn at every step",
+    "bases": "eigenvalues and eigenvectors, signs and bases of equal eigenvalues drawn at every step",
+    "heat": "heat that stays at a node, exp(-t L)_ii, six times t",
+    "returns": "returns of a random walk to its node after 2 to 9 steps",
+}
+SPECTRAL = ("fixed", "signs", "bases")
+INVARIANT = ("heat", "returns")
+BASELINES = {
+    "regression": "no attention: logistic regression of sorted degrees and eigenvalues",
+    "forest": "no attention: a random forest of sorted degrees and eigenvalues",
+}
+ARMS = MODELS | BASELINES
+
+
+class Graphs(NamedTuple):
+    """Adjacency matrices, filled up with isolated nodes, and the answers to the questions."""
+
+    links: Float[Tensor, "N T T"]
+    sizes: Int[Tensor, " N"]
+    answers: Bool[Tensor, "N Q"]
+
+
+def hamiltonian(graph: Any) -> bool:
+    """Whether a cycle visits every node once; the nodes are 0 to n - 1."""
+    count = len(graph)
+    near = [sum(1 << other for other in graph[node]) for node in range(count)]
+    ends = [0] * (1 << count)  # per set of nodes, where paths from node 0 through all of it end
+    ends[1] = 1
+    for visited in range(1, 1 << count, 2):
+        for node in range(count):
+            if ends[visited] >> node & 1:
+                for other in range(count):
+                    if near[node] & ~visited & 1 << other:
+                        ends[visited | 1 << other] |= 1 << other
+    return count > 2 and bool(ends[-1] & near[0])
+
+
+QUESTIONS: dict[str, Callable[[Any], bool]] = {"Hamiltonian": hamiltonian, "planar": nx.is_planar}
+
+
+@lru_cache(maxsize=1)
+def atlas() -> Graphs:
+    """The connected graphs of 5 to 7 nodes."""
+    found = [graph for graph in nx.graph_atlas_g() if len(graph) >= 5 and nx.is_connected(graph)]
+    matrices = [torch.tensor(nx.to_numpy_array(graph)) for graph in found]
+    links = torch.stack([F.pad(matrix, 2 * (0, NODES - len(matrix))) for matrix in matrices])
+    answers = [[question(graph) for question in QUESTIONS.values()] for graph in found]
+    return Graphs(links, torch.tensor([len(graph) for graph in found]), torch.tensor(answers))
+
+
+def renumbered(graphs: Graphs, random: Generator) -> Graphs:
+    """The same graphs with their nodes in random order."""
+    order = (torch.rand(graphs.links.shape[:2], generator=random) + ~real(graphs)).argsort(-1)
+    rows = graphs.links.gather(1, order[..., None].expand_as(graphs.links))
+    return graphs._replace(links=rows.gather(2, order[:, None].expand_as(rows)))
+
+
+def real(graphs: Graphs) -> Bool[Tensor, "N T"]:
+    return torch.arange(NODES) < graphs.sizes[:, None]
+
+
+def degree_sequences(graphs: Graphs) -> list[tuple[int, ...]]:
+    return [tuple(row) for row in graphs.links.sum(-1).long().sort(-1).values.tolist()]
+
+
+def balanced(sequences: Sequence[object], answers: Bool[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """A weight per graph, at most 1: in each degree sequence both answers weigh what the rarer one has."""
+    pairs = list(zip(sequences, answers.tolist(), strict=True))
+    count = Counter(pairs)
+    return torch.tensor([min(count[key, True], count[key, False]) / count[key, yes] for key, yes in pairs])
+
+
+def parted(graphs: Graphs, random: Generator) -> tuple[Bool[Tensor, " N"], Float[Tensor, "N Q"]]:
+    """Which graphs are held out, and what each weighs in the test of each question."""
+    sequences = degree_sequences(graphs)
+    weights = torch.stack([balanced(sequences, answers) for answers in graphs.answers.unbind(-1)], -1)
+    pairs = zip(sequences, weights.any(-1).tolist(), strict=True)
+    both = sorted({sequence for sequence, mixed in pairs if mixed})
+    chosen = torch.randperm(len(both), generator=random)[: round(HELD * len(both))].tolist()
+    held = {both[row] for row in chosen}
+    return torch.tensor([sequence in held for sequence in sequences]), weights
+
+
+def places(arm: str, graphs: Graphs) -> Float[Tensor, "N T P"] | None:
+    """The known places of all nodes, 0 at padding; None if nodes are counted, or have none."""
+    if arm in ("none", "numbers"):
+        return None
+    of_size = {}
+    for size in graphs.sizes.unique().tolist():
+        rows = (graphs.sizes == size).nonzero()[:, 0]
+        of_size[size] = rows, code(arm, graphs.links[rows, :size, :size])
+    axes = max(own.shape[-1] for _, own in of_size.values())
+    found = torch.zeros(len(graphs.sizes), NODES, axes, dtype=torch.float64)
+    for size, (rows, own) in of_size.items():
+        found[rows, :size, : own.shape[-1]] = own
+    return found
+
+
+def code(arm: str, links: Float[Tensor, "M n n"]) -> Float[Tensor, "M n P"]:
+    """An arm's places in graphs of one size n."""
+    degree, size = links.sum(-1), links.shape[-1]
+    if arm == "returns":
+        walk = links / degree[..., None]
+        return torch.stack([torch.matrix_power(walk, steps).diagonal(dim1=1, dim2=2) for steps in STEPS], -1)
+    values, vectors = torch.linalg.eigh(degree.diag_embed() - links)
+    if arm == "heat":
+        return vectors.square() @ (-values[..., None] * torch.tensor(TIMES, dtype=links.dtype)).exp()
+    room = (0, NODES - size)
+    spread = F.pad(values[:, None, 1:].expand(-1, size, -1), room)
+    if arm == "eigenvalues":
+        return spread
+    if arm == "fixed":
+        mask, known = torch.ones(1, size, dtype=torch.bool), map(nx.from_numpy_array, links.numpy())
+        own = torch.stack([Spectrum(size=size - 1, graph=graph)(None, mask)[0] for graph in known])
+    else:
+        own = size**0.5 * vectors[..., 1:]
+    return torch.cat([F.pad(own, room), spread], -1)
+
+
+def drawn(arm: str, places: Float[Tensor, "B T P"]) -> Float[Tensor, "B T P"]:
+    """Eigenvectors with new signs, or in new bases of their eigenspaces; other places unchanged."""
+    if arm not in ("signs", "bases"):
+        return places
+    vectors, values = places.split(SIZE, -1)
+    near = (values[:, 0, :, None] - values[:, 0, None]).abs() < 1e-8
+    near &= torch.eye(SIZE, dtype=torch.bool) if arm == "signs" else True
+    noise = torch.randn(near.shape, dtype=places.dtype) * near
+    turn, triangle = torch.linalg.qr(noise)  # blocks stay blocks; uniform with positive diagonals
+    turn = turn * triangle.diagonal(dim1=1, dim2=2).sign()[:, None]
+    return torch.cat([vectors @ turn, values], -1)
+
+
+class Classifier(nn.Module):
+    """Degrees (B, T), mask, places (B, T, P) or None -> a logit per question (B, Q), from the mean node."""
+
+    def __init__(self, arm: str, axes: int) -> None:
+        super().__init__()
+        self.vectors = nn.Embedding(NODES, DIM)
+        if axes:
+            self.method = Method(coordinates=Index(), encoding=Linear(dim=DIM, axes=axes))
+        else:
+            name = "learned" if arm == "numbers" else "none"
+            self.method = build(name, dim=DIM, num_heads=HEADS, max_length=NODES)
+        self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=4 * DIM, num_layers=2, dropout=0.0)
+        self.read = nn.Linear(DIM, len(QUESTIONS))
+
+    def forward(self, degrees: Tensor, mask: Tensor, places: Tensor | None) -> Tensor:
+        x, injection, _ = self.method(self.vectors(degrees), mask, places)
+        states = self.encoder(x, injection, mask) * mask[..., None]
+        return self.read(states.sum(1) / mask.sum(1, keepdim=True))
+
+
+def run(arm: str, seed: int, budget: Budget) -> Metrics:
+    torch.manual_seed(seed)
+    random = Generator().manual_seed(seed)
+    graphs = renumbered(atlas(), random)
+    held, weights = parted(graphs, random)
+    test = weights * held[:, None]
+    if arm in BASELINES:
+        each = shares(by_hand(arm, graphs, ~held, seed), graphs.answers, test)
+        return {"held": sum(each) / len(each), "each": each}
+    answer = trained(arm, graphs, ~held, random, budget)
+    known, one, many = classes(graphs.answers, ~held) * ~held[:, None], answer(1), answer(DRAWS)
+    each = shares(one > 0, graphs.answers, test)
+    return {
+        "held": sum(each) / len(each),
+        "each": each,
+        "averaged": sum(shares(many > 0, graphs.answers, test)) / len(each),
+        "trained": sum(shares(one > 0, graphs.answers, known)) / len(each),
+    }
+
+
+def classes(answers: Bool[Tensor, "N Q"], used: Bool[Tensor, " N"]) -> Float[Tensor, "N Q"]:
+    """Weights with which both answers to a question weigh half of the used graphs."""
+    share = answers[used].double().mean(0)
+    return torch.where(answers, 0.5 / share, 0.5 / (1 - share))
+
+
+def shares(named: Tensor, answers: Tensor, weights: Float[Tensor, "N Q"]) -> list[float]:
+    """The weighted share of right answers per question."""
+    weights = weights.double()
+    return (((named == answers) * weights).sum(0) / weights.sum(0)).tolist()
+
+
+def trained(
+    arm: str, graphs: Graphs, used: Bool[Tensor, " N"], random: Generator, budget: Budget
+) -> Callable[[int], Tensor]:
+    """A function from a number of draws to the mean logits (N, Q) of all graphs."""
+    mask, degrees, at = real(graphs), graphs.links.sum(-1).long(), places(arm, graphs)
+    model = Classifier(arm, 0 if at is None else at.shape[-1])
+    truth, weights, rows = graphs.answers.float(), classes(graphs.answers, used).float(), used.nonzero()[:, 0]
+    whitened = nn.Identity() if at is None else whitening(at[used][mask[used]])
+
+    def logits(chosen: Tensor) -> Tensor:
+        own = None if at is None else whitened(drawn(arm, at[chosen])).float()
+        return model(degrees[chosen], mask[chosen], own)
+
+    def loss(step: int) -> Tensor:
+        chosen = rows[torch.randint(len(rows), (BATCH,), generator=random)]
+        return F.binary_cross_entropy_with_logits(logits(chosen), truth[chosen], weights[chosen])
+
+    descend(model.parameters(), loss, steps=budget.steps, learning_rate=RATE, weight_decay=0.01)
+    model.eval().requires_grad_(False)
+    return lambda draws: torch.stack([logits(torch.arange(len(mask))) for _ in range(draws)]).mean(0)
+
+
+def whitening(known: Float[Tensor, "M P"]) -> Callable[[Tensor], Tensor]:
+    """An affine map to axes that are uncorrelated, and of variance 1, over the known places."""
+    middle = known.mean(0)
+    values, vectors = torch.linalg.eigh(known.T.cov())
+    return lambda places: (places - middle) @ (vectors * values.rsqrt()) @ vectors.T
+
+
+def by_hand(arm: str, graphs: Graphs, used: Bool[Tensor, " N"], seed: int) -> Bool[Tensor, "N Q"]:
+    """Answers of a model without attention that reads sorted degrees and eigenvalues."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    degree = graphs.links.sum(-1)
+    values = torch.linalg.eigvalsh(degree.diag_embed() - graphs.links)
+    known = torch.cat([degree.sort(-1).values, values, graphs.sizes[:, None]], -1).numpy()
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, class_weight="balanced"))
+    if arm == "forest":
+        model = RandomForestClassifier(200, class_weight="balanced", random_state=seed)
+    named = [model.fit(known[used], answers[used]).predict(known) for answers in graphs.answers.T.numpy()]
+    return torch.from_numpy(np.stack(named, -1))
+
+
+def gain(found: Findings, arm: str, other: str) -> Verdict:
+    """Confirmed if an arm gains 5 points or more, interval above 0; refuted if the interval is below 5."""
+    ahead = found.difference(arm, other, "held")
+    words = f"{arm} minus {other}: {ahead.times(100).written('{:+.1f}', ' points')}"
+    if ahead.sign > 0 and ahead.mean >= SMALLEST:
+        return Verdict("confirmed", words)
+    return Verdict("refuted" if ahead.high is not None and ahead.high < SMALLEST else "undecided", words)
+
+
+def percents(found: Findings, *arms: str, metric: str = "held") -> str:
+    """The mean share of right answers per arm."""
+    return ", ".join(f"{arm} {100 * found.mean(arm, metric):.0f} %" for arm in arms)
+
+
+@claim(
+    "A graph's spectrum as positions lets attention classify graphs that node numbers can't", source=SOURCE
+)
+def judge_numbers(found: Findings) -> Verdict:
+    """By the gain of `signs` over `numbers`: confirmed from 5 points on with an interval above 0, refuted if
+    the interval is below 5 points.
+    """
+    verdict = gain(found, "signs", "numbers")
+    return Verdict(
+        verdict.word, f"{verdict.found}; {percents(found, 'numbers', 'eigenvalues', 'signs', *BASELINES)}"
+    )
+
+
+@claim("Eigenvectors as positions add to a graph's eigenvalues", source=SOURCE)
+def judge_values(found: Findings) -> Verdict:
+    """By the gain of `signs` over `eigenvalues`: confirmed from 5 points on with an interval above 0, refuted
+    if the interval is below 5 points.
+    """
+    verdict = gain(found, "signs", "eigenvalues")
+    return Verdict(verdict.word, f"{verdict.found}; {percents(found, 'eigenvalues', *SPECTRAL)}")
+
+
+@claim(
+    "Random signs in training handle the ambiguity of eigenvectors better than a fixed choice", source=SOURCE
+)
+def judge_signs(found: Findings) -> Verdict:
+    """By the gain of `signs` over `fixed`: confirmed from 5 points on with an interval above 0, refuted if
+    the interval is below 5 points.
+    """
+    verdict = gain(found, "signs", "fixed")
+    bases = gain(found, "bases", "fixed").found
+    averaged = percents(found, "signs", "bases", metric="averaged")
+    return Verdict(verdict.word, f"{verdict.found}, {bases}; answers averaged over {DRAWS} draws: {averaged}")
+
+
+@claim("Codes without signs are better positions than eigenvectors", source=SOURCE)
+def judge_invariant(found: Findings) -> Verdict:
+    """By the codes that gain over the best eigenvectors, 5 points or more with an interval above 0."""
+    best = max(SPECTRAL, key=lambda arm: found.mean(arm, "held"))
+    verdicts = {arm: gain(found, arm, best) for arm in INVARIANT}
+    good = [arm for arm, verdict in verdicts.items() if verdict.word == "confirmed"]
+    summary = f"{', '.join(verdict.found for verdict in verdicts.values())}; {percents(found, *INVARIANT)}"
+    return Verdict.among(good, INVARIANT, summary, f"the code is {' or '.join(good)}")
+
+
+def draw(found: Findings) -> Figure:
+    figure, axes = panels(*[1.0] * len(QUESTIONS), size=(10, 4))
+    for row, (name, panel) in enumerate(zip(QUESTIONS, axes, strict=True)):
+        values = {arm: 100 * found.curve(arm, "each")[:, row] for arm in ARMS}
+        dots(panel, list(values), {"": list(values.values())})
+        panel.axvline(50, color="black", ls=":", lw=1)
+        panel.set(xlim=(35, 102), xlabel="right of held-out graphs of equal degrees (%)")
+        panel.set_title(f"{name}? one dot per seed (n={len(values['none'])}); dotted: degrees alone")
+    return figure
+
+
+STUDY = Study(
+    name="graph_classes",
+    subject="Whole graphs classified, with positions from each graph's own spectrum",
+    data="the 986 connected graphs of 5 to 7 nodes in networkx's atlas; degree sequences held out",
+    measure="share of right answers, Hamiltonian or not and planar or not, among held-out graphs of the same "
+    "degrees with both answers at equal weight",
+    smallest="5 points",
+    arms=ARMS,
+    controls=[
+        Control(
+            says="with the nodes' numbers at most 55 % of the answers are right",
+            arm="numbers",
+            mechanism="signs",
+            fails=lambda found: found.mean("numbers", "held") <= 0.5 + SMALLEST,
+        ),
+        Control(
+            says="without positions half of the answers are right",
+            arm="none",
+            mechanism="signs",
+            fails=lambda found: abs(found.mean("none", "held") - 0.5) <= 0.01,
+        ),
+    ],
+    claims=[judge_numbers, judge_values, judge_signs, judge_invariant],
+    full=Budget(seeds=5, steps=400),
+    quick=Budget(seeds=3, steps=60),
+    run=run,
+    draw=draw,
+)
