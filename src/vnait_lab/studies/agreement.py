@@ -219,7 +219,7 @@ STUDY = Study(
     ],
     claims=[judge_known, judge_far, judge_head],
     full=Budget(seeds=3, steps=700),
-    quick=Budget(seeds=2, steps=300),
+    quick=Budget(seeds=1, steps=100),
     run=run,
     draw=draw,
 )
