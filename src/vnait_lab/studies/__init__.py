@@ -56,6 +56,7 @@ NAMES = (
     "irregular",
     "trajectories",
     "reinforcement",
+    "decision",
     "hamming",
     "hamming_learned",
     "spectrum",
