@@ -44,6 +44,7 @@ NAMES = (
     "cross_attention",
     "alignment",
     "gold_alignment",
+    "translation",
     "hierarchy",
     "two_axes",
     "patches",

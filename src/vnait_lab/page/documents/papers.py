@@ -17,8 +17,8 @@ ROWS = (
     Row(
         "000 1.1",
         "Self-attention changed machine translation and text classification",
-        lacks="no model is trained to translate; gold alignments of parallel texts are read (004, several "
-        "languages)",
+        sources=("000, section 1.1, translation",),
+        lacks="a generated language; a few hundred real pairs do not suffice to learn one",
     ),
     Row(
         "000 2.1",

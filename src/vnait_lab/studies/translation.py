@@ -1,0 +1,395 @@
+"""Translation by a small trained model: where do positions have to enter, on the source or on the target?
+
+The model reads a source sentence and writes the target word by word. It is one stack: target words see the
+source and the target before them, source words see the source (a prefix language model, Raffel et al. 2020,
+that is, an encoder-decoder with shared weights). Positions count from 0 on both sides. The generated language
+has case markers, its verb last, adjectives behind nouns, and phrases before what they describe; its sentences
+repeat words, so that a bag of words does not determine the translation. Real pairs are few: English-French
+Hansards and Japanese-English KFTT with gold links. BLEU is by sacrebleu; the alignment error rate compares
+the source word that gets most attention when a target word is predicted with the gold links.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
+
+from vnait.encodings import Rotary, Sinusoid, T5Bias
+from vnait.injection import Injection
+from vnait.model.backbone import Encoder
+from vnait_lab.studies.figures import bars, panels
+from vnait_lab.studies.gold_alignment import CORPORA, read
+from vnait_lab.studies.parts.training import descend
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
+
+DIM, HEADS, LAYERS, BATCH = 64, 4, 2, 32
+PAD, START, END, UNKNOWN = range(4)
+NOUNS, VERBS, ADJECTIVES = ([f"{kind}{number}" for number in range(8)] for kind in "nva")
+KNOWN, LONG = 2, (3, 4)  # phrases per noun: at most in training, and in long sentences
+LONGEST = 20  # words of a real sentence, on each side
+TESTED = 100  # sentences of a test
+SOURCE = "004, translation"
+PLACES = {
+    "none": "no positions; the causal mask of the target alone",
+    "source": "a sinusoid is added to the source",
+    "target": "a sinusoid is added to the target",
+    "both": "a sinusoid is added to both, each from 0",
+    "t5": "a learned bias per range of i - j, within and between both",
+    "rope": "queries and keys are rotated by i and j",
+}
+RULE = "no model: each source word becomes the target word that it occurs with most (Dice), in its place"
+GRAMMAR = "grammar"
+DATA = (GRAMMAR, *CORPORA)
+NAMES = [*PLACES, "word by word"]
+REAL = [name for name in NAMES if name != "rope"]
+ARMS = {
+    f"{data}, {name}": PLACES.get(name, RULE)
+    for data in DATA
+    for name in (NAMES if data == GRAMMAR else REAL)
+}
+Words = list[str]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A source sentence, its translation, and per target word the source words that it is linked to: sure
+    links, and possible ones, which contain the sure.
+    """
+
+    source: Words
+    target: Words
+    sure: list[set[int]]
+    possible: list[set[int]]
+
+    @classmethod
+    def unlinked(cls, source: Words, target: Words) -> Pair:
+        return cls(source, target, [set() for _ in target], [set() for _ in target])
+
+
+def phrase(depth: int, random: np.random.Generator) -> tuple[Words, list[tuple[str, int]]]:
+    """A noun with adjectives and `depth` phrases behind it: source words, and target words with the source
+    word of each.
+    """
+    adjectives = random.choice(ADJECTIVES, random.integers(3)).tolist()
+    source = ["the", *adjectives, str(random.choice(NOUNS))]
+    target = [(word.upper(), place) for place, word in reversed(list(enumerate(source)))][:-1]
+    target[1:] = target[:0:-1]  # the noun, then its adjectives in their order
+    if depth:
+        inner, translated = phrase(depth - 1, random)
+        at = len(source)
+        target = [(word, at + 1 + place) for word, place in translated] + [("NEAR", at), *target]
+        source += ["near", *inner]
+    return source, target
+
+
+def sentence(random: np.random.Generator, depths: Sequence[int]) -> Pair:
+    """A generated sentence and its translation: subject WA, object O, verb."""
+    subject, one = phrase(int(random.choice(depths)), random)
+    thing, other = phrase(int(random.choice(depths)), random)
+    verb, at = str(random.choice(VERBS)), len(subject)
+    source = [*subject, verb, *thing]
+    target = [
+        *one,
+        ("WA", -1),
+        *((word, at + 1 + place) for word, place in other),
+        ("O", -1),
+        (verb.upper(), at),
+    ]
+    links: list[set[int]] = [{place} - {-1} for _, place in target]
+    return Pair(source, [word for word, _ in target], links, links)
+
+
+def corpus(name: str) -> list[Pair]:
+    """The real pairs of at most LONGEST words on each side, in their order."""
+    found = []
+    for source, target, links in read(data_folder(CORPORA[name])).itertuples(index=False):
+        one = Pair.unlinked(source.split(), target.split())
+        for link in links.split():
+            i, j = (int(place) - 1 for place in link.replace("p", "-").split("-"))
+            if i < len(one.source) and j < len(one.target):
+                one.possible[j].add(i)
+                if "-" in link:
+                    one.sure[j].add(i)
+        if max(len(one.source), len(one.target)) <= LONGEST:
+            found.append(one)
+    return found
+
+
+def drawn(data: str, seed: int, budget: Budget) -> tuple[list[Pair], dict[str, list[Pair]]]:
+    """Pairs to train on, and the tests by name. Real pairs are split anew by each seed."""
+    random = np.random.default_rng(seed)
+    if data == GRAMMAR:
+        depths = range(KNOWN + 1)
+        tests = {"known": [sentence(random, depths) for _ in range(TESTED)]}
+        tests["long"] = [sentence(random, LONG) for _ in range(TESTED)]
+        return [sentence(random, depths) for _ in range(budget.samples)], tests
+    pairs = corpus(data)
+    order = random.permutation(len(pairs)).tolist()
+    return [pairs[row] for row in order[TESTED:]], {"known": [pairs[row] for row in order[:TESTED]]}
+
+
+class Translator(nn.Module):
+    """Source ids and the target ids so far -> logits of the next target word at each target place."""
+
+    def __init__(self, place: str, vocabulary: int) -> None:
+        super().__init__()
+        self.place = place
+        self.words = nn.Embedding(vocabulary, DIM)
+        self.side = nn.Embedding(2, DIM)
+        self.encoding = {
+            "t5": lambda: T5Bias(num_heads=HEADS),
+            "rope": lambda: Rotary(width=DIM // HEADS),
+        }.get(place, lambda: Sinusoid(dim=DIM))()
+        self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=4 * DIM, num_layers=LAYERS, dropout=0.0)
+        self.read = nn.Linear(DIM, vocabulary)
+
+    def inputs(self, source: Tensor, target: Tensor) -> tuple[Tensor, Injection, Tensor]:
+        """x (B, S + T, D), the injection, and the attention mask (B, S + T, S + T)."""
+        ids = torch.cat([source, target], 1)
+        lengths = torch.tensor([source.shape[1], target.shape[1]])
+        side = torch.arange(2).repeat_interleave(lengths)
+        at = torch.cat([torch.arange(int(length)) for length in lengths]).float()[None, :, None]
+        x = self.words(ids) + self.side(side)
+        visible = (side[None, :] == 0) | (
+            (side[:, None] == 1) & torch.ones(len(side), len(side)).tril().bool()
+        )
+        mask = visible[None] & (ids != PAD)[:, None] | torch.eye(len(side)).bool()
+        injection = self.encoding(at)
+        if self.place in ("t5", "rope"):
+            return x, injection.rows(torch.zeros(len(ids)).long()), mask
+        sides = {"none": (0, 0), "source": (1, 0), "target": (0, 1)}.get(self.place, (1, 1))
+        return x + injection.added * torch.tensor(sides)[side][:, None], Injection(), mask
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.read(self.encoder(*self.inputs(source, target))[:, source.shape[1] :])
+
+    def attention(self, source: Tensor, target: Tensor) -> Tensor:
+        """From each target place to the source (B, T, S): the last layer's, averaged over heads."""
+        x, injection, mask = self.inputs(source, target)
+        weights = self.encoder.weights(self.encoder.trace(x, injection, mask), injection, mask)
+        return weights[-1].mean(1)[:, source.shape[1] :, : source.shape[1]]
+
+
+class Vocabulary:
+    """Ids of the words that training has twice or more."""
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        counts = Counter(word for pair in pairs for words in (pair.source, pair.target) for word in words)
+        self.words = ["", "", "", "?", *sorted(word for word, count in counts.items() if count > 1)]
+        self.ids = {word: number for number, word in enumerate(self.words)}
+
+    def tensors(self, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+        """Source ids (B, S), and target ids with START and END (B, T)."""
+        source = [torch.tensor(self.numbers(pair.source)) for pair in pairs]
+        target = [torch.tensor([START, *self.numbers(pair.target), END]) for pair in pairs]
+        return pad_sequence(source, batch_first=True), pad_sequence(target, batch_first=True)
+
+    def numbers(self, words: Words) -> list[int]:
+        return [self.ids.get(word, UNKNOWN) for word in words]
+
+
+def run(arm: str, seed: int, budget: Budget) -> Metrics:
+    data, place = arm.split(", ")
+    learn, tests = drawn(data, seed, budget)
+    if place == "word by word":
+        table = dictionary(learn)
+        guesses = {
+            name: [[table[word] for word in one.source if word in table] for one in test]
+            for name, test in tests.items()
+        }
+        return {f"bleu, {name}": bleu(guess, tests[name]) for name, guess in guesses.items()}
+    torch.manual_seed(seed)
+    words, random = Vocabulary(learn), np.random.default_rng(seed)
+    model = Translator(place, len(words.words))
+
+    def loss(step: int) -> Tensor:
+        rows = random.choice(len(learn), BATCH, replace=False)
+        source, target = words.tensors([learn[row] for row in rows])
+        logits = model(source, target[:, :-1])
+        return F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
+
+    steps = (
+        budget.steps if data == GRAMMAR else budget.steps // 2
+    )  # some hundred pairs are soon known by heart
+    descend(model.parameters(), loss, steps=steps, learning_rate=3e-3, weight_decay=0.01)
+    model.eval()
+    found = {f"bleu, {name}": bleu(translated(model, words, test), test) for name, test in tests.items()}
+    return found | {f"error, {name}": alignment_error(model, words, test) for name, test in tests.items()}
+
+
+@torch.no_grad()
+def translated(model: Translator, words: Vocabulary, pairs: Sequence[Pair]) -> list[Words]:
+    """Greedy translations, of at most 10 words more than the longest right one."""
+    source, right = words.tensors(pairs)
+    target = torch.full((len(pairs), 1), START)
+    for _ in range(right.shape[1] + 10):
+        best = model(source, target)[:, -1].argmax(-1)
+        target = torch.cat([target, best[:, None]], 1)
+        if (target == END).any(1).all():
+            break
+    rows = ([*row, END] for row in target[:, 1:].tolist())
+    return [[words.words[number] for number in row[: row.index(END)]] for row in rows]
+
+
+def bleu(guesses: Sequence[Words], pairs: Sequence[Pair]) -> float:
+    """BLEU from 0 to 100; the words are those of the data."""
+    from sacrebleu import corpus_bleu
+
+    right = [" ".join(pair.target) for pair in pairs]
+    return float(corpus_bleu([" ".join(guess) for guess in guesses], [right], tokenize="none").score)
+
+
+def dictionary(pairs: Sequence[Pair]) -> dict[str, str]:
+    """Source word -> the target word with the largest Dice coefficient, 2 n(s, t) / (n(s) + n(t))."""
+    source, target, both = (Counter[str](), Counter[str](), Counter[tuple[str, str]]())
+    for pair in pairs:
+        source.update(set(pair.source))
+        target.update(set(pair.target))
+        both.update((one, other) for one in set(pair.source) for other in set(pair.target))
+    best: dict[str, tuple[float, str]] = {}
+    for (one, other), count in both.items():
+        best[one] = max(best.get(one, (0.0, "")), (2 * count / (source[one] + target[other]), other))
+    return {one: other for one, (_, other) in best.items()}
+
+
+@torch.no_grad()
+def alignment_error(model: Translator, words: Vocabulary, pairs: Sequence[Pair]) -> float:
+    """1 - (|A and S| + |A and P|) / (|A| + |S|): each linked target word's source word of most attention."""
+    source, target = words.tensors(pairs)
+    best = model.attention(source, target[:, :-1]).argmax(-1).tolist()
+    hits = made = 0
+    for pair, row in zip(pairs, best, strict=True):
+        for sure, possible, place in zip(pair.sure, pair.possible, row, strict=False):
+            if possible:
+                hits += (place in sure) + (place in possible)
+                made += 1 + len(sure)
+    return 1 - hits / made
+
+
+def scores(found: Findings, data: str, metric: str, names: Sequence[str], scale: float = 1) -> str:
+    return ", ".join(f"{name} {scale * found.mean(f'{data}, {name}', metric):.1f}" for name in names)
+
+
+@claim(
+    "Attention learns to translate into another word order", source=f"000, section 1.1, translation; {SOURCE}"
+)
+def judge_learns(found: Findings) -> Verdict:
+    """Confirmed for positions with a BLEU of 90 or more on generated sentences as long as in training."""
+    good = [place for place in PLACES if found.mean(f"{GRAMMAR}, {place}", "bleu, known") >= 90]
+    words = f"BLEU: {scores(found, GRAMMAR, 'bleu, known', NAMES)}"
+    return Verdict.among(good, PLACES, words, f"the positions are {' or '.join(good)}")
+
+
+@claim("A translator needs positions on the source; on the target alone they do not help", source=SOURCE)
+def judge_side(found: Findings) -> Verdict:
+    """Confirmed if `source` has 10 BLEU more than `none`, and `target` does not, intervals included."""
+    gain = {
+        side: found.difference(f"{GRAMMAR}, {side}", f"{GRAMMAR}, none", "bleu, known")
+        for side in ("source", "target")
+    }
+    words = "; ".join(f"{side} minus none {one.written('{:+.1f}')}" for side, one in gain.items())
+    if gain["source"].bounds[0] > 10 > gain["target"].bounds[1]:
+        return Verdict("confirmed", words)
+    failed = gain["source"].bounds[1] < 10 or gain["target"].bounds[0] > 10
+    return Verdict("refuted" if failed else "undecided", words)
+
+
+@claim("Relative positions translate longer sentences than those of training", source=SOURCE)
+def judge_long(found: Findings) -> Verdict:
+    """Confirmed for relative positions with half of their BLEU on sentences with more phrases than in
+    training.
+    """
+    kept = {
+        place: found.mean(f"{GRAMMAR}, {place}", "bleu, long")
+        / found.mean(f"{GRAMMAR}, {place}", "bleu, known")
+        for place in ("t5", "rope")
+    }
+    good = [place for place, share in kept.items() if share >= 0.5]
+    words = f"BLEU: {scores(found, GRAMMAR, 'bleu, long', NAMES)}"
+    return Verdict.among(good, kept, words, f"the positions are {' or '.join(good)}")
+
+
+@claim(
+    "From some hundred real pairs attention learns gold alignments with the help of positions", source=SOURCE
+)
+def judge_gold(found: Findings) -> Verdict:
+    """Confirmed for a language pair if positions on both sides lower the alignment error of `none` by .05 or
+    more, interval included.
+    """
+    gains = {name: found.difference(f"{name}, none", f"{name}, both", "error, known") for name in CORPORA}
+    good = [name for name, gain in gains.items() if gain.bounds[0] >= 0.05]
+    words = "; ".join(
+        f"{name}: none minus both {gains[name].written('{:+.3f}')}, alignment errors in %: "
+        + scores(found, name, "error, known", REAL[:-1], 100)
+        + f"; BLEU: {scores(found, name, 'bleu, known', REAL)}"
+        for name in CORPORA
+    )
+    return Verdict.among(good, CORPORA, words, f"the languages are {' or '.join(good)}")
+
+
+def draw(found: Findings) -> Figure:
+    figure, (left, right) = panels(1.4, 1.2, size=(11, 3.8))
+    groups = {"as long as in training": "known", "longer": "long"}
+    bars(
+        left,
+        NAMES,
+        {
+            label: [found.values(f"{GRAMMAR}, {name}", f"bleu, {test}") for name in NAMES]
+            for label, test in groups.items()
+        },
+    )
+    left.set(ylabel="BLEU", title="generated sentences")
+    bars(
+        right,
+        REAL[:-1],
+        {
+            name: [
+                [100 * one for one in found.values(f"{name}, {place}", "error, known")] for place in REAL[:-1]
+            ]
+            for name in CORPORA
+        },
+    )
+    right.set(ylabel="alignment error rate (%)", title="real sentences, gold links")
+    for axes in (left, right):
+        axes.set_ylim(0, 115)
+        axes.legend(loc="upper left", ncols=2)
+        axes.tick_params(axis="x", rotation=30)
+    return figure
+
+
+STUDY = Study(
+    name="translation",
+    subject="Translation by a small trained model: positions on the source, the target, or between them",
+    data=f"generated sentences with another word order; pairs of at most {LONGEST} words of English-French "
+    f"Hansards and Japanese-English KFTT; {TESTED} for each test",
+    measure="BLEU of greedy translations (sacrebleu, words as given), alignment error rate of the last "
+    "layer's attention",
+    smallest="10 BLEU; .05 of the alignment error rate",
+    arms=ARMS,
+    controls=[
+        Control(
+            says="without positions a translation loses 20 BLEU or more",
+            arm=f"{GRAMMAR}, none",
+            mechanism=f"{GRAMMAR}, both",
+            fails=lambda found: (
+                found.mean(f"{GRAMMAR}, none", "bleu, known")
+                <= found.mean(f"{GRAMMAR}, both", "bleu, known") - 20
+            ),
+        )
+    ],
+    claims=[judge_learns, judge_side, judge_long, judge_gold],
+    full=Budget(seeds=3, steps=1000, samples=4000),
+    quick=Budget(seeds=1, steps=60, samples=500),
+    run=run,
+    draw=draw,
+    needs=dict.fromkeys(ARMS, "module:sacrebleu")
+    | {arm: f"data:{CORPORA[data]}" for arm in ARMS if (data := arm.split(", ")[0]) in CORPORA},
+)
