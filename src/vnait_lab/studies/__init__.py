@@ -65,6 +65,7 @@ NAMES = (
     "graph_classes",
     "middle",
     "phrases",
+    "trees",
     "key_tokens",
 )
 
