@@ -7,10 +7,9 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 install: .venv/.installed
 
-# Not compiled: Python does it for what it imports, a small part.
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
 demo: install  ## DNA windows, whose letters mean something by their order alone: two minutes on two cores

@@ -34,6 +34,7 @@ def test_the_matrix(family, column):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_one_graph_and_one_file():
     """In another process: the tests' check of types can't be compiled. A decoder makes its cache inside."""
     cells = [("compile", "bert"), ("compile", "gpt2"), ("ONNX", "bert")]
