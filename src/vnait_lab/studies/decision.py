@@ -34,12 +34,8 @@ from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, 
 LIMIT, HELD = 200, 3  # simulator steps per episode, and at most per decision
 WINDOW, CHANNELS = 12, 4  # decisions that a policy sees, and numbers in a token
 SEEN, SCALE, NOISE = (0, 2), (1.0, 0.1), (0.05, 0.04)  # the cart's position (m) and the pole's angle (rad)
-CONTROL = (
-    0.05,
-    0.1,
-    1.0,
-    0.3,
-)  # weights of position, velocity, angle and its velocity: push where the sum is
+# Weights of position, velocity, angle and its velocity: push where the sum is.
+CONTROL = (0.05, 0.1, 1.0, 0.3)
 DIM, HEADS, BATCH, EPISODES = 32, 4, 32, 32
 SMALLEST = 10.0  # steps of return
 SOURCE = "004, time invariance"

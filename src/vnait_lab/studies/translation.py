@@ -80,8 +80,8 @@ def phrase(depth: int, random: np.random.Generator) -> tuple[Words, list[tuple[s
     """
     adjectives = random.choice(ADJECTIVES, random.integers(3)).tolist()
     source = ["the", *adjectives, str(random.choice(NOUNS))]
-    target = [(word.upper(), place) for place, word in reversed(list(enumerate(source)))][:-1]
-    target[1:] = target[:0:-1]  # the noun, then its adjectives in their order
+    *described, noun = [(word.upper(), place) for place, word in enumerate(source)][1:]
+    target = [noun, *described]
     if depth:
         inner, translated = phrase(depth - 1, random)
         at = len(source)
@@ -158,9 +158,7 @@ class Translator(nn.Module):
         side = torch.arange(2).repeat_interleave(lengths)
         at = torch.cat([torch.arange(int(length)) for length in lengths]).float()[None, :, None]
         x = self.words(ids) + self.side(side)
-        visible = (side[None, :] == 0) | (
-            (side[:, None] == 1) & torch.ones(len(side), len(side)).tril().bool()
-        )
+        visible = torch.ones(len(side), len(side)).tril().bool() | (side == 0)
         mask = visible[None] & (ids != PAD)[:, None] | torch.eye(len(side)).bool()
         injection = self.encoding(at)
         if self.place in ("t5", "rope"):
@@ -216,9 +214,8 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
         logits = model(source, target[:, :-1])
         return F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
 
-    steps = (
-        budget.steps if data == GRAMMAR else budget.steps // 2
-    )  # some hundred pairs are soon known by heart
+    # Some hundred pairs are soon known by heart.
+    steps = budget.steps if data == GRAMMAR else budget.steps // 2
     descend(model.parameters(), loss, steps=steps, learning_rate=3e-3, weight_decay=0.01)
     model.eval()
     found = {f"bleu, {name}": bleu(translated(model, words, test), test) for name, test in tests.items()}
