@@ -1,5 +1,5 @@
-"""The spectrum of a path, a grid and any graph: against scipy and networkx, canonical whatever the solver,
-padding, messages.
+"""The spectrum of a path, a grid, any graph and a batch of graphs: against scipy and networkx, canonical
+whatever the solver, padding, messages.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 
 import networkx as nx
+import numpy as np
 import pytest
 import scipy.fft
 import torch
@@ -20,7 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from vnait.coordinates import Spectrum
+from vnait import Method
+from vnait.coordinates import Index, Spectrum, returns, spectra
+from vnait.encodings import Linear
 
 
 def everything(length: int, rows: int = 1) -> Tensor:
@@ -252,7 +255,9 @@ def test_compiled_and_exported() -> None:
     """In a process of its own: the tests' check of types can't be traced."""
     code = """
 import torch
-from vnait.coordinates import Spectrum
+from vnait import Method
+from vnait.coordinates import Index, Spectrum, returns, spectra
+from vnait.encodings import Linear
 mask = torch.tensor([[False, True, True, True, True, False], [True] * 4 + [False] * 2])
 longer = torch.ones(3, 4, dtype=torch.bool)
 B, T = torch.export.Dim("B", min=2), torch.export.Dim("T", min=2)
@@ -313,6 +318,54 @@ def test_a_line_is_a_path_of_a_fixed_length() -> None:
     torch.testing.assert_close(part(None, everything(5)), Spectrum(size=4)(None, everything(5)))
 
 
+# --- A batch of graphs
+
+
+def test_each_graph_of_a_batch_has_its_own_spectrum() -> None:
+    graphs = [nx.path_graph(1), GRAPHS["weighted"][0](), GRAPHS["karate"][0](), nx.path_graph(3)]
+    at = spectra(graphs, size=3)
+    assert at.shape == (4, 34, 3) and at.dtype == torch.float64
+    for graph, row in zip(graphs, at, strict=True):
+        own = min(3, len(graph) - 1)
+        if own:
+            expected = Spectrum(size=own, graph=graph).nodes
+            torch.testing.assert_close(row[: len(graph), :own], expected, rtol=0, atol=1e-12)
+        assert (row[:, own:] == 0).all() and (row[len(graph) :] == 0).all()
+
+
+def test_a_batch_has_no_part_of_an_eigenspace(caplog: pytest.LogCaptureFixture) -> None:
+    """Its vectors of a 12-cycle come in pairs: an odd size cuts one."""
+    cycle = nx.cycle_graph(12)
+    two, three = (spectra([cycle], size=size)[0] for size in (2, 3))
+    assert torch.equal(three[:, :2], two) and (two != 0).any() and (three[:, 2] == 0).all()
+    assert (spectra([nx.complete_graph(4)], size=2) == 0).all()
+    assert not caplog.records
+
+
+def test_returns_are_those_of_the_walk() -> None:
+    graph = weighted()
+    links = nx.to_numpy_array(graph)
+    np.fill_diagonal(links, 0)  # loops are left out
+    walk = links / links.sum(1, keepdims=True)
+    found = returns([graph, nx.empty_graph(2)], steps=[2, 5])
+    assert found.shape == (2, 5, 2)
+    for axis, steps in enumerate((2, 5)):
+        expected = torch.tensor(np.linalg.matrix_power(walk, steps).diagonal().copy())
+        torch.testing.assert_close(found[0, :, axis], expected, rtol=0, atol=1e-12)
+    assert (found[1, :2] == 1).all() and (found[1, 2:] == 0).all()
+
+
+def test_a_method_reads_a_batch_of_graphs() -> None:
+    graphs = [nx.path_graph(5), nx.cycle_graph(3)]
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    method = Method(coordinates=Index(), encoding=Linear(dim=8, axes=2))
+    words = torch.randn(2, 5, 8)
+    alone = method(words[1:, :3], mask[1:, :3], spectra(graphs[1:], size=2))
+    batch = method(words, mask, spectra(graphs, size=2))
+    torch.testing.assert_close(batch.x[1, :3], alone.x[0])
+    assert not torch.equal(batch.x[0, 0] - words[0, 0], batch.x[0, 1] - words[0, 1])
+
+
 # --- Messages
 
 
@@ -339,6 +392,10 @@ def test_a_line_is_a_path_of_a_fixed_length() -> None:
             )
             for weight in (-1.0, math.nan, math.inf)
         ),
+        (lambda: spectra([nx.path_graph(2)], size=0), "size=0; take at least 1 eigenvector"),
+        (lambda: spectra([], size=1), "there are no graphs; give one or more"),
+        (lambda: returns([nx.DiGraph([(0, 1)])], steps=[2]), "the graph is directed"),
+        (lambda: returns([nx.path_graph(2)], steps=[2, 0]), r"steps=\[2, 0\]; give one or more numbers"),
     ],
 )
 def test_messages(make: Callable[[], object], message: str) -> None:

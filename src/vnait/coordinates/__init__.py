@@ -14,6 +14,7 @@ elastic.py      along a text, with a learned weight of each token
 spans.py        along a text: the index, the span, the running coordinate, the ends
 grids.py        several axes: grids, segments, phases, coordinates side by side
 spectrum.py     eigenvectors of a graph
+graphs.py       known places of a batch of graphs: eigenvectors, returns of a walk
 moving.py       random changes of positions in training
 
 Padding gets the coordinate of the nearest real token, without gradient, and changes no real token's
@@ -22,6 +23,7 @@ neighbours, whatever the model's dtype.
 """
 
 from vnait.coordinates.elastic import ContextGate, Elastic, Gate
+from vnait.coordinates.graphs import returns, spectra
 from vnait.coordinates.grids import Diagonal, Grid, Joined, Phase, Segments
 from vnait.coordinates.moving import Jitter, Randomized
 from vnait.coordinates.shared import check_mask, located
@@ -66,4 +68,6 @@ __all__ = [
     "Warp",
     "check_mask",
     "located",
+    "returns",
+    "spectra",
 ]

@@ -102,7 +102,7 @@ def _of_grid(shape: Sequence[int], size: int) -> tuple[Tensor, Tensor]:
     cells = unravel(torch.arange(count, device="cpu"), shape).double()
     sizes = torch.tensor(shape, dtype=torch.float64, device="cpu")
     values, order = (4 * (math.pi * cells / (2 * sizes)).sin().square()).sum(-1).sort(stable=True)
-    level = _levels(values)
+    level = levels(values)
     _warn_if_cut(values, level, size)
     # Rounding orders equal eigenvalues at random: within a level, order by the place in the grid.
     chosen = order[(level * count + order).argsort()][1 : size + 1]
@@ -117,10 +117,10 @@ def _wave(frequency: Tensor, place: Tensor, length: Tensor) -> Tensor:
 
 def _of_graph(graph: Graph, size: int) -> tuple[Tensor, Tensor]:
     """Eigenvalues (size,) and eigenvectors (N, size)."""
-    laplacian = _laplacian(graph)
-    _check_size(size, count := len(laplacian))
-    values, vectors = torch.linalg.eigh(laplacian)
-    level = _levels(values)
+    matrix = laplacian(graph)
+    _check_size(size, count := len(matrix))
+    values, vectors = torch.linalg.eigh(matrix)
+    level = levels(values)
     _warn_if_cut(values, level, size)
     found: list[Tensor] = []
     for number in range(int(level[size]) + 1):
@@ -143,7 +143,8 @@ def _canonical(projector: Float[Tensor, "N N"], rank: int) -> list[Tensor]:
     return basis
 
 
-def _laplacian(graph: Graph) -> Float[Tensor, "N N"]:
+def laplacian(graph: Graph) -> Float[Tensor, "N N"]:
+    """D - A, without loops; ValueError: a directed graph, a negative weight."""
     if graph.is_directed():
         raise ValueError(
             "the graph is directed, and its Laplacian not symmetric; give graph.to_undirected()."
@@ -168,7 +169,7 @@ def _check_size(size: int, count: int) -> None:
         )
 
 
-def _levels(values: Float[Tensor, " N"]) -> Int[Tensor, " N"]:
+def levels(values: Float[Tensor, " N"]) -> Int[Tensor, " N"]:
     """The eigenspace of each of the ascending eigenvalues, from 0."""
     rise = values.diff() > EQUAL * values[-1]
     return nn.functional.pad(rise.long().cumsum(-1), (1, 0))

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import Index, Spectrum
+from vnait.coordinates import Index, returns, spectra
 from vnait.encodings import Linear
 from vnait.method import Method
 from vnait.methods import build
@@ -147,9 +147,9 @@ def places(arm: str, graphs: Graphs) -> Float[Tensor, "N T P"] | None:
 def code(arm: str, links: Float[Tensor, "M n n"]) -> Float[Tensor, "M n P"]:
     """An arm's places in graphs of one size n."""
     degree, size = links.sum(-1), links.shape[-1]
+    graphs = map(nx.from_numpy_array, links.numpy())
     if arm == "returns":
-        walk = links / degree[..., None]
-        return torch.stack([torch.matrix_power(walk, steps).diagonal(dim1=1, dim2=2) for steps in STEPS], -1)
+        return returns(graphs, steps=STEPS)
     values, vectors = torch.linalg.eigh(degree.diag_embed() - links)
     if arm == "heat":
         return vectors.square() @ (-values[..., None] * torch.tensor(TIMES, dtype=links.dtype)).exp()
@@ -157,11 +157,7 @@ def code(arm: str, links: Float[Tensor, "M n n"]) -> Float[Tensor, "M n P"]:
     spread = F.pad(values[:, None, 1:].expand(-1, size, -1), room)
     if arm == "eigenvalues":
         return spread
-    if arm == "fixed":
-        mask, known = torch.ones(1, size, dtype=torch.bool), map(nx.from_numpy_array, links.numpy())
-        own = torch.stack([Spectrum(size=size - 1, graph=graph)(None, mask)[0] for graph in known])
-    else:
-        own = size**0.5 * vectors[..., 1:]
+    own = spectra(graphs, size=size - 1) if arm == "fixed" else size**0.5 * vectors[..., 1:]
     return torch.cat([F.pad(own, room), spread], -1)
 
 
