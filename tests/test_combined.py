@@ -202,6 +202,7 @@ def test_the_rotated_form_is_the_separable_one_on_turned_coordinates() -> None:
 # --- Compiled
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_compiled_and_exported() -> None:
     """In a process of its own: the tests' check of types can't be traced.

@@ -228,7 +228,7 @@ def test_with_a_test_file_all_seeds_have_the_same_vectors_whichever_is_first():
 
 @pytest.mark.slow
 def test_results_do_not_depend_on_how_many_cells_run_at_a_time(words, tmp_path):
-    options = {"methods": METHODS, "seeds": 2, "shots": (6,)}
+    options = {"methods": METHODS, "seeds": 1, "shots": (6,)}
     one = small(words, tmp_path / "one", jobs=1, **options)
     two = small(words, tmp_path / "two", jobs=2, **options)
     assert list(map(without_times, one.records)) == list(map(without_times, two.records))
@@ -337,11 +337,9 @@ def uninterrupted(server, command, tmp_path_factory) -> tuple[tuple[dict, bytes]
     return result, time.perf_counter() - started
 
 
-MOMENTS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in (1, 2))]
-
-
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("time_of_killing", MOMENTS)
+@pytest.mark.parametrize("time_of_killing", range(3))
 def test_kill_9_at_a_random_moment_ends_with_the_table_of_an_uninterrupted_run(
     time_of_killing, server, command, uninterrupted, tmp_path
 ):

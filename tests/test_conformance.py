@@ -444,6 +444,7 @@ def test_a_fault_is_found_by_its_law(name: str, monkeypatch: Patch) -> None:
     assert row.detail
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_fault_is_found_where_a_model_is_traced() -> None:
     """In a process without the tests' check of types; there a sound method passes."""

@@ -124,6 +124,7 @@ def test_a_quantized_base_is_refused():
         vnait.attach(model)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_processes_have_the_same_gradients(tmp_path, monkeypatch):
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))

@@ -140,6 +140,7 @@ def test_nothing_is_saved_and_a_meta_device_changes_nothing(name: str) -> None:
     assert torch.equal(part(None, everything(8)), make()(None, everything(8)))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_compiled_and_exported() -> None:
     """In a process of its own: the tests' check of types can't be traced."""

@@ -144,6 +144,7 @@ def test_a_typed_sentence_changes_both_pictures_and_their_numbers(tab: Tab) -> N
         assert pictures.nth(side).evaluate("one => one.complete && one.naturalWidth > 300")
 
 
+@pytest.mark.long
 @in_a_browser
 def test_a_method_can_be_chosen_and_what_it_cannot_show_is_said(tab: Tab) -> None:
     box = tab.page.get_by_label("Text", exact=True)
@@ -206,6 +207,7 @@ def test_a_comparison_can_be_stopped_and_keeps_what_it_finished(
     assert tab.page.get_by_role("button", name="Stop").is_disabled()
 
 
+@pytest.mark.long
 @in_a_browser
 def test_a_report_is_loaded_and_reaches_nothing(tab: Tab, tmp_path: Path) -> None:
     path = report.write(folder_of(tmp_path, name=f"c{EVIL}.csv"))
@@ -349,7 +351,7 @@ def test_comparisons_do_not_wait_for_one_another_unseen(tmp_path: Path) -> None:
 
 
 @in_a_browser
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.long)])
 def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str, tmp_path: Path) -> None:
     opened = Tab(browser, address, width=width)
     opened.page.locator(".explanation img").nth(1).wait_for(timeout=WAIT)
@@ -360,6 +362,7 @@ def test_nothing_is_wider_than_the_screen(width: int, browser: Any, address: str
     opened.page.context.close()
 
 
+@pytest.mark.long
 @in_a_browser
 def test_ctrl_c_ends_it_at_once_while_a_page_is_open_and_draws(browser: Any, model: Path) -> None:
     with served(model) as address:

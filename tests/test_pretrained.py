@@ -915,6 +915,7 @@ for family, more in (("bert", {}), ("llama", {"use_cache": False})):
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_other_position_ids_end_a_compiled_model_too():
     """Packed texts would read one another. In a process without the tests' check of types, which the compiler

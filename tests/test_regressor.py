@@ -155,6 +155,7 @@ class Written(OfMatrices, TextRegressor):
         return super().predict(written(X))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_scikit_learns_checks_pass_where_they_apply_to_texts():
     with warnings.catch_warnings():

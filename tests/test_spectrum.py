@@ -250,6 +250,7 @@ def test_built_anew_never_saved_never_in_half_and_never_on_meta() -> None:
         assert torch.equal(other(None, everything(34)), expected)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_compiled_and_exported() -> None:
     """In a process of its own: the tests' check of types can't be traced."""

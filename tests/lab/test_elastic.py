@@ -336,6 +336,7 @@ def test_wrong_input_is_refused() -> None:
             Elastic(Gate(dim=4), min_gap=share)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_labels_alone_silence_filler() -> None:
     """In 700 steps on texts of 8 to 40 tokens: words count one, filler nothing."""

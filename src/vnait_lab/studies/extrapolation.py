@@ -265,7 +265,7 @@ STUDY = Study(
             source="004, extrapolation; this project: the measure",
         ),
     ],
-    full=Budget(seeds=2, steps=1200),
+    full=Budget(seeds=3, steps=1200),
     quick=Budget(seeds=1, steps=1100),
     run=run,
     draw=draw,

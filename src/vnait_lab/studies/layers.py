@@ -140,7 +140,7 @@ STUDY = Study(
         )
     ],
     claims=[judge_through, judge_attention, judge_relative, judge_none],
-    full=Budget(seeds=2, steps=1200),
+    full=Budget(seeds=3, steps=1200),
     quick=Budget(seeds=1, steps=900),
     run=run,
     draw=draw,

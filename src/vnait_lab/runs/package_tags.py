@@ -1,0 +1,137 @@
+"""Several labels per text, on a real set: what Debian's packages are for, from their one-line descriptions.
+
+    apt-cache dumpavail > available
+    python -m vnait_lab.runs.package_tags available [--seeds 5]
+
+Debian's developers and users tag packages (debtags). A text is a program's description, its labels are the
+tags of `use` (converting, viewing ...) and `works-with` (text, audio ...) that at least 100 descriptions
+have. Each seed draws 1,000 descriptions for the test; no source package has descriptions on both sides.
+Records go to studies/records/package_tags; recorded cells do not run again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from vnait.comparison import run_plan
+from vnait.data import Table
+from vnait.data.labels import cell_of
+from vnait.data.tables import MULTILABEL
+from vnait.plan import Plan
+from vnait.record import Record
+from vnait.run import Run
+from vnait_lab import RECORDS
+from vnait_lab.runs import ahead, numbers, parser, show_progress
+from vnait_lab.study import Verdict
+
+PATH = RECORDS / "package_tags" / "records.jsonl"
+METHODS_RUN = ("none", "sinusoidal", "vnait")
+FACETS = ("use::", "works-with::")
+ROWS = 100  # at least, for a label
+TEST = 1000  # descriptions
+RUN = Run(validation=0, tune_vectors=True)
+
+
+def paragraphs(lines: Iterable[str]) -> Iterator[dict[str, str]]:
+    """The fields of each package; a line that starts with a space continues the field above."""
+    fields: dict[str, str] = {}
+    name = ""
+    for line in lines:
+        if not line.strip():
+            if fields:
+                yield fields
+            fields = {}
+        elif line[0] == " ":
+            fields[name] += line.rstrip()
+        else:
+            name, _, value = line.partition(":")
+            fields[name] = value.strip()
+    if fields:
+        yield fields
+
+
+def tagged(path: Path) -> tuple[Table, list[str]]:
+    """The descriptions of programs with a label, each once, and the source package of each."""
+    found: dict[str, tuple[set[str], str]] = {}
+    with path.open(encoding="utf-8") as lines:
+        for fields in paragraphs(lines):
+            tags = {tag.strip() for tag in fields.get("Tag", "").split(",")}
+            text = fields.get("Description", "")
+            if text and "role::program" in tags:
+                source = fields.get("Source", fields["Package"]).split()[0]
+                found.setdefault(text, ({tag for tag in tags if tag.startswith(FACETS)}, source))
+    count = Counter(tag for tags, _ in found.values() for tag in tags)
+    usual = {tag for tag, rows in count.items() if rows >= ROWS}
+    kept = [(text, tags & usual, source) for text, (tags, source) in found.items() if tags & usual]
+    texts, labels, sources = zip(*kept, strict=True)
+    cells = [cell_of(sorted(own)) for own in labels]
+    return Table(texts=[*texts], labels=cells, name="debtags", dropped=0, task=MULTILABEL), [*sources]
+
+
+def parted(table: Table, sources: Sequence[str], seed: int) -> tuple[Table, Table]:
+    """The rows to draw from, and at least `TEST` rows of other source packages."""
+    names = np.random.default_rng(seed).permutation(sorted({*sources})).tolist()
+    rows = Counter(sources)
+    held: set[str] = set()
+    while sum(rows[name] for name in held) < TEST:
+        held.add(names[len(held)])
+    return (
+        table.select(row for row, name in enumerate(sources) if name not in held),
+        table.select(row for row, name in enumerate(sources) if name in held),
+    )
+
+
+def plan_of(table: Table, sources: Sequence[str], seed: int, shots: Sequence[int]) -> Plan:
+    """The comparison of one seed."""
+    learn, test = parted(table, sources, seed)
+    return Plan(
+        table=learn,
+        test=test,
+        methods=METHODS_RUN,
+        shots=tuple(shots),
+        seeds=(seed,),
+        run=RUN,
+        vectors=None,
+        tokenization="words",
+        chooses=False,
+    )
+
+
+def verdict(found: Sequence[Record], shots: int) -> Verdict:
+    """The claim: `vnait` is ahead of every other method and baseline, by micro F1."""
+    scores: dict[str, dict[int, float]] = {}
+    for one in found:
+        if one.data["shots"] == shots:
+            scores.setdefault(one.method, {})[one.seed] = float(one.metrics["micro_f1"])
+    return ahead(scores, "vnait")
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("packages", type=Path, help="what apt-cache dumpavail prints, as a file")
+    command.add_argument(
+        "--rows", type=numbers, default="200,1000", help="descriptions to learn [%(default)s]"
+    )
+    command.add_argument("--seeds", type=int, default=5, help="how many draws [%(default)s]")
+    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    options = command.parse_args()
+    table, sources = tagged(options.packages)
+    labels = table.single_labels
+    print(
+        f"{len(table)} descriptions, {len({*labels})} labels, {len(labels) / len(table):.1f} per description"
+    )
+    found: list[Record] = []
+    for seed in range(options.seeds):
+        plan = plan_of(table, sources, seed, options.rows)
+        found += run_plan(plan, PATH, jobs=options.jobs, callback=show_progress)
+    for shots in options.rows:
+        judged = verdict(found, shots)
+        print(f"{shots} descriptions: {judged.word}: {judged.found}")
+
+
+if __name__ == "__main__":
+    main()
