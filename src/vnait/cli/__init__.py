@@ -9,14 +9,11 @@ from typing import Any
 
 import typer
 
-from vnait.cli import (  # noqa: F401  they add their commands to the app
-    classify,
-    doctor,
-    extend,
-    methods,
-    pages,
-    vectors,
-)
+# They add their commands to the app, in the order of --help.
+# isort: off
+from vnait.cli import compare, train, predict, explain, doctor, extend, methods, pages, vectors  # noqa: F401
+
+# isort: on
 from vnait.cli.output import prepare_streams, say
 from vnait.cli.shared import app
 from vnait.errors import InputError

@@ -1,0 +1,163 @@
+"""The command compare."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vnait.cli.output import say
+from vnait.cli.shared import (
+    AsJson,
+    Backend,
+    Data,
+    Encoding,
+    Label,
+    LearningRate,
+    MaxLength,
+    Quiet,
+    Separator,
+    Steps,
+    Task,
+    Text,
+    Threads,
+    Tokenization,
+    VectorFile,
+    app,
+    bar,
+    listed,
+    notes,
+    print_json,
+    read_table,
+    short,
+)
+from vnait.errors import InputError, MissingExtra
+from vnait.run import Run, unknown_methods
+
+if TYPE_CHECKING:
+    from vnait.record import Record
+
+DEFAULT_DATA = "builtin:polarity"
+
+
+@app.command("compare")
+def compare_command(
+    context: typer.Context,
+    data: Data = DEFAULT_DATA,
+    *,
+    text: Text = "text",
+    label: Label = "label",
+    task: Task = "classification",
+    test: Annotated[
+        str | None, typer.Option(help="A file of test rows. Without: 30 % held out by each seed.")
+    ] = None,
+    sep: Separator = None,
+    encoding: Encoding = None,
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Names from `vnait list`, with commas. Without: none, sinusoidal, learned, vnait-uniform, "
+            "vnait."
+        ),
+    ] = "",
+    shots: Annotated[str, typer.Option(help="Rows per class to learn from, with commas, or all.")] = "all",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
+    out: Annotated[
+        Path | None, typer.Option(help="Where all of it goes. Without: runs/ and the name of DATA.")
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="The method that others are paired with. Without: vnait, or the first.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time. Without: one per core.")] = None,
+    backend: Backend = "local",
+    base: Annotated[
+        str | None,
+        typer.Option(
+            help="A pretrained encoder, a folder or hub name: also frozen, fine-tuned, and with any "
+            "base:METHOD. Without: none."
+        ),
+    ] = None,
+    vectors: VectorFile = None,
+    tokenization: Tokenization = "words",
+    steps: Steps = Run.steps,
+    max_length: MaxLength = Run.max_length,
+    learning_rate: LearningRate = Run.learning_rate,
+    threads: Threads = Run.threads,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare positional methods and two baselines on labelled text; keep the best model, and write a report
+    of it all.
+    """
+    notes(quiet)
+    counts, names = _shots(shots), listed(methods)
+    run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate, threads=threads)
+    if wrong := list(unknown_methods(names, base=base is not None)):
+        raise InputError("; ".join(wrong) + ".")
+    table = read_table(data, text, label, sep, encoding, task)
+    tests = None if test is None else read_table(test, text, label, sep, encoding, task)
+    folder = out or Path("runs") / short(data)
+    from vnait.cli import terminal
+    from vnait.comparison import DEFAULT_METHODS, compare
+
+    with bar(quiet, "comparing") as move:
+        found = compare(
+            table,
+            methods=names or DEFAULT_METHODS,
+            shots=counts,
+            seeds=seeds,
+            test=tests,
+            out=folder,
+            vectors=vectors,
+            tokenization=tokenization,
+            base=base,
+            run=run,
+            reference=reference,
+            jobs=jobs,
+            backend=backend,
+            callback=lambda done, total, record: move(done, total, _cell_note(record)),
+            command=context.obj,
+        )
+    files = {"records": found.path} | _drawn({"report": found.report, "picture": found.picture})
+    if as_json:
+        words = {"best": found.best, "advice": found.advice(), "model": str(folder / "model")}
+        paths = {name: path and str(path) for name, path in files.items()}
+        print_json({"rows": found.rows, "paired": found.paired, **words, **paths})
+        return
+    terminal.show_comparison(found, table)
+    say(f"\nmodel: {folder / 'model'} ({found.best})")
+    for name, path in files.items():
+        if path is not None:
+            say(f"{name}: {path}")
+
+
+def _drawn(files: dict[str, Callable[[], Path]]) -> dict[str, Path | None]:
+    """The files that were written; None, and a note, where a package for drawing is not installed."""
+    drawn: dict[str, Path | None] = {}
+    for name, write in files.items():
+        try:
+            drawn[name] = write()
+        except MissingExtra as error:
+            drawn[name] = None
+            logging.getLogger("vnait").warning("no %s: %s", name, error)
+    return drawn
+
+
+def _shots(given: str) -> tuple[int | str, ...]:
+    parts = listed(given)
+    wrong = next((part for part in parts if part != "all" and not part.isdecimal()), None)
+    if wrong is not None:
+        raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows per class nor all.")
+    return tuple(part if part == "all" else int(part) for part in parts)
+
+
+def _cell_note(record: Record | None) -> str:
+    if record is None:
+        return ""
+    from vnait.results import METRICS
+
+    score = next(record.metrics[one.name] for one in METRICS if one.name in record.metrics)
+    return f"{record.method} {score:.3f}"

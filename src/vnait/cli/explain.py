@@ -1,0 +1,94 @@
+"""The command explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vnait.cli.output import say
+from vnait.cli.shared import AsJson, app, check_folder, notes, print_json
+from vnait.errors import InputError
+
+if TYPE_CHECKING:
+    from vnait.data.conllu import Tree
+    from vnait.linear import LinearClassifier
+
+
+@app.command("explain")
+def explain_command(
+    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    text: Annotated[str | None, typer.Argument(help="One text.")] = None,
+    *,
+    conllu: Annotated[
+        Path | None,
+        typer.Option(help="A CoNLL-U file, whose phrases and arcs are shown, too. Without: the text."),
+    ] = None,
+    sentence: Annotated[int, typer.Option(min=1, help="Which sentence of that file.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Without: only printed.")
+    ] = None,
+    bertviz: Annotated[
+        Path | None,
+        typer.Option(
+            help="An .html file for bertviz's view of the heads, which needs the net. Without: none."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how one text is read: coordinate, gap, rho and weight in the bag of words of each token, the kinds
+    of heads, and the method.
+    """
+    notes(quiet=False)
+    if (text is None) == (conllu is None):
+        raise InputError("give one text, or a sentence of a file with --conllu.")
+    if out is not None or bertviz is not None:
+        from vnait.explanation import export
+    if out is not None:
+        export.check_path(out)
+    check_folder(model)
+    from vnait.cli import terminal
+    from vnait.data.conllu import tree
+    from vnait.explanation import explain
+    from vnait.files import whole_file
+    from vnait.linear import LinearClassifier
+    from vnait.predict import load
+
+    given = tree(conllu, sentence) if conllu is not None else text
+    assert given is not None
+    fitted = load(model)
+    if isinstance(fitted, LinearClassifier):
+        _explain_baseline(fitted, given, out or bertviz, as_json)
+        return
+    explanation = explain(fitted, given)
+    if bertviz is not None:
+        view = export.head_view(explanation)
+        with whole_file(bertviz) as draft:
+            draft.write_text(view, encoding="utf-8")
+    if out is not None:
+        export.save(explanation, out)
+    if as_json:
+        files = {"file": out, "bertviz": bertviz}
+        print_json(
+            explanation.facts() | {name: str(path) for name, path in files.items() if path is not None}
+        )
+    else:
+        terminal.show_explanation(explanation)
+        for path in filter(None, (out, bertviz)):
+            say(f"file        {path}")
+
+
+def _explain_baseline(fitted: LinearClassifier, given: str | Tree, file: Path | None, as_json: bool) -> None:
+    if not isinstance(given, str) or file is not None:
+        raise InputError(
+            f"the model is the baseline {fitted.name}, which has no coordinates and no attention to draw; "
+            "leave --out, --bertviz and --conllu out, and its terms are listed."
+        )
+    facts = fitted.explain(given)
+    if as_json:
+        print_json(facts)
+    else:
+        from vnait.cli import terminal
+
+        terminal.show_terms(facts)

@@ -1,0 +1,198 @@
+"""The command train."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vnait.cli.output import say
+from vnait.cli.shared import (
+    AsJson,
+    Data,
+    Encoding,
+    Label,
+    MaxLength,
+    Quiet,
+    Separator,
+    Steps,
+    Task,
+    Text,
+    Threads,
+    Tokenization,
+    VectorFile,
+    app,
+    bar,
+    listed,
+    notes,
+    print_json,
+    read_table,
+    setting,
+)
+from vnait.errors import InputError
+from vnait.run import RATE, Run
+
+if TYPE_CHECKING:
+    from vnait.data.vocabulary import Vocabulary
+    from vnait.predict import Fitted
+    from vnait.pretrained.finetune import Base
+    from vnait.train import Prepared
+
+
+@app.command("train")
+def train_command(
+    data: Data,
+    *,
+    out: Annotated[Path, typer.Option(help="The model's folder.")],
+    method: Annotated[str, setting("method")] = Run.method,
+    base: Annotated[str | None, setting("base")] = Run.base,
+    text: Text = "text",
+    label: Label = "label",
+    task: Task = "classification",
+    test: Annotated[str | None, typer.Option(help="A file of test rows. Without: no test scores.")] = None,
+    sep: Separator = None,
+    encoding: Encoding = None,
+    seed: Annotated[int, setting("seed")] = Run.seed,
+    vectors: VectorFile = None,
+    tune_vectors: Annotated[bool, setting("tune_vectors")] = Run.tune_vectors,
+    tokenization: Tokenization = "words",
+    steps: Steps = Run.steps,
+    max_length: MaxLength = Run.max_length,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Of AdamW. Without: 3e-3, and 1e-4 with --base.")
+    ] = None,
+    smoothness: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{Run.help('smoothness')} Of several, with commas, held-out rows choose. "
+            f"Without: {Run.smoothness}."
+        ),
+    ] = None,
+    boundary: Annotated[
+        str | None, typer.Option(help=f"{Run.help('boundary')} Also several. Without: {Run.boundary}.")
+    ] = None,
+    threads: Threads = Run.threads,
+    track: Annotated[str | None, setting("track")] = Run.track,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train one classifier, or fine-tune a pretrained one.
+
+    A training that was killed goes on where it was.
+    """
+    notes(quiet)
+    if not out.name:
+        raise InputError(f"--out {out} is the folder you are in; choose a new name.")
+    if learning_rate is None:
+        learning_rate = Run.learning_rate if base is None else RATE
+    run = Run(
+        method=method,
+        base=base,
+        seed=seed,
+        steps=steps,
+        max_length=max_length,
+        learning_rate=learning_rate,
+        tune_vectors=tune_vectors,
+        threads=threads,
+        track=track,
+    )
+    penalties = _penalties(run, smoothness, boundary)
+    from vnait.processes import is_first, once_per_node
+
+    def prepared() -> tuple[Prepared, dict[str, Any]]:
+        table = read_table(data, text, label, sep, encoding, task)
+        tests = None if test is None else read_table(test, text, label, sep, encoding, task)
+        from vnait.data import summary
+        from vnait.predict import check_replaceable
+        from vnait.train import prepare
+
+        check_replaceable(out)
+        words = _words(run, table.texts, vectors, tokenization)
+        return prepare(run, table, words, test=tests), summary(table, tokenization)
+
+    ready, about = once_per_node(prepared)
+    from vnait import card as cards
+    from vnait.cli import terminal
+    from vnait.files import alone
+    from vnait.train import best, forget, train
+
+    folder = out.with_name(out.name + ".checkpoints")
+    several = len(penalties) > 1  # then each training has its own folder in that one
+    checkpoints = [folder / f"{one:g},{other:g}" if several else folder for one, other in penalties]
+
+    def trained(penalty: tuple[float, float], own: Path) -> Fitted:
+        with bar(quiet or not is_first(), f"training {method}") as move:
+            return train(
+                ready.penalized(*penalty),
+                checkpoints=own,
+                callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
+            )
+
+    with alone(folder) if is_first() else nullcontext():
+        tried = list(map(trained, penalties, checkpoints))
+        if not is_first():
+            return
+        fitted = best(tried) if several else tried[0]
+        assert fitted.record is not None
+        fitted.save(out, extras={cards.NAME: cards.card(fitted.record, about)})
+        for own, one in zip(checkpoints, tried, strict=True):
+            forget(own, one)
+    if as_json:
+        print_json({"model": str(out), "record": asdict(fitted.record)})
+        return
+    terminal.show_scores(fitted.record)
+    say(f"model: {out}")
+
+
+def _penalties(run: Run, smoothness: str | None, boundary: str | None) -> list[tuple[float, float]]:
+    """The pairs of gamma_1 and gamma_2 to train with; an error if the method has nothing that they weigh."""
+    if smoothness is None and boundary is None:
+        return [(run.smoothness, run.boundary)]
+    from vnait.methods import build
+
+    span = None if run.base else build(run.method, dim=24, num_heads=2).span
+    if span is None:
+        raise InputError(
+            f"{run.method} has no learned span, which --smoothness and --boundary regularize; leave them "
+            "out, or take a method such as vnait-warp."
+        )
+    if boundary is not None and span.bounds is None:
+        raise InputError(
+            f"the coordinates of {run.method} have hard bounds, which keep them in (0, 100]; leave "
+            "--boundary out."
+        )
+    options = {"smoothness": smoothness, "boundary": boundary}
+    given = {name: _numbers(name, value) for name, value in options.items() if value is not None}
+    runs = [
+        replace(run, smoothness=one, boundary=other)  # which checks them
+        for one, other in product(*(given.get(name, [getattr(run, name)]) for name in options))
+    ]
+    return [(one.smoothness, one.boundary) for one in runs]
+
+
+def _numbers(name: str, given: str) -> list[float]:
+    try:
+        found = list(dict.fromkeys(map(float, listed(given))))
+    except ValueError:
+        found = []
+    if not found:
+        raise InputError(f"--{name} {given}: give a number, or several with commas between them.")
+    return found
+
+
+def _words(run: Run, texts: list[str], vectors: str | None, tokenization: str) -> Vocabulary | Base:
+    """What makes ids of texts: a vocabulary with its vectors, or the tokenizer of the run's base."""
+    from vnait.data.vocabulary import vocabulary_of
+    from vnait.pretrained.finetune import Base
+
+    if run.base is None:
+        return vocabulary_of(texts, vectors=vectors, tokenization=tokenization, seed=run.seed)
+    if vectors is not None or run.tune_vectors or tokenization != "words":
+        raise InputError(
+            "--base brings its own vectors and tokens; leave --vectors, --tune-vectors, --tokenization out."
+        )
+    return Base.load(run.base)
