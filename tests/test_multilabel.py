@@ -152,6 +152,16 @@ def test_the_loss_of_the_model_is_binary_cross_entropy(word_file):
     assert each.tolist() == pytest.approx(expected.mean(1).tolist(), rel=1e-5)
 
 
+def test_training_starts_at_the_share_of_each_label(word_file):
+    """After a step that moves nothing, a row of weight 3 counts three times."""
+    table = Table(["soup", "bill", "the", "was"] * 5, ["food", "price", "", ""] * 5, "t", 0, "multilabel")
+    words = vocabulary_of(table.texts, vectors=word_file)
+    run = Run(method="none", steps=1, learning_rate=1e-9, validation=0, bag=0)
+    for weights, food in ((None, 5 / 20), ([3.0, 1.0, 1.0, 1.0] * 5, 15 / 30)):
+        head = fit(run, table, words, weights=weights).model.classifier
+        assert torch.sigmoid(head.bias)[0].item() == pytest.approx(food, abs=0.03)
+
+
 def test_scores_agree_with_their_formulas():
     truth, answers = [["a", "b"], ["a"], [], ["c"]], [["a"], ["a", "b"], [], []]
     found = set_scores(["a", "b", "c", "never"], truth, answers)

@@ -64,14 +64,16 @@ def of_each(
     return weights, bias
 
 
-def prior(labels: NDArray[Any]) -> NDArray[np.float64]:
-    """The logit of each label, log (n + 1/2) / (N - n + 1/2), n of the N rows of labels (N, C) have it.
+def prior(labels: NDArray[Any], rows: Weights = None) -> NDArray[np.float64]:
+    """The logit of each label, log (n + 1/2) / (N - n + 1/2), n of the N rows of labels (N, C) have it; with
+    weights, sums of them.
 
     >>> prior(np.array([[1, 0], [1, 0], [0, 0]])).round(2).tolist()
     [0.51, -1.95]
     """
-    n = labels.sum(0)
-    found: NDArray[np.float64] = np.log((n + 0.5) / (len(labels) - n + 0.5))
+    each = np.ones(len(labels)) if rows is None else rows
+    n = each @ labels
+    found: NDArray[np.float64] = np.log((n + 0.5) / (each.sum() - n + 0.5))
     return found
 
 

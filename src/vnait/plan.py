@@ -158,6 +158,8 @@ class Plan:
         if cell.method in METHODS:
             run = replace(self.run, seed=cell.seed).facts | {"method": METHODS[cell.method].formula}
             run["bag"] = [FORMULA, self.run.bag, RARE]
+            if self.table.task == MULTILABEL:
+                run["start"] = "prior"  # of the head's bias
         tests = self.test.fingerprint if self.test else self.held_out
         vectors = None if self.vectors is None else _stamp(self.vectors)
         return key_of(asdict(cell), run, self.table.fingerprint, tests, vectors, self.tokenization)

@@ -17,12 +17,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from vnait.bag_of_words import Weights, prior
 from vnait.data import Table
 from vnait.data.ids import Ids
 from vnait.data.labels import cell_of, labels_in
 from vnait.data.sentences import Piece, words_of
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING
 from vnait.errors import InputError, extra
+from vnait.model import VnaitForSequenceClassification
 from vnait.predict import logits_of, word_logits_of
 from vnait.scores import (
     are_spans,
@@ -67,6 +69,9 @@ class _OfTexts:
     def batch(self, encoded: Sequence[Any], truth: Sequence[Any]) -> Tensor:
         """The labels of a batch, for a model's own loss."""
         return self.tensor(truth)
+
+    def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
+        """Before the first step, from the labels of the training rows: nothing."""
 
     def tensor(self, truth: Sequence[Any]) -> Tensor:
         """What the loss compares logits with."""
@@ -149,6 +154,10 @@ class Numbers(_OfTexts):
         """Standardized numbers, as the model learns them."""
         return (torch.tensor(truth) - self.mean) / self.scale
 
+    def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
+        """Raise InputError unless `finish` can change the head."""
+        _head(model)
+
     def loss(self, logits: Tensor, truth: Tensor, reduction: str = "mean") -> Tensor:
         """Squared error of standardized numbers."""
         return functional.mse_loss(logits[:, 0], truth, reduction=reduction)
@@ -222,6 +231,9 @@ class Tags:
         number = {name: index for index, name in enumerate(self.names)}
         return torch.tensor([number[tag] for tag in chain.from_iterable(truth)])
 
+    def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
+        """Nothing."""
+
     def logits(self, model: PreTrainedModel, encoded: Sequence[Any]) -> Any:
         """Logits (words, tags) of each sentence."""
         return word_logits_of(model, encoded)
@@ -274,6 +286,16 @@ class LabelSets(_OfTexts):
     def tensor(self, truth: Sequence[Any]) -> Tensor:
         """1 for each label that a text has, else 0, (texts, labels)."""
         return torch.tensor([[float(name in row) for name in self.names] for row in truth])
+
+    @torch.no_grad()
+    def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
+        """Set the head's bias to the `prior` of each label (arXiv 1708.02002, section 4.1): most labels are
+        rare, and from 1/2 on a few hundred steps teach the model little else. Not in a base, whose states
+        may differ too little at first: there it was slower.
+        """
+        if isinstance(model, VnaitForSequenceClassification):
+            start = prior(self.tensor(truth).numpy(), weights)
+            model.classifier.bias.copy_(torch.from_numpy(start))
 
     def loss(self, logits: Tensor, truth: Tensor, reduction: str = "mean") -> Tensor:
         """Binary cross-entropy, the mean over the labels."""

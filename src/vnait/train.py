@@ -278,6 +278,8 @@ class _Training:
         torch.manual_seed(run.seed)
         lengths = [task.lengths[row] for row in task.train]
         model = task.vocabulary.new_model(run, task.target.names, lengths, task.target.task)
+        weights = None if task.weights is None else task.weights[task.train]
+        task.target.start(model, [task.labels[row] for row in task.train], weights)
         optimizer = torch.optim.AdamW(groups(model, run), lr=run.learning_rate, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(
