@@ -12,7 +12,7 @@ COMMAND = "VNAIT_DATA=DIR python -m vnait_lab.runs.longer_articles"
 def section(found: list[Record]) -> Section:
     claim = Judged(
         f"Trained on articles of up to {TRAINED} words, `vnait` finds at {READ} words whether their halves "
-        "are in order better than `none`, `sinusoidal` and `rope`",
+        "are in order better than `none`, `sinusoidal`, `rope` and `vnait-uniform`",
         verdict(found),
         COMMAND,
         source="000, section 4.2, twice the length",

@@ -32,7 +32,7 @@ from vnait_lab.study import Verdict
 
 PATH = RECORDS / "longer_articles" / "records.jsonl"
 SET = "bbc_news"
-METHODS_RUN = ("none", "sinusoidal", "rope", "vnait")
+METHODS_RUN = ("none", "sinusoidal", "rope", "vnait-uniform", "vnait")
 TRAINED, READ = 256, 512  # words
 SHARE = 0.8  # of the rows of train.csv, drawn anew by every seed
 CHANCE = 0.6  # the most that the control may have

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,10 @@ from vnait_lab.runs import ahead, numbers, parser, show_progress
 from vnait_lab.study import Verdict
 
 PATH = RECORDS / "package_tags" / "records.jsonl"
-METHODS_RUN = ("none", "sinusoidal", "vnait")
+POSITIONS = ("none", "sinusoidal")
+METHODS_RUN = (*POSITIONS, "vnait")
+BAGS = ("tfidf-logreg", "average-logreg")
+LEARNED = (200, 1000)  # descriptions
 FACETS = ("use::", "works-with::")
 ROWS = 100  # at least, for a label
 TEST = 1000  # descriptions
@@ -101,13 +105,18 @@ def plan_of(table: Table, sources: Sequence[str], seed: int, shots: Sequence[int
     )
 
 
-def verdict(found: Sequence[Record], shots: int) -> Verdict:
-    """The claim: `vnait` is ahead of every other method and baseline, by micro F1."""
-    scores: dict[str, dict[int, float]] = {}
-    for one in found:
-        if one.data["shots"] == shots:
-            scores.setdefault(one.method, {})[one.seed] = float(one.metrics["micro_f1"])
-    return ahead(scores, "vnait")
+def by_seed(found: Iterable[Record], method: str, rows: int) -> dict[int, float]:
+    """Seed -> micro F1."""
+    return {
+        one.seed: float(one.metrics["micro_f1"])
+        for one in found
+        if (one.method, one.data["shots"]) == (method, rows)
+    }
+
+
+def verdict(found: Sequence[Record], rows: int, others: Iterable[str]) -> Verdict:
+    """The claim: `vnait` is ahead of all others."""
+    return ahead({one: by_seed(found, one, rows) for one in ("vnait", *others)}, "vnait")
 
 
 def main() -> None:
@@ -128,9 +137,9 @@ def main() -> None:
     for seed in range(options.seeds):
         plan = plan_of(table, sources, seed, options.rows)
         found += run_plan(plan, PATH, jobs=options.jobs, callback=show_progress)
-    for shots in options.rows:
-        judged = verdict(found, shots)
-        print(f"{shots} descriptions: {judged.word}: {judged.found}")
+    for rows, others in product(options.rows, (BAGS, POSITIONS)):
+        judged = verdict(found, rows, others)
+        print(f"{rows} descriptions: {judged.word}: {judged.found}")
 
 
 if __name__ == "__main__":
