@@ -310,6 +310,7 @@ def test_the_commands_share_no_folder(tmp_path, capsys):
             made,
             "--methods=none",
             "--seeds=1",
+            "--jobs=1",
             "--steps=2",
             f"--out={tmp_path}/out",
         ],
