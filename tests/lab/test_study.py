@@ -177,3 +177,12 @@ def test_exact_laws_hold_again(name: str, committed: dict[str, Findings]) -> Non
     found = Findings({(arm, 0): one.run(arm, 0, one.quick) for arm in one.arms})
     for claim in one.claims:
         assert one.verdict(claim, found).word == one.verdict(claim, committed[name]).word, claim.says
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2400)
+def test_a_quick_look_at_all_studies(tmp_path: Path) -> None:
+    """What the library changes under a study shows here: recorded cells don't run again by themselves."""
+    rows = studies.run(["all"], quick=True, out=tmp_path)
+    ran = {row["study"] for row in rows if row["figure"]}
+    assert len(ran) > len(studies.NAMES) / 2, "those that need data or a package that is not here did not run"

@@ -126,7 +126,7 @@ class Scorer(nn.Module):
         scores = self.level + self.gain * bias
         if self.weight is not None:
             scores = scores + content @ (self.weight + self.weight.T) @ content.mT
-        return scores if self.table is None else scores + self.table(PLACES).bias[:, 0]
+        return scores if self.table is None else scores + self.table(PLACES).dense().bias[:, 0]
 
 
 def fixed(bias: str, contacts: Tensor, random: Generator) -> Tensor:

@@ -6,7 +6,19 @@ import pytest
 import torch
 from torch import Generator
 
-from vnait_lab.studies.contacts import FAMILIES, contents, fixed, frequency, measured, noisy, pairs, touching
+from vnait_lab.studies.contacts import (
+    FAMILIES,
+    STUDY,
+    contents,
+    fixed,
+    frequency,
+    measured,
+    noisy,
+    pairs,
+    run,
+    touching,
+)
+from vnait_lab.study import Budget
 
 
 @pytest.mark.parametrize("family", [*FAMILIES])
@@ -53,3 +65,8 @@ def test_measures() -> None:
             keys = [key for key in range(80) if abs(key - row) >= 6]
             by_hand += sum(bool(chain[row, key]) for key in keys if abs(key - row) >= 24) / len(keys) / 640
     assert even["mass"] == pytest.approx(by_hand, abs=1e-5) and even["area"] == 0.5
+
+
+@pytest.mark.parametrize("arm", [*STUDY.arms])
+def test_every_arm_runs(arm: str) -> None:
+    assert run(arm, 0, Budget(steps=20, samples=8))["precision"] > 0
