@@ -193,7 +193,7 @@ STUDY = Study(
     ],
     claims=[judge_learned, judge_held, judge_binary, judge_noise],
     full=Budget(seeds=5, steps=1_000),
-    quick=Budget(seeds=3, steps=400),
+    quick=Budget(seeds=3, steps=200),
     run=run,
     draw=draw,
 )

@@ -139,7 +139,7 @@ STUDY = Study(
     ],
     claims=[judge_key_tokens],
     full=Budget(seeds=3, steps=1000, samples=100),
-    quick=Budget(seeds=3, steps=600, samples=50),
+    quick=Budget(seeds=1, steps=600, samples=50),
     run=run,
     draw=draw,
 )
