@@ -256,9 +256,7 @@ def test_compiled_and_exported() -> None:
     """In a process of its own: the tests' check of types can't be traced."""
     code = """
 import torch
-from vnait import Method
-from vnait.coordinates import Index, Spectrum, returns, spectra
-from vnait.encodings import Linear
+from vnait.coordinates import Spectrum
 mask = torch.tensor([[False, True, True, True, True, False], [True] * 4 + [False] * 2])
 longer = torch.ones(3, 4, dtype=torch.bool)
 B, T = torch.export.Dim("B", min=2), torch.export.Dim("T", min=2)

@@ -22,6 +22,7 @@ from vnait.comparison import run_plan
 from vnait.data import Table
 from vnait.data.labels import cell_of
 from vnait.data.tables import MULTILABEL
+from vnait.errors import InputError
 from vnait.plan import Plan
 from vnait.record import Record
 from vnait.run import Run
@@ -50,7 +51,7 @@ def paragraphs(lines: Iterable[str]) -> Iterator[dict[str, str]]:
                 yield fields
             fields = {}
         elif line[0] == " ":
-            fields[name] += line.rstrip()
+            fields[name] = fields.get(name, "") + line.rstrip()
         else:
             name, _, value = line.partition(":")
             fields[name] = value.strip()
@@ -71,6 +72,8 @@ def tagged(path: Path) -> tuple[Table, list[str]]:
     count = Counter(tag for tags, _ in found.values() for tag in tags)
     usual = {tag for tag, rows in count.items() if rows >= ROWS}
     kept = [(text, tags & usual, source) for text, (tags, source) in found.items() if tags & usual]
+    if not kept:
+        raise InputError(f"{path} has no programs with tags; give what apt-cache dumpavail prints.")
     texts, labels, sources = zip(*kept, strict=True)
     cells = [cell_of(sorted(own)) for own in labels]
     return Table(texts=[*texts], labels=cells, name="debtags", dropped=0, task=MULTILABEL), [*sources]
@@ -123,12 +126,18 @@ def main() -> None:
     command = parser(__doc__)
     command.add_argument("packages", type=Path, help="what apt-cache dumpavail prints, as a file")
     command.add_argument(
-        "--rows", type=numbers, default="200,1000", help="descriptions to learn [%(default)s]"
+        "--rows",
+        type=numbers,
+        default=",".join(map(str, LEARNED)),
+        help="descriptions to learn [%(default)s]",
     )
     command.add_argument("--seeds", type=int, default=5, help="how many draws [%(default)s]")
     command.add_argument("--jobs", type=int, help="worker processes [one per core]")
     options = command.parse_args()
-    table, sources = tagged(options.packages)
+    try:
+        table, sources = tagged(options.packages)
+    except (OSError, UnicodeDecodeError, InputError) as error:
+        command.error(str(error))
     labels = table.single_labels
     print(
         f"{len(table)} descriptions, {len({*labels})} labels, {len(labels) / len(table):.1f} per description"

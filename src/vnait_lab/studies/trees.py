@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import Index, Spectrum
+from vnait.coordinates import Index, spectra
 from vnait.data.conllu import Tree, trees
 from vnait.encodings import Axis, Linear, ShawBias, Sum, Table
 from vnait.injection import Injection
@@ -30,7 +30,6 @@ from vnait.method import Method
 from vnait.methods import build
 from vnait.model.backbone import Encoder
 from vnait_lab.studies.figures import bars, panels
-from vnait_lab.studies.parts.graphs import whole
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.phrases import BANKS
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
@@ -109,10 +108,7 @@ def spectrum(heads: Heads) -> np.ndarray:
     graph = nx.Graph()
     graph.add_nodes_from(range(len(heads)))
     graph.add_edges_from((word, head) for word, head in enumerate(heads) if head >= 0)
-    found = np.zeros((len(heads), SIZE))
-    if size := whole(graph, SIZE + 1) - 1:
-        found[:, :size] = Spectrum(size=size, graph=graph).nodes
-    return found
+    return spectra([graph], size=SIZE)[0].numpy()
 
 
 def places(where: str, heads: Heads) -> np.ndarray:
