@@ -19,9 +19,10 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from conftest import unchecked
-from vnait.coordinates import Index, Running
+from vnait.coordinates import Elastic, Gate, Index, Running
 from vnait.encodings import (
     AlibiBias,
+    Axis,
     CableBias,
     Contacts,
     Fire,
@@ -843,3 +844,33 @@ def test_messages(make: Callable[[], object], message: str) -> None:
 )
 def test_what_a_part_shows_of_itself(part: nn.Module, shown: str) -> None:
     assert shown in repr(part)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_gradient_reaches_learned_places_that_are_one_apart(padded: bool) -> None:
+    method = Method(coordinates=Elastic(Gate(dim=8)), encoding=Axis(AlibiBias(num_heads=2), 1))
+    block = Encoder(dim=8, num_heads=2, intermediate=8, num_layers=1, dropout=0.0)
+    mask = torch.ones(2, 6, dtype=torch.bool)
+    mask[0, 5] = not padded
+    x, injection, _ = method(torch.randn(2, 6, 8), mask)
+    block(x, injection, mask)[mask].square().sum().backward()
+    gradient = method.coordinates.gate.weigh.weight.grad
+    assert gradient is not None and gradient.abs().max() > 0
+
+
+@pytest.mark.parametrize("make", [Kerple, T5Bias])
+def test_one_learned_bias_for_all_heads(make: Callable[..., nn.Module]) -> None:
+    """Its gradient is the sum of that of a bias per head."""
+    mask, vectors = torch.ones(2, 6, dtype=torch.bool), torch.randn(2, 6, 8)
+    block = Encoder(dim=8, num_heads=2, intermediate=8, num_layers=1, dropout=0.0)
+    found = []
+    for heads in (1, 2):
+        method = Method(coordinates=Index(), encoding=make(num_heads=heads))
+        with torch.no_grad():
+            for weight in method.parameters():
+                weight.copy_(torch.linspace(-1, 1, weight[..., :1].numel()).reshape(weight[..., :1].shape))
+        x, injection, _ = method(vectors, mask)
+        block(x, injection, mask).square().sum().backward()
+        found.append([weight.grad for weight in method.parameters()])
+    for one, two in zip(*found, strict=True):
+        torch.testing.assert_close(one.sum(-1), two.sum(-1))

@@ -62,6 +62,17 @@ def test_every_prefix_of_200_texts_is_told_what_it_is_told_in_one_pass(method):
 
 
 @pytest.mark.parametrize("method", CAUSAL)
+def test_a_first_part_may_be_padding_alone(method):
+    model = model_of(method)
+    ids, mask = texts(length=9, padded=1)
+    mask[1, :5] = 0
+    with torch.no_grad():
+        whole = model(ids * mask, attention_mask=mask).logits
+    found = in_parts(model, ids * mask, mask, [2, 2, 1, 4])
+    assert (found - whole)[mask.bool()].abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize("method", CAUSAL)
 def test_parts_padding_and_the_future_change_nothing(method):
     model = model_of(method)
     ids, mask = texts()

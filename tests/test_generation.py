@@ -16,7 +16,9 @@ from transformers import DynamicCache, GenerationConfig, StaticCache
 from transformers.utils import ModelOutput
 
 from test_causal import MODES, model_of, texts
-from vnait import InputError, VnaitConfig, VnaitForCausalLM
+from vnait import InputError, Method, VnaitConfig, VnaitForCausalLM
+from vnait.coordinates import Running
+from vnait.encodings import ScaleInvariant
 from vnait.model import VnaitForMaskedLM, VnaitForSequenceClassification, VnaitForTokenClassification
 
 METHOD = ["rope", "alibi", *MODES]
@@ -222,6 +224,24 @@ def test_next_words_given_as_such_take_the_place_of_labels():
 
 
 # --- Gradient checkpointing
+
+
+def test_checkpointed_gradients_of_learned_places():
+    """The factor of each pair is computed again with the layer."""
+    torch.manual_seed(0)
+    method = Method(coordinates=Running(source="content", dim=32), encoding=ScaleInvariant())
+    found = []
+    for checkpointed in (False, True):
+        model = model_of("none", dropout=0.0).train()
+        model.model.method = method
+        if checkpointed:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        method.zero_grad()
+        model(**prompt(), labels=prompt()["input_ids"]).loss.backward()
+        found.append([weight.grad.clone() for weight in method.parameters()])
+    assert any(gradient.abs().max() > 0 for gradient in found[0])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("method", ["rope", "t5", "kerple", "vnait-causal", "cope"])

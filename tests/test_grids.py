@@ -414,3 +414,10 @@ def test_parts_say_what_they_are() -> None:
     assert repr(Grid(shape=(-1, 2))) == "Grid(shape=(-1, 2))"
     assert repr(Segments(size=4)) == "Segments(size=4)"
     assert "periods=(2.0,)" in repr(Phase(periods=[2]))
+
+
+def test_a_joined_inside_another_is_its_parts() -> None:
+    parts = Index(), Segments(size=2), Index()
+    one, flat = Joined(Joined(*parts[:2]), parts[2]), Joined(*parts)
+    assert torch.equal(one(None, everything(5)), flat(None, everything(5)))
+    assert len(one.coordinates) == 3

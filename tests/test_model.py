@@ -556,3 +556,14 @@ def test_a_weight_of_another_shape(tmp_path: Path) -> None:
     rewrite(tmp_path, weights | {"classifier.bias": torch.ones(7)})
     with pytest.raises(InputError, match="is damaged: "):
         load_classifier(tmp_path)
+
+
+def test_padding_between_words_is_left_out_with_gradients_and_without():
+    torch.manual_seed(0)
+    model = VnaitModel(VnaitConfig(method="vnait", vocab_size=50, hidden_size=32)).eval()
+    ids = torch.tensor([[5, 6, 0, 0, 7, 8], [5, 6, 7, 8, 0, 0]])
+    found = model(ids).last_hidden_state
+    with torch.no_grad():
+        alone = model(ids).last_hidden_state
+    torch.testing.assert_close(found, alone)
+    torch.testing.assert_close(alone[0][ids[0] > 0], alone[1, :4])

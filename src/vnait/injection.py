@@ -53,9 +53,12 @@ class PairBias:
     def strip(self) -> Float[Tensor, "H distances"] | None:
         """The bias at the distances T - 1, ..., 1 - T, all that there is if tokens are one apart; else None.
 
-        Not of new tokens after a cache, nor in torch.func or torch.compile, which know no values.
+        Not of new tokens after a cache, nor of learned places, whose gradient it lacks, nor in torch.func or
+        torch.compile, which know no values.
         """
         if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return None
+        if self.line.requires_grad:
             return None
         return self._strip
 

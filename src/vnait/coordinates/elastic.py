@@ -147,13 +147,10 @@ class Elastic(nn.Module):
         running = room.cumsum(-1)
         total = running[..., -1:]
         start, end = running - (weight + 1) / 2, total - running + (weight - 1) / 2
-        return torch.stack(
-            [
-                nearest_real(line, mask)
-                for line in (SPAN * running / total, start, end, weight, level.double())
-            ],
-            -1,
+        place, start, end, level = (
+            nearest_real(line, mask) for line in (SPAN * running / total, start, end, level.double())
         )
+        return torch.stack([place, start, end, weight, level], -1)
 
     def weigh(self, level: Line) -> Line:
         """g of l."""

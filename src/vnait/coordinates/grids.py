@@ -186,7 +186,10 @@ class Joined(nn.Module):
         super().__init__()
         if not coordinates:
             raise ValueError("Joined() has no coordinates; give one or more.")
-        self.coordinates = nn.ModuleList(coordinates)
+        flat: list[nn.Module] = []
+        for one in coordinates:
+            flat += one.coordinates if isinstance(one, Joined) else [one]
+        self.coordinates: nn.ModuleList = nn.ModuleList(flat)
 
     @property
     def causal(self) -> bool:

@@ -290,7 +290,7 @@ class XPos(nn.Module):
         reach = 2 / 3 * math.log(torch.finfo(dtype).max) / -math.log(0.4 / 1.4) * self.scale_base
         check(
             place.abs() <= reach,
-            f"coordinates are at most {reach:,.0f} for xPos with this scale_base",
+            "coordinates are in the reach of xPos with this scale_base",
             lambda *at: (
                 f"a coordinate of {float(place.detach()[at]):g} is too far for xPos with "
                 f"scale_base={self.scale_base:g} ({reach:,.0f} either way); take a greater scale_base."

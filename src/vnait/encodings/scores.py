@@ -158,7 +158,8 @@ class PairFactor:
         visible: Bool[Tensor, "#B 1 #TQ TK"],
     ) -> Scores:
         past = scores.shape[-1] - scores.shape[-2]
-        if past or torch.compiler.is_compiling():  # which can't follow a cached property
+        # Compilation can't follow a cached property, and a checkpointed layer computes learned places again.
+        if past or torch.compiler.is_compiling() or self.factor.line.requires_grad:
             return scores * replace(self.factor, past=past).dense()
         return scores * self._whole
 

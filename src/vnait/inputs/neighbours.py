@@ -77,7 +77,7 @@ class Condensed(nn.Module):
             )
         batch, length, _ = vectors.shape
         place, weight = at[..., 1:2].nan_to_num().clamp(0, length - 1), at[..., 3:4]  # a row in any case
-        if not torch.is_grad_enabled() and certain(weight == 1):
+        if not torch.is_grad_enabled() and certain(_whole(weight[..., 0])):
             # Where all tokens count the text is condensed as it is; weights need their gradient in training.
             return cast(Tensor, self.inputs(vectors, added) + _seen(self.views, vectors))
         low = place.floor()
@@ -98,6 +98,13 @@ class Condensed(nn.Module):
             found.index_select(0, row), found.index_select(0, row + 1), share.to(found.dtype).flatten(0, 1)
         )
         return self.inputs(vectors, added) + seen.unflatten(0, (batch, length))
+
+
+def _whole(weight: Float[Tensor, "B T"]) -> Tensor:
+    """Of each text, whether all tokens count one, with padding, which counts nothing, at its sides alone."""
+    counts = weight == 1
+    starts = counts & ~F.pad(counts, (1, 0))[:, :-1]
+    return (counts | (weight == 0)).all(-1) & (starts.sum(-1) <= 1)
 
 
 def _seen(views: Iterable[nn.Module], vectors: X) -> X:

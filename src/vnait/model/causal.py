@@ -184,6 +184,16 @@ def causal_mask(mask: Bool[Tensor, "B T"], past: int = 0) -> Bool[Tensor, "B TQ 
     return (before & mask[:, None]) | (place == place[past:, None])
 
 
+def begun(mask: Mask) -> Mask:
+    """The mask of texts so far; of one that has only its padding yet, the last token stands for it.
+
+    >>> begun(torch.tensor([[False, False], [False, True]])).int().tolist()
+    [[0, 1], [0, 1]]
+    """
+    last = torch.arange(mask.shape[1], device=mask.device) == mask.shape[1] - 1
+    return mask | (last & ~mask.any(-1, keepdim=True))
+
+
 class Words(DynamicLayer):
     """What a causal method knows of the text so far.
 
@@ -205,14 +215,14 @@ class Words(DynamicLayer):
         if behind is None:  # the method has to read the whole text again
             whole, mask, _ = self.extend(vectors, new)
             mask = mask if attention_mask is None else attention_mask.bool()
-            x, injection, at = method(whole, mask)
+            x, injection, at = method(whole, begun(mask))
             return mask, MethodOutput(x[:, past:], injection.since(past), at)
         before = self.values[:, 0, max(past - behind, 0) :] if past and behind else vectors[:, :0]
         seen = torch.cat([before, vectors], 1)
         gaps = method.gaps(seen, torch.ones_like(seen[..., 0], dtype=torch.bool))[:, before.shape[1] :]
         _, mask, gaps = self.extend(vectors if behind else vectors[..., :0], new, gaps)
         mask = mask if attention_mask is None else attention_mask.bool()
-        return mask, method.since(past, seen, mask, gaps)
+        return mask, method.since(past, seen, begun(mask), gaps)
 
     def extend(
         self, vectors: Vectors, mask: Mask, gaps: Tensor | None = None

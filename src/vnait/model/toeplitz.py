@@ -28,7 +28,7 @@ def attend(query: Heads, key: Heads, value: Heads, strip: Strip) -> Heads:
               [3.]]]])
     """
     if torch.is_grad_enabled() and strip.requires_grad:
-        return _Learned.apply(query, key, value, strip)
+        return _Learned.apply(query, key, value, strip.expand(query.shape[1], -1))
     return _fused(query, key, value, strip)
 
 

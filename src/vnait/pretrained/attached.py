@@ -13,7 +13,7 @@ from transformers.cache_utils import Cache
 from vnait.coordinates.shared import rank
 from vnait.errors import InputError
 from vnait.method import Method
-from vnait.model.causal import words_of
+from vnait.model.causal import begun, words_of
 from vnait.pretrained.cross_attention import Relative, Source, Target
 from vnait.pretrained.images import (
     Patches,
@@ -172,7 +172,7 @@ def with_positions(
     mask = _full_mask(inputs.get("attention_mask"), vectors.shape[0], length, vectors.device)
     _check_position_ids(inputs.get("position_ids"), mask, attached.first_row)
     text = vectors if cache is None else words_of(cache).extend(vectors, mask[:, past:])[0]
-    x, places, bias, rotary = attached(text, mask, past)
+    x, places, bias, rotary = attached(text, mask if cache is None else begun(mask), past)
     bias = None if bias is None else bias.to(vectors.dtype)
     inputs |= {"input_ids": None, "inputs_embeds": x[:, past:]}
     if "position_ids" in attached.argument_names:
@@ -241,7 +241,7 @@ def _cache(owner: PreTrainedModel, attached: Attached, inputs: dict[str, Any]) -
     cache = inputs.get("past_key_values")
     if cache is None:
         use_cache = inputs.get("use_cache")
-        if not (owner.config.use_cache if use_cache is None else use_cache) or _checkpoints(owner):
+        if not (owner.config.use_cache if use_cache is None else use_cache) or checkpoints(owner):
             return None
         cache = DynamicCache(config=owner.config)
         if owner.config.is_encoder_decoder:
@@ -298,7 +298,7 @@ def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
             f"{kind} attention ignores the {slot} of the method; call "
             f'model.set_attn_implementation("{needed}").'
         )
-    if attached.own_places is None or not _checkpoints(owner):
+    if attached.own_places is None or not checkpoints(owner):
         return
     functions = (getattr(part, "_gradient_checkpointing_func", None) for part in owner.modules())
     if any(getattr(function, "keywords", {}).get("use_reentrant") for function in functions):
@@ -308,6 +308,6 @@ def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
         )
 
 
-def _checkpoints(owner: PreTrainedModel) -> bool:
+def checkpoints(owner: PreTrainedModel) -> bool:
     """Whether the model trains with gradient checkpointing."""
     return owner.training and any(getattr(part, "gradient_checkpointing", False) for part in owner.modules())
