@@ -96,6 +96,19 @@ def test_an_attached_model_has_no_bug_and_keeps_left_padding():
     assert report.bugs == () and {"PAD01", "PAD03", "PAD04"} <= set(report.kept)
 
 
+@pytest.mark.parametrize("method", ["vnait-causal", "rope", "alibi"])
+def test_a_rotation_that_attach_keeps_replaces_or_switches_off_is_no_bug(method):
+    model = model_of("llama")
+    vnait.attach(model, method, warm_start=None)
+    assert vnait.doctor(model).bugs == ()
+
+
+def test_several_end_tokens_are_no_ordinary_ids():
+    model = model_of("llama")
+    model.config.eos_token_id = [7, 9]
+    assert vnait.doctor(model, rules=["PAD01"]).bugs == ()
+
+
 def test_a_folder_of_an_attached_model_is_loaded_with_its_method(tmp_path, folder):
     model = BertModel.from_pretrained(folder)
     vnait.attach(model, "vnait")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
 from vnait.diagnosis.subject import Measure, Subject, difference
+from vnait.pretrained.layers import DifferentiableRotary
 from vnait.pretrained.locate import Site
 
 ORDER = [3, 0, 4, 2, 1, 5]  # of six tokens; the last one stays
@@ -192,8 +193,11 @@ def _of_site(site: Site) -> Iterator[Source]:
     before = f"{site.path}." if site.path else ""
     for table in site.tables:
         yield Source(TABLE, before + table.path)
+    if getattr(getattr(site.owner, "vnait", None), "own_places", None) == "zero":
+        return  # `attach` has switched the model's own rotation or bias off
     for rotary in site.rotaries:
-        yield Source(ROTATION, before + rotary.path)
+        wrapped = isinstance(rotary.parent, DifferentiableRotary)  # which calls no hook of what it wraps
+        yield Source(ROTATION, before + (rotary.path.rpartition(".")[0] if wrapped else rotary.path))
     for part in site.relatives:
         yield Source(BIAS, f"{before}{part.path}.relative_attention_bias")
     for inner in site.inside:

@@ -184,10 +184,10 @@ class Subject:
 
     @cached_property
     def _usable(self) -> list[int]:
-        names = [name for name in vars(self.model.config.get_text_config()) if name.endswith("token_id")]
-        special = {getattr(self.model.config.get_text_config(), name) for name in names if name}
-        special |= set(getattr(self.tokenizer, "all_special_ids", None) or ())
-        special.add(self.pad)
+        special = {self.pad, *(getattr(self.tokenizer, "all_special_ids", None) or ())}
+        for name, value in vars(self.model.config.get_text_config()).items():
+            if name.endswith("token_id"):
+                special.update(value if isinstance(value, list) else [value])  # Llama has several ends
         step = max(self.vocabulary // 211, 1)
         usable = range(self.vocabulary // 10, self.vocabulary, step)
         return [number for number in usable if number not in special] or [0]
