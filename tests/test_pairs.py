@@ -3,6 +3,7 @@ the model.
 """
 
 import csv
+import itertools
 import json
 import pickle
 import random
@@ -10,6 +11,7 @@ import random
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from tokenizers import processors
 
 from test_finetune import saved_base
@@ -17,8 +19,9 @@ from vnait import Run, TextClassifier, compare, vectors
 from vnait.cli import main
 from vnait.data import Pair, Table, encode, read, summary, tokenizer, words
 from vnait.data.pairs import cut
+from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError
-from vnait.predict import load
+from vnait.predict import answers, load
 from vnait.pretrained.finetune import Base
 from vnait.train import fit
 
@@ -84,7 +87,15 @@ def test_the_tokens_of_a_pair_have_a_separator_between_its_texts():
 
 @pytest.mark.parametrize(
     ("one", "other", "most", "kept"),
-    [(6, 6, 9, (4, 4)), (9, 2, 6, (3, 2)), (2, 9, 6, (2, 3)), (1, 1, 3, (1, 1)), (8, 9, 4, (2, 1))],
+    [
+        (6, 6, 9, (4, 4)),
+        (6, 6, 8, (3, 4)),
+        (9, 2, 6, (3, 2)),
+        (2, 9, 6, (2, 3)),
+        (1, 1, 3, (1, 1)),
+        (8, 9, 4, (1, 2)),
+        (9, 8, 4, (2, 1)),
+    ],
 )
 def test_the_longer_text_of_a_pair_is_cut_first(one, other, most, kept):
     found = cut([*[5] * one, 3, *[6] * other], most, 3)
@@ -205,6 +216,65 @@ def test_a_base_reads_pairs_as_its_own_tokenizer_joins_them(tmp_path):
     assert json.loads((tmp_path / "model" / "tuned.json").read_text())["pairs"] is True
     with pytest.raises(InputError, match="reads pairs of texts"):
         again.probabilities(["good film"])
+
+
+def test_pairs_are_cut_as_the_tokenizer_of_a_pipeline_cuts_them():
+    made = tokenizer(["a", "b", "[SEP]"])
+    for one, other, most in itertools.product(range(1, 7), range(1, 7), range(3, 9)):
+        pair = "a " * one, "b " * other
+        expected = made(*pair, truncation=True, max_length=most)["input_ids"]
+        assert cut(made(*pair)["input_ids"], most, made.sep_token_id) == expected, (one, other, most)
+
+
+@pytest.mark.parametrize("method", ["own", "vnait"])
+def test_the_second_text_of_a_pair_has_its_token_type(tmp_path, method):
+    """In training and in prediction, as in a pipeline of transformers on the saved base."""
+    source = saved_base(tmp_path / "bert")
+    own = Base.load(source).tokenizer
+    own.add_special_tokens({"sep_token": "plot"})
+    own.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A plot", pair="$A plot $B:1 plot:1", special_tokens=[("plot", own.sep_token_id)]
+    )
+    own.save_pretrained(source)
+    settings = source / "tokenizer_config.json"
+    names = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), **names}))
+    own = Base.load(source).tokenizer
+    texts = [Pair.of("good film", "bad"), Pair.of("the very bad film", "a")] * 4
+    table = Table(texts, ["x", "y"] * 4, "made", 0)
+    run = Run(method=method, base=str(source), steps=2, max_length=16, validation=0.25)
+    fitted = fit(run, table, Base.load(source))
+    seen = []
+    fitted.model.base_model.embeddings.token_type_embeddings.register_forward_hook(
+        lambda module, given, output: seen.append(given[0])
+    )
+    found = fitted.probabilities(texts[:1])
+    assert seen[0].tolist() == [[0, 0, 0, 1, 1]]
+    expected = fitted.model(**own("good film", "bad", return_tensors="pt")).logits.softmax(-1)
+    assert found == pytest.approx(expected.detach().numpy(), abs=1e-6)
+    fitted.save(tmp_path / "model")
+    assert load(tmp_path / "model").probabilities(texts[:1]) == pytest.approx(found, abs=1e-6)
+
+
+def test_answers_of_a_base_whose_tokenizer_has_no_separator(tmp_path):
+    source = saved_base(tmp_path / "bert")
+    texts = [Pair.of("good film", "bad"), Pair.of("the very bad film", "a")] * 4
+    run = Run(method="own", base=str(source), steps=2, max_length=16, validation=0.25)
+    fitted = fit(run, Table(texts, ["x", "y"] * 4, "made", 0), Base.load(source))
+    assert [text for text, _ in answers(fitted, texts)] == texts
+
+
+def test_the_accuracy_alone_is_that_without_the_bag_where_pairs_are_cut(word_file):
+    long = [Pair.of(f"{one} the the", f"{other} a a a") for one, other in X]
+    run = Run(method="none", steps=3, max_length=5, bag=0.9)
+    table = Table(long, Y, "made", 0)
+    fitted = fit(run, table, vocabulary_of(long, vectors=word_file, tokenization="words"), test=table)
+    bag = fitted.model.bag
+    with torch.no_grad():
+        bag.logits.zero_(), bag.bias.zero_()
+    found = np.array(fitted.classes)[fitted.probabilities(long).argmax(-1)]
+    assert fitted.record.metrics["accuracy_alone"] == pytest.approx(np.mean(found == np.array(Y)))
+    assert fitted.record.metrics["accuracy_alone"] != fitted.record.metrics["accuracy"]
 
 
 def test_on_the_command_line(file, word_file, tmp_path, capsys):

@@ -148,6 +148,11 @@ def test_training_leaves_what_a_run_needs_to_be_told_by(table, words):
     assert record.seconds > 0 and record.parameters > 0
 
 
+def test_a_training_of_one_step_is_validated_too(table, words):
+    record = fit(replace(RUN, steps=1, refit=1000), table, words).record
+    assert record.metrics["validation_accuracy"] >= 0
+
+
 def test_the_key_of_a_run_hangs_on_settings_rows_words_and_nothing_else(table, words):
     short = replace(RUN, steps=1)
     key = fit(short, table, words).record.key

@@ -136,6 +136,7 @@ class Pooled:
         self.base = base
         with no_bars():
             self.model = from_pretrained(AutoModel, base.source).eval()
+        self.separator = base.separator(self.model)
         self.known: dict[str, NDArray[np.float32]] = {}
 
     @torch.no_grad()
@@ -144,7 +145,7 @@ class Pooled:
         for start in range(0, len(new), 64):
             some = new[start : start + 64]
             ids = self.base.encode(some, max_length=self.LONGEST)
-            batch = collate(ids, pad_id=self.base.tokenizer.pad_token_id)
+            batch = collate(ids, pad_id=self.base.tokenizer.pad_token_id, separator=self.separator)
             states, mask = self.model(**batch).last_hidden_state, batch["attention_mask"][..., None]
             mean = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1))
             self.known.update(zip(some, mean.numpy(), strict=True))

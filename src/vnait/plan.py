@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import chain, repeat
 from typing import Any
 
@@ -11,6 +12,7 @@ from vnait.bag_of_words import FORMULA, RARE
 from vnait.baselines import AVERAGED_STRENGTH, FROZEN, baselines_of
 from vnait.data import Table
 from vnait.data.labels import labels_in
+from vnait.data.pairs import are_pairs
 from vnait.data.sentences import words_of
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
@@ -145,16 +147,23 @@ class Plan:
             for method in (*self.methods[::-1], *self.baselines)
         ]
 
+    @cached_property
+    def _fingerprint(self) -> str:
+        """The base's."""
+        assert self.base is not None
+        return Base.load(self.base).fingerprint
+
     def key(self, cell: Cell) -> str:
         """The fingerprint of everything that decides a cell's result, including the formula of its method."""
         run: dict[str, Any] = {"strength": AVERAGED_STRENGTH}
         if cell.method.startswith(PREFIX):
-            assert self.base is not None
             run = {}
             if cell.method != FROZEN:
                 run = self.run_of(cell).facts
                 run["method"] = OWN if run["method"] == OWN else METHODS[run["method"]].formula
-            run["base"] = Base.load(self.base).fingerprint
+            run["base"] = self._fingerprint
+            if are_pairs(self.table.texts):
+                run["pairs"] = "token types"
         if cell.method in METHODS:
             run = replace(self.run, seed=cell.seed).facts | {"method": METHODS[cell.method].formula}
             run["bag"] = [FORMULA, self.run.bag, RARE]

@@ -98,9 +98,10 @@ class Fitted:
         if self.max_length is None:
             ids = encode(self.tokenizer, texts, max_length=self.model.config.max_length, tally=tally)
         else:
+            base = finetune.Base("", self.tokenizer)
             if tally is not None:
-                encode(self.tokenizer, texts, max_length=WHOLE, tally=tally)
-            ids = finetune.Base("", self.tokenizer).encode(texts, max_length=self.max_length)
+                tally.add(base.encode(texts, max_length=WHOLE), self.tokenizer.unk_token_id)
+            ids = base.encode(texts, max_length=self.max_length)
         return _finite(logits_of(self.model, ids)).double()
 
     def save(self, folder: str | Path, *, extras: Mapping[str, str] | None = None) -> None:
@@ -276,7 +277,11 @@ def _read(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Iterator[tupl
 
     @torch.inference_mode()
     def read(rows: list[int]) -> Tensor:
-        batch = collate([ids[row] for row in rows], pad_id=model.config.pad_token_id)
+        batch = collate(
+            [ids[row] for row in rows],
+            pad_id=model.config.pad_token_id,
+            separator=getattr(model.config, finetune.SEPARATOR, None),
+        )
         batch = {name: tensor.to(model.device) for name, tensor in batch.items()}
         found: Tensor = model(**batch).logits.float().cpu()
         return found

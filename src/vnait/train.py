@@ -30,7 +30,7 @@ from vnait.errors import InputError
 from vnait.methods import parameters
 from vnait.model import VnaitForSequenceClassification
 from vnait.predict import Fitted
-from vnait.pretrained.finetune import Base, groups
+from vnait.pretrained.finetune import SEPARATOR, Base, groups
 from vnait.processes import WAIT, on_cpu
 from vnait.randomness import apart
 from vnait.record import Record, key_of
@@ -243,9 +243,10 @@ class _Task:
         """The same task with no row held out."""
         return replace(self, train=sorted([*self.train, *self.valid]), valid=[])
 
-    def batch(self, rows: Sequence[int]) -> dict[str, Tensor]:
+    def batch(self, rows: Sequence[int], separator: int | None) -> dict[str, Tensor]:
         """The rows as tensors."""
-        batch = collate([self.ids[row] for row in rows], pad_id=self.vocabulary.tokenizer.pad_token_id)
+        ids = [self.ids[row] for row in rows]
+        batch = collate(ids, pad_id=self.vocabulary.tokenizer.pad_token_id, separator=separator)
         encoded, labels = ([part[row] for row in rows] for part in (self.encoded, self.labels))
         return {**batch, "labels": self.target.batch(encoded, labels)}
 
@@ -271,13 +272,15 @@ class _Training:
         self.run, self.task, self.checkpoints = run, task, checkpoints
         self.steps = run.total_steps(len(task.train))
         self.keeps_best = len(task.labels) > run.refit
-        joins = bool(task.valid) and not self.keeps_best
-        self.joined = self.steps * 2 // 3 if joins else self.steps  # the first step that uses all rows
+        self.joins = bool(task.valid) and not self.keeps_best
+        # The first step that uses all rows.
+        self.joined = max(self.steps * 2 // 3, 1) if self.joins else self.steps
         random.seed(run.seed)
         np.random.seed(run.seed)
         torch.manual_seed(run.seed)
         lengths = [task.lengths[row] for row in task.train]
         model = task.vocabulary.new_model(run, task.target.names, lengths, task.target.task)
+        self.separator = getattr(model.config, SEPARATOR, None)
         weights = None if task.weights is None else task.weights[task.train]
         task.target.start(model, [task.labels[row] for row in task.train], weights)
         optimizer = torch.optim.AdamW(groups(model, run), lr=run.learning_rate, fused=True)
@@ -299,7 +302,7 @@ class _Training:
             loss = self._step(rows)
             step = self.progress.step
             self.progress.seconds = time.perf_counter() - started
-            if step == self.joined < self.steps:
+            if self.joins and step == self.joined:
                 self._validate()
             evaluates = step % self.run.eval_every == 0 or step == self.steps
             validation_loss = self._evaluate() if evaluates else None
@@ -378,7 +381,7 @@ class _Training:
         processes = self.accelerator.num_processes
         share = rows[self.accelerator.process_index :: processes]
         own = share or rows[:1]
-        batch = self.task.batch(own)
+        batch = self.task.batch(own, self.separator)
         batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
         output = self.model(**batch)
         loss = output.loss
@@ -433,7 +436,7 @@ def metrics_on(model: PreTrainedModel, task: _Task, test: Table) -> dict[str, An
     found = {**target.scores(truth, answer), **target.details(truth, answer, list(map(len, whole)))}
     mixed = isinstance(model, VnaitForSequenceClassification) and model.bag.is_fitted
     if mixed and isinstance(target, Classes | LabelSets):
-        ids = [row[: task.max_length] for row in whole]
+        ids = task.vocabulary.encode(test.texts, max_length=task.max_length)
         words = bag_of_words.bags_of(ids, model.bag.weights.numpy()) @ model.bag.logits.numpy()
         alone = logits - torch.from_numpy(words) - model.bag.bias
         name, score = next(iter(target.scores(truth, target.answers(alone)).items()))

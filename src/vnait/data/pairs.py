@@ -73,5 +73,6 @@ def cut(ids: list[int], max_length: int, separator: int | None) -> list[int]:
         raise InputError(f"max_length is {max_length}; a pair of texts has at least 3 tokens, so raise it.")
     at, room = ids.index(separator), max_length - 1
     one, other = ids[:at], ids[at + 1 :]
-    kept = min(len(one), max(room - len(other), (room + 1) // 2))
+    half = (room + (len(one) > len(other))) // 2  # an odd token stays with the longer side, as in tokenizers
+    kept = min(len(one), max(room - len(other), half))
     return joined([one[:kept], other[: room - kept]], separator)

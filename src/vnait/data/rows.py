@@ -157,11 +157,13 @@ def batches(lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int) -
     return [cut[index] for index in random.permutation(len(cut))]
 
 
-def collate(ids: Sequence[Sequence[int]], *, pad_id: int) -> dict[str, Int64[Tensor, "B T"]]:
+def collate(
+    ids: Sequence[Sequence[int]], *, pad_id: int, separator: int | None = None
+) -> dict[str, Int64[Tensor, "B T"]]:
     """`input_ids` and `attention_mask` (B, T), both int64, padded on the right to the longest row.
 
     The mask is 1 on tokens and 0 on padding. InputError if a row has no ids, since attention over an empty
-    row is undefined.
+    row is undefined. With a `separator`, also `token_type_ids`: 1 after the first one, as BERT reads pairs.
 
     >>> collate([[5, 6], [7]], pad_id=0)["input_ids"].tolist()
     [[5, 6], [7, 0]]
@@ -176,7 +178,11 @@ def collate(ids: Sequence[Sequence[int]], *, pad_id: int) -> dict[str, Int64[Ten
     mask = torch.arange(int(lengths.max())) < lengths[:, None]
     padded = torch.full(mask.shape, pad_id)
     padded[mask] = torch.tensor([*chain.from_iterable(ids)])
-    return {"input_ids": padded, "attention_mask": mask.long()}
+    batch = {"input_ids": padded, "attention_mask": mask.long()}
+    if separator is not None:
+        ends = (padded == separator).long()
+        batch["token_type_ids"] = ((ends.cumsum(-1) > ends) & mask).long()
+    return batch
 
 
 def generator(**numbers: int) -> np.random.Generator:

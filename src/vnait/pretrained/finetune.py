@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from transformers.utils import logging as transformers_logging
 
 from vnait import schemas
 from vnait.data.pairs import sides_of
+from vnait.data.rows import collate
 from vnait.data.sentences import Piece, pieces, words_of
 from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.errors import InputError, as_input_error, first_line
@@ -33,6 +35,7 @@ from vnait.run import OWN, Run
 
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
 BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"
+SEPARATOR = "pair_separator"  # in a configuration: the id after which a pair's second text has token type 1
 CLASSES = AutoModelForSequenceClassification, AutoModelForTokenClassification  # of texts, of words
 
 
@@ -127,6 +130,7 @@ class Base:
         finally:
             transformers_logging.set_verbosity(shown)
         model.config.pad_token_id = self.tokenizer.pad_token_id
+        setattr(model.config, SEPARATOR, self.separator(model))
         if run.method != OWN:
             mean = sum(lengths) / len(lengths)
             warm = _only_adds_vectors(run.method)
@@ -137,6 +141,16 @@ class Base:
                 "positions; lower it, or take a method without that limit, such as vnait."
             )
         return model
+
+    def separator(self, model: PreTrainedModel) -> int | None:
+        """The id after which a pair's second text has token type 1; None if the model reads no such types."""
+        pair, separator = self.tokenizer("a", "b"), self.tokenizer.sep_token_id
+        types, ids = pair.get("token_type_ids"), pair["input_ids"]
+        reads = "token_type_ids" in inspect.signature(model.forward).parameters
+        if types is None or not reads or getattr(model.config, "type_vocab_size", 0) < 2:
+            return None
+        found = collate([ids], pad_id=self.tokenizer.pad_token_id, separator=separator)
+        return separator if found["token_type_ids"][0].tolist() == types else None
 
 
 @torch.no_grad()
