@@ -179,6 +179,18 @@ def test_self_extension_is_its_formula_with_one_loop_per_pair():
     torch.testing.assert_close(found[0, :, 0], wanted, atol=1e-6, rtol=1e-6)
 
 
+@pytest.mark.parametrize("reading", ["log-n", "self-extended"])
+def test_checkpointed_layers_would_be_computed_again_without_the_reading(reading):
+    model = model_of("llama")
+    lengthen(model, reading)
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+    model.train()
+    with pytest.raises(InputError, match=f"without {reading}; train without"):
+        model(ids_of(1, 3 * LIMIT))
+    model(ids_of(1, LIMIT))
+    model.eval()(ids_of(1, 3 * LIMIT))
+
+
 def test_log_n_multiplies_every_score():
     model, ids = model_of("llama"), ids_of(1, 48)
     longer = copy.deepcopy(model)

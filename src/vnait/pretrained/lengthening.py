@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from vnait.coordinates.shared import rank
 from vnait.errors import InputError, meant
+from vnait.pretrained.attached import checkpoints
 from vnait.pretrained.checks import check_free, check_unmarked
 from vnait.pretrained.classes import Changed, class_changed, enter_classes, leave_classes
 from vnait.pretrained.locate import Site, evaluating, find_sites, last_states, probe_ids
@@ -277,6 +278,11 @@ def _class_of(plain: Any, reads: bool) -> Any:
         longer: Longer | None = getattr(self, "vnait_longer", None)
         if longer is None or inputs.length <= longer.limit:
             return read(*args, **kwargs)
+        if READINGS[longer.reading].attention and checkpoints(self):
+            raise InputError(
+                f"gradient checkpointing computes the layers again without {longer.reading}; train without "
+                "checkpointing, or take another reading."
+            )
         return _read(longer, read, inputs)
 
     return class_changed((_Longer,), plain, made, forward=forward)
