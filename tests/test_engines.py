@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import psutil
 import pytest
 from joblib import delayed
 
@@ -129,6 +130,24 @@ def test_wrong_input_in_a_worker_is_the_same_sentence_here(backend):
 
     with pytest.raises(InputError, match=r"^number 0 is refused\.$"):
         list(in_workers(calls_of(refuse, count=1), backend=backend))
+
+
+def test_after_an_error_nothing_runs_on(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    monkeypatch.chdir(tmp_path)
+
+    def refuse(number: int) -> None:
+        if number:
+            time.sleep(60)
+        raise InputError(f"number {number} is refused.")
+
+    before = psutil.Process().children(recursive=True)
+    with pytest.raises(InputError, match=r"^number 0 is refused\.$"):
+        list(in_workers(calls_of(refuse, count=2), jobs=2, backend="slurm"))
+    gc.collect()
+    assert not list(tmp_path.glob("**/*.pkl"))
+    left = [one for one in psutil.Process().children(recursive=True) if one not in before]
+    assert not psutil.wait_procs(left, timeout=10)[1]
 
 
 def test_relative_paths_mean_the_same_in_every_worker(backend, tmp_path):

@@ -131,11 +131,15 @@ def _ray(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]
 
     waiting = iter(calls.items())
     running = [start(*one) for one in islice(waiting, jobs)]
-    while running:
-        (done,), running = ray.wait(running)
-        with suppress(LocalRayletDiedError, NodeDiedError, OutOfMemoryError, WorkerCrashedError):
-            yield ray.get(done)
-        running += [start(*one) for one in islice(waiting, 1)]
+    try:
+        while running:
+            (done,), running = ray.wait(running)
+            with suppress(LocalRayletDiedError, NodeDiedError, OutOfMemoryError, WorkerCrashedError):
+                yield ray.get(done)
+            running += [start(*one) for one in islice(waiting, 1)]
+    finally:  # after an error, or where the caller stops
+        for one in running:
+            ray.cancel(one)
 
 
 def _slurm(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]]:
@@ -159,19 +163,28 @@ def _slurm(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, An
             ]
 
     running = start(jobs or (max(1, (os.cpu_count() or 1) // cores) if here else QUEUED))
-    while running:
-        time.sleep(EVERY)
-        done = [job for job in running if job.done()]
-        for job in done:
-            try:
-                yield job.result()
-            except FailedJobError:
-                raise
-            except UncompletedJobError as error:
-                logger.warning("%s", str(error).splitlines()[0])
-            for file in (job.paths.submitted_pickle, job.paths.result_pickle):
-                file.unlink(missing_ok=True)
-        running = [job for job in running if job not in done] + start(len(done))
+    try:
+        while running:
+            time.sleep(EVERY)
+            done = [job for job in running if job.done()]
+            for job in done:
+                try:
+                    yield job.result()
+                except FailedJobError:
+                    raise
+                except UncompletedJobError as error:
+                    logger.warning("%s", str(error).splitlines()[0])
+                _forget(job)
+            running = [job for job in running if job not in done] + start(len(done))
+    finally:  # after an error, or where the caller stops
+        for job in running:
+            job.cancel()
+            _forget(job)
+
+
+def _forget(job: Any) -> None:
+    for file in (job.paths.submitted_pickle, job.paths.result_pickle):
+        file.unlink(missing_ok=True)
 
 
 ENGINES: dict[str, Callable[..., Iterator[tuple[int, Any]]]] = {"local": _local, "ray": _ray, "slurm": _slurm}
