@@ -16,6 +16,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -234,6 +236,12 @@ def test_equal_weights_are_no_weights(word_file):
     assert same.fitted_.record.key != plain.fitted_.record.key
 
 
+def test_few_rows_may_count(word_file):
+    """scikit-learn refuses a fold without weights."""
+    some = [1.0, 1.0, *[0.0] * 36, 1.0, 1.0]
+    assert quick(vectors=word_file).fit(X, Y, some).predict(X[:2]).shape == (2,)
+
+
 def test_class_weights_are_saved_with_labels_of_their_own_type(word_file, tmp_path):
     numbers = LABELS["integers"]
     weights = {np.int64(10): 2.0, 2: 1}
@@ -250,6 +258,7 @@ def test_class_weights_are_saved_with_labels_of_their_own_type(word_file, tmp_pa
         (None, [1.0] * 39 + [-1], "the weight of row 39 is -1.0; give finite numbers of 0 or more"),
         (None, [float("nan")] * 40, "the weight of row 0 is nan"),
         (None, [0] * 40, "every weight is zero"),
+        (None, [1e308] * 40, "the weights add up to infinity; divide them"),
         (None, [1, 0] * 20, "all rows with a weight above 0 have one label"),
         (None, ["much"] * 40, "sample_weight is not numbers"),
         ("fair", None, "class_weight is 'fair': "),
@@ -340,6 +349,13 @@ def test_a_pickle_holds_the_models_own_files_and_no_tensor(learned, tmp_path):
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= named
     learned.save(tmp_path / "model")
     assert (tmp_path / "model/model.safetensors").read_bytes() in written
+
+
+def test_a_pickle_keeps_what_it_asks_of_scikit_learns_routing(word_file):
+    with config_context(enable_metadata_routing=True):
+        asking = quick(vectors=word_file).set_fit_request(sample_weight=True).fit(X, Y)
+        again = pickle.loads(pickle.dumps(asking))
+        assert again.get_metadata_routing().fit.requests == {"callback": None, "sample_weight": True}
 
 
 def test_an_unfitted_one_can_be_pickled_too():
@@ -469,6 +485,12 @@ def test_explain_cuts_where_the_model_cuts(word_file):
         (X, np.array([1.0, np.nan] * 20), "y has no label at row 1 (20 in all)"),
         (X, pd.Series([*Y[:-1], pd.NA], dtype="string"), "y has no label at row 39 (1 in all)"),
         (X, [*Y[:-1], "rare"], "class 'rare' has 1 row"),
+        (X, [{"a"}, {"b"}] * 20, "y has labels of the type set; give a matrix of 0 and 1, such as Multi"),
+        (X, np.array(["2021-01-01", "2021-01-02"] * 20, "M8[ns]"), "labels of the type datetime64; give"),
+        (X, [b"bad", b"good"] * 20, "y has labels of the type bytes; give strings or numbers"),
+        (X, np.array(Y)[:, None], "y has shape (40, 1); give its column: y.ravel()"),
+        (X, sparse.csr_array(np.eye(40)), "y is a sparse matrix; give an array: y.toarray()"),
+        ([["a", ["b", "c"]]] * 40, Y, "X[0] is list, not two strings"),
         (X, np.array([1, "1"] * 20, dtype=object), "y mixes labels that have no order (int and str)"),
         ([*X[:-1], "half \ud83d"], Y, "has half a character"),
         (X, [1.0, 2.5] * 20, "y has fractions, such as 2.5, and classes have none; take TextRegressor"),
@@ -496,6 +518,8 @@ def test_wrong_parameters_are_said_when_it_is_fitted():
         quick(random_state=-1).fit(X, Y)
     with pytest.raises(InputError, match=r"steps is '20': it must be 1 or more, and whole"):
         quick(steps="20").fit(X, Y)
+    with pytest.raises(InputError, match=r"method is None: it must be a name; threads is True: it must be 1"):
+        quick(method=None, threads=True).fit(X, Y)
 
 
 @pytest.mark.parametrize("call", ["predict", "predict_proba", "explain", "save", "score"])

@@ -1,6 +1,7 @@
 """Explanations: numbers are the model's own tensors, in English and Chinese; figures and pages show them."""
 
 import copy
+import gzip
 import json
 import logging
 import re
@@ -239,6 +240,12 @@ def test_a_tree_is_told_on_the_tokens_of_its_words(english, tmp_path, newline):
     cut = explain(replace_length(english, 7), conllu.tree(path))
     assert cut.arcs == found.arcs[:3] and cut.phrases == []
     assert explain(english, conllu.tree(path, 2)).tokens == ["go"]
+
+
+def test_trees_of_a_packed_file_whose_blank_lines_have_spaces(tmp_path):
+    path = tmp_path / "two.conllu.gz"
+    path.write_bytes(gzip.compress(TREE.replace("\n\n", "\n \n").encode()))
+    assert [len(tree.words) for tree in conllu.trees(path)] == [6, 1]
 
 
 def replace_length(one, length):

@@ -104,6 +104,16 @@ def test_tasks_and_constants_that_can_not_be_learned_are_refused(file, word_file
     same = Table(["a", "b"], ["2", "2.0"], "same", 0, "regression")
     with pytest.raises(InputError, match="same: every label is 2; regression needs different numbers"):
         target_of(same)
+    for labels in (["1700000000", "1700000010"], ["0", "1e39"]):
+        with pytest.raises(
+            InputError, match="which a model's numbers of 32 bits can't hold; subtract a const"
+        ):
+            target_of(Table(["a", "b"], labels, "far", 0, "regression"))
+
+
+def test_numbers_are_standardized_before_they_are_rounded():
+    target = Numbers(1e8, 1.0)
+    assert target.tensor([1e8 + 1, 1e8 - 2]).tolist() == [1, -2]
 
 
 def test_errors_agree_with_their_formulas():

@@ -201,6 +201,21 @@ def test_neighbours_decide_the_tag(fitted):
     assert fitted.record.data["task"] == "tagging" and "NOUN" in fitted.record.data["classes"]
 
 
+def test_a_training_names_sentences_that_it_reads_in_part(word_file, caplog):
+    table = Table(
+        ["they walk and the play ends"] * 8, ["PRON VERB CCONJ DET NOUN VERB"] * 8, "t", 0, "tagging"
+    )
+    run = Run(method="none", steps=2, num_layers=1, max_length=4)
+    fit(run, table, vocabulary_of(table.texts, vectors=word_file))
+    assert "8 of 8 sentences are longer than max_length; training reads their first part" in caplog.text
+
+
+def test_a_single_tag_among_spans_may_be_a_headers(caplog):
+    table = Table(["word one two", "one two"], ["tag B-PER O", "B-PER I-PER"], "t.tsv", 0, "tagging")
+    target_of(table)
+    assert "t.tsv: of its tags 'tag' alone marks no span" in caplog.text
+
+
 def test_a_saved_model_tags_every_word_also_of_long_sentences(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     again = load(tmp_path / "model")

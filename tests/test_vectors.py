@@ -654,11 +654,11 @@ def test_words_far_into_a_long_sentence_are_trained():
 @pytest.mark.parametrize(
     ("sentences", "settings", "message"),
     [
-        ([], {}, r"no word occurs 2 times \(min_count\) in the 0 sentences, the most frequent one 0 times"),
+        ([], {}, "the 0 texts have no word; give texts that are not empty"),
         (
             [["a", "b"], ["c"]],
             {},
-            "no word occurs 2 times .* in the 2 sentences, the most frequent one 1 times; give more",
+            "no word occurs 2 times .* in the 2 texts, the most frequent one 1 times; give more",
         ),
         (SENTENCES, {"min_count": 99}, "no word occurs 99 times"),
         (["one string"], {}, "sentence 1 is one string, 'one string'; give a list of its words"),

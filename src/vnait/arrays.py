@@ -1,6 +1,7 @@
 """scikit-learn's X, y, class_weight and sample_weight, checked, as a training takes them."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def texts_of(X: Texts) -> list[str]:
             "for pairs."
         )
     rows = list(X if len(shape) == 1 else np.asarray(X, dtype=object))
-    pairs = bool(rows) and not isinstance(rows[0], str) and np.shape(rows[0]) == (2,)
+    pairs = bool(rows) and _has_two(rows[0])
     wrong = next((row for row, found in enumerate(rows) if not _is_row(found, pairs)), None)
     if wrong is not None:
         expected = "two strings; give a pair" if pairs else "a string; give one string a text, or two"
@@ -40,7 +41,11 @@ def _is_row(found: Any, pairs: bool) -> bool:
     """Whether it is a text, or two."""
     if not pairs:
         return isinstance(found, str)
-    return not isinstance(found, str) and np.shape(found) == (2,) and all(isinstance(x, str) for x in found)
+    return _has_two(found) and all(isinstance(side, str) for side in found)
+
+
+def _has_two(row: Any) -> bool:
+    return isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) and len(row) == 2
 
 
 def checked_labels(
@@ -54,8 +59,12 @@ def checked_labels(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None; give one label a "
             "text."
         )
+    if hasattr(y, "toarray"):
+        raise InputError("y is a sparse matrix; give an array: y.toarray().")
     with as_input_error(ValueError, "y is neither labels nor a matrix of them: ", ".", says=first_line):
         labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        raise InputError(f"y has shape {labels.shape}; give its column: y.ravel(), or frame['label'].")
     several = matrix and labels.ndim == 2 and labels.shape[1] > 1
     if not (labels.ndim == 1 or several) or len(labels) != len(texts):
         expected = "one label a text" + ", or a matrix with a column per label" * matrix
@@ -103,6 +112,13 @@ def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
             f"y has fractions, such as {parts[0]}, and classes have none; take TextRegressor, or "
             "give strings."
         )
+    other = next((one for one in labels.tolist() if not isinstance(one, str | Number)), None)
+    if other is not None or labels.dtype.kind == "M":  # NumPy's times become whole numbers in a list
+        remedy = "strings or numbers"
+        if isinstance(other, set | frozenset | tuple | list):
+            remedy = "a matrix of 0 and 1, such as MultiLabelBinarizer's, for several labels a text"
+        kind = "datetime64" if other is None or labels.dtype.kind == "M" else type(other).__name__
+        raise InputError(f"y has labels of the type {kind}; give {remedy}.")
     try:
         classes, numbers = np.unique(labels, return_inverse=True)
     except TypeError as error:
@@ -139,6 +155,10 @@ def weights_of(
         first = wrong[:1].tolist()
         what = f"the weight of row {first[0]} is {weights[first[0]]}" if first else "every weight is zero"
         raise InputError(f"{what}; give finite numbers of 0 or more, not all of them 0.")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not np.isfinite(total):
+        raise InputError("the weights add up to infinity; divide them, since only their ratios matter.")
     left = np.unique(labels[weights > 0], axis=0)
     if len(left) < 2:
         raise InputError(

@@ -342,6 +342,9 @@ def mix(
     rows, and its logits grow with every step. Both are then scaled up together, the more the smaller the
     regression's share, since uninformative words have logits near zero; that changes no answer.
     """
+    if rows is not None:  # rows that count nothing would leave some folds empty
+        kept = np.flatnonzero(rows).tolist()
+        ids, labels, rows = [ids[row] for row in kept], [labels[row] for row in kept], rows[kept]
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
     if model.config.num_labels == 1:
         return _mix_numbers(model, bags, labels, weights, share, strange(ids, [0] * len(ids)), rows)

@@ -110,16 +110,17 @@ class _OfTexts(BaseEstimator):
         with tempfile.TemporaryDirectory() as folder:
             self.save(Path(folder) / "model")
             files = {path.name: path.read_bytes() for path in (Path(folder) / "model").iterdir()}
-        return {"files": files}
+        requests = {name: value for name, value in vars(self).items() if name == "_metadata_request"}
+        return {"files": files, **requests}  # of scikit-learn's metadata routing
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "files" not in state:
             super().__setstate__(state)
             return
         with tempfile.TemporaryDirectory() as folder:
-            for name, content in state["files"].items():
+            for name, content in state.pop("files").items():
                 (Path(folder) / name).write_bytes(content)
-            self.__dict__.update(vars(type(self).load(folder)))
+            self.__dict__.update(vars(type(self).load(folder)) | state)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

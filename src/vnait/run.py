@@ -102,13 +102,15 @@ class Run:
         return text
 
     def _problems(self) -> Iterator[str]:
-        if not (self.base and self.method == OWN):
+        if not isinstance(self.method, str):
+            yield f"method is {self.method!r}: it must be a name"
+        elif not (self.base and self.method == OWN):
             yield from catalogue.unknown([self.method])
         for name in COUNTS:
             count = getattr(self, name)
             if count is None and name in ("steps", "num_heads"):
                 continue
-            if not isinstance(count, int) or count < 1:
+            if not isinstance(count, int) or isinstance(count, bool) or count < 1:
                 yield f"{name} is {count!r}: it must be 1 or more, and whole"
         if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
             yield f"seed is {self.seed}: it must be a whole number in [0, {2**32})"

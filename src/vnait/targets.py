@@ -40,6 +40,7 @@ from vnait.scores import (
 
 logger = logging.getLogger("vnait")
 
+FURTHEST, LARGEST = 1e5, 1e30  # of a number: the mean over the spread, and the spread, which fit into float32
 IGNORED = -100  # the label of a token that is no word's first, as in transformers
 
 
@@ -53,7 +54,17 @@ class Encoder(Protocol):
         """The ids of each sentence, in pieces."""
 
 
-class _OfTexts:
+class _Any:
+    """What most labels have in common."""
+
+    def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
+        """Before the first step, from the labels of the training rows: nothing."""
+
+    def finish(self, model: PreTrainedModel) -> None:
+        """After the last step: nothing, since logits have no unit."""
+
+
+class _OfTexts(_Any):
     """A label for each text."""
 
     task: ClassVar[str] = CLASSIFICATION
@@ -69,9 +80,6 @@ class _OfTexts:
     def batch(self, encoded: Sequence[Any], truth: Sequence[Any]) -> Tensor:
         """The labels of a batch, for a model's own loss."""
         return self.tensor(truth)
-
-    def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
-        """Before the first step, from the labels of the training rows: nothing."""
 
     def tensor(self, truth: Sequence[Any]) -> Tensor:
         """What the loss compares logits with."""
@@ -123,9 +131,6 @@ class Classes(_OfTexts):
         """Right answers by length, and the confusion matrix."""
         return details(truth, answers, lengths, len(self.names))
 
-    def finish(self, model: PreTrainedModel) -> None:
-        """Nothing: logits have no unit."""
-
 
 @dataclass(frozen=True)
 class Numbers(_OfTexts):
@@ -152,7 +157,7 @@ class Numbers(_OfTexts):
 
     def tensor(self, truth: Sequence[Any]) -> Tensor:
         """Standardized numbers, as the model learns them."""
-        return (torch.tensor(truth) - self.mean) / self.scale
+        return ((torch.tensor(truth, dtype=torch.float64) - self.mean) / self.scale).float()
 
     def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
         """Raise InputError unless `finish` can change the head."""
@@ -187,7 +192,7 @@ class Numbers(_OfTexts):
 
 
 @dataclass(frozen=True)
-class Tags:
+class Tags(_Any):
     """Each word has a tag; a model has logits for each token, of which those at a word's first one count.
 
     Truth and answers are lists of tags per sentence.
@@ -215,7 +220,13 @@ class Tags:
         return encoder.pieces(texts, max_length=max_length)
 
     def ids(self, encoded: Any) -> Any:
-        """Of a sentence that is too long, training reads the first piece."""
+        """Of a sentence that is too long, training reads the first piece; the log has how many are."""
+        if long := sum(len(sentence) > 1 for sentence in encoded):
+            logger.warning(
+                "%d of %d sentences are longer than max_length; training reads their first part alone. "
+                "Increase max_length, or split them.",
+                *(long, len(encoded)),
+            )
         return [sentence[0].ids for sentence in encoded]
 
     def batch(self, encoded: Sequence[Any], truth: Sequence[Any]) -> Tensor:
@@ -230,9 +241,6 @@ class Tags:
         """The number of each tag, of all sentences together."""
         number = {name: index for index, name in enumerate(self.names)}
         return torch.tensor([number[tag] for tag in chain.from_iterable(truth)])
-
-    def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
-        """Nothing."""
 
     def logits(self, model: PreTrainedModel, encoded: Sequence[Any]) -> Any:
         """Logits (words, tags) of each sentence."""
@@ -255,9 +263,6 @@ class Tags:
         classes, each = Classes(self.names), [len(tags) for tags in truth]
         true, answered = (classes.truth(list(chain.from_iterable(rows))) for rows in (truth, answers))
         return details(true, answered, np.repeat(lengths, each).tolist(), len(self.names))
-
-    def finish(self, model: PreTrainedModel) -> None:
-        """Nothing: logits have no unit."""
 
 
 @dataclass(frozen=True)
@@ -316,9 +321,6 @@ class LabelSets(_OfTexts):
     def details(self, truth: Sequence[Any], answers: Sequence[Any], lengths: Sequence[int]) -> dict[str, Any]:
         """Exact answers by length, and the texts of each label."""
         return {**by_length(truth, answers, lengths), **by_label(self.names, truth, answers)}
-
-    def finish(self, model: PreTrainedModel) -> None:
-        """Nothing: logits have no unit."""
 
 
 Target = Classes | Numbers | Tags | LabelSets
@@ -389,7 +391,13 @@ def target_of(table: Table, rows: Sequence[int] | None = None) -> Target:
     scale = float(numbers.std() or every.std())  # a few rows may be equal
     if not scale:
         raise InputError(f"{table.name}: every label is {every[0]:g}; regression needs different numbers.")
-    return Numbers(float(numbers.mean()), scale)
+    mean = float(numbers.mean())
+    if not abs(mean) < FURTHEST * scale or not scale < LARGEST:
+        raise InputError(
+            f"{table.name}: the labels are near {mean:.4g} and differ by some {scale:.2g}, which a model's "
+            "numbers of 32 bits can't hold; subtract a constant from them, or take a larger unit."
+        )
+    return Numbers(mean, scale)
 
 
 def _tags_of(table: Table) -> Tags:
@@ -400,6 +408,13 @@ def _tags_of(table: Table) -> Tags:
     if are_spans(names):
         with extra("tagging"):  # before the training, not after it
             import seqeval  # noqa: F401
+    others = [name for name in names if name != "O" and not are_spans([name])]
+    if len(others) == 1 and are_spans(set(names) - set(others)):
+        logger.warning(
+            "%s: of its tags %r alone marks no span (B-, I-, O), so that spans are not scored; if it is a "
+            "header's, remove that line.",
+            *(table.name, others[0]),
+        )
     return Tags(names)
 
 

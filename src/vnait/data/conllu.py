@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from vnait.data.decoding import TextFile
+from vnait.data.tagged import blocks
 from vnait.errors import InputError
 
 COLUMNS = 10
@@ -38,18 +40,11 @@ class Tree:
 
 def trees(path: str | Path) -> Iterator[Tree]:
     """Every sentence of a file, without contractions (1-2) and empty nodes (1.1)."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")  # newlines of other systems are read as \n
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}; give a CoNLL-U file.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not UTF-8: {error.reason} at byte {error.start}; convert it to UTF-8 first."
-        ) from error
+    if not Path(path).is_file():
+        raise InputError(f"there is no file {path}; give a CoNLL-U file.")
     number = 0
-    for block in text.split("\n\n"):
-        rows = [line.split("\t") for line in block.splitlines() if line.partition("\t")[0].isdigit()]
-        if rows:
+    for block in blocks(TextFile.of(Path(path), None)):
+        if rows := [cells for _, cells in block if cells[0].isdigit()]:
             number += 1
             yield _tree(rows, f"{path}, sentence {number}")
     if not number:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -103,7 +104,7 @@ def _json_lines(path: Path, form: Format) -> Columns:
     # Not str.splitlines: inside a JSON string U+2028 and the like are ordinary characters.
     with file.opened("\n") as text:
         first = next(line for line in text if line.strip()).lstrip()
-        elements = _json(first + text.read(), str(path)) if first.startswith(("[{", "[\n")) else None
+        elements = _json(first + text.read(), str(path)) if _ARRAY.match(first) else None
 
     def rows() -> Iterator[dict[str, Any]]:
         for number, row in enumerate(elements or [], 1):
@@ -124,6 +125,7 @@ def _object(row: object, place: str) -> dict[str, Any]:
     return row
 
 
+_ARRAY = re.compile(r"\[\s*(\{|$)")  # else a line with an array is no object
 _OBJECTS = "expected one JSON object per line, or an array of objects."
 
 
@@ -144,14 +146,16 @@ def _excel(path: Path, form: Format) -> Columns:
         with ZipFile(path) as archive:
             check_unpacked(path, sum(part.file_size for part in archive.infolist()), MOST)
         book = load_workbook(path, read_only=True, data_only=True)
-        rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
+        sheet = book.worksheets[0]
+        sheet.reset_dimensions()  # a file's own note of its size may be wrong
+        rows = [list(row) for row in sheet.iter_rows(values_only=True)]
     if len(book.sheetnames) > 1:
         log.info("%s: read its first sheet, %r, of %d.", path, book.sheetnames[0], len(book.sheetnames))
     rows = [row for row in rows if any(cell is not None for cell in row)]
     if not rows:
         raise InputError(f"{path} is empty; expected a table with a text column.")
     names = ["" if cell is None else str(_shown(cell)) for cell in rows[0]]
-    return names, lambda at: [_shown(row[at]) for row in rows[1:]]
+    return names, lambda at: [_shown(row[at]) if at < len(row) else None for row in rows[1:]]
 
 
 def _shown(cell: object) -> object:

@@ -33,37 +33,37 @@ def tagged(
     if source.startswith(("hf:", "builtin:")):
         raise InputError(f"{source} is no file; tagging reads CoNLL-U, or columns with a word and its tag.")
     check_file(path)
-    blocks = list(_blocks(TextFile.of(path, encoding)))
-    universal = _is_universal(path, blocks)
+    found = list(blocks(TextFile.of(path, encoding)))
+    universal = _is_universal(path, found)
     if universal:
-        blocks = [rows for block in blocks if (rows := [line for line in block if line[1][0].isdigit()])]
-    if not blocks:
+        found = [rows for block in found if (rows := [line for line in block if line[1][0].isdigit()])]
+    if not found:
         raise InputError(f"{source} has no sentence; give a file with a word and its tag per line.")
-    names = NAMES if universal else tuple(map(str, range(1, len(blocks[0][0][1]) + 1)))
-    _check_widths(blocks, names, source)
+    names = NAMES if universal else tuple(map(str, range(1, len(found[0][0][1]) + 1)))
+    _check_widths(found, names, source)
     word = _column(text, names, {"text": "form" if universal else "1"}, source)
-    for number, cells in (line for block in blocks for line in block):
+    for number, cells in (line for block in found for line in block):
         if not cells[word].strip():
             raise InputError(f"{source}, line {number} has no word in the column {names[word]}; write one.")
-    words = [sentence(cells[word] for _, cells in block) for block in blocks]
+    words = [sentence(cells[word] for _, cells in block) for block in found]
     if label is None:
         return words, None
     tag = _column(label, names, {"label": "upos" if universal else names[-1]}, source)
     if tag == word:
         raise InputError(
-            f"{source}, line {blocks[0][0][0]} has no tag beside {blocks[0][0][1][word][:40]!r}; tagging "
+            f"{source}, line {found[0][0][0]} has no tag beside {found[0][0][1][word][:40]!r}; tagging "
             "reads a word and its tag per line, with a tab or spaces between them, or CoNLL-U."
         )
-    for number, cells in (line for block in blocks for line in block):
+    for number, cells in (line for block in found for line in block):
         if not cells[tag].strip() or (universal and cells[tag] == EMPTY):
             raise InputError(
                 f"{source}, line {number}: {cells[word][:40]!r} has no tag in the column {names[tag]}; name "
                 "another with --label, or remove the sentence."
             )
-    return words, [sentence(cells[tag] for _, cells in block) for block in blocks]
+    return words, [sentence(cells[tag] for _, cells in block) for block in found]
 
 
-def _blocks(file: TextFile) -> Iterator[list[Line]]:
+def blocks(file: TextFile) -> Iterator[list[Line]]:
     """The lines of each sentence."""
     block: list[Line] = []
     with file.opened() as text:

@@ -181,7 +181,7 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
     gated = [] if attached.gate is None else ["joins through a gate, beside the base's own positions"]
     return Explanation(
         tokens=[tokenizer.decode([word]).strip() or "_" for word in ids[0].tolist()],
-        known=(ids[0] != tokenizer.unk_token_id).tolist() if tokenizer.unk_token_id else [True] * len(line),
+        known=[word != tokenizer.unk_token_id for word in ids[0].tolist()],
         coordinates=line,
         gaps=np.diff(line, prepend=min(0.0, line[0])).tolist(),
         label=fitted.classes[best],

@@ -72,8 +72,10 @@ def _check_sentences(sentences: Sequence[Sequence[str]], min_count: int) -> None
             raise InputError(f"sentence {number} is one string, {words[:40]!r}; give a list of its words.")
     seen = Counter(word for words in sentences for word in words)
     most = max(seen.values(), default=0)
+    if not most:
+        raise InputError(f"the {len(sentences):,} texts have no word; give texts that are not empty.")
     if most < min_count:
         raise InputError(
-            f"no word occurs {min_count} times (min_count) in the {len(sentences):,} sentences, the most "
-            f"frequent one {most} times; give more text or lower min_count."
+            f"no word occurs {min_count} times (min_count) in the {len(sentences):,} texts, the most "
+            f"frequent one {most} times; give more texts, characters as tokens, or vectors of your own."
         )
