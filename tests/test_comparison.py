@@ -257,6 +257,12 @@ def test_a_method_of_a_file_runs_in_other_processes_too(words, tmp_path):
     assert {row["method"] for row in found.rows} >= {"none", "log-bias"}
 
 
+def test_settings_may_be_of_numpy(words, tmp_path):
+    found = small(words, tmp_path, methods=("none",), seeds=np.arange(1), shots=np.array([4]))
+    command = json.loads((found.path.parent / "about.json").read_text())["command"]
+    assert "seeds=[0]" in command and "shots=[4]" in command
+
+
 def test_it_leaves_threads_and_log_as_they_were(words, tmp_path):
     logger = logging.getLogger("vnait")
     before = (logger.level, torch.get_num_threads())

@@ -574,6 +574,14 @@ def test_parts_of_a_method_can_be_tried() -> None:
     ] == [None]
 
 
+def test_it_leaves_the_random_generators_as_they_were() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    conformance("none", laws=["left padding"])
+    assert torch.equal(torch.rand(1), expected)
+
+
 def test_a_refusal_is_not_a_failure() -> None:
     (row,) = conformance(built(Grid(shape=(2, 2)), Sinusoid(dim=8)), laws=["left padding"])
     assert row.passed is None

@@ -61,7 +61,7 @@ def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
     shown = [
         ("" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else f"{name}=") + _shown(arguments[name])
         for name, parameter in inspect.signature(function).parameters.items()
-        if arguments[name] != parameter.default and not callable(arguments[name])
+        if _shown(arguments[name]) != _shown(parameter.default) and not callable(arguments[name])
     ]
     return f"vnait.{function.__name__}({', '.join(shown)})"
 
@@ -72,4 +72,5 @@ def _shown(value: Any) -> str:
         return repr(value.name)
     if is_dataclass(value):
         return call(type(value), vars(value))
+    value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy
     return repr(str(value) if isinstance(value, Path) else value)

@@ -251,7 +251,11 @@ def _calls(plan: Plan, cells: list[Cell], workers: dict[str, Any], keep: Path | 
         words[seeds[0]].new_model(replace(plan.run, method=method), ["a", "b"], [1], plan.table.task)
     for cell in cells:
         yield delayed(run_cell)(
-            plan, cell, words[plan.vocabulary_seed(cell.seed)], METHODS.get(cell.method), keep
+            plan,
+            cell,
+            words[plan.vocabulary_seed(cell.seed)],
+            METHODS.get(cell.method.removeprefix(PREFIX)),
+            keep,
         )
 
 
@@ -268,7 +272,7 @@ def run_cell(
     recipe   of the method, since a worker process does not know a method that the user defined
     """
     if recipe is not None:
-        METHODS[cell.method] = recipe
+        METHODS[cell.method.removeprefix(PREFIX)] = recipe
     with one_thread(), _hushed():
         fitted = _fitted(plan, cell, words)
         if keep is not None and cell == _kept(plan, cell.method):

@@ -18,7 +18,7 @@ def on_cpu() -> bool:
     """Whether there is no other device. Accelerate joins processes on CPUs only with `cpu=True`."""
     import torch
 
-    return torch.accelerator.current_accelerator() is None
+    return not torch.accelerator.is_available()
 
 
 def is_first() -> bool:

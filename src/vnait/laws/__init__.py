@@ -8,7 +8,6 @@ precision.py, texts.py, positions.py, running.py    the laws, each a function wi
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from torch import nn
 
@@ -18,6 +17,7 @@ from vnait.laws.register import Law, try_law
 from vnait.laws.subjects import Limit, Observation, Probe, Subject, subject_of_name, subject_of_part
 from vnait.methods import METHODS
 from vnait.plugins import answers
+from vnait.randomness import apart
 from vnait.threads import one_thread
 
 __all__ = ["LAWS", "Law", "Limit", "Observation", "Probe", "Row", "Subject", "conformance", "subjects"]
@@ -66,7 +66,7 @@ def conformance(
     for number, one in enumerate(tried):
         if callback is not None:
             callback(number, len(tried), one.name)
-        with one_thread():  # texts are small: several threads would mostly wait for each other
+        with one_thread(), apart():  # texts are small: several threads would mostly wait for each other
             rows += [Row(one.name, law.name, *try_law(law, one)) for law in chosen]
     return rows
 
@@ -104,7 +104,7 @@ def _laws(names: Iterable[str] | None) -> list[Law]:
     names = LAWS if names is None else list(names)
     for name in names:
         if name not in LAWS:
-            near = get_close_matches(name, LAWS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise InputError(f"the law {name!r} is not known{hint} Take one of {', '.join(LAWS)}.")
+            raise InputError(
+                f"the law {name!r} is not known.{meant(name, LAWS)} Take one of {', '.join(LAWS)}."
+            )
     return [LAWS[name] for name in names]
