@@ -98,6 +98,7 @@ studies: install  ## VNAIT_DATA is a folder with a folder a set; goes on where i
 	if command -v apt-cache > /dev/null; then mkdir -p build && apt-cache dumpavail > build/available \
 		&& $(BIN)/python -m vnait_lab.runs.package_tags build/available; fi
 	$(BIN)/python -m vnait_lab.runs.longer_articles
+	$(BIN)/python -m vnait_lab.runs.retokenization
 	$(BIN)/python -m vnait_lab.runs.ablation
 	$(BIN)/python -m vnait_lab.runs.ablation --sets splice,trec --seeds 10
 	$(BIN)/python -m vnait_lab.page
