@@ -108,7 +108,7 @@ def test_jieba_is_quiet(capfd):
 
 def test_jieba_missing_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", None)
-    with pytest.raises(InputError, match=r"needs jieba; run: pip install vnait\[chinese\]"):
+    with pytest.raises(InputError, match=r"needs jieba, which is missing: pip install 'vnait\[chinese\]'"):
         words(["北京"], "jieba")
     with pytest.raises(InputError, match="needs jieba"):
         encode(tokenizer(["北京"], tokenization="jieba"), ["北京"], max_length=9)

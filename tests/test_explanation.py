@@ -303,7 +303,6 @@ def test_bertviz_gets_the_models_own_attention(folder, tmp_path, capsys, monkeyp
     assert attention["left_text"] == attention["right_text"] == found.tokens
     np.testing.assert_allclose(attention["attn"], found.attention, atol=1e-6)
     monkeypatch.setitem(sys.modules, "bertviz", None)
-    monkeypatch.setattr(export, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install 'vnait\[bertviz\]'"):
         export.head_view(found)
 

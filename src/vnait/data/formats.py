@@ -136,10 +136,8 @@ def _json(text: str, place: str) -> Any:
 
 def _excel(path: Path, form: Format) -> Columns:
     """The first sheet of a workbook, cells as Excel shows them (3 for 3.0), dates in ISO 8601."""
-    try:
+    with extra("excel"):
         from openpyxl import load_workbook
-    except ImportError as error:
-        raise InputError(f'{path} needs openpyxl; run: pip install "vnait[excel]".') from error
     before, after = f"{path} can't be read as an Excel workbook: ", ". Save it again as .xlsx."
     # openpyxl, zipfile and expat raise their own.
     with as_input_error(Exception, before, after, says=_reason):

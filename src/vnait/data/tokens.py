@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
 from vnait.data.sentences import Piece, pieces, words_of
 from vnait.data.tables import HALF
-from vnait.errors import InputError
+from vnait.errors import InputError, extra
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -272,11 +272,8 @@ def _segmented(texts: Iterable[str], tokenization: str | None) -> Iterable[str]:
 
 
 def _jieba() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its source has escapes that newer Pythons warn about
-            import jieba
-    except ImportError as error:
-        raise InputError("tokenization 'jieba' needs jieba; run: pip install vnait[chinese]") from error
+    with extra("chinese"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its source has escapes that newer Pythons warn about
+        import jieba
     jieba.setLogLevel(logging.WARNING)
     return jieba

@@ -21,7 +21,7 @@ def packed(model: Any, ids: Tensor, start: int, first: int, **how: Any) -> float
 
 
 def packed_with_ones(model: Any, ids: Tensor, start: int, first: int) -> float:
-    """The same with a mask of ones and without a cache."""
+    """The same with a mask of ones."""
     count = ids.shape[1] - start
     places = torch.cat([torch.arange(start), torch.arange(count)])[None].to(ids) + first
     alone = model(input_ids=ids[:, start:])[0]

@@ -1,14 +1,13 @@
 """An explanation as a file: a figure, or a page with the figure and its numbers."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 
 import torch
 
 from vnait import drawing, page
-from vnait.errors import InputError
+from vnait.errors import extra
 from vnait.explanation import Explanation
 from vnait.explanation.display import printable
 from vnait.explanation.figure import figure
@@ -36,9 +35,8 @@ def save(explanation: Explanation, path: str | Path) -> None:
 
 def head_view(explanation: Explanation) -> str:
     """The head view of bertviz (Vig 2019, arXiv:1906.05714): HTML that loads d3 and jQuery from the net."""
-    if find_spec("bertviz") is None:
-        raise InputError("bertviz is not installed: pip install 'vnait[bertviz]'.")
-    from bertviz import head_view as view
+    with extra("bertviz"):
+        from bertviz import head_view as view
 
     layers = [torch.from_numpy(layer)[None] for layer in explanation.attention]
     html: str = view(layers, [printable(token) for token in explanation.tokens], html_action="return").data

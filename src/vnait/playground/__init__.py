@@ -9,12 +9,11 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, current_thread, main_thread
 from typing import Any
 
-from vnait.errors import InputError
+from vnait.errors import extra
 from vnait.playground.shelf import Shelf
 
 __all__ = ["Shelf", "serve"]
@@ -41,11 +40,11 @@ def serve(
               gives itself this machine's address is refused
     ready     called with the address
     """
-    if find_spec("gradio") is None:
-        raise InputError("the playground needs gradio: pip install 'vnait[playground]'.")
-    shelf = Shelf.of(folders)
-    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    with extra("playground"):
+        import gradio  # noqa: F401
+    shelf = Shelf.of(folders)
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
