@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from vnait.record import Record
 from vnait_lab.page.parts import Judged, Section, percent, table
-from vnait_lab.runs.longer_articles import METHODS_RUN, READ, RUN, TRAINED, by_seed, verdict
+from vnait_lab.runs import by_seed
+from vnait_lab.runs.longer_articles import METHODS_RUN, READ, RUN, TRAINED, verdict
 
 COMMAND = "VNAIT_DATA=DIR python -m vnait_lab.runs.longer_articles"
 
@@ -18,7 +19,10 @@ def section(found: list[Record]) -> Section:
         source="000, section 4.2, twice the length",
     )
     lines = [
-        [method, *(percent(by_seed(found, method, length).values()) for length in (TRAINED, READ))]
+        [
+            method,
+            *(percent(by_seed(found, method, f"accuracy_{length}").values()) for length in (TRAINED, READ)),
+        ]
         for method in METHODS_RUN
     ]
     text = f"""## Articles of twice the training length

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vnait.record import Record
 from vnait_lab.page.parts import Judged, Section, percent, table
+from vnait_lab.runs import by_seed
 from vnait_lab.runs.retokenization import ASKS, KNOWN, METHODS_RUN, SEGMENTS, kept, least
 
 COMMAND = "VNAIT_DATA=DIR python -m vnait_lab.runs.retokenization"
@@ -46,11 +47,7 @@ def by_method(found: list[Record]) -> str:
         [
             method,
             *(
-                percent(
-                    float(one.metrics[f"accuracy_{segments}_{known}"])
-                    for one in found
-                    if one.method == method
-                )
+                percent(by_seed(found, method, f"accuracy_{segments}_{known}").values())
                 for segments, known in columns
             ),
         ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from vnait.baselines import OF_TAGS
 from vnait.record import Record
 from vnait_lab.page.parts import Judged, Section, percent, table
-from vnait_lab.runs.tagging import METHODS_RUN, RUN, SHUFFLED, SIZES, by_seed, verdict
+from vnait_lab.runs import by_seed
+from vnait_lab.runs.tagging import METHODS_RUN, RUN, SHUFFLED, SIZES, verdict
 
 COMMAND = "VNAIT_DATA=DIR python -m vnait_lab.runs.tagging"
 
@@ -33,7 +34,10 @@ def by_method(found: list[Record], name: str) -> str:
     lines = [
         [
             method + words,
-            *(percent(by_seed(found, name + words, method, size).values()) for size in SIZES[name]),
+            *(
+                percent(by_seed(found, method, "token_accuracy", name=name + words, shots=size).values())
+                for size in SIZES[name]
+            ),
         ]
         for words in ("", SHUFFLED)
         for method in (*OF_TAGS, *METHODS_RUN)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from vnait.baselines import BASELINES
 from vnait.record import Record
 from vnait_lab.page.parts import Judged, Section, percent, table
-from vnait_lab.runs.translations import FILES, METHODS_RUN, RUN, by_seed, verdict
+from vnait_lab.runs import by_seed
+from vnait_lab.runs.translations import FILES, METHODS_RUN, RUN, verdict
 
 COMMAND = "VNAIT_DATA=DIR python -m vnait_lab.runs.translations"
 LANGUAGES = {"wordalign_enfr": "English-French", "wordalign_jaen": "Japanese-English"}
@@ -23,7 +24,7 @@ def section(found: list[Record]) -> Section:
         for name in FILES
     ]
     lines = [
-        [method, *(percent(by_seed(found, name, method).values()) for name in FILES)]
+        [method, *(percent(by_seed(found, method, "accuracy", name=name).values()) for name in FILES)]
         for method in (*BASELINES, *METHODS_RUN)
     ]
     text = f"""## Pairs of sentences: is the second the translation of the first?

@@ -75,6 +75,15 @@ def show_progress(done: int, total: int, record: Record | None) -> None:
     print(f"{done} of {total}", flush=True)
 
 
+def by_seed(found: Iterable[Record], method: str, metric: str, **data: object) -> dict[int, float]:
+    """Seed -> a metric of a method, on data of this name, these shots, and so on."""
+    return {
+        one.seed: float(one.metrics[metric])
+        for one in found
+        if one.method == method and all(one.data[name] == value for name, value in data.items())
+    }
+
+
 def ahead(scores: Mapping[str, Mapping[int, float]], method: str) -> Verdict:
     """The claim that a method is ahead of all others, by scores per method and seed. Undecided if it can't be
     told apart from one, and is behind none.

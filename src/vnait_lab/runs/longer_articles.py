@@ -27,7 +27,7 @@ from vnait.statistics import interval, paired
 from vnait.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
-from vnait_lab.runs import ahead, data_folder, names, parser, show_progress
+from vnait_lab.runs import ahead, by_seed, data_folder, names, parser, show_progress
 from vnait_lab.study import Verdict
 
 PATH = RECORDS / "longer_articles" / "records.jsonl"
@@ -70,18 +70,13 @@ def run_cell(data: Path, method: str, seed: int, key: str) -> Record:
     return replace(fitted.record, key=key, method=method, data=data_of, metrics=metrics)
 
 
-def by_seed(found: Sequence[Record], method: str, length: int) -> dict[int, float]:
-    """Seed -> accuracy on articles of a length."""
-    return {one.seed: float(one.metrics[f"accuracy_{length}"]) for one in found if one.method == method}
-
-
 def verdict(found: Sequence[Record]) -> Verdict:
     """The claim: `vnait` is ahead of every other method on articles of twice the training length. Undecided
     if the control answers without positions.
     """
-    at = {method: by_seed(found, method, READ) for method in METHODS_RUN}
+    at = {method: by_seed(found, method, f"accuracy_{READ}") for method in METHODS_RUN}
     judged = ahead(at, "vnait")
-    lost = paired(at["vnait"], by_seed(found, "vnait", TRAINED))
+    lost = paired(at["vnait"], by_seed(found, "vnait", f"accuracy_{TRAINED}"))
     words = f"{judged.found}; at {READ} minus at {TRAINED}: {interval(lost).times(100).written('{:+.1f}')}"
     if max(at["none"].values()) > CHANCE:
         return Verdict("undecided", f"the control did not fail: {words}")

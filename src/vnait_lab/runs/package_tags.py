@@ -27,7 +27,7 @@ from vnait.plan import Plan
 from vnait.record import Record
 from vnait.run import Run
 from vnait_lab import RECORDS
-from vnait_lab.runs import ahead, numbers, parser, show_progress
+from vnait_lab.runs import ahead, by_seed, numbers, parser, show_progress
 from vnait_lab.study import Verdict
 
 PATH = RECORDS / "package_tags" / "records.jsonl"
@@ -108,18 +108,9 @@ def plan_of(table: Table, sources: Sequence[str], seed: int, shots: Sequence[int
     )
 
 
-def by_seed(found: Iterable[Record], method: str, rows: int) -> dict[int, float]:
-    """Seed -> micro F1."""
-    return {
-        one.seed: float(one.metrics["micro_f1"])
-        for one in found
-        if (one.method, one.data["shots"]) == (method, rows)
-    }
-
-
 def verdict(found: Sequence[Record], rows: int, others: Iterable[str]) -> Verdict:
     """The claim: `vnait` is ahead of all others."""
-    return ahead({one: by_seed(found, one, rows) for one in ("vnait", *others)}, "vnait")
+    return ahead({one: by_seed(found, one, "micro_f1", shots=rows) for one in ("vnait", *others)}, "vnait")
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ from vnait.model import VnaitForSequenceClassification
 from vnait.record import Record
 from vnait.statistics import interval, paired
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, run_suite, suite_parser
+from vnait_lab.runs import by_seed, data_folder, names, run_suite, suite_parser
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import Suite, Training, new_model
@@ -197,12 +197,11 @@ def scores(
     return found
 
 
-def lost(found: Iterable[Record], method: str, segments: str, known: str) -> dict[int, float]:
+def lost(found: Sequence[Record], method: str, segments: str, known: str) -> dict[int, float]:
     """Seed -> the accuracy on words that are counted, minus that on these pieces."""
+    left = by_seed(found, method, f"accuracy_{segments}_{known}")
     return {
-        one.seed: float(one.metrics["accuracy_words_counted"] - one.metrics[f"accuracy_{segments}_{known}"])
-        for one in found
-        if one.method == method
+        seed: whole - left[seed] for seed, whole in by_seed(found, method, "accuracy_words_counted").items()
     }
 
 

@@ -29,7 +29,7 @@ from vnait.record import Record
 from vnait.run import Run
 from vnait.statistics import Interval, interval, paired
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, parser, show_progress
+from vnait_lab.runs import by_seed, data_folder, parser, show_progress
 from vnait_lab.study import Verdict
 
 METHODS_RUN = ("none", "sinusoidal", "rope", "vnait")
@@ -80,26 +80,23 @@ def plans(data: Path, seeds: int, *, quick: bool) -> list[Plan]:
     return found
 
 
-def by_seed(found: Sequence[Record], name: str, method: str, size: int) -> dict[int, float]:
-    """Seed -> token accuracy."""
-    return {
-        one.seed: float(one.metrics["token_accuracy"])
-        for one in found
-        if (one.data["name"], one.method, one.data["shots"]) == (name, method, size)
-    }
-
-
 def lead(found: Sequence[Record], name: str, size: int) -> Interval:
     """Points of token accuracy of `vnait` over the best of the other methods, paired by seed."""
-    own = by_seed(found, name, "vnait", size)
-    others = [by_seed(found, name, method, size) for method in METHODS_RUN if method != "vnait"]
+    own = by_seed(found, "vnait", "token_accuracy", name=name, shots=size)
+    others = [
+        by_seed(found, method, "token_accuracy", name=name, shots=size)
+        for method in METHODS_RUN
+        if method != "vnait"
+    ]
     best = max(others, key=lambda one: sum(one.values()))
     return interval(paired(own, best)).times(100)
 
 
 def order(found: Sequence[Record], name: str, size: int) -> Interval:
     """Points that `vnait` has from the order of the words: as written minus shuffled, paired by seed."""
-    own, control = (by_seed(found, one, "vnait", size) for one in (name, name + SHUFFLED))
+    own, control = (
+        by_seed(found, "vnait", "token_accuracy", name=one, shots=size) for one in (name, name + SHUFFLED)
+    )
     return interval(paired(own, control)).times(100)
 
 

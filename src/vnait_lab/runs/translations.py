@@ -14,7 +14,7 @@ recorded cells do not run again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ from vnait.record import Record
 from vnait.results import ALL
 from vnait.run import Run
 from vnait_lab import RECORDS
-from vnait_lab.runs import ahead, data_folder, parser, show_progress
+from vnait_lab.runs import ahead, by_seed, data_folder, parser, show_progress
 from vnait_lab.study import Verdict
 
 METHODS_RUN = ("none", "sinusoidal", "vnait-uniform", "vnait")
@@ -78,18 +78,11 @@ def plan_of(data: Path, name: str, seed: int, *, quick: bool) -> Plan:
     )
 
 
-def by_seed(found: Iterable[Record], name: str, method: str) -> dict[int, float]:
-    """Seed -> accuracy; chance is 1/2."""
-    return {
-        one.seed: float(one.metrics["accuracy"])
-        for one in found
-        if (one.data["name"], one.method) == (name, method)
-    }
-
-
 def verdict(found: Sequence[Record], name: str) -> Verdict:
     """The claim: `vnait` is ahead of every other method and baseline."""
-    return ahead({one: by_seed(found, name, one) for one in (*BASELINES, *METHODS_RUN)}, "vnait")
+    return ahead(
+        {one: by_seed(found, one, "accuracy", name=name) for one in (*BASELINES, *METHODS_RUN)}, "vnait"
+    )
 
 
 def main() -> None:
