@@ -158,8 +158,8 @@ def test_weights(output: str) -> None:
     injection = {"nothing": Injection(), "everything": full}.get(output) or Injection(
         **{output: getattr(full, output)}
     )
-    all_weights: list[Tensor] = []
-    states = ours.trace(x, injection, keep, weights=all_weights)
+    states = ours.trace(x, injection, keep)
+    all_weights = ours.weights(ours.trace(x, injection, keep), injection, keep)
     assert len(all_weights) == 2
     for number, (block, weights) in enumerate(zip(ours.blocks, all_weights, strict=True)):
         normed = block.norm_attention(states[number])
@@ -171,6 +171,7 @@ def test_weights(output: str) -> None:
         values = block.attention.value(normed).view(3, TOKENS, HEADS, -1).transpose(1, 2)
         mixed = block.attention.out((weights @ values).transpose(1, 2).reshape(3, TOKENS, DIM))
         torch.testing.assert_close(block.attention(normed, injection, keep), mixed, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(block.weights(states[number], injection, keep), weights)
 
 
 # --- Laws on the whole encoder

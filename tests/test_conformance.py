@@ -600,7 +600,7 @@ def test_wrong_input_is_refused(monkeypatch: Patch) -> None:
     ):
         conformance("ropee")
     with pytest.raises(
-        InputError, match=r"the law 'prefixes' is not known; did you mean 'prefix'\? Take one of bfloat16"
+        InputError, match=r"the law 'prefixes' is not known. Did you mean 'prefix'\? Take one of bfloat16"
     ):
         conformance("rope", laws=["prefixes"])
     with pytest.raises(InputError, match=r"Index is a type; give an object of it, Index\(\.\.\.\)"):

@@ -226,6 +226,7 @@ def test_next_words_given_as_such_take_the_place_of_labels():
 # --- Gradient checkpointing
 
 
+@pytest.mark.filterwarnings("ignore:.*deprecated:FutureWarning")
 def test_checkpointed_gradients_of_learned_places():
     """The factor of each pair is computed again with the layer."""
     torch.manual_seed(0)

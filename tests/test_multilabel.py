@@ -246,7 +246,7 @@ def test_a_model_of_the_command_line_answers_with_a_matrix(fitted, tmp_path):
             r"y has 2.0 at row \d, column \d; a matrix of labels has 1 where a text has the",
         ),
         (lambda y: y * np.nan, {}, r"y has no label at row 0 \(20 in all\)"),
-        (lambda y: y[:, :1], {}, r"y has shape \(20, 1\) for 20 texts; give one label a text, or a matrix"),
+        (lambda y: y[:, :1], {}, r"y has shape \(20, 1\); give its column"),
         (lambda y: y[:9], {}, r"y has shape \(9, 4\) for 20 texts; give one label a text, or a matrix"),
         (lambda y: y * 0, {}, "no label; multilabel needs two or more"),
         (

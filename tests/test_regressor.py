@@ -121,7 +121,7 @@ def test_classes_and_numbers_are_not_taken_for_each_other(learned, word_file, tm
     [
         (None, "TextRegressor requires y to be passed, but the target y is None"),
         (Y[:-1], "y has shape (59,) for 60 texts"),
-        (np.array([Y]).T, "y has shape (60, 1) for 60 texts"),
+        (np.array([Y]).T, "y has shape (60, 1); give its column"),
         ([*Y[:-1], "many"], "y is not numbers: could not convert string to float: 'many'."),
         ([*Y[:-1], None], "y has no label at row 59 (1 in all)"),
         ([*Y[:-1], float("inf")], "y has inf at row 59 (1 in all); give finite numbers."),

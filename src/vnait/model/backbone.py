@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast
@@ -79,6 +79,16 @@ class Encoder(nn.Module):
             states.append(block(states[-1], injection, attention_mask, extend, weights))
         return [*states[:-1], self.norm(states[-1])]
 
+    def weights(
+        self, states: Sequence[X], injection: Injection, attention_mask: AttentionMask
+    ) -> list[Float[Tensor, "B H T T"]]:
+        """The attention weights of every block on the states of `trace`, with bias, rotation and scale."""
+        injection, attention_mask = _masked_bias(injection.dense(), attention_mask, states[0].dtype)
+        return [
+            cast(Block, block).weights(state, injection, attention_mask)
+            for block, state in zip(self.blocks, states, strict=False)
+        ]
+
     def _fuses(self, x: X, injection: Injection, attention_mask: AttentionMask) -> bool:
         """Whether the layers need no bias of every pair: with FlexAttention, on CUDA, for long texts and a
         bias without a gradient; or at whole distances, on the CPU.
@@ -129,6 +139,10 @@ class Block(GradientCheckpointingLayer):
         mixed = self.attention(self.norm_attention(x), injection, attention_mask, extend, weights)
         x = x + self.dropout(mixed)
         return x + self.dropout(self.feedforward(self.norm_feedforward(x)))
+
+    def weights(self, x: X, injection: Injection, attention_mask: AttentionMask) -> Float[Tensor, "B H T T"]:
+        """The attention weights on this block's input."""
+        return self.attention.weights(self.norm_attention(x), injection, attention_mask)
 
 
 class Attention(nn.Module):

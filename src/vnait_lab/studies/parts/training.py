@@ -58,9 +58,8 @@ class Reader(nn.Module):
 
     def weights(self, ids: Int[Tensor, "B T"]) -> list[Float[Tensor, "B H T T"]]:
         """The attention weights of every block."""
-        found: list[Tensor] = []
-        self.encoder.trace(*self._inputs(ids), weights=found)
-        return found
+        x, injection, mask = self._inputs(ids)
+        return self.encoder.weights(self.encoder.trace(x, injection, mask), injection, mask)
 
     def _inputs(self, ids: Tensor) -> tuple[Tensor, Injection, Tensor]:
         """The encoder's input, the injection and the attention mask."""
