@@ -73,6 +73,7 @@ def cut(ids: list[int], max_length: int, separator: int | None) -> list[int]:
         raise InputError(f"max_length is {max_length}; a pair of texts has at least 3 tokens, so raise it.")
     at, room = ids.index(separator), max_length - 1
     one, other = ids[:at], ids[at + 1 :]
-    half = (room + (len(one) > len(other))) // 2  # an odd token stays with the longer side, as in tokenizers
+    # As tokenizers cut: an odd token stays with the longer side, or with the second of two equal ones.
+    half = (room + (len(one) > len(other))) // 2
     kept = min(len(one), max(room - len(other), half))
     return joined([one[:kept], other[: room - kept]], separator)

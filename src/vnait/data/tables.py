@@ -157,7 +157,7 @@ def read(
         if sep is not None:
             raise InputError("columns with tags are separated by tabs or spaces; leave --sep (sep=) out.")
         return Table(*tagged(source, text=text, label=label, encoding=encoding), source, 0, task)
-    if label in _named(text) and len(_named(text)) <= 3:
+    if label in _named(text) and len(_named(text)) <= 3:  # more than two columns are refused below
         raise InputError(
             f"the column {label!r} is given as text and as label; a model would read its answer. Name "
             "another with --text or --label (text=, label= in Python)."

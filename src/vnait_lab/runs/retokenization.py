@@ -31,9 +31,9 @@ from torch.nn.utils.rnn import pad_sequence
 from vnait.data import read
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import Record
-from vnait.statistics import interval, paired
+from vnait.statistics import interval
 from vnait_lab import RECORDS
-from vnait_lab.runs import by_seed, data_folder, names, run_suite, suite_parser
+from vnait_lab.runs import ahead, by_seed, data_folder, names, run_suite, suite_parser
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import Suite, Training, new_model
@@ -207,13 +207,11 @@ def lost(found: Sequence[Record], method: str, segments: str, known: str) -> dic
 
 def least(found: Sequence[Record]) -> Verdict:
     """The claim: read in letters that are counted, `vnait` loses less than `INDEXED`."""
-    own = lost(found, "vnait", "letters", "counted")
-    rivals = {one: lost(found, one, "letters", "counted") for one in INDEXED}
-    spared = {one: interval(paired(losses, own)).times(100) for one, losses in rivals.items()}
-    words = f"`vnait` loses {interval(list(own.values())).times(100).written('{:.1f}')} points; "
-    words += ", ".join(f"{one} {gap.written('{:+.1f}')} more" for one, gap in spared.items())
-    signs = {gap.sign for gap in spared.values()}
-    return Verdict("refuted" if -1 in signs else "confirmed" if signs == {1} else "undecided", words)
+    losses = {one: lost(found, one, "letters", "counted") for one in ("vnait", *INDEXED)}
+    left = {one: {seed: -loss for seed, loss in own.items()} for one, own in losses.items()}
+    judged = ahead(left, "vnait")
+    own = interval(list(losses["vnait"].values())).times(100).written("{:.1f}")
+    return Verdict(judged.word, f"`vnait` loses {own} points; what is kept, {judged.found}")
 
 
 def kept(found: Sequence[Record], most: float = 0.02) -> Verdict:
