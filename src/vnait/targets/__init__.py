@@ -1,0 +1,34 @@
+"""What labels are, a class, a number, a tag per word or a set, and what depends on it: what a model reads,
+the loss, the answers and their scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vnait.data import Table
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
+from vnait.errors import InputError
+from vnait.targets.classes import Classes
+from vnait.targets.numbers import Numbers
+from vnait.targets.sets import LabelSets
+from vnait.targets.tags import Tags
+
+Target = Classes | Numbers | Tags | LabelSets
+OF_CLASSES: dict[str, type[Classes] | type[Tags] | type[LabelSets]] = {
+    CLASSIFICATION: Classes,
+    TAGGING: Tags,
+    MULTILABEL: LabelSets,
+}
+
+
+def target_of(table: Table, rows: Sequence[int] | None = None) -> Target:
+    """What a table's labels are; numbers are standardized by these rows (None: all)."""
+    if table.labels is None:
+        raise InputError(f"{table.name} was read without labels; training needs them.")
+    if table.task == REGRESSION:
+        return Numbers.of(table, rows)
+    return OF_CLASSES[table.task].of(table)
+
+
+__all__ = ["OF_CLASSES", "Classes", "LabelSets", "Numbers", "Tags", "Target", "target_of"]

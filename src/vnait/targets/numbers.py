@@ -1,0 +1,113 @@
+"""A label is a number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from vnait.bag_of_words import Weights
+from vnait.data import Table
+from vnait.data.tables import NUMBER, REGRESSION
+from vnait.errors import InputError
+from vnait.scores import errors, squares_by_length
+from vnait.targets.shared import OfTexts
+
+FURTHEST, LARGEST = 1e5, 1e30  # of a number: the mean over the spread, and the spread, which fit into float32
+
+
+@dataclass(frozen=True)
+class Numbers(OfTexts):
+    """Labels are numbers. A model learns (label - mean) / scale; `finish` undoes that in its head, so that a
+    saved model answers in the labels' own unit.
+    """
+
+    mean: float
+    scale: float
+    names: tuple[str, ...] = (NUMBER,)
+    task: ClassVar[str] = REGRESSION
+
+    @classmethod
+    def of(cls, table: Table, rows: Sequence[int] | None) -> Numbers:
+        """The numbers of a table, standardized by these rows (None: all). InputError if they are equal, or a
+        float32 can't hold them.
+        """
+        every = np.array(table.labels, dtype=float)
+        numbers = every if rows is None else every[list(rows)]
+        scale = float(numbers.std() or every.std())  # a few rows may be equal
+        if not scale:
+            raise InputError(
+                f"{table.name}: every label is {every[0]:g}; regression needs different numbers."
+            )
+        mean = float(numbers.mean())
+        if not abs(mean) < FURTHEST * scale or not scale < LARGEST:
+            raise InputError(
+                f"{table.name}: the labels are near {mean:.4g} and differ by some {scale:.2g}, which a "
+                "model's numbers of 32 bits can't hold; subtract a constant from them, or take a larger unit."
+            )
+        return cls(mean, scale)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For a record."""
+        return {"task": self.task}
+
+    def truth(self, labels: Sequence[str]) -> list[Any]:
+        """The numbers."""
+        return list(map(float, labels))
+
+    def check(self, test: Table, name: str) -> None:
+        """Nothing: any number may be tested."""
+
+    def tensor(self, truth: Sequence[Any]) -> Tensor:
+        """Standardized numbers, as the model learns them."""
+        return ((torch.tensor(truth, dtype=torch.float64) - self.mean) / self.scale).float()
+
+    def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
+        """Raise InputError unless `finish` can change the head."""
+        _head(model)
+
+    def loss(self, logits: Tensor, truth: Tensor, reduction: str = "mean") -> Tensor:
+        """Squared error of standardized numbers."""
+        return functional.mse_loss(logits[:, 0], truth, reduction=reduction)
+
+    def answers(self, logits: Any) -> list[Any]:
+        """The number of each row."""
+        found: list[Any] = logits[:, 0].tolist()
+        return found
+
+    def scores(self, truth: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
+        """rmse, mae, pearson, spearman."""
+        return errors(truth, answers)
+
+    def details(self, truth: Sequence[Any], answers: Sequence[Any], lengths: Sequence[int]) -> dict[str, Any]:
+        """Squared errors by length."""
+        return squares_by_length(truth, answers, lengths)
+
+    @torch.no_grad()
+    def finish(self, model: PreTrainedModel) -> None:
+        """From standardized numbers to the labels' unit, in the head and in the bag of words."""
+        head = _head(model)
+        head.weight.mul_(self.scale)
+        head.bias.mul_(self.scale).add_(self.mean)
+        if hasattr(model, "bag"):
+            model.bag.logits.mul_(self.scale)
+            model.bag.bias.mul_(self.scale)
+
+
+def _head(model: PreTrainedModel) -> nn.Linear:
+    """The last layer of the head, which gives the number."""
+    outside = (part for name, part in model.named_children() if name != model.base_model_prefix)
+    heads = [one for part in outside for one in part.modules() if isinstance(one, nn.Linear)]
+    if not heads or heads[-1].out_features != 1 or heads[-1].bias is None:
+        raise InputError(
+            f"{type(model).__name__} has no linear head with a bias, which regression needs; take "
+            "another base."
+        )
+    return heads[-1]

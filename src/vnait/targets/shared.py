@@ -1,0 +1,84 @@
+"""What all labels have in common."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from vnait.bag_of_words import Weights
+from vnait.data.ids import Ids
+from vnait.data.sentences import Piece
+from vnait.data.tables import CLASSIFICATION
+from vnait.errors import InputError
+from vnait.predict import logits_of
+
+logger = logging.getLogger("vnait")
+
+
+class Encoder(Protocol):
+    """A vocabulary, or the tokenizer of a base."""
+
+    def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
+        """The ids of each text."""
+
+    def pieces(self, texts: Sequence[str], *, max_length: int) -> list[list[Piece]]:
+        """The ids of each sentence, in pieces."""
+
+
+class Common:
+    """What most labels have in common."""
+
+    def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
+        """Before the first step, from the labels of the training rows: nothing."""
+
+    def finish(self, model: PreTrainedModel) -> None:
+        """After the last step: nothing, since logits have no unit."""
+
+
+class OfTexts(Common):
+    """A label for each text."""
+
+    task: ClassVar[str] = CLASSIFICATION
+
+    def encode(self, encoder: Encoder, texts: Sequence[str], max_length: int) -> Any:
+        """What a model reads of each text: its ids."""
+        return Ids.of(encoder.encode(texts, max_length=max_length))
+
+    def ids(self, encoded: Any) -> Any:
+        """The ids of each row of what `encode` gave, for training."""
+        return encoded
+
+    def batch(self, encoded: Sequence[Any], truth: Sequence[Any]) -> Tensor:
+        """The labels of a batch, for a model's own loss."""
+        return self.tensor(truth)
+
+    def tensor(self, truth: Sequence[Any]) -> Tensor:
+        """What the loss compares logits with."""
+        raise NotImplementedError
+
+    def logits(self, model: PreTrainedModel, encoded: Sequence[Any]) -> Any:
+        """A model's logits for what `encode` gave."""
+        return logits_of(model, encoded)
+
+
+def check_known(labels: Sequence[str], names: Sequence[str], what: str, test: str, name: str) -> None:
+    """Raise InputError if no label of the test rows is known; log those that aren't."""
+    found = Counter(labels)
+    unseen = sorted(found.keys() - set(names))
+    if len(unseen) == len(found):
+        raise InputError(f"{test} and {name} share no label: check the label column of both.")
+    if unseen:
+        logger.warning(
+            "%s: %d of %d %s that training never saw (%s%s); they count as wrong.",
+            test,
+            sum(found[label] for label in unseen),
+            len(labels),
+            what,
+            ", ".join(map(repr, unseen[:3])),
+            " ..." * (len(unseen) > 3),
+        )
