@@ -676,7 +676,7 @@ BAD_INPUT = {
         ("predict", str(home / "run"), "data.csv"),
         f"Its model is in {(home / 'run' / 'model').mkdir(parents=True) or home / 'run' / 'model'}.",
     ),
-    "a folder that is no model": plain("explain", ".", "good film", message="is no saved model"),
+    "a folder that is no model": plain("explain", ".", "good film", message="is not a saved model"),
     "model weights cut": with_model(lambda folder: cut(folder / "model.safetensors"), "model is damaged"),
     "model weights missing": with_model(
         lambda folder: (folder / "model.safetensors").unlink(), "model is damaged"
@@ -962,6 +962,6 @@ def test_help_has_every_default(name, command):
             shown = (
                 option.show_default
                 if option.default not in (None, "")
-                else "Without: " in (option.help or "")
+                else "Default: " in (option.help or "")
             )
             assert shown, f"{name} {option.opts[0]}: {option.help}"

@@ -21,7 +21,7 @@ import vnait
 from conftest import unchecked
 from vnait import cli
 from vnait.cli import terminal
-from vnait.coordinates import Content, Grid, Index, Jitter, Running, Span
+from vnait.coordinates import Content, Elastic, Gate, Grid, Index, Jitter, Running, Span
 from vnait.coordinates.sources import UNIT_Z
 from vnait.encodings import AlibiBias, Rotary, Sinusoid, T5Bias, Table
 from vnait.errors import InputError
@@ -555,6 +555,14 @@ def test_rows_make_a_table() -> None:
     assert rows == [Row("alibi", "order", True, ""), Row("alibi", "prefix", True, "")]
     assert list(pd.DataFrame(rows)) == ["implementation", "law", "passed", "detail"]
     assert vnait.conformance is conformance
+
+
+@pytest.mark.parametrize(
+    "part", [Running(source="content", dim=16), Elastic(Gate(dim=16))], ids=lambda part: type(part).__name__
+)
+def test_coordinates_of_words_are_tried_with_vectors_of_their_width(part: nn.Module) -> None:
+    (row,) = conformance(part, laws=["left padding"])
+    assert row.passed, row.detail
 
 
 def test_parts_of_a_method_can_be_tried() -> None:

@@ -384,7 +384,7 @@ def test_load_classifier(tmp_path: Path) -> None:
 
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"nowhere is no saved model: it has no config.json. .* `vnait train --out`"
+        InputError, match=r"nowhere is not a saved model: it has no config.json. .* `vnait train --out`"
     ):
         load_classifier(tmp_path / "nowhere")
 
@@ -392,7 +392,7 @@ def test_no_folder(tmp_path: Path) -> None:
 def test_no_configuration(tmp_path: Path) -> None:
     saved(tmp_path)
     (tmp_path / "config.json").unlink()
-    with pytest.raises(InputError, match=r"is no saved model: it has no config.json"):
+    with pytest.raises(InputError, match=r"is not a saved model: it has no config.json"):
         load_classifier(tmp_path)
 
 

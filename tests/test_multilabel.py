@@ -202,7 +202,7 @@ def test_a_saved_model_answers_with_sets(fitted, tmp_path):
 
 
 def test_it_is_not_taken_for_one_label(fitted, compared, capsys):
-    message = "gives a text any number of labels, and this is for one; use `vnait predict`"
+    message = "gives a text any number of labels, and this needs exactly one; use `vnait predict`"
     with pytest.raises(InputError, match=message):
         explain(fitted, "the soup")
     with pytest.raises(SystemExit):

@@ -121,7 +121,7 @@ def test_a_column_whose_name_has_a_comma_is_one_column(tmp_path, caplog):
     ("text", "message"),
     [
         ("one,three", "has no column 'three'; its columns are 'one', 'two', 'label'"),
-        ("one,two,label", "has no column 'one,two,label', and it is no pair of columns"),
+        ("one,two,label", "has no column 'one,two,label', and it is not a pair of columns"),
         ("one,", "no pair of columns"),
         ("one,one", "no pair of columns"),
     ],

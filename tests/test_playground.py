@@ -380,7 +380,7 @@ def test_the_shelf_shows_every_method_and_cuts_nothing_silently(model: Path, tmp
     assert found.method == "rope" and found.tokens == ["a", "warm", "film"]
     with pytest.raises(InputError, match="give 600 at most"):
         shelf.explain(str(model), "a" * (LONGEST + 1))
-    with pytest.raises(InputError, match="nowhere is no saved model"):
+    with pytest.raises(InputError, match="nowhere is not a saved model"):
         Shelf.of([tmp_path / "nowhere"])
 
 

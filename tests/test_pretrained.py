@@ -969,7 +969,10 @@ def test_a_cache_of_fixed_length_is_refused_where_it_does_not_fit(method):
     ("arguments", "message"),
     [
         (("bert", "vnait"), "takes a model of transformers, not 'bert'"),
-        ((nn.Linear(1, 1), ["vnait", "rope"]), r"\['vnait', 'rope'\] is no method; a model has exactly one"),
+        (
+            (nn.Linear(1, 1), ["vnait", "rope"]),
+            r"\['vnait', 'rope'\] is not a method; a model has exactly one",
+        ),
     ],
 )
 def test_what_is_no_model_or_no_method_is_named(arguments, message):

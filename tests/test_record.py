@@ -98,7 +98,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path, broken):
     path.write_text(f"{ONE.line()}\n{broken}\n{OTHER.line()}\n")
     with pytest.raises(InputError) as error:
         read(path)
-    assert f"line 2 of {path} is no record of this version" in str(error.value) and "\n" not in str(
+    assert f"line 2 of {path} is not a record of this version" in str(error.value) and "\n" not in str(
         error.value
     )
 

@@ -85,9 +85,9 @@ def test_numbers_are_read_and_split_without_classes(file):
 @pytest.mark.parametrize(
     ("label", "message"),
     [
-        ("4,5", "row 2: the column 'label' has '4,5', which is no finite number"),
-        ("inf", "'inf', which is no finite number"),
-        ("many", "'many', which is no finite number"),
+        ("4,5", "row 2: the column 'label' has '4,5', which is not a finite number"),
+        ("inf", "'inf', which is not a finite number"),
+        ("many", "'many', which is not a finite number"),
     ],
 )
 def test_a_label_that_is_no_number_is_named(label, message, tmp_path):

@@ -123,7 +123,7 @@ def test_a_wrong_record_is_named_with_its_line(change, message, tmp_path):
         inner["metrics"] = change["metrics"]
     path.write_text(f"{first}\n{json.dumps(record | inner)}\n", encoding="utf-8")
     with pytest.raises(
-        InputError, match=rf"line 2 of .*records.jsonl is no record of this version: {message}"
+        InputError, match=rf"line 2 of .*records.jsonl is not a record of this version: {message}"
     ):
         read(path)
 
@@ -248,7 +248,7 @@ def test_weights_that_give_no_finite_number_are_no_answer(tmp_path):
     weights = load_file(folder / "model.safetensors")
     weights["classifier.weight"][0, 0] = torch.nan
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(InputError, match="no finite number: its weights are damaged"):
+    with pytest.raises(InputError, match="not a finite number: its weights are damaged"):
         classify(folder)
 
 

@@ -158,7 +158,7 @@ def test_what_is_no_tagged_text_is_one_sentence(text, label, message, tmp_path):
 
 
 def test_sources_that_can_not_be_tagged_are_refused(tmp_path):
-    with pytest.raises(InputError, match="builtin:polarity is no file; tagging reads CoNLL-U, or columns"):
+    with pytest.raises(InputError, match="builtin:polarity is not a file; tagging reads CoNLL-U, or columns"):
         read("builtin:polarity", task="tagging")
     with pytest.raises(InputError, match="separated by tabs or spaces; leave --sep"):
         read(written(tmp_path, COLUMNS), task="tagging", sep=",")

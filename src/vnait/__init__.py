@@ -100,7 +100,7 @@ _NEEDED = {
 
 def _register(module: Any) -> None:
     """Once transformers' Auto classes are there, let them know ours; before, nobody can ask for them."""
-    # A module that is half imported is no ground to stand on, and calls again when it is whole.
+    # A module that is half imported must not be used, and calls again when it is whole.
     if all(hasattr(sys.modules[name], part) for name, part in _NEEDED.items() if name in sys.modules):
         for name in ("vnait.model", "vnait.attached_config"):
             import_module(name)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from vnait import schemas
-from vnait.errors import as_input_error
 from vnait.files import whole_file
 
 NAME = "about.json"
@@ -42,9 +41,7 @@ class About:
         path = Path(folder) / NAME
         if not path.is_file():
             return None
-        after = ". Delete it; the report works without it."
-        with as_input_error((ValueError, TypeError, RecursionError), f"{path} is damaged: ", after):
-            return cls(**schemas.check(schemas.AboutFields, json.loads(path.read_text(encoding="utf-8"))))
+        return cls(**schemas.read(schemas.AboutFields, path, ". Delete it; the report works without it."))
 
     def write(self, folder: str | Path) -> None:
         """Write the file into the folder, whole or not at all."""

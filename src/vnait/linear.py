@@ -274,8 +274,8 @@ def check_one(several: bool) -> None:
     """Raise InputError if a model gives a text any number of labels, where one is shown."""
     if several:
         raise InputError(
-            "the model gives a text any number of labels, and this is for one; use `vnait predict` (in "
-            "Python, vnait.predict.load)."
+            "the model gives a text any number of labels, and this needs exactly one; use `vnait predict` "
+            "(in Python, vnait.predict.load)."
         )
 
 

@@ -59,7 +59,7 @@ class Method(nn.Module):
         super().__init__()
         for name, part in (("coordinates", coordinates), ("encoding", encoding)):
             if not isinstance(part, nn.Module):
-                raise TypeError(f"the {name} {part!r} is no module; give an object, such as Index().")
+                raise TypeError(f"the {name} {part!r} is not a module; give an object, such as Index().")
         self.coordinates = coordinates
         self.encoding = encoding
         self.inputs = Add() if inputs is None else inputs
@@ -248,7 +248,7 @@ def _span(coordinates: nn.Module) -> Span | None:
     if not learned:
         return None
     if learned != [part]:
-        # 100 / n is no ideal gap of other coordinates that contain a span, such as phases.
+        # 100 / n is not an ideal gap of other coordinates that contain a span, such as phases.
         _log_unseen(type(part).__name__)
         return None
     return learned[0]

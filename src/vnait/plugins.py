@@ -49,7 +49,7 @@ def load_file(path: str | Path) -> list[str]:
     spec = spec_from_file_location(name, path) if path.is_file() else None
     if spec is None or spec.loader is None:
         raise InputError(
-            f"{path} is no Python file; give one that defines METHODS, a dict of names and recipes."
+            f"{path} is not a Python file; give one that defines METHODS, a dict of names and recipes."
         )
     module = sys.modules[name] = module_from_spec(spec)  # torch.compile looks functions up there
     try:

@@ -240,7 +240,7 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
 def _finite(logits: Tensor) -> Tensor:
     if not logits.isfinite().all():
         raise InputError(
-            "the model's answer is no finite number: its weights are damaged; copy its folder again, or "
+            "the model's answer is not a finite number: its weights are damaged; copy its folder again, or "
             "train it again."
         )
     return logits
@@ -330,18 +330,18 @@ def _tokenizer(folder: Path) -> Any:
     if not (folder / "tokenizer.json").is_file():
         raise InputError(f"{folder} is damaged: it has no tokenizer.json.")
     if (folder / "tokenizer_config.json").is_file():
-        _checked(folder / "tokenizer_config.json", schemas.TokenizerConfig)
+        schemas.read(schemas.TokenizerConfig, folder / "tokenizer_config.json")
     with as_input_error(Exception, f"{folder} is damaged: its tokenizer.json can't be read (", ")."):
         tokenizer = from_pretrained(AutoTokenizer, folder)
-        if tokenizer.unk_token_id is None:  # the property fails, too, where the token is no word
+        if tokenizer.unk_token_id is None:  # the property fails, too, where the token is not a word
             raise ValueError("it has no token for unknown words")
         return tokenizer
 
 
 def _record(path: Path) -> Record | None:
-    after = ". Delete it; the model works without it."
-    with as_input_error((ValueError, TypeError, RecursionError), f"{path} is damaged: ", after):
-        return Record.of(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    if not path.is_file():
+        return None
+    return Record(**schemas.read(schemas.RecordFields, path, ". Delete it; the model works without it."))
 
 
 def load_classifier(folder: str | Path) -> VnaitForSequenceClassification | VnaitForTokenClassification:
@@ -384,11 +384,5 @@ def _settings(folder: Path) -> dict[str, Any]:
         given = (
             f"Its model is in {inner}." if inner.is_dir() else "Give a folder that `vnait train --out` made."
         )
-        raise InputError(f"{folder} is no saved model: it has no config.json. {given}")
-    return _checked(path, schemas.Config)
-
-
-def _checked(path: Path, schema: Any) -> dict[str, Any]:
-    with as_input_error((ValueError, RecursionError), f"{path} is damaged: ", ".", says=first_line):
-        found: dict[str, Any] = schemas.check(schema, json.loads(path.read_text(encoding="utf-8")))
-        return found
+        raise InputError(f"{folder} is not a saved model: it has no config.json. {given}")
+    return dict(schemas.read(schemas.Config, path))

@@ -108,7 +108,7 @@ def read(path: str | Path) -> list[Record]:
                 records.append(Record.of(json.loads(line)))
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(
-                f"line {number} of {path} is no record of this version: {error}. Move the file away."
+                f"line {number} of {path} is not a record of this version: {error}. Move the file away."
             ) from error
     return records
 

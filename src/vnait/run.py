@@ -35,19 +35,19 @@ class Run:
     """
 
     method: str = setting("vnait", "A name from `vnait list`; with --base also own, its own positions.")
-    seed: int = setting(0, "Of splits, starting weights and batches, in [0, 2^32).")
+    seed: int = setting(0, "Of splits, initial weights and batches, in [0, 2^32).")
     steps: int | None = setting(
-        None, "Optimizer steps at most. Without: 150, or three times through the rows if that is more."
+        None, "Optimizer steps at most. Default: 150, or three times through the rows if that is more."
     )
     batch_size: int = setting(32, "Texts per optimizer step.")
-    learning_rate: float = setting(3e-3, "Of AdamW, the largest one of its schedule.")
+    learning_rate: float = setting(3e-3, "The largest one of AdamW's schedule.")
     weight_decay: float = setting(0.01, "Of AdamW, for matrices.")
     warmup: float = setting(0.1, "Share of the steps in which the learning rate rises, in [0, 1).")
     dropout: float = setting(0.2, "Share of activations that are left out in training, in [0, 1).")
     num_layers: int = setting(2, "Layers of the Transformer.")
     num_heads: int | None = setting(
         None,
-        "Attention heads. Without: the first of 4, 6, 5, 3, 2, 1 that gives heads of an even width.",
+        "Attention heads. Default: the first of 4, 6, 5, 3, 2, 1 that gives heads of an even width.",
     )
     max_length: int = setting(512, "Longer texts are cut to this many tokens.")
     tune_vectors: bool = setting(False, "Train the semantic vectors too.")
@@ -71,17 +71,17 @@ class Run:
     )
     bag: float | None = setting(
         None,
-        "Share of the logits that the linear part has, in [0, 1). Without: by its skill, `share_of`.",
+        "Share of the logits that the linear part has, in [0, 1). Default: by its skill, `share_of`.",
     )
     base: str | None = setting(
-        None, "A pretrained encoder to fine-tune: a folder or a name on the hub. Without: from scratch."
+        None, "A pretrained encoder to fine-tune: a folder or a name on the hub. Default: from scratch."
     )
     threads: int = setting(
         1, "CPU threads; the last digits of the weights depend on it. More are faster for a pretrained base."
     )
 
     track: str | None = setting(
-        None, f"Log each step to {', '.join(TRACKERS)}; files go to runs/logs. Without: nowhere."
+        None, f"Log each step to {', '.join(TRACKERS)}; files go to runs/logs. Default: nowhere."
     )
 
     def __post_init__(self) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import Any, TypedDict, get_args, get_type_hints, is_typeddict
+
+from vnait.errors import as_input_error, first_line
 
 Number = int | float
 LARGEST = 2**63 - 1  # of an integer in PyTorch
@@ -266,6 +270,13 @@ def check(schema: Any, found: object, place: str = "it") -> Any:
     if holds is not None and not holds(found):
         raise ValueError(f"{place} has {wrong}")
     return found
+
+
+def read(schema: Any, path: Path, after: str = ".") -> Any:
+    """The checked content of a JSON file; an InputError ends with `after`, what to do."""
+    kinds = (ValueError, TypeError, RecursionError)
+    with as_input_error(kinds, f"{path} is damaged: ", after, says=first_line):
+        return check(schema, json.loads(path.read_text(encoding="utf-8")))
 
 
 def _check_value(kind: Any, value: object, place: str) -> None:

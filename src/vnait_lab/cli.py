@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 Names = Annotated[list[str], typer.Argument(help="Names from `vnait study list`; all: every short study.")]
-Methods = Annotated[str, typer.Option("--methods", help="Of a suite: methods, with commas. Without: all.")]
-Tasks = Annotated[str, typer.Option("--tasks", help="Of a suite: tasks or sets, with commas. Without: all.")]
+Methods = Annotated[str, typer.Option("--methods", help="Of a suite: methods, with commas. Default: all.")]
+Tasks = Annotated[str, typer.Option("--tasks", help="Of a suite: tasks or sets, with commas. Default: all.")]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, help="Of a suite: seeds, or draws of rows. Without: 5.")
+    int | None, typer.Option("--seeds", min=1, help="Of a suite: seeds, or draws of rows. Default: 5.")
 ]
 Quick = Annotated[
     bool, typer.Option("--quick", help="A look: fewer steps, tests or seeds; few-labels: 16 labels only.")
@@ -28,16 +28,16 @@ Encoder = Annotated[
     typer.Option(
         "--base",
         help="Of few-labels: compare this pretrained encoder too, frozen; method base:own fine-tunes it. "
-        "Without: none.",
+        "Default: none.",
     ),
 ]
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out", help="Folder of records and figures; recorded cells do not run again. Without: in runs."
+        "--out", help="Folder of records and figures; recorded cells do not run again. Default: in runs."
     ),
 ]
-Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Without: one per core.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Default: one per core.")]
 
 
 def study_command(

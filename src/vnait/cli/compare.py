@@ -52,32 +52,36 @@ def compare_command(
     label: Label = "label",
     task: Task = "classification",
     test: Annotated[
-        str | None, typer.Option(help="A file of test rows. Without: 30 % held out by each seed.")
+        str | None, typer.Option(help="A file of test rows. Default: 30 % held out by each seed.")
     ] = None,
     sep: Separator = None,
     encoding: Encoding = None,
     methods: Annotated[
         str,
         typer.Option(
-            help="Names from `vnait list`, with commas. Without: none, sinusoidal, learned, vnait-uniform, "
+            help="Names from `vnait list`, with commas. Default: none, sinusoidal, learned, vnait-uniform, "
             "vnait."
         ),
     ] = "",
     shots: Annotated[str, typer.Option(help="Rows per class to learn from, with commas, or all.")] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
     out: Annotated[
-        Path | None, typer.Option(help="Where all of it goes. Without: runs/ and the name of DATA.")
+        Path | None,
+        typer.Option(help="The folder of records, report and model. Default: runs/ and the name of DATA."),
     ] = None,
     reference: Annotated[
-        str | None, typer.Option(help="The method that others are paired with. Without: vnait, or the first.")
+        str | None,
+        typer.Option(help="The method that all others are compared with. Default: vnait, or the first."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Cells at a time. Without: one per core.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Trainings at a time. Default: one per core.")
+    ] = None,
     backend: Backend = "local",
     base: Annotated[
         str | None,
         typer.Option(
-            help="A pretrained encoder, a folder or hub name: also frozen, fine-tuned, and with any "
-            "base:METHOD. Without: none."
+            help="A pretrained encoder, a folder or hub name: compared frozen, fine-tuned, and with any "
+            "base:METHOD. Default: none."
         ),
     ] = None,
     vectors: VectorFile = None,

@@ -17,10 +17,10 @@ def doctor_command(
         typer.Argument(help="A folder that save_pretrained or `vnait train` wrote, or a name on the hub."),
     ],
     *,
-    rules: Annotated[str, typer.Option(help="Codes of rules to try, with commas. Without: all.")] = "",
-    ignore: Annotated[str, typer.Option(help="Codes of rules to leave out. Without: none.")] = "",
+    rules: Annotated[str, typer.Option(help="Codes of rules to try, with commas. Default: all.")] = "",
+    ignore: Annotated[str, typer.Option(help="Codes of rules to leave out. Default: none.")] = "",
     sarif: Annotated[
-        Path | None, typer.Option(help="A .sarif file for code scanners. Without: only printed.")
+        Path | None, typer.Option(help="A .sarif file for code scanners. Default: only printed.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

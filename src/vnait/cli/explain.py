@@ -23,16 +23,16 @@ def explain_command(
     *,
     conllu: Annotated[
         Path | None,
-        typer.Option(help="A CoNLL-U file, whose phrases and arcs are shown, too. Without: the text."),
+        typer.Option(help="A CoNLL-U file, whose phrases and arcs are shown, too. Default: the text."),
     ] = None,
     sentence: Annotated[int, typer.Option(min=1, help="Which sentence of that file.")] = 1,
     out: Annotated[
-        Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Without: only printed.")
+        Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Default: only printed.")
     ] = None,
     bertviz: Annotated[
         Path | None,
         typer.Option(
-            help="An .html file for bertviz's view of the heads, which needs the net. Without: none."
+            help="An .html file for bertviz's view of the heads, which needs a network. Default: none."
         ),
     ] = None,
     as_json: AsJson = False,

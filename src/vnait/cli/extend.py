@@ -26,32 +26,32 @@ def extend_command(
     model: Annotated[str, typer.Argument(help="A folder or name that sentence-transformers loads.")],
     data: Annotated[
         str | None,
-        typer.Argument(help="Your own documents, a file as for compare. Without: generated texts alone."),
+        typer.Argument(help="Your own documents, a file as for compare. Default: generated texts alone."),
     ] = None,
     *,
     to: Annotated[int, typer.Option(help="The longest text, in tokens.")] = 4096,
     limit: Annotated[
-        int | None, typer.Option(help="Tokens that are read as before. Without: what the model declares.")
+        int | None, typer.Option(help="Tokens that are read as before. Default: what the model declares.")
     ] = None,
     text: Annotated[str, typer.Option(help="The column of documents.")] = "text",
     query: Annotated[
-        str | None, typer.Option(help="The column of queries, one per document. Without: labels.")
+        str | None, typer.Option(help="The column of queries, one per document. Default: labels.")
     ] = None,
     label: Annotated[str, typer.Option(help="The column of labels, if there are no queries.")] = "label",
     arms: Annotated[
-        str, typer.Option(help="Ways to read, with commas. Without: all that are possible.")
+        str, typer.Option(help="Ways to read, with commas. Default: all that are possible.")
     ] = "",
     tasks: Annotated[
         str, typer.Option(help="Generated texts: passkey, needle, with a comma; or none.")
     ] = "passkey,needle",
     lengths: Annotated[
-        str, typer.Option(help="Of generated texts, in tokens. Without: 256, 512 and so on.")
+        str, typer.Option(help="Of generated texts, in tokens. Default: 256, 512 and so on.")
     ] = "",
     texts: Annotated[int, typer.Option(help="Generated per task and length.")] = 20,
     out: Annotated[
-        Path | None, typer.Option(help="A folder for the extended model. Without: only compared.")
+        Path | None, typer.Option(help="A folder for the extended model. Default: only compared.")
     ] = None,
-    save: Annotated[str | None, typer.Option(help="The arm in it. Without: the recommended one.")] = None,
+    save: Annotated[str | None, typer.Option(help="The arm to save. Default: the recommended one.")] = None,
     sep: Separator = None,
     encoding: Encoding = None,
     as_json: AsJson = False,

@@ -19,21 +19,21 @@ def draw_command(
     ] = None,
     *,
     out: Annotated[
-        Path | None, typer.Option(help="A .png, .svg or .pdf file. Without: in runs/draw, by the names.")
+        Path | None, typer.Option(help="A .png, .svg or .pdf file. Default: in runs/draw, by the names.")
     ] = None,
     length: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, help="Tokens; half and a quarter are drawn, too. Without: 64."),
+        typer.Option(min=1, max=1024, help="Tokens; half and a quarter are drawn, too. Default: 64."),
     ] = None,
     dim: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Width of the vectors. Without: 128.")
+        int | None, typer.Option(min=1, max=4096, help="Width of the vectors. Default: 128.")
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(help="A model's folder; draws its trained method. Without: untrained methods."),
+        typer.Option(help="A model's folder; draws its trained method. Default: untrained methods."),
     ] = None,
     text: Annotated[
-        list[str] | None, typer.Option(help="With --model: a text; repeat for more. Without: random words.")
+        list[str] | None, typer.Option(help="With --model: a text; repeat for more. Default: random words.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -97,7 +97,7 @@ def params_command(
 def conformance_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Methods, peers or their libraries; ours, peers: all of them. Without: both."),
+        typer.Argument(help="Methods, peers or their libraries; ours, peers: all of them. Default: both."),
     ] = None,
     *,
     as_json: AsJson = False,

@@ -23,7 +23,7 @@ def playground_command(
     port: Annotated[int, typer.Option(min=1, max=65535)] = 7860,
     name: Annotated[
         list[str] | None,
-        typer.Option(help="A name by which the page may be asked for; repeat it. Without: this machine's."),
+        typer.Option(help="A host name to accept; repeat it for more. Default: this machine's."),
     ] = None,
 ) -> None:
     """Serve a page for the browser: explanations of a text as you type, comparisons, reports."""

@@ -29,7 +29,7 @@ def predict_command(
     text: Text = "text",
     sep: Separator = None,
     encoding: Encoding = None,
-    out: Annotated[Path | None, typer.Option(help="A CSV file. Without: standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A CSV file. Default: standard output.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

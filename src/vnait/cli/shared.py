@@ -46,7 +46,7 @@ def root(
     unpack_limit: Annotated[
         float | None,
         typer.Option(
-            help="GiB that a gzip, .xlsx or Parquet file may unpack to. Without: 1, and 16 for vectors."
+            help="GiB that a gzip, .xlsx or Parquet file may unpack to. Default: 1, and 16 for vectors."
         ),
     ] = None,
     _: Annotated[
@@ -69,17 +69,18 @@ Data = Annotated[
 ]
 Separator = Annotated[
     str | None,
-    typer.Option("--sep", help="What separates the fields: , ; | or tab. Without: found in the file."),
+    typer.Option("--sep", help="What separates the fields: , ; | or tab. Default: found in the file."),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option("--encoding", help="Of the file, such as cp1252. Without: by its mark, else UTF-8."),
+    typer.Option("--encoding", help="Of the file, such as cp1252. Default: by its mark, else UTF-8."),
 ]
 Text = Annotated[str, typer.Option("--text", help="The column of texts, or two for pairs: a,b.")]
 Label = Annotated[
     str,
     typer.Option(
-        "--label", help="The column of labels. Of tagging: UPOS or the last; another by its name or number."
+        "--label",
+        help="The column of labels. Of tagging: a column by its name or number, else UPOS or the last.",
     ),
 ]
 Task = Annotated[
@@ -95,7 +96,7 @@ Backend = Annotated[str, typer.Option("--backend", help="Where cells run: local,
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar and no notes.")]
 VectorFile = Annotated[
     str | None,
-    typer.Option("--vectors", help="A file of semantic vectors. Without: Word2Vec on the texts themselves."),
+    typer.Option("--vectors", help="A file of semantic vectors. Default: Word2Vec on the texts themselves."),
 ]
 
 

@@ -53,7 +53,7 @@ def train_command(
     text: Text = "text",
     label: Label = "label",
     task: Task = "classification",
-    test: Annotated[str | None, typer.Option(help="A file of test rows. Without: no test scores.")] = None,
+    test: Annotated[str | None, typer.Option(help="A file of test rows. Default: no test scores.")] = None,
     sep: Separator = None,
     encoding: Encoding = None,
     seed: Annotated[int, setting("seed")] = Run.seed,
@@ -63,17 +63,17 @@ def train_command(
     steps: Steps = Run.steps,
     max_length: MaxLength = Run.max_length,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Of AdamW. Without: 3e-3, and 1e-4 with --base.")
+        float | None, typer.Option(help="Of AdamW. Default: 3e-3, and 1e-4 with --base.")
     ] = None,
     smoothness: Annotated[
         str | None,
         typer.Option(
             help=f"{Run.help('smoothness')} Of several, with commas, held-out rows choose. "
-            f"Without: {Run.smoothness}."
+            f"Default: {Run.smoothness}."
         ),
     ] = None,
     boundary: Annotated[
-        str | None, typer.Option(help=f"{Run.help('boundary')} Also several. Without: {Run.boundary}.")
+        str | None, typer.Option(help=f"{Run.help('boundary')} Also several. Default: {Run.boundary}.")
     ] = None,
     threads: Threads = Run.threads,
     track: Annotated[str | None, setting("track")] = Run.track,
@@ -82,7 +82,7 @@ def train_command(
 ) -> None:
     """Train one classifier, or fine-tune a pretrained one.
 
-    A training that was killed goes on where it was.
+    The same command resumes a training that was killed.
     """
     notes(quiet)
     if not out.name:

@@ -34,6 +34,7 @@ class Gate(nn.Module):
 
     def __init__(self, *, dim: int, hidden: int = 32) -> None:
         super().__init__()
+        self.dim = dim
         self.look = nn.Linear(dim, hidden)
         self.weigh = ZeroLinear(hidden, 1)
         self.repeat = nn.Parameter(torch.empty(1))

@@ -89,7 +89,7 @@ class Content(nn.Module):
 
     def __init__(self, *, dim: int, before: int = 1, after: int = 1, hidden: int = 32) -> None:
         super().__init__()
-        self.before, self.after = before, after
+        self.dim, self.before, self.after = dim, before, after
         self.look = nn.Conv1d(dim, hidden, before + 1 + after)
         self.tell = ZeroLinear(hidden, 1)
 

@@ -121,16 +121,18 @@ def _json_lines(path: Path, form: Format) -> Columns:
 
 def _object(row: object, place: str) -> dict[str, Any]:
     if not isinstance(row, dict):
-        raise InputError(f"{place} is no JSON object; {_OBJECTS}")
+        raise InputError(f"{place} is not JSON object; {_OBJECTS}")
     return row
 
 
-_ARRAY = re.compile(r"\[\s*(\{|$)")  # else a line with an array is no object
+_ARRAY = re.compile(r"\[\s*(\{|$)")  # else a line with an array is not an object
 _OBJECTS = "expected one JSON object per line, or an array of objects."
 
 
 def _json(text: str, place: str) -> Any:
-    with as_input_error((ValueError, RecursionError), f"{place} is no JSON: ", f"; {_OBJECTS}", says=_reason):
+    with as_input_error(
+        (ValueError, RecursionError), f"{place} is not JSON: ", f"; {_OBJECTS}", says=_reason
+    ):
         return json.loads(text, parse_float=str, parse_int=str)  # numbers as written: 1.10 stays "1.10"
 
 

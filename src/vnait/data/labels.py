@@ -80,8 +80,9 @@ def check_numbers(labels: Sequence[str], source: str, column: str) -> None:
     for row, label in enumerate(labels, 1):
         if label.strip() and not is_number(label):
             raise InputError(
-                f"{source}, row {row}: the column {column!r} has {label[:40]!r}, which is no finite number, "
-                "and regression needs one in each row; write it as 1234.5, or name another column by --label."
+                f"{source}, row {row}: the column {column!r} has {label[:40]!r}, which is not a finite "
+                "number, and regression needs one in each row; write it as 1234.5, or "
+                "name another column by --label."
             )
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from vnait.errors import InputError
 
-MARK = "\x1f"  # ASCII's unit separator, which is no part of a written text
+MARK = "\x1f"  # ASCII's unit separator, which is not part of a written text
 TOKEN = "[SEP]"  # between the tokens of the two; no text has it, since brackets are tokens of their own
 
 Token = TypeVar("Token")

@@ -252,7 +252,7 @@ def _texts(columns: Columns, text: str, source: str) -> Texts:
         return _strings(columns, text, source)
     if len(parts) > 2 or not all(parts) or parts[0] == parts[1]:
         raise InputError(
-            f"{source} has no column {text!r}, and it is no pair of columns; give one name, or two with a "
+            f"{source} has no column {text!r}, and it is not a pair of columns; give one name, or two with a "
             "comma between them. Rename a column whose own name has a comma."
         )
     one, other = (_strings(columns, part, source) for part in parts)

@@ -31,7 +31,9 @@ def tagged(
     """
     path = Path(source)
     if source.startswith(("hf:", "builtin:")):
-        raise InputError(f"{source} is no file; tagging reads CoNLL-U, or columns with a word and its tag.")
+        raise InputError(
+            f"{source} is not a file; tagging reads CoNLL-U, or columns with a word and its tag."
+        )
     check_file(path)
     found = list(blocks(TextFile.of(path, encoding)))
     universal = _is_universal(path, found)
@@ -80,7 +82,7 @@ def blocks(file: TextFile) -> Iterator[list[Line]]:
 
 
 def _is_universal(path: Path, blocks: Sequence[list[Line]]) -> bool:
-    """By the name, or by the first line that is no comment."""
+    """By the name, or by the first line that is not a comment."""
     if path.name.lower().removesuffix(".gz").endswith(".conllu"):
         return True
     lines = (cells for block in blocks for _, cells in block if not cells[0].startswith("#"))

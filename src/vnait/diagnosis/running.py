@@ -16,7 +16,7 @@ from vnait.diagnosis.report import Report
 from vnait.diagnosis.rule import Finding, NotTried, Rule, Severity, finding
 from vnait.diagnosis.rules import RULES
 from vnait.errors import InputError, meant
-from vnait.pretrained.locate import evaluating
+from vnait.evaluation import evaluating
 from vnait.randomness import apart
 
 
@@ -37,7 +37,7 @@ def doctor(
     ignore     codes of rules to leave out
     callback   called with (rules done, rules in all, code)
 
-    `InputError` if it is no model of text, or a code is not known.
+    `InputError` if it is not a model of text, or a code is not known.
 
     >>> import vnait
     >>> from transformers import BertConfig, BertModel

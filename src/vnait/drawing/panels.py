@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from vnait.colours import COLOURS
 from vnait.drawing.examples import SEED, Example
 from vnait.errors import as_input_error
+from vnait.evaluation import evaluating
 from vnait.injection import Injection
 from vnait.method import Method, MethodOutput
 from vnait.randomness import apart
@@ -186,13 +187,8 @@ def _unit(method: Method) -> str:
 @torch.no_grad()
 def evaluate(method: Method, vectors: Float[Tensor, "T D"]) -> MethodOutput:
     """Apply a method to one text in evaluation mode; the bias is computed for every pair."""
-    was = method.training
-    method.eval()
-    try:
-        with as_input_error(ValueError):
-            found = method(vectors[None], torch.ones(1, len(vectors), dtype=torch.bool))
-    finally:
-        method.train(was)
+    with evaluating(method), as_input_error(ValueError):
+        found = method(vectors[None], torch.ones(1, len(vectors), dtype=torch.bool))
     return found._replace(injection=found.injection.dense())
 
 
@@ -201,14 +197,10 @@ def drawn_in_training(method: Method, vectors: Float[Tensor, "T D"]) -> list[Flo
     """`DRAWS` draws of the coordinates in training mode; empty if they equal those in evaluation."""
     mask = torch.ones(1, len(vectors), dtype=torch.bool)
     at = evaluate(method, vectors).at
-    was = method.training
-    method.train()
-    try:
-        with apart():
-            torch.manual_seed(SEED)
-            draws = [method.coordinates(vectors[None], mask) for _ in range(DRAWS)]
-    finally:
-        method.train(was)
+    with evaluating(method), apart():
+        method.train()
+        torch.manual_seed(SEED)
+        draws = [method.coordinates(vectors[None], mask) for _ in range(DRAWS)]
     return [] if all(torch.equal(draw, at) for draw in draws) else [draw[0] for draw in draws]
 
 

@@ -206,7 +206,7 @@ class _Linear(nn.Linear):
 def alibi_slopes(num_heads: int) -> list[float]:
     """ALiBi's slopes: 2^(-8/H), 2^(-16/H), ..., 2^-8.
 
-    If H is no power of two, those of the power below and every other one of the power above.
+    If H is not a power of two, those of the power below and every other one of the power above.
 
     >>> alibi_slopes(6)
     [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]

@@ -30,7 +30,7 @@ def write_auto_map(folder: str | Path) -> None:
     path = Path(folder) / "config.json"
     if not path.is_file():
         raise InputError(
-            f"{folder} is no saved model: it has no config.json; give a folder of save_pretrained."
+            f"{folder} is not a saved model: it has no config.json; give a folder of save_pretrained."
         )
     settings = json.loads(path.read_text(encoding="utf-8"))
     if settings.get("model_type") != "vnait":

@@ -13,8 +13,8 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 
+from vnait.earlier_formats import divide_taps, readable
 from vnait.errors import InputError
-from vnait.formats import divide_taps, readable
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import build
@@ -72,7 +72,7 @@ class VnaitPreTrainedModel(PreTrainedModel):
         """Nothing: a model that was loaded by its `auto_map` must not copy its source into what it saves."""
 
     def _set_gradient_checkpointing(self, enable: bool = True, **settings: Any) -> None:
-        # PyTorch's reentrant kind gives no gradient to what was learned for the injection: it is no tensor.
+        # PyTorch's reentrant kind gives no gradient to what was learned for the injection, not a tensor.
         if "gradient_checkpointing_func" in settings:
             again = settings["gradient_checkpointing_func"]
             settings["gradient_checkpointing_func"] = partial(again, use_reentrant=False)

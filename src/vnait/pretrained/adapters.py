@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from vnait import schemas
+from vnait.earlier_formats import divide_taps, one_axis
 from vnait.errors import InputError, as_input_error
-from vnait.formats import divide_taps, one_axis
 from vnait.method import Method
 from vnait.methods import RENAMED
 from vnait.pretrained.attached import Attached

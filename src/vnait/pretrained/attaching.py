@@ -109,7 +109,7 @@ def attach(
     if not isinstance(model, nn.Module):
         raise InputError(f"attach takes a model of transformers, not {model!r}; load it first.")
     if wrong := [one for one in (method, decoder) if not isinstance(one, str | Method | None)]:
-        raise InputError(f"{wrong[0]!r} is no method; a model has exactly one: give a name or a Method.")
+        raise InputError(f"{wrong[0]!r} is not a method; a model has exactly one: give a name or a Method.")
     if warm_start not in ("exact", "fit", None):
         raise InputError(f"warm_start={warm_start!r} is not known; take 'exact', 'fit' or None.")
     name = type(model).__name__

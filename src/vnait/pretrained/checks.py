@@ -13,13 +13,14 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from vnait.encodings import Rotary
 from vnait.errors import InputError
+from vnait.evaluation import evaluating
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.pretrained.attached import Attached, with_positions
 from vnait.pretrained.auditing import leftover_of
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
 from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY
-from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, evaluating, last_states, probe
+from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, last_states, probe
 
 WarmStart = Literal["exact", "fit"]
 LEFTOVER = 1e-4  # rounding, over the largest state: what permuting tokens may change without any position

@@ -16,10 +16,11 @@ from transformers import PreTrainedModel
 
 from vnait.coordinates.shared import rank
 from vnait.errors import InputError, meant
+from vnait.evaluation import evaluating
 from vnait.pretrained.attached import checkpoints
 from vnait.pretrained.checks import check_free, check_unmarked
 from vnait.pretrained.classes import Changed, class_changed, enter_classes, leave_classes
-from vnait.pretrained.locate import Site, evaluating, find_sites, last_states, probe_ids
+from vnait.pretrained.locate import Site, find_sites, last_states, probe_ids
 from vnait.pretrained.pieces import Inputs, Mask, Piece, Special, joined, short_piece, windows_of
 from vnait.pretrained.saving import write_type
 from vnait.pretrained.stretching import LONG, Stretch, read_rotation, read_table, stretched

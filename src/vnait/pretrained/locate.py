@@ -3,7 +3,6 @@
 import inspect
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from vnait.errors import InputError
+from vnait.evaluation import evaluating
 from vnait.pretrained import inside
 from vnait.pretrained.images import Patches, patches_of, permuted, random_images
 from vnait.pretrained.layers import SilencedTable, rows_of
@@ -277,19 +277,6 @@ def _is_inside(part: Submodule) -> bool:
     if isinstance(part.module, nn.Conv1d):
         return part.module.kernel_size[0] > 1
     return isinstance(part.module, nn.Embedding) and _RELATIVE.search(part.path) is not None
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; afterwards the training mode of every part is restored."""
-    training = {part: part.training for part in module.modules()}
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for part, was in training.items():
-            part.training = was
 
 
 def probe_ids(owner: PreTrainedModel, *shape: int) -> Int[Tensor, "B T"]:

@@ -30,7 +30,9 @@ from vnait import bag_of_words, record
 from vnait import data as text
 from vnait.bag_of_words import BagRegression, bags_of, rarity, share_of, skill, strange
 from vnait.data.vocabulary import Vocabulary
+from vnait.linear import Pooled
 from vnait.predict import logits_of
+from vnait.pretrained.finetune import Base
 from vnait.record import Record
 from vnait.scores import scores
 from vnait.statistics import interval
@@ -111,26 +113,8 @@ def arms(
         yield name, scores(truth.tolist(), logits.argmax(1).tolist())
 
 
-class Frozen:
-    """Mean-pooled last states of a pretrained encoder, of unit length; each text is encoded once."""
-
-    def __init__(self, folder: str) -> None:
-        from transformers import AutoModel, AutoTokenizer
-
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model = AutoModel.from_pretrained(folder).eval()
-        self.known: dict[str, NDArray[np.float32]] = {}
-
-    @torch.no_grad()
-    def __call__(self, texts: list[str]) -> NDArray[np.float32]:
-        new = sorted({one for one in texts if one not in self.known}, key=len)
-        for start in range(0, len(new), 64):
-            some = new[start : start + 64]
-            batch = self.tokenizer(some, padding=True, truncation=True, max_length=256, return_tensors="pt")
-            states, mask = self.model(**batch).last_hidden_state, batch["attention_mask"][..., None]
-            mean = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1))
-            self.known.update(zip(some, mean.numpy(), strict=True))
-        return np.stack([self.known[one] for one in texts])
+class Frozen(Pooled):
+    """Logistic regression of the library's own frozen embeddings."""
 
     def score(self, learn: text.Table, test: text.Table) -> dict[str, float]:
         head = LogisticRegression(C=10, max_iter=2000).fit(self(learn.texts), learn.labels)
@@ -152,7 +136,7 @@ def main() -> None:
     options = command.parse_args()
     if not options.show:
         data = data_folder(command, "one folder per set (train.csv and test.csv)")
-        frozen = Frozen(options.base) if options.base else None
+        frozen = Frozen(Base.load(options.base)) if options.base else None
         seeds = range(options.first, options.first + options.seeds)
         with record.appending(PATH) as append, one_thread():
             for name in options.sets:
