@@ -225,7 +225,7 @@ def subject_of_part(part: nn.Module, *, dim: int | None = None, num_heads: int |
     else:
         name = type(part).__name__
         if hasattr(part, "per_sentence") or _arguments(part) > 1:
-            reads = next((size for one in part.modules() if (size := _integer(one, "dim"))), SIZE.dim)
+            reads = next((width for one in part.modules() if (width := _integer(one, "dim"))), SIZE.dim)
             method = Method(coordinates=part, encoding=Sinusoid(dim=dim or reads))
         else:
             method = Method(coordinates=Index(), encoding=part)

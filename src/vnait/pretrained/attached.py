@@ -144,6 +144,14 @@ class Attached(nn.Module):
         return f"scale={self.scale:g}, own_places={self.own_places!r}"
 
 
+def attached_to(owner: nn.Module) -> Attached | None:
+    """What is attached to a model, if anything; of peft's modules_to_save, what is active."""
+    found: Any = getattr(owner, "vnait", None)
+    if hasattr(found, "modules_to_save"):
+        found = found.modules_to_save[found.active_adapter]
+    return found if isinstance(found, Attached) else None
+
+
 def with_positions(
     owner: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any] | None:
@@ -159,6 +167,8 @@ def with_positions(
     ids, vectors = inputs.get("input_ids"), inputs.get("inputs_embeds")
     if (ids is None) == (vectors is None):
         return None
+    if "lengths" in attached.argument_names and inputs.get("attention_mask") is None:
+        inputs["attention_mask"] = _mask_of_lengths(owner, inputs)
     vectors = owner.get_input_embeddings()(ids) if vectors is None else vectors
     if vectors.ndim != 3:
         raise InputError(
@@ -244,17 +254,31 @@ def _cache(owner: PreTrainedModel, attached: Attached, inputs: dict[str, Any]) -
         if not (owner.config.use_cache if use_cache is None else use_cache) or checkpoints(owner):
             return None
         cache = DynamicCache(config=owner.config)
-        if owner.config.is_encoder_decoder:
+        if owner.config.is_encoder_decoder or inputs.get("encoder_hidden_states") is not None:
             cache = EncoderDecoderCache(cache, DynamicCache(config=owner.config))
         inputs["past_key_values"] = cache
     cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
-    fixed = getattr(cache, "is_compileable", False) and (attached.has_bias or attached.own_attention)
+    grows = attached.has_bias or attached.own_attention or attached.alibi
+    fixed = getattr(cache, "is_compileable", False) and grows
     if not isinstance(cache, Cache) or not hasattr(cache, "layers") or fixed:
         raise InputError(
             f"an attached model takes a DynamicCache as its cache, not a {type(cache).__name__}; for "
             "generate, give cache_implementation='dynamic'."
         )
     return cache
+
+
+def _mask_of_lengths(owner: PreTrainedModel, inputs: dict[str, Any]) -> Tensor | None:
+    """What a model of the kind of XLM reads, which counts a text's tokens by `lengths`, or by ids that aren't
+    padding.
+    """
+    lengths, ids = inputs.get("lengths"), inputs.get("input_ids")
+    if lengths is None and ids is None:
+        return None
+    tokens: Tensor = inputs["inputs_embeds"] if ids is None else ids
+    if lengths is None:
+        lengths = (tokens != owner.pad_index).sum(1)
+    return (torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]).long()
 
 
 def _full_mask(mask: Any, rows: int, length: int, device: torch.device) -> Mask:

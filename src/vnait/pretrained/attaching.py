@@ -282,6 +282,8 @@ def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
     """Undo `_insert` and `enter_classes`, however far they came."""
     leave_classes(model)
     for owner in owners:
+        own = (weight for name, weight in owner.named_parameters() if "vnait" not in name.split("."))
+        learned = any(weight.requires_grad for weight in own)
         for path, module in list(owner.named_modules()):
             hooks = module._forward_pre_hooks.items()
             for key in [key for key, hook in hooks if hook is pre_attention]:
@@ -289,7 +291,7 @@ def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
                 module._forward_pre_hooks_with_kwargs.pop(key, None)
             if isinstance(module, SilencedTable | DifferentiableRotary):
                 parent, _, key = path.rpartition(".")
-                setattr(owner.get_submodule(parent), key, module.original())
+                setattr(owner.get_submodule(parent), key, module.original(learned))
         if hasattr(owner, "vnait"):
             if owner.vnait.own_attention is not None:
                 owner.set_attn_implementation(owner.vnait.own_attention)

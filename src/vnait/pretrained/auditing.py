@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from vnait.method import described
-from vnait.pretrained.attached import Attached
+from vnait.pretrained.attached import attached_to
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
 from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled
 
@@ -53,7 +53,7 @@ def audit(model: nn.Module) -> Audit:
 
 def _sources(site: Site) -> Iterator[Source]:
     owner, prefix = site.owner, f"{site.path}." if site.path else ""
-    attached = _attached(owner)
+    attached = attached_to(owner)
     for table in site.tables:
         yield Source(path=prefix + table.path, kind="position table", speaks=True)
     turning = [part.path for part in site.turning]
@@ -85,16 +85,11 @@ def _sources(site: Site) -> Iterator[Source]:
             yield Source(path=prefix + "vnait.crossing", kind=kind, speaks=True)
 
 
-def _attached(owner: PreTrainedModel) -> Attached | None:
-    attached = getattr(owner, "vnait", None)
-    return attached if isinstance(attached, Attached) else None
-
-
 def leftover_of(owner: PreTrainedModel) -> float:
     """`Audit.leftover` of one side."""
     one = probe(owner, 1, 6)
     pair = one, shuffled(owner, one)
-    causal, attached = is_causal(owner), _attached(owner)
+    causal, attached = is_causal(owner), attached_to(owner)
     if attached is not None:
         attached.disabled = True
     try:

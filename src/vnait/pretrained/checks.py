@@ -81,6 +81,11 @@ def check_site(site: Site, model: str) -> None:
             f"{model} also encodes position inside its layers ({', '.join(site.inside[:3])}), which can't be "
             f"replaced; take one of {SUPPORTED}."
         )
+    if any(getattr(part, "token_dropout", False) for part in site.owner.modules()):
+        raise InputError(
+            f"{model} scales its vectors by the ids (token_dropout), which an attached method replaces by "
+            "vectors; load it with token_dropout=False, or take another base."
+        )
     kinds = len(site.tables) + len(site.rotaries) + bool(site.relatives) + bool(site.turning)
     kinds += site.alibi + bool(site.patches)
     if kinds != 1 or not all(_can_wrap(part.module) for part in site.rotaries):
@@ -248,7 +253,8 @@ MARK = {
     "attached_by": "vnait",
     "why": "a positional method is in this model, and without vnait from_pretrained can't put it there",
     "how_to_load": "import vnait, then AutoModel.from_pretrained or another Auto class; or save it apart: "
-    "vnait.pretrained.save_adapter and save_base, then load the base and load_adapter",
+    "vnait.pretrained.save_adapter and save_base, then load the base and load_adapter. A folder without "
+    "vnait.json is of a model around the one that the method was attached to: attach to the whole model",
 }
 
 
@@ -267,10 +273,11 @@ def unmark(config: PreTrainedConfig) -> bool:
 
 def marked(config: PreTrainedConfig) -> bool:
     """Whether the mark is there."""
-    return getattr(config, "quantization_config", None) == MARK
+    found = getattr(config, "quantization_config", None)
+    return isinstance(found, dict) and found.get("attached_by") == MARK["attached_by"]
 
 
 def check_unmarked(*configs: PreTrainedConfig) -> None:
     """Refuse quantized bases, whose weights no method can start from; nobody has tried."""
-    if any(getattr(config, "quantization_config", None) not in (None, MARK) for config in configs):
+    if any(getattr(one, "quantization_config", None) and not marked(one) for one in configs):
         raise InputError("the model is quantized, which attach was never tried on; load it unquantized.")

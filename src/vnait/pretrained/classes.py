@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel
 
+from vnait.errors import InputError
 from vnait.pretrained.attached import with_positions
 from vnait.pretrained.checks import mark, marked, unmark
 from vnait.pretrained.images import WithoutPosition
@@ -54,6 +55,11 @@ class _WithMethod(Changed):
         state_dict: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
+        if getattr(self, "_hf_peft_config_loaded", False):
+            raise InputError(
+                "transformers saves only the adapters of model.add_adapter, and the attached method would be "
+                'lost; train with peft.get_peft_model and modules_to_save=["vnait"] instead.'
+            )
         settings = attached_settings(self) if marked(self.config) else None  # without: in `save_base`
         self.plain.save_pretrained(self, save_directory, is_main_process, state_dict, **options)
         if settings is not None and is_main_process:

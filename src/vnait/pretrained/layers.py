@@ -85,11 +85,11 @@ class SilencedTable(nn.Module):
         check_reading("the silenced position table")
         return self.weight.new_zeros(1, 1, self.weight.shape[1])
 
-    def original(self) -> nn.Module:
-        """The table, learned again if it was."""
+    def original(self, learned: bool = True) -> nn.Module:
+        """The table, learned again if it was; not if its model was frozen meanwhile, `learned` = False."""
         (table,) = self._table
         name = "weight" if isinstance(table, nn.Embedding) else "weights"
-        setattr(table, name, self.weight.requires_grad_(self.learned))
+        setattr(table, name, self.weight.requires_grad_(self.learned and learned))
         return table
 
     def extra_repr(self) -> str:
@@ -114,7 +114,7 @@ class DifferentiableRotary(nn.Module):
         forward = type(self.rotary).forward
         return getattr(forward, "__wrapped__", forward)(self.rotary, *args, **kwargs)
 
-    def original(self) -> nn.Module:
+    def original(self, learned: bool = True) -> nn.Module:
         """The module without the wrapper."""
         return self.rotary
 

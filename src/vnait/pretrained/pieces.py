@@ -18,7 +18,7 @@ Mask = Bool[Tensor, "B T"]
 Read = Callable[..., Any]  # a model's own forward, by keywords
 Special = tuple[int, int]  # special tokens at the beginning and at the end of a text
 WINDOWS = 32  # read together
-REFUSED = {"position_ids": "leave it out", "past_key_values": "give whole texts, without a cache"}
+REFUSED = {"past_key_values": "give whole texts, without a cache", "position_ids": "leave it out"}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ Its `config.json` has a model type of our own, which they know once `vnait` is i
 
 import functools
 import sys
-from copy import copy
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 from transformers.utils import cached_file
 
+from vnait.errors import InputError
 from vnait.pretrained.adapters import attach_from
 from vnait.pretrained.checks import unmark
 from vnait.pretrained.lengthening import SETTINGS as LONGER
@@ -56,6 +58,14 @@ def _encoders(model: type[PreTrainedModel]) -> list[type[PreTrainedModel]]:
     return [part for name, part in parts.items() if name.endswith("EncoderModel") and isinstance(part, type)]
 
 
+def _with_parts(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
+    """A configuration and those of its parts, such as a text model beside one of images."""
+    yield config
+    for name in config.sub_configs:
+        if isinstance(part := getattr(config, name, None), PreTrainedConfig):
+            yield from _with_parts(part)
+
+
 @dataclass(frozen=True)
 class _Loader:
     """In place of a model's class: `from_pretrained` loads the plain model and changes it as it was."""
@@ -68,10 +78,17 @@ class _Loader:
         """Pipelines list the names of all models of a task."""
         return self.models[0].__name__
 
+    def _from_config(self, config: PreTrainedConfig, **kwargs: Any) -> Any:
+        raise InputError(
+            f"the configuration is of a {config.model_type} with an attached method, whose weights no "
+            "configuration has; call from_pretrained with the model's folder."
+        )
+
     def from_pretrained(self, folder: Any, *args: Any, config: PreTrainedConfig, **kwargs: Any) -> Any:
-        config = copy(config)
+        config = deepcopy(config)
         config.__class__ = self.own
-        unmark(config)
+        for part in _with_parts(config):
+            unmark(part)
         named = [model for model in self.models if model.__name__ in (config.architectures or ())]
         plain = (named or self.models)[0]
         ignored = [*(plain._keys_to_ignore_on_load_unexpected or ()), _ATTACHED]
@@ -80,9 +97,10 @@ class _Loader:
         loaded = quiet.from_pretrained(folder, *args, config=config, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model.__class__ = plain
-        if settings := getattr(model.config, LONGER, None):
-            lengthen(model, **settings)
-            return loaded
+        for part in _with_parts(model.config):
+            if settings := getattr(part, LONGER, None):
+                lengthen(model, **settings)
+                return loaded
         hub = {name: kwargs[name] for name in HUB if name in kwargs}
         files = [cached_file(folder, name, **hub) for name in (SETTINGS, WEIGHTS)]
         with apart():  # loading draws no random numbers

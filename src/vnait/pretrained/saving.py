@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from vnait.errors import InputError
 from vnait.files import check_replaceable, whole_folder
-from vnait.pretrained.attached import Attached
+from vnait.pretrained.attached import Attached, attached_to
 from vnait.pretrained.checks import mark, unmark
 from vnait.pretrained.locate import owners_of
 
@@ -24,11 +24,13 @@ MODEL_TYPE, OWN_TYPE = "vnait-attached", "vnait_model_type"  # in the config.jso
 
 def attached_owners(model: nn.Module) -> dict[str, PreTrainedModel]:
     """Path -> module with an attached method, the encoder first; `InputError` if there is none."""
-    owners = {
-        path: part
-        for path, part in model.named_modules()
-        if isinstance(getattr(part, "vnait", None), Attached)
-    }
+    parts = {path: part for path, part in model.named_modules() if attached_to(part) is not None}
+    owners = {path: part for path, part in parts.items() if isinstance(part.vnait, Attached)}
+    if parts and not owners:
+        raise InputError(
+            f"the method of {type(model).__name__} is inside peft's modules_to_save; call merge_and_unload() "
+            "first, or save with peft."
+        )
     if not owners:
         raise InputError(
             f"{type(model).__name__} has no method attached; call vnait.attach(model, ...) first."
