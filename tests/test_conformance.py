@@ -227,7 +227,7 @@ def halves_that_do_not_fit(patch: Patch) -> object:
     class Halves(Sinusoid):
         def forward(self, at):
             half = Sinusoid(dim=self.dim // 2)(at).added
-            return Injection(added=torch.cat([half, half], -1))
+            return Injection(added=super().forward(at).added + torch.cat([half, half], -1))
 
     (subject,) = subjects("sinusoidal")
     return replace(subject, make=lambda size: Through(built(Index(), Halves(dim=size.dim)), size))
@@ -308,6 +308,51 @@ def a_span_that_claims_to_be_causal(patch: Patch) -> object:
         causal = True
 
     return built(Claiming(source="uniform"), Sinusoid(dim=DIM))
+
+
+@mutant("prefix")
+def a_prefix_that_moves_in_long_texts(patch: Patch) -> object:
+    """As dynamic NTK scaling does."""
+
+    class Far(Index):
+        def forward(self, vectors, mask, places=None):
+            return super().forward(vectors, mask) * 64 / mask.sum(-1).clamp(min=64)[:, None, None]
+
+    return built(Far(), Sinusoid(dim=DIM))
+
+
+@mutant("inner padding")
+def padding_counted_between_tokens(patch: Patch) -> object:
+    class Columns(Index):
+        def forward(self, vectors, mask, places=None):
+            first = mask.long().argmax(-1, keepdim=True)
+            return (torch.arange(mask.shape[1]) - first).clamp(min=0).float()[..., None]
+
+    return built(Columns(), Sinusoid(dim=DIM))
+
+
+@mutant("no gradients")
+def another_answer_without_gradients(patch: Patch) -> object:
+    class Doubled(Index):
+        per_sentence = True
+
+        def forward(self, vectors, mask, places=None):
+            return super().forward(vectors, mask) * (1 + (not torch.is_grad_enabled()))
+
+    return built(Doubled(), Sinusoid(dim=DIM))
+
+
+@mutant("right padding")
+def a_crash_at_padding(patch: Patch) -> object:
+    """Which is no refusal, though Python calls it a ValueError."""
+
+    class Crashing(Index):
+        def forward(self, vectors, mask, places=None):
+            if not torch.compiler.is_compiling() and not mask.all():
+                _one, _two = [1, 2, 3]
+            return super().forward(vectors, mask)
+
+    return built(Crashing(), Sinusoid(dim=DIM))
 
 
 @mutant("translation")

@@ -13,6 +13,10 @@ class InputError(ValueError):
     """
 
 
+class OutOfRange(ValueError):
+    """A place for which a table has no row, such as one past its longest text."""
+
+
 class MissingExtra(InputError):
     """A package is missing that is not installed with vnait itself."""
 

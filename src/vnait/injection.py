@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from operator import add, mul
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -210,14 +210,23 @@ class Injection:
             names = " and ".join(type(one.score_mod).__name__ for one in (self, other))
             raise ValueError(f"both injections have a score_mod, {names}, and a layer applies one; drop one.")
         return Injection(
-            added=_combined(add, self.added, other.added),
-            rotary=_combined(add, self.rotary, other.rotary),
-            stretch=_combined(add, self.stretch, other.stretch),
-            bias=_combined(add, self.bias, other.bias),
+            **{name: self._sum(other, name) for name in ("added", "rotary", "stretch", "bias")},
             distance=_combined(add, self.distance, other.distance),
             scale=_combined(mul, self.scale, other.scale),
             score_mod=self.score_mod or other.score_mod,
         )
+
+    def _sum(self, other: Injection, name: str) -> Tensor | None:
+        """A slot of both; an error if they differ in width, which would be broadcast, or in heads."""
+        one, two = getattr(self, name), getattr(other, name)
+        if one is not None and two is not None and not torch.compiler.is_compiling():
+            sizes = [part.shape[1 if name == "bias" else -1] for part in (one, two)]
+            if len(set(sizes)) > 1 and not (name == "bias" and 1 in sizes):
+                what = "heads" if name == "bias" else "width"
+                raise ValueError(
+                    f"two injections have `{name}` of {what} {sizes[0]} and {sizes[1]}; make them equal."
+                )
+        return cast("Tensor | None", _combined(add, one, two))
 
     def misshaped(self, batch: int, tokens: int) -> dict[str, str]:
         """The slots whose shape does not fit so many texts of so many tokens, with the shape expected.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, cast
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
-from vnait.coordinates.shared import furthest
+from vnait.coordinates.shared import furthest, side_by_side
 from vnait.encodings.shared import since
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
@@ -90,11 +90,18 @@ class Method(nn.Module):
             vectors = vectors.masked_fill(~mask[..., None], 0)  # so that no window reads padding
         at, injection = self.inject(vectors, mask, places)
         added = None if injection.added is None else injection.added.to(vectors.dtype)
+        if added is not None and added.shape[-1] != vectors.shape[-1]:
+            raise ValueError(
+                f"the encoding {type(self.encoding).__name__} adds vectors of width {added.shape[-1]}, and "
+                f"those of the words have width {vectors.shape[-1]}; give it dim={vectors.shape[-1]}."
+            )
         if self.scale is not None:
             injection = injection + self.scale(mask)
         seen = (vectors, added, at) if getattr(self.inputs, "reads_coordinates", False) else (vectors, added)
         # In training a part may draw a number per call.
-        x = self.inputs(*seen) if self.training else by_texts(self.inputs, *seen)
+        read = self.inputs if self.training else partial(by_texts, self.inputs)
+        # What reads one token alone does not care where padding stands.
+        x = read(*seen) if furthest([self.inputs]) == 0 else side_by_side(read, mask, *seen)
         return MethodOutput(x, injection, at)
 
     @property

@@ -311,7 +311,7 @@ METHODS: dict[str, Recipe] = {
     "grid-separable": Recipe(
         make=lambda size: Method(coordinates=Grid(shape=size.shape), encoding=_halves(size, base=100.0)),
         formula="x = e + [PE(row), PE(column)]",
-        source="source documents, 2-D forms; MAE's sincos2d, arXiv 2111.06377",
+        source="source documents, 2-D forms; MAE's sincos2d, arXiv 2111.06377, with base 100",
     ),
     "grid-additive": Recipe(
         make=lambda size: Method(
@@ -319,14 +319,14 @@ METHODS: dict[str, Recipe] = {
             encoding=Sum(*(Axis(Sinusoid(dim=size.dim, base=100.0), axis) for axis in (0, 1))),
         ),
         formula="x = e + PE(row) + PE(column)",
-        source="source documents, 2-D forms",
+        source="source documents, 2-D forms; base 100",
     ),
     "grid-diagonal": Recipe(
         make=lambda size: Method(
             coordinates=Diagonal(Grid(shape=size.shape)), encoding=_halves(size, base=100.0)
         ),
         formula="x = e + [PE((r+c)/sqrt 2), PE((c-r)/sqrt 2)]",
-        source="source documents, the 2-D form turned by 45 degrees",
+        source="source documents, the 2-D form turned by 45 degrees; base 100",
     ),
     "grid-learned": Recipe(
         make=lambda size: Method(

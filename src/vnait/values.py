@@ -22,8 +22,10 @@ def certain(right: Tensor) -> bool:
     return at_hand(right) and bool(right.all())
 
 
-def check(right: Tensor, rule: str, message: Callable[..., str]) -> None:
-    """Raise ValueError(message(*index)) of the first entry of `right` that is False; compiled, nothing.
+def check(
+    right: Tensor, rule: str, message: Callable[..., str], error: type[ValueError] = ValueError
+) -> None:
+    """Raise error(message(*index)) of the first entry of `right` that is False; compiled, nothing.
 
     On a GPU nothing waits: a wrong entry ends the program at some later call, after the `rule` is printed.
 
@@ -37,7 +39,7 @@ def check(right: Tensor, rule: str, message: Callable[..., str]) -> None:
     if right.is_cuda:
         torch._assert_async(right.all(), f"{rule}; the same batch on the CPU gives a message in full")
     elif not bool(right.all()):
-        raise ValueError(message(*(~right).nonzero()[0].tolist()))
+        raise error(message(*(~right).nonzero()[0].tolist()))
 
 
 def constants(numbers: Sequence[float], dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +10,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates.shared import At, Line, Mask, Places, Vectors, check_mask, nearest_real, steps
+from vnait.coordinates.shared import (
+    At,
+    Line,
+    Mask,
+    Places,
+    Vectors,
+    check_mask,
+    nearest_real,
+    side_by_side,
+    steps,
+)
 from vnait.coordinates.sources import ZeroLinear, weights_in
 from vnait.coordinates.spans import SPAN
 from vnait.pieces import by_tokens
@@ -53,7 +64,7 @@ class Gate(nn.Module):
 
     def level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         """l of vectors in full precision."""
-        return by_tokens(self._level, words, mask, before=1)
+        return side_by_side(partial(by_tokens, self._level, before=1), mask, words, mask)
 
     def _level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         hidden = F.gelu(F.linear(words, *weights_in(words.dtype, self.look)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 
 import torch
 from jaxtyping import Float
@@ -25,7 +26,7 @@ def spectra(graphs: Iterable[Graph], *, size: int) -> Float[Tensor, "B T size"]:
     """
     if size < 1:
         raise ValueError(f"size={size}; take at least 1 eigenvector.")
-    return _batch([_spectrum(graph, size) for graph in graphs])
+    return _batch([_spectrum(graph, size) for graph in _several(graphs)])
 
 
 def _spectrum(graph: Graph, size: int) -> Float[Tensor, "N size"]:
@@ -43,8 +44,8 @@ def _spectrum(graph: Graph, size: int) -> Float[Tensor, "N size"]:
 def returns(graphs: Iterable[Graph], *, steps: Sequence[int]) -> Float[Tensor, "B T S"]:
     """The probability that a random walk is back at its node after each number of steps, in float64.
 
-    (P^k)_ii with P = D^-1 A; 1 at a node without edges. Unlike eigenvectors it has no arbitrary sign. Tokens
-    are nodes as in `spectra`, and padding is 0. Source: arXiv 2110.07875, section 4.
+    (P^k)_ii with P = D^-1 A, loops left out; 1 at a node without edges. Unlike eigenvectors it has no
+    arbitrary sign. Tokens are nodes as in `spectra`, and padding is 0. Source: arXiv 2110.07875, section 4.
 
     >>> import networkx
     >>> returns([networkx.star_graph(2)], steps=[1, 2])
@@ -52,9 +53,15 @@ def returns(graphs: Iterable[Graph], *, steps: Sequence[int]) -> Float[Tensor, "
              [0.0000, 0.5000],
              [0.0000, 0.5000]]], dtype=torch.float64)
     """
-    if not steps or min(steps) < 1:
-        raise ValueError(f"steps={list(steps)}; give one or more numbers of steps, each at least 1.")
-    return _batch([_returns(graph, steps) for graph in graphs])
+    if not steps or not all(isinstance(count, Integral) and count >= 1 for count in steps):
+        raise ValueError(f"steps={list(steps)}; give one or more whole numbers of steps, each at least 1.")
+    return _batch([_returns(graph, steps) for graph in _several(graphs)])
+
+
+def _several(graphs: Iterable[Graph]) -> Iterable[Graph]:
+    if hasattr(graphs, "adj"):
+        raise ValueError("one graph was given; put it into a list.")
+    return graphs
 
 
 def _returns(graph: Graph, steps: Sequence[int]) -> Float[Tensor, "N S"]:

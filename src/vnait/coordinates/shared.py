@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from vnait.values import certain, check
+from vnait.values import at_hand, certain, check
 
 Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]
@@ -35,6 +36,32 @@ def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     after = torch.where(number < number[..., -1:], places.gather(-1, number + 1), 2 * length)
     nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
     return torch.where(mask, line, line.detach().gather(-1, nearest))
+
+
+def side_by_side(read: Callable[..., Tensor], mask: Mask, *parts: Tensor | None) -> Tensor:
+    """read(*parts), (B, T, any), with no padding between the tokens of a text, for what reads neighbours.
+
+    Parts are (B, T, any). Where padding stands within a text its tokens are moved to the left, and back. On a
+    GPU, where nothing can be asked without waiting, such a mask ends the program; compiled it is not found.
+    """
+    if certain(mask):
+        return read(*parts)
+    starts = mask & ~F.pad(mask, (1, 0))[:, :-1]
+    whole = starts.sum(-1) <= 1
+    if not at_hand(mask):
+        message = "row {} has padding between its tokens, which is read on the CPU alone; move it to an end."
+        check(whole, "padding stands before or after a text, not within it", message.format)
+    elif not bool(whole.all()):
+        order = (~mask).long().argsort(dim=-1, stable=True)
+        moved = [None if part is None else _taken(part, order) for part in parts]
+        return _taken(read(*moved), order.argsort(-1))
+    return read(*parts)
+
+
+def _taken(part: Tensor, order: Tensor) -> Tensor:
+    """The tokens of each text in this order (B, T)."""
+    rows = part.expand(len(order), *part.shape[1:])
+    return rows.gather(1, order[(...,) + (None,) * (part.ndim - 2)].expand_as(rows))
 
 
 def check_mask(mask: Mask) -> None:

@@ -7,13 +7,15 @@ start at softplus(z) = 1.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates.shared import Line, Mask, Vectors, rank
+from vnait.coordinates.shared import Line, Mask, Vectors, rank, side_by_side
+from vnait.errors import OutOfRange
 from vnait.pieces import by_tokens
 from vnait.values import check
 
@@ -54,6 +56,7 @@ class Free(nn.Module):
                 f"a text of {int(number.max()) + 1} tokens is longer than max_length={len(self.z)} of "
                 'the source "free"; cut it, or take the source "warp", which has no longest length.'
             ),
+            OutOfRange,
         )
         return self.z[number]
 
@@ -115,7 +118,8 @@ class Content(nn.Module):
             return UNIT_Z + F.linear(F.gelu(F.conv1d(seen, *look)).transpose(1, 2), *tell)[..., 0]
 
         with torch.autocast(vectors.device.type, enabled=False):
-            return by_tokens(read, vectors, mask, before=self.before, after=self.after)
+            near = partial(by_tokens, read, before=self.before, after=self.after)
+            return side_by_side(near, mask, vectors, mask)
 
 
 def weights_in(dtype: torch.dtype, part: nn.Module) -> tuple[Tensor, Tensor]:

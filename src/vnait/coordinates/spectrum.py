@@ -6,6 +6,7 @@ import logging
 import math
 import operator
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -152,12 +153,13 @@ def laplacian(graph: Graph) -> Float[Tensor, "N N"]:
     place = {node: number for number, node in enumerate(graph.adj)}
     weights = torch.zeros(len(place), len(place), dtype=torch.float64, device="cpu")
     for one, other, weight in graph.edges(data="weight", default=1.0):
-        if not 0 <= weight < math.inf:
+        number = float(weight) if isinstance(weight, Real) else -1.0
+        if not 0 <= number < math.inf:
             raise ValueError(
                 f"the edge {one!r} - {other!r} has the weight {weight}; expected 0 or more, and finite."
             )
-        weights[place[one], place[other]] += weight
-        weights[place[other], place[one]] += weight
+        weights[place[one], place[other]] += number
+        weights[place[other], place[one]] += number
     return weights.sum(-1).diag() - weights  # a loop from a node to itself cancels
 
 

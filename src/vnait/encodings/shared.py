@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vnait.errors import OutOfRange
 from vnait.injection import Injection
 from vnait.values import check
 
@@ -54,9 +55,10 @@ def line_of(places: At) -> Float[Tensor, "B C T"]:
 
 
 def check_inside(place: Float[Tensor, "*any"], size: int, message: Callable[[float], str]) -> None:
-    """Raise an error with message(p) for the first place p that is not in [0, size - 1]."""
+    """Raise OutOfRange(message(p)) for the first place p that is not in [0, size - 1]."""
     inside = (place >= 0) & (place <= size - 1)
-    check(inside, f"coordinates are in [0, {size - 1}]", lambda *at: message(float(place.detach()[at])))
+    rule = f"coordinates are in [0, {size - 1}]"
+    check(inside, rule, lambda *at: message(float(place.detach()[at])), OutOfRange)
 
 
 def checked_heads(num_heads: int) -> int:

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vnait.coordinates import SPAN, Gate
+from vnait.coordinates.shared import side_by_side
 
 
 def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
@@ -16,11 +17,14 @@ def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[T
     >>> smoothness(torch.tensor([[[50.0], [100.0]]]), torch.ones(1, 2, dtype=torch.bool))
     tensor(0.)
     """
-    line = at[..., 0]
-    between = mask[:, 1:] & mask[:, :-1]
     ideal = SPAN / mask.sum(-1, keepdim=True)
-    off = (line.diff(dim=-1) - ideal).masked_fill(~between, 0)
-    return F.huber_loss(off, torch.zeros_like(off), reduction="sum", delta=1.0) / len(mask)
+
+    def uneven(line: Tensor, mask: Tensor) -> Tensor:
+        between = mask & F.pad(mask, (1, 0))[:, :-1]
+        off = (line.diff(dim=-1, prepend=line[:, :1]) - ideal).masked_fill(~between, 0)
+        return F.huber_loss(off, torch.zeros_like(off), reduction="none", delta=1.0)
+
+    return side_by_side(uneven, mask, at[..., 0], mask).sum() / len(mask)
 
 
 def muting(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:

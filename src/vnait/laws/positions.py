@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from vnait.laws.register import EXACT, DoesNotApply, difference, is_finite, law, row_of, text
+from vnait.laws.register import EXACT, DoesNotApply, difference, is_finite, is_refusal, law, row_of, text
 from vnait.laws.subjects import Observation, Probe, Subject
 
 
@@ -80,11 +80,18 @@ def prefix(subject: Subject) -> str | None:
     """If a method claims to be causal, later tokens change nothing for earlier ones."""
     if not subject.causal:
         raise DoesNotApply("makes no claim to be causal")
-    for count, longer in ((1, 2), (2, 3), (3, 8), (12, 40)):
+    longest = subject.size.max_length
+    for count, longer in ((1, 2), (2, 3), (3, 8), (12, 40), (longest, 2 * longest)):
         vectors, mask = text(subject, longer)
         probe = subject.probe()
         alone = probe(vectors[:, :count], mask[:, :count])
-        if failure := difference(_first(alone, count), _first(probe(vectors, mask), count)):
+        try:
+            whole = probe(vectors, mask)
+        except Exception as error:
+            if not is_refusal(error):  # past the longest text, as that law allows
+                raise
+            continue
+        if failure := difference(_first(alone, count), _first(whole, count)):
             return f"the first {count} of {longer} tokens: {failure}"
     return None
 

@@ -1,6 +1,7 @@
 """A law, how it is tried on a subject, the texts to try, and the comparison of two observations."""
 
 import math
+import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,9 +42,9 @@ def try_law(law: Law, subject: Subject) -> tuple[bool | None, str]:
             failure = law.check(subject)
     except DoesNotApply as reason:
         return None, str(reason)
-    except ValueError as error:
-        return None, f"refused: {error}"
     except Exception as error:
+        if isinstance(error, ValueError) and is_refusal(error):
+            return None, f"refused: {error}"
         failure = error_line(error)
     for limit in subject.limits:
         if failure is not None and law.name in limit.laws and limit.shows in failure:
@@ -52,8 +53,10 @@ def try_law(law: Law, subject: Subject) -> tuple[bool | None, str]:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether an error explains itself, unlike a crash further down."""
-    return isinstance(error, ValueError | AssertionError | NotImplementedError) and len(str(error)) > 10
+    """Whether an error was raised on purpose and explains itself, unlike a crash further down."""
+    kinds = ValueError | AssertionError | NotImplementedError
+    last = traceback.extract_tb(error.__traceback__)[-1].line or "raise"  # no source, no telling
+    return isinstance(error, kinds) and len(str(error)) > 10 and last.startswith(("raise", "assert"))
 
 
 def error_line(error: Exception) -> str:

@@ -141,6 +141,7 @@ class Subject:
     places       known positions that it accepts: none, whole or real numbers, on so many `axes`
     shifts       accepts shifts of its coordinates
     positional   False for a control without position
+    counts       tokens are counted, and padding between them is not
     long         can observe some tokens of 8,192
     formula      its formula in plain loops
     limits       failures that are excused
@@ -156,6 +157,7 @@ class Subject:
     axes: int = 1
     shifts: bool = False
     positional: bool = True
+    counts: bool = False
     long: bool = True
     formula: Formula | None = None
     limits: tuple[Limit, ...] = ()
@@ -246,6 +248,7 @@ def _with_claims(subject: Subject, method: Method) -> Subject:
         places="real" if axes else "none",
         axes=axes or 1,
         shifts=True,
+        counts=True,
         positional=positional,
     )
 

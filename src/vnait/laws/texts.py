@@ -22,6 +22,37 @@ def right_padding(subject: Subject) -> str | None:
     return _padding(subject, left=False)
 
 
+@law("inner padding")
+def inner_padding(subject: Subject) -> str | None:
+    """If a method claims to count tokens, padding between those of a text changes nothing."""
+    if not subject.counts:
+        raise DoesNotApply("counts padding between tokens, too")
+    probe = subject.probe()
+    for holes in ((1,), (1, 2), (2, 4)):
+        vectors, mask = text(subject, 6)
+        mask[0, list(holes)] = False
+        apart = row_of(probe(vectors, mask), mask, 0)
+        alone = row_of(probe(vectors[:, mask[0]], mask[:, mask[0]]), mask[:, mask[0]], 0)
+        if failure := difference(alone, apart):
+            return f"padding at {', '.join(map(str, holes))} of 6: {failure}"
+    return None
+
+
+@law("no gradients")
+def no_gradients(subject: Subject) -> str | None:
+    """The result is the same if no gradients are recorded."""
+    probe = subject.probe()
+    for count in (1, 5):
+        vectors, mask = text(subject, count)
+        with torch.enable_grad():
+            seen = probe(vectors, mask)
+        with torch.no_grad():
+            again = probe(vectors, mask)
+        if failure := difference(seen, again):
+            return f"{count} token{'s' * (count > 1)}: {failure}"
+    return None
+
+
 @law("batch")
 def batch(subject: Subject) -> str | None:
     """A text has the same result alone and in a batch."""
@@ -105,4 +136,14 @@ def _names(limit: int, message: str) -> bool:
     return limit in numbers or any(a * b == limit for a, b in pairwise(numbers))
 
 
-LAWS = (left_padding, right_padding, batch, odd_width, no_token, one_token, past_the_longest)
+LAWS = (
+    left_padding,
+    right_padding,
+    inner_padding,
+    no_gradients,
+    batch,
+    odd_width,
+    no_token,
+    one_token,
+    past_the_longest,
+)

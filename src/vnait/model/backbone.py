@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast
@@ -11,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -187,13 +189,18 @@ class Attention(nn.Module):
         elif distance is not None and _flexes(query):
             mixed = _fused(query, key, value, cast(DistanceBias, distance), attention_mask)
         elif strip is not None:
+            _check_heads(len(strip), self.num_heads)
             mixed = toeplitz.attend(query, key, value, strip.to(query.dtype))
         else:
             injection, attention_mask = _masked_bias(injection.dense(), attention_mask, query.dtype)
             mask = None if attention_mask is None else _by_head(attention_mask)
+            _check_heads(1 if injection.bias is None else injection.bias.shape[1], self.num_heads)
             if injection.bias is not None:
                 mask = injection.bias.to(query.dtype)
-            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+            # The fused kernels have no gradient of a bias, which torch.func finds out too late.
+            plain = injection.bias is not None and _in_functorch()
+            with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
+                mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, x: X, injection: Injection, attention_mask: AttentionMask) -> Float[Tensor, "B H T T"]:
@@ -207,6 +214,7 @@ class Attention(nn.Module):
     def queries_and_keys(self, x: X, injection: Injection) -> tuple[Tensor, Tensor]:
         """q and k (B, H, T, K), rotated, stretched and scaled."""
         query, key = self.heads(self.query(x)), self.heads(self.key(x))
+        _check_width(injection, query.shape[-1])
         if injection.rotary is not None:
             stretch = injection.stretch
             query = rotate(query, injection.rotary, stretch)
@@ -238,6 +246,28 @@ def rotate(
         cos, sin = cos * stretch.exp(), sin * stretch.exp()
     cos, sin = (part.to(x.dtype)[:, None] for part in (cos, sin))
     return torch.cat([one * cos - other * sin, other * cos + one * sin], -1)
+
+
+def _check_width(injection: Injection, width: int) -> None:
+    """Raise ValueError for a rotation of heads of another width, which might be broadcast."""
+    turned = width if injection.rotary is None else 2 * injection.rotary.shape[-1]
+    if not torch.compiler.is_compiling() and turned != width:
+        raise ValueError(
+            f"the method rotates heads of width {turned}, and those of the attention have width {width}; "
+            f"build it with width={width}."
+        )
+
+
+def _in_functorch() -> bool:
+    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
+
+
+def _check_heads(own: int, heads: int) -> None:
+    if not torch.compiler.is_compiling() and own not in (1, heads):
+        raise ValueError(
+            f"the method has a bias of {own} heads, and the attention has {heads}; build it with "
+            f"num_heads={heads}."
+        )
 
 
 def _scores(

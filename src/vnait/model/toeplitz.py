@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 Heads = Float[Tensor, "B H T K"]
@@ -54,9 +53,14 @@ class _Learned(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Heads) -> tuple[Heads, Heads, Heads, Strip]:
+    def backward(ctx: Any, gradient: Heads) -> tuple[Heads | None, ...]:
         query, key, value, strip, out = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a gradient of this gradient will be asked for: every pair is stored
+            parts = (query, key, value, strip)
+            wanted = [part for part, needed in zip(parts, ctx.needs_input_grad, strict=True) if needed]
+            whole = _fused(*parts)
+            found = iter(torch.autograd.grad(whole, wanted, gradient, create_graph=True))
+            return tuple(next(found) if needed else None for needed in ctx.needs_input_grad)
         scale, bias = query.shape[-1] ** -0.5, _pairs(strip)
         of_query, of_key, of_value = (torch.zeros_like(one) for one in (query, key, value))
         of_strip = torch.zeros_like(strip)

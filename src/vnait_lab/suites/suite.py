@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from vnait import record as records
-from vnait.errors import InputError, meant
+from vnait.errors import InputError, OutOfRange, meant
 from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import VnaitConfig, seed_weights
 from vnait.randomness import apart
@@ -257,7 +257,7 @@ def answers(logits: Callable[[Tensor], Tensor], ids: Tensor, *, rows: int) -> Te
     """
     try:
         return torch.cat([logits(part).argmax(-1) for part in ids.split(rows)])
-    except ValueError:
+    except OutOfRange:
         return None
 
 
