@@ -34,9 +34,9 @@ def _model(results: Results, best: str, most_frequent: float | None) -> str:
     title = results.metric.title
     if most_frequent is not None and _is_chance(results, best, row, most_frequent):
         return (
-            f"No method is clearly better than always {results.metric.chance} "
-            f"({_written(results, Interval(most_frequent, None, None))}): {best}, the best on the validation "
-            f"rows, has an {title} of {score} on the test rows. Check the labels, or collect more."
+            f"{best}, the best on the validation rows, is not clearly better than always "
+            f"{results.metric.chance} ({_written(results, Interval(most_frequent, None, None))}): its "
+            f"{title} on the test rows is {score}. Check the labels, or collect more."
         )
     speed = "" if row["ms_per_text"] is None else f" and takes {_short(row['ms_per_text'])} ms per text"
     return (

@@ -15,7 +15,7 @@ from vnait import card, record, train
 from vnait.about import About, call
 from vnait.advice import advice
 from vnait.baselines import FROZEN, fit_baseline, pooled
-from vnait.data import Table, read, repeated, summary
+from vnait.data import Table, read, summary, warn_of_repeats
 from vnait.data.tables import CLASSIFICATION
 from vnait.data.vocabulary import Vocabulary
 from vnait.engines import in_workers
@@ -164,7 +164,7 @@ def compare(
     reference = reference or ("vnait" if "vnait" in plan.methods else plan.methods[0])
     if reference not in (*plan.methods, *plan.baselines):
         raise InputError(f"reference {reference!r} is not compared: give one of {', '.join(plan.methods)}.")
-    repeats = _warned_of_repeats(plan)
+    repeats = warn_of_repeats(*(part.texts for part in plan.split(plan.seeds[0])))
     _check_splits(plan)
     out = Path(out)
     with alone(out):
@@ -335,18 +335,6 @@ def _hushed() -> Iterator[None]:
 
 def _labelled(data: str | Table, text: str, label: str, task: str) -> Table:
     return data if isinstance(data, Table) else read(data, text=text, label=label, task=task)
-
-
-def _warned_of_repeats(plan: Plan) -> int:
-    """The number of test rows of the first seed that also occur in the training rows."""
-    learn, test = plan.split(plan.seeds[0])
-    if count := repeated(learn.texts, test.texts):
-        logger.warning(
-            "%d of %d test rows also occur in the training rows, so scores are too high; remove the repeats.",
-            count,
-            len(test),
-        )
-    return count
 
 
 def _check_splits(plan: Plan) -> None:

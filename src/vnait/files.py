@@ -23,8 +23,11 @@ GIB = 2**30
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, which replaces `path` unless the block raises."""
-    target = Path(path)
+    """Yield a temporary path beside `path`, which replaces `path` unless the block raises.
+
+    A link stays a link, to the new file. InputError for what is not a file, such as a device or a pipe.
+    """
+    target = _real(path)
     with _beside(target) as draft:
         yield draft
         sync(draft)
@@ -35,7 +38,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 @contextmanager
 def whole_folder(path: str | Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`, which replaces `path` unless the block raises."""
-    target = Path(path)
+    target = _real(path)
     with _beside(target) as draft:
         draft.mkdir()
         yield draft
@@ -51,6 +54,14 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
                 os.replace(aside, target)
             raise
         sync(target.parent)
+
+
+def _real(path: str | Path) -> Path:
+    """What is replaced: where a link leads."""
+    target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise InputError(f"{path} is a device or a pipe, which would be replaced; give the name of a file.")
+    return target
 
 
 def sync(*paths: Path) -> None:

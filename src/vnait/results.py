@@ -98,6 +98,10 @@ SETS = replace(
     "one's F1; an exact match has all labels of a text and no other.",
 )
 EXACT = replace(SETS, name="exact_match", title="exact match")
+RANGES = {  # of scores that are not in [0, 1]
+    **dict.fromkeys(("rmse", "mae"), (0.0, np.inf)),
+    **dict.fromkeys(("mcc", "pearson", "spearman"), (-1.0, 1.0)),
+}
 METRICS = (ACCURACY, RMSE, ENTITIES, TOKENS, SETS)  # of several in a record, the first
 
 
@@ -133,7 +137,7 @@ class Results:
     def score(self, method: str, shots: Shots, name: str) -> Interval | None:
         """The mean of any score over the seeds with its interval; None if no record has it."""
         values = [one.metrics[name] for one in self.of(method, shots) if name in one.metrics]
-        return interval(values) if values else None
+        return interval(values, within=RANGES.get(name, UNIT)) if values else None
 
     @cached_property
     def cells(self) -> dict[tuple[str, Shots], list[Record]]:

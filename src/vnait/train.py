@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from vnait import bag_of_words
 from vnait.checkpoints import Checkpoints, Progress
-from vnait.data import WHOLE, Table, batches, collate, unknown_share
+from vnait.data import WHOLE, Table, batches, collate, unknown_share, warn_of_repeats
 from vnait.data.pairs import are_pairs, check_sides
 from vnait.data.tables import TAGGING
 from vnait.data.vocabulary import Vocabulary
@@ -114,6 +114,7 @@ def prepare(
         if test is not None:
             check_sides(test.texts, are_pairs(table.texts))
             task.target.check(test, table.name)
+            warn_of_repeats(table.texts, test.texts)
         return Prepared(
             run=run,
             marks=[*marks, *([] if weights is None else [list(weights)])],

@@ -8,7 +8,7 @@ import typer
 
 from vnait import catalogue
 from vnait.cli.output import say
-from vnait.cli.shared import AsJson, Quiet, app, bar, notes, print_json
+from vnait.cli.shared import AsJson, Quiet, app, bar, check_folder, notes, print_json
 from vnait.plugins import load_file
 
 
@@ -39,6 +39,8 @@ def draw_command(
 ) -> None:
     """Draw methods, a row each: coordinates, codes, similarity of positions and its decay."""
     notes(quiet=True)
+    if model is not None:
+        check_folder(model)
     from vnait import drawing
 
     names = methods or []

@@ -44,7 +44,7 @@ def predict_command(
 
     fitted = None
     if data == "-":
-        texts = context.with_resource(piped(sys.stdin.buffer if sys.stdin else None))
+        texts = context.with_resource(piped(sys.stdin.buffer if sys.stdin else None, encoding))
     elif is_table(data):
         texts = stream(data, text=text, sep=sep, encoding=encoding)
     else:  # columns of words or of texts: the model decides

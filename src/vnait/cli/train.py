@@ -87,6 +87,8 @@ def train_command(
     notes(quiet)
     if not out.name:
         raise InputError(f"--out {out} is the folder you are in; choose a new name.")
+    if out.is_file():
+        raise InputError(f"--out {out} is a file; a model is saved as a folder. Choose another name.")
     if learning_rate is None:
         learning_rate = Run.learning_rate if base is None else RATE
     run = Run(

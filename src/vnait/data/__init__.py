@@ -5,7 +5,7 @@ texts as ids with a `tokenizer`; put rows into `batches` and `collate` each into
 """
 
 from vnait.data.pairs import Pair
-from vnait.data.rows import batches, collate, repeated, shots, split
+from vnait.data.rows import batches, collate, repeated, shots, split, warn_of_repeats
 from vnait.data.summary import QUANTILES, summary
 from vnait.data.tables import Table, read, stream
 from vnait.data.tokens import (
@@ -38,5 +38,6 @@ __all__ = [
     "summary",
     "tokenizer",
     "unknown_share",
+    "warn_of_repeats",
     "words",
 ]

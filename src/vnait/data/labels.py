@@ -70,7 +70,7 @@ def is_number(label: str) -> bool:
     (True, False, False)
     """
     try:
-        return math.isfinite(float(label))
+        return math.isfinite(float(label)) and "_" not in label  # 1_000 is Python's, not a table's
     except ValueError:
         return False
 
@@ -87,12 +87,13 @@ def check_numbers(labels: Sequence[str], source: str, column: str) -> None:
 
 
 def alike(labels: Iterable[str]) -> list[str]:
-    """Labels that differ from another one only in case or surrounding space.
+    """Labels that differ from another one only in case, in surrounding space, or in how a number is written.
 
-    >>> alike(["good", "Good ", "bad", "good"])
-    ['Good ', 'good']
+    >>> alike(["good", "Good ", "bad", "good"]), alike(["1", "1.0", "2"])
+    (['Good ', 'good'], ['1', '1.0'])
     """
-    written: dict[str, set[str]] = {}
+    written: dict[object, set[str]] = {}
     for label in labels:
-        written.setdefault(label.strip().casefold(), set()).add(label)
+        plain = label.strip().casefold()
+        written.setdefault(float(plain) if is_number(plain) else plain, set()).add(label)
     return sorted(label for same in written.values() if len(same) > 1 for label in same)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from vnait.errors import InputError
+
+logger = logging.getLogger("vnait")
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,6 +95,16 @@ def repeated(train_texts: Iterable[str], test_texts: Iterable[str]) -> int:
     """
     known = {_normalized(text) for text in train_texts}
     return sum(_normalized(text) in known for text in test_texts)
+
+
+def warn_of_repeats(train_texts: Iterable[str], test_texts: Sequence[str]) -> int:
+    """`repeated`, with a warning in the log if there are any."""
+    if count := repeated(train_texts, test_texts):
+        logger.warning(
+            "%d of %d test rows also occur in the training rows, so scores are too high; remove the repeats.",
+            *(count, len(test_texts)),
+        )
+    return count
 
 
 def duplicates(texts: Iterable[str]) -> int:

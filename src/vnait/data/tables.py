@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import chain
+from pathlib import Path
 from typing import BinaryIO
 
 from vnait.data import rows
-from vnait.data.decoding import same, separator_of
+from vnait.data.decoding import TextFile, same, separator_of
 from vnait.data.formats import Columns, Format, columns_of
 from vnait.data.labels import alike, cell_of, check_classes, check_numbers, check_sets, labels_in
 from vnait.data.pairs import Pair, are_pairs, sides_of
@@ -204,25 +205,25 @@ def stream(
 
 
 @contextmanager
-def piped(file: BinaryIO | None) -> Iterator[Texts]:
-    """The lines of a binary file, anew at each call, from a copy on the disk; a text stream would take broken
-    bytes for half characters in some locales.
+def piped(file: BinaryIO | None, encoding: str | None = None) -> Iterator[Texts]:
+    """The lines of a binary file, decoded as `TextFile` does, anew at each call, from a copy on the disk; a
+    text stream would take broken bytes for half characters in some locales.
     """
     if file is None:
         raise InputError("standard input is closed; give one text a line, or a file in place of -.")
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(file, copy)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "standard input"
+        with copy.open("wb") as written:
+            shutil.copyfileobj(file, written)
+        try:
+            text = TextFile.of(copy, encoding)
+        except InputError as error:
+            raise InputError(str(error).replace(str(copy), copy.name)) from error
 
         def lines() -> Iterator[str]:
-            copy.seek(0)
-            for number, line in enumerate(copy, 1):
-                try:
-                    yield line.decode().rstrip("\r\n")
-                except UnicodeDecodeError as error:
-                    raise InputError(
-                        f"standard input is not UTF-8: line {number} has the byte 0x{line[error.start]:02x}; "
-                        "convert it first."
-                    ) from error
+            with text.opened() as opened:
+                for line in opened:
+                    yield line.rstrip("\r\n")
 
         if not any(line.strip() for line in lines()):
             raise InputError("standard input has no text; give one text a line.")
@@ -353,8 +354,8 @@ def _labelled(source: str, texts: list[str], labels: list[str], task: str) -> Ta
     found = whole.select(kept) if dropped else whole
     if task != REGRESSION and (near := alike(found.single_labels)):
         log.warning(
-            "%s: the labels %s differ only in spaces or capitals and count as different classes; write them "
-            "alike if they mean the same.",
+            "%s: the labels %s differ only in spaces, capitals or how a number is written, and count as "
+            "different classes; write them alike if they mean the same.",
             source,
             ", ".join(map(repr, near)),
         )

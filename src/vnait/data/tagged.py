@@ -35,7 +35,8 @@ def tagged(
             f"{source} is not a file; tagging reads CoNLL-U, or columns with a word and its tag."
         )
     check_file(path)
-    found = list(blocks(TextFile.of(path, encoding)))
+    file = TextFile.of(path, encoding)
+    found = list(blocks(file))
     universal = _is_universal(path, found)
     if universal:
         found = [rows for block in found if (rows := [line for line in block if line[1][0].isdigit()])]
@@ -43,6 +44,12 @@ def tagged(
         raise InputError(f"{source} has no sentence; give a file with a word and its tag per line.")
     names = NAMES if universal else tuple(map(str, range(1, len(found[0][0][1]) + 1)))
     _check_widths(found, names, source)
+    if label is None and not universal and len(names) > 1 and _may_be_texts(file, found):
+        raise InputError(
+            f"{source} has {len(names)} words in each line: is that a text per line, or a word and its "
+            f"columns? Give texts on standard input (- < {path.name}), and end sentences of a word per line "
+            "with a blank line."
+        )
     word = _column(text, names, {"text": "form" if universal else "1"}, source)
     for number, cells in (line for block in found for line in block):
         if not cells[word].strip():
@@ -88,6 +95,14 @@ def _is_universal(path: Path, blocks: Sequence[list[Line]]) -> bool:
     lines = (cells for block in blocks for _, cells in block if not cells[0].startswith("#"))
     first = next(lines, [""])
     return len(first) == len(NAMES) and first[0].partition("-")[0].isdigit()
+
+
+def _may_be_texts(file: TextFile, blocks: Sequence[list[Line]]) -> bool:
+    """Whether no line of words is below another in the same sentence, as far as blank lines tell."""
+    if len(blocks) > 1:
+        return all(len(block) == 1 for block in blocks)
+    with file.opened() as text:
+        return all(line.strip() for line in text)
 
 
 def _check_widths(blocks: Sequence[list[Line]], names: Sequence[str], source: str) -> None:

@@ -57,6 +57,11 @@ class Base:
                 f"the tokenizer of {source} has no padding token, which batches need; set its pad_token."
             )
         folder = Path(source).expanduser()
+        if folder.is_dir() and json.loads((folder / "config.json").read_text()).get("model_type") == "vnait":
+            raise InputError(
+                f"{source} is a model of vnait, trained from scratch; a base is a pretrained model of "
+                "transformers, such as a BERT."
+            )
         return cls(str(folder) if folder.is_dir() else str(source), tokenizer)
 
     @property
