@@ -106,8 +106,8 @@ def test_without_none_or_with_methods_of_a_base_alone_order_is_left_out():
 def test_nothing_that_beats_guessing_is_said_so():
     (first, *_) = advice(results(made({BASELINE: FLAT, "none": FLAT, "vnait": FLAT})), most_frequent=0.7)
     assert first.startswith(
-        "vnait, the best on the validation rows, is not clearly better than always answering the most "
-        "frequent class (70.0 %): its accuracy on the test rows is"
+        "average-logreg, the best on the validation rows, is not clearly better than always answering the "
+        "most frequent class (70.0 %): its accuracy on the test rows is"
     )
 
 

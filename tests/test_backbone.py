@@ -8,12 +8,14 @@ import math
 import shutil
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from vnait.encodings import AlibiBias, CableBias, Fire, Kerple, ShawBias, Sum, T5Bias
+from vnait.encodings import AlibiBias, CableBias, Fire, Kerple, Rotary, ShawBias, Sum, T5Bias
 from vnait.injection import DistanceBias, Injection
 from vnait.model import backbone, toeplitz
 from vnait.model.backbone import Attention, Block, Encoder, rotate
@@ -492,3 +494,51 @@ def test_a_function_of_places_and_a_score_mod_take_every_pair() -> None:
     assert Fire(num_heads=HEADS)(at).distance.strip is None
     assert AlibiBias(num_heads=HEADS)(at).distance.strip.shape == (HEADS, 7)
     assert AlibiBias(num_heads=HEADS)(at).since(1).distance.strip is None
+
+
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        (Rotary(width=2), "rotates heads of width 2, and those of the attention have width 4"),
+        (AlibiBias(num_heads=2), "a bias of 2 heads, and the attention has 4"),
+        (Fire(num_heads=2), "a bias of 2 heads, and the attention has 4"),
+    ],
+)
+def test_heads_that_do_not_fit_are_named(encoding, message):
+    x, keep = inputs()
+    attention = Attention(dim=DIM, num_heads=HEADS)
+    injection = encoding(torch.arange(float(TOKENS))[None, :, None])
+    for mask in (None, keep):
+        with pytest.raises(ValueError, match=message):
+            attention(x, injection, mask)
+
+
+@pytest.mark.parametrize("encoding", [T5Bias, partial(ShawBias, max_distance=4), Kerple])
+def test_a_gradient_of_a_gradient_is_that_of_every_pair(encoding):
+    """Of a bias of distances that no pair is stored of, against the same one where a mask stores them."""
+    torch.manual_seed(0)
+    bias = encoding(num_heads=HEADS).double()
+    for weight in bias.parameters():
+        nn.init.normal_(weight)
+    attention = Attention(dim=DIM, num_heads=HEADS).double()
+    x = torch.randn(2, TOKENS, DIM, dtype=torch.float64, requires_grad=True)
+    at = torch.arange(TOKENS, dtype=torch.float64)[None, :, None]
+
+    def twice(injection: Injection) -> Tensor:
+        found = attention(x, injection, None).square().sum()
+        (once,) = torch.autograd.grad(found, x, create_graph=True)
+        return torch.autograd.grad(once.square().sum(), x)[0]
+
+    with sdpa_kernel(SDPBackend.MATH):  # PyTorch's fused kernels have none
+        assert torch.allclose(twice(bias(at)), twice(bias(at).dense()), atol=1e-10)
+
+
+@pytest.mark.parametrize("encoding", [T5Bias, Kerple, Fire])
+def test_torch_func_differentiates_through_a_learned_bias(encoding):
+    x, keep = inputs()
+    bias, attention = encoding(num_heads=HEADS), Attention(dim=DIM, num_heads=HEADS)
+    injection = bias(torch.arange(float(TOKENS))[None, :, None])
+    found = torch.func.grad(lambda x: attention(x, injection, keep).square().sum())(x)
+    wanted = x.clone().requires_grad_()
+    attention(wanted, injection, keep).square().sum().backward()
+    assert torch.allclose(found, wanted.grad, atol=1e-5)

@@ -965,3 +965,26 @@ def test_help_has_every_default(name, command):
                 else "Default: " in (option.help or "")
             )
             assert shown, f"{name} {option.opts[0]}: {option.help}"
+
+
+def test_test_rows_that_training_saw_are_counted(given, tmp_path, capsys):
+    data = str(given / "data.csv")
+    cli.main(["train", data, "--test", data, "--steps", "1", "--out", str(tmp_path / "model")])
+    assert "test rows also occur in the training rows, so scores are too high" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("raw", "options"),
+    [(b"\xef\xbb\xbfgood\nbad\n", ()), ("caf\u00e9".encode("cp1252"), ("--encoding", "cp1252"))],
+)
+def test_standard_input_is_decoded_as_a_file_is(raw, options, given, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    cli.main(["predict", str(given / "model"), "-", *options, "--quiet"])
+    first = capsys.readouterr().out.splitlines()[1].split(",")[0]
+    assert first == ("caf\u00e9" if options else "good")
+
+
+def test_a_file_in_place_of_the_models_folder_is_found_before_torch(given, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["train", str(given / "data.csv"), "--out", str(given / "words.bin")])
+    assert "is a file; a model is saved as a folder" in capsys.readouterr().err

@@ -337,3 +337,22 @@ def test_what_a_killed_process_left_of_a_file_is_replaced_with_the_folder(tmp_pa
         check_replaceable(tmp_path, ["*.json"], "a model")
     (tmp_path / ".app.py.miuonxzl").rmdir()
     check_replaceable(tmp_path, ["*.json"], "a model")
+
+
+def test_a_link_stays_a_link_to_the_new_content(kind, target, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    with kind(link) as draft:
+        put(draft, "new", kind)
+    assert link.is_symlink()
+    assert tree(target if kind is whole_folder else target.parent) == {
+        "weights" if kind is whole_folder else "model.bin": "new"
+    }
+
+
+def test_a_pipe_is_not_replaced(kind, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="is a device or a pipe, which would be replaced"), kind(pipe):
+        pytest.fail("nothing may be written")
+    assert pipe.is_fifo()

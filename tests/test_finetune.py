@@ -256,3 +256,14 @@ def test_a_damaged_folder_is_said_to_be(folder, tmp_path):
     (tmp_path / "model" / "tuned.json").write_text("{")
     with pytest.raises(InputError, match=r"model is damaged: .* Save the model again, or train it again"):
         load(tmp_path / "model")
+
+
+def test_a_model_of_vnait_is_no_base(data, tmp_path, capsys):
+    model, out = tmp_path / "model", tmp_path / "tuned"
+    main(["train", str(data), "--out", str(model), "--steps", "1", "--quiet"])
+    with pytest.raises(SystemExit):
+        main(["train", str(data), "--base", str(model), "--out", str(out), "--steps", "1"])
+    assert (
+        "is a model of vnait, trained from scratch; a base is a pretrained model" in capsys.readouterr().err
+    )
+    assert not out.exists()

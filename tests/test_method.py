@@ -29,7 +29,7 @@ from vnait.coordinates import (
 )
 from vnait.encodings import Anchors, Centre, Fourier, NoPosition, Rotary, Scalar, Sinusoid, Spatial, Sum
 from vnait.injection import Injection, LogLength
-from vnait.inputs import Add, Local, Nearest, Neighbours
+from vnait.inputs import Add, Local, Nearest, Neighbours, smoothness
 from vnait.method import Method
 from vnait.methods import METHODS, build
 from vnait.model import (
@@ -396,9 +396,9 @@ class Given(nn.Module):
     [
         (
             lambda: Method(coordinates=Index, encoding=NoPosition()),
-            "no module; give an object, such as Index",
+            "not a module; give an object, such as Index",
         ),
-        (lambda: Method(coordinates=Index(), encoding=len), "the encoding <built-in .*> is no module"),
+        (lambda: Method(coordinates=Index(), encoding=len), "the encoding <built-in .*> is not a module"),
         (lambda: Sum([Sinusoid(dim=8)]), "Sum takes encodings one by one, not"),
         (lambda: Injection(added=[1.0]), "added is a list; give a tensor"),
         (lambda: Injection(score_mod=len), "score_mod is a builtin_function_or_method; give an object with"),
@@ -441,3 +441,59 @@ def test_how_far_back_a_new_token_reads(name: str, behind: int | None) -> None:
     method = build(name, dim=8, num_heads=2, max_length=32)
     assert method.behind is None  # in training
     assert method.eval().behind == behind
+
+
+def _text_with_a_hole(dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """A text of 4 words, and the same with a token of padding after the second."""
+    torch.manual_seed(0)
+    words, mask = torch.randn(1, 4, dim), torch.tensor([[True, True, False, True, True]])
+    apart = torch.randn(1, 5, dim)
+    apart[mask] = words[0]
+    return words, apart, mask
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("name", METHODS)
+def test_padding_between_words_changes_nothing(name: str, gradients: bool) -> None:
+    words, apart, mask = _text_with_a_hole(16)
+    method = build(name, dim=16, num_heads=2).eval()
+    with torch.no_grad():
+        for weight in method.parameters():
+            weight.add_(0.3 * torch.randn_like(weight))
+    with torch.set_grad_enabled(gradients):
+        whole = method(words, torch.ones(1, 4, dtype=torch.bool)).x
+        found = method(apart, mask).x[mask][None]
+    assert torch.allclose(found, whole, atol=1e-5)
+
+
+def test_repetition_is_of_the_word_before_whatever_padding_is_between() -> None:
+    gate = Gate(dim=4)
+    nn.init.constant_(gate.repeat, -0.3)
+    same, mask = torch.ones(1, 3, 4), torch.tensor([[True, False, True]])
+    alone = gate(same[:, :2], torch.ones(1, 2, dtype=torch.bool))
+    assert torch.allclose(gate(same, mask)[mask], alone[0])
+
+
+def test_smoothness_counts_the_gap_across_padding() -> None:
+    span = Span(source="warp")
+    nn.init.normal_(span.source.z)
+    whole, mask = torch.ones(1, 4, dtype=torch.bool), torch.tensor([[True, True, False, True, True]])
+    assert torch.allclose(smoothness(span(None, mask), mask), smoothness(span(None, whole), whole))
+
+
+def test_vectors_of_another_width_are_named() -> None:
+    method = Method(coordinates=Index(), encoding=Sinusoid(dim=1))
+    with pytest.raises(ValueError, match=r"Sinusoid adds vectors of width 1, and those of the words .* 16"):
+        method(torch.zeros(1, 2, 16), torch.ones(1, 2, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((Rotary(width=8), Rotary(width=2)), "`rotary` of width 4 and 1"),
+        ((Sinusoid(dim=8), Sinusoid(dim=1)), "`added` of width 8 and 1"),
+    ],
+)
+def test_a_sum_of_different_widths_is_named(parts: tuple[nn.Module, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Sum(*parts)(torch.arange(3.0)[None, :, None])

@@ -116,3 +116,16 @@ def test_running_coordinates_take_no_places() -> None:
 def test_one_token_is_a_whole_text() -> None:
     assert steps(torch.tensor([[[5.0]]]), torch.ones(1, 1, dtype=torch.bool)).tolist() == [[1.0]]
     assert at(Span(source="uniform"), torch.tensor([5.0]))[0, 0] == 100
+
+
+def test_repeated_times_have_the_gradient_of_close_ones() -> None:
+    """S_2 of the times 0, 1, t is 100 (1 + 1) / 3 in mean steps at t = 1."""
+
+    def gradient(last: float) -> Tensor:
+        times = torch.tensor([[[0.0], [1.0], [last]]], dtype=torch.float64, requires_grad=True)
+        span = Span(source="uniform")(None, torch.ones(1, 3, dtype=torch.bool), times)
+        (found,) = torch.autograd.grad(span[0, 1].sum(), times)
+        return found.flatten()
+
+    assert torch.allclose(gradient(1.0), gradient(1.0 + 1e-6), atol=1e-2)
+    assert float(gradient(1.0).abs().max()) > 1

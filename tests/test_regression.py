@@ -286,3 +286,19 @@ def test_a_base_learns_numbers_and_its_head_answers_in_their_unit(method, tmp_pa
     fitted.save(tmp_path / "model")
     found = load(tmp_path / "model").numbers(texts)
     assert found == pytest.approx(fitted.numbers(texts)) and found.mean() == pytest.approx(510, abs=6)
+
+
+def test_a_number_has_no_underscore(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("text,label\ngood,1_000\nbad,2\n")
+    with pytest.raises(InputError, match="has '1_000', which is not a finite number"):
+        read(str(path), task="regression")
+
+
+def test_intervals_of_other_scores_stay_in_their_range(compared):
+    low, high = (
+        compared.results.score("none", 20, "pearson").low,
+        compared.results.score("none", 20, "pearson").high,
+    )
+    assert -1 <= low <= high <= 1
+    assert compared.results.score("none", 20, "mae").low >= 0

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from conftest import unchecked
 from vnait import Method
 from vnait.coordinates import Index, Spectrum, returns, spectra
 from vnait.encodings import Linear
@@ -394,11 +395,14 @@ def test_a_method_reads_a_batch_of_graphs() -> None:
         (lambda: spectra([nx.path_graph(2)], size=0), "size=0; take at least 1 eigenvector"),
         (lambda: spectra([], size=1), "there are no graphs; give one or more"),
         (lambda: returns([nx.DiGraph([(0, 1)])], steps=[2]), "the graph is directed"),
-        (lambda: returns([nx.path_graph(2)], steps=[2, 0]), r"steps=\[2, 0\]; give one or more numbers"),
+        (
+            lambda: returns([nx.path_graph(2)], steps=[2, 0]),
+            r"steps=\[2, 0\]; give one or more whole numbers",
+        ),
     ],
 )
 def test_messages(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with unchecked(), pytest.raises(ValueError, match=message):
         make()
 
 
@@ -447,3 +451,16 @@ def test_nothing_is_logged_where_eigenspaces_are_whole(name: str, caplog: pytest
 def test_parts_say_what_they_are() -> None:
     assert repr(Spectrum(size=3)) == "Spectrum(size=3)"
     assert repr(Spectrum(size=2, graph=[3, 3])) == "Spectrum(size=2, nodes=9)"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: spectra(nx.path_graph(3), size=1), "one graph was given; put it into a list"),
+        (lambda: returns([nx.path_graph(3)], steps=[1.5]), "give one or more whole numbers of steps"),
+        (lambda: returns([nx.Graph([(0, 1, {"weight": None})])], steps=[1]), "has the weight None"),
+    ],
+)
+def test_wrong_graphs_are_named(make: Callable[[], object], message: str) -> None:
+    with unchecked(), pytest.raises(ValueError, match=message):
+        make()

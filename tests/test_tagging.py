@@ -17,6 +17,7 @@ from vnait.baselines import fit_baseline
 from vnait.cli import main
 from vnait.data import Table, read, summary
 from vnait.data.sentences import Piece, words_of
+from vnait.data.tagged import tagged
 from vnait.data.vocabulary import vocabulary_of
 from vnait.predict import load, table_of
 from vnait.pretrained.finetune import Base
@@ -421,3 +422,20 @@ def test_a_base_reads_words_between_its_special_tokens():
     assert [piece.ids for piece in base.pieces(["xx xx"], max_length=5)[0]] == [[101, 3, 3, 102]] * 2
     with pytest.raises(InputError, match="max_length is 2, of which the base's special tokens take 2"):
         base.pieces(["x"], max_length=2)
+
+
+@pytest.mark.parametrize(
+    "content", ["the film ends .\n", "the film ends .\nthe dog runs .\n", "the film ends\n\nthe dog runs\n"]
+)
+def test_a_text_per_line_is_not_taken_for_columns(content, fitted, tmp_path, capsys):
+    fitted.save(tmp_path / "model")
+    path = written(tmp_path, content)
+    with pytest.raises(SystemExit):
+        main(["predict", str(tmp_path / "model"), path])
+    assert "is that a text per line, or a word and its columns? Give texts on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["the x\nfilm x\n\n", "the\tx\nfilm\tx\n\ndog\tx\n", "the\nfilm\n"])
+def test_columns_of_words_to_predict_are_read(content, tmp_path):
+    texts, _ = tagged(written(tmp_path, content), label=None)
+    assert texts[0] == "the film"

@@ -16,7 +16,7 @@ from torch import Generator, Tensor, nn
 
 from vnait import record as records
 from vnait.coordinates import Index
-from vnait.errors import InputError
+from vnait.errors import InputError, OutOfRange
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import METHODS, Recipe, Size
@@ -27,7 +27,7 @@ from vnait_lab.runs import ablation
 from vnait_lab.runs.held_out import HELD_OUT
 from vnait_lab.suites import algorithmic, decoding, elastic
 from vnait_lab.suites.length import LENGTHS, SUITE, Setting, fit, learned, new_model, score, verdict
-from vnait_lab.suites.suite import Score, Suite, Training
+from vnait_lab.suites.suite import Score, Suite, Training, answers
 from vnait_lab.suites.tasks import TASKS, VOCABULARY, A, B, M, task
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -400,3 +400,19 @@ def test_unknown_names_are_named(tmp_path: Path, name: str, suite: Suite, tiny: 
     with pytest.raises(InputError, match="no task was given"):
         suite.run(methods=["none"], tasks=[], **options)
     assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_an_error_of_a_method_is_no_wrong_answer() -> None:
+    """Only a text that is too long for a table counts as wrong."""
+    ids = torch.zeros(2, 3, dtype=torch.long)
+
+    def table(part: Tensor) -> Tensor:
+        raise OutOfRange("a text of 3 tokens is longer than max_length=2.")
+
+    def broken(part: Tensor) -> Tensor:
+        _one, _two = [1, 2, 3]
+        return part
+
+    assert answers(table, ids, rows=1) is None
+    with pytest.raises(ValueError, match="too many values to unpack"):
+        answers(broken, ids, rows=1)

@@ -215,6 +215,9 @@ def piped(file: BinaryIO | None, encoding: str | None = None) -> Iterator[Texts]
         copy = Path(folder) / "standard input"
         with copy.open("wb") as written:
             shutil.copyfileobj(file, written)
+        with copy.open("rb") as read:
+            if not any(line.strip() for line in read):
+                raise InputError("standard input has no text; give one text a line.")
         try:
             text = TextFile.of(copy, encoding)
         except InputError as error:
@@ -225,8 +228,6 @@ def piped(file: BinaryIO | None, encoding: str | None = None) -> Iterator[Texts]
                 for line in opened:
                     yield line.rstrip("\r\n")
 
-        if not any(line.strip() for line in lines()):
-            raise InputError("standard input has no text; give one text a line.")
         _check_texts("standard input", lines())
         yield lines
 
