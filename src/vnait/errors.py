@@ -1,8 +1,11 @@
 """The error for wrong input, and parts of its message."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class InputError(ValueError):
@@ -60,6 +63,15 @@ def as_input_error(
         raise
     except kinds as error:
         raise InputError(f"{before}{says(error)}{after}") from error
+
+
+def has_half(text: str) -> bool:
+    """Whether a text has half a character, a surrogate, which UTF-8 has no bytes for.
+
+    >>> has_half("caf\\udce9"), has_half("caf\\u00e9")
+    (True, False)
+    """
+    return _HALF.search(text) is not None
 
 
 def one_of(name: str, given: str, known: tuple[str, ...]) -> None:

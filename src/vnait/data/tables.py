@@ -9,7 +9,6 @@ import logging
 import math
 import numbers
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +26,7 @@ from vnait.data.labels import alike, cell_of, check_classes, check_numbers, chec
 from vnait.data.pairs import Pair, are_pairs, sides_of
 from vnait.data.sentences import words_of
 from vnait.data.tagged import tagged
-from vnait.errors import InputError
+from vnait.errors import InputError, has_half
 
 log = logging.getLogger("vnait")
 
@@ -39,7 +38,6 @@ PROBLEMS = {REGRESSION: "regression", MULTILABEL: "multi_label_classification"} 
 NUMBER = "number"  # the one label of a model that answers with numbers
 
 # JSON can spell half an emoji ("\ud83d"), which no tokenizer and no UTF-8 file takes.
-HALF = re.compile("[\ud800-\udfff]")
 _PART = 4096  # cells hashed together
 
 
@@ -286,7 +284,7 @@ def _alike_column(columns: Sequence[str], name: str, source: str) -> str:
 
 def _string(cell: object, source: str, row: int, column: str) -> str:
     """The cell as a string, "" if it is missing."""
-    if isinstance(cell, str) and not HALF.search(cell):
+    if isinstance(cell, str) and not has_half(cell):
         return cell
     where = f"{source}, row {row}, column {column!r}"
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
@@ -294,7 +292,7 @@ def _string(cell: object, source: str, row: int, column: str) -> str:
     if not isinstance(cell, (str, numbers.Number, datetime.date)):
         raise InputError(f"{where} has a value of type {type(cell).__name__}; expected text or a number.")
     written = str(cell)
-    if HALF.search(written):
+    if has_half(written):
         raise InputError(
             f"{where} has half a character (a lone surrogate); write it again from the original text."
         )

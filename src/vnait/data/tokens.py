@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
 from vnait.data.sentences import Piece, pieces, words_of
-from vnait.data.tables import HALF
-from vnait.errors import InputError, extra
+from vnait.errors import InputError, extra, has_half
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -260,7 +259,7 @@ def _spacing(tokenization: str) -> Any:
 
 def _segmented(texts: Iterable[str], tokenization: str | None) -> Iterable[str]:
     texts = list(texts)
-    if halved := next((text for text in texts if HALF.search(text)), None):
+    if halved := next((text for text in texts if has_half(text)), None):
         raise InputError(
             f"the text {halved[:40]!r} has half a character (a lone surrogate); write it again from the "
             "original text."

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vnait.errors import InputError, as_input_error
+from vnait.errors import InputError, as_input_error, has_half
 from vnait.method import Method
 from vnait.methods import build, parameters
 from vnait.randomness import apart
@@ -87,7 +87,7 @@ def trained(fitted: Fitted, *, texts: Sequence[str] = (), length: int | None = N
 
     config = fitted.model.config
     longest = fitted.max_length or config.max_length
-    if any("\ud800" <= mark <= "\udfff" for text in texts for mark in text):
+    if any(map(has_half, texts)):
         raise InputError("the text is not UTF-8; give it in UTF-8.")
     length = length or min(LENGTH, longest)
     if length > longest:

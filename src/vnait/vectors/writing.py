@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vnait.errors import InputError
+from vnait.errors import InputError, has_half
 from vnait.files import whole_file
 from vnait.vectors.reading import info, load
 from vnait.vectors.table import Vectors
@@ -89,7 +89,7 @@ def _check_words(vectors: Vectors, target: Path) -> None:
             raise InputError(
                 f"{target}: the word {word!r} is empty or has white space; save as .kv, which allows that."
             )
-        if any("\ud800" <= mark <= "\udfff" for mark in word):
+        if has_half(word):
             raise InputError(
                 f"{target}: the word {word!r} is not valid Unicode (a lone surrogate); leave it out."
             )

@@ -1,0 +1,200 @@
+"""Structure from texts without labels: is a method with few labels better if it has first learned from them?
+
+    VNAIT_DATA=DIR python -m vnait_lab.runs.self_supervision [--sets trec,splice] [--seeds 3]
+
+Before its training with 16 labels per class a model reads all texts of train.csv without their labels, for
+2,000 steps, with one of two questions: which words are masked (BERT's, arXiv 1810.04805), or which words have
+moved, in three of four texts of which two spans have changed places. Then it keeps its positional method and
+its layers. All models have the Word2Vec vectors of these texts, no linear part is mixed in, and test.csv is
+only scored. Records go to studies/records/self_supervision; recorded cells do not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+from transformers import get_linear_schedule_with_warmup
+
+from vnait.data import batches, collate
+from vnait.data.tables import CLASSIFICATION, TAGGING
+from vnait.data.vocabulary import Vocabulary
+from vnait.methods import METHODS
+from vnait.model import VnaitForMaskedLM, seed_weights
+from vnait.record import Record, key_of, run_cells
+from vnait.run import Run
+from vnait.statistics import interval, paired
+from vnait.threads import one_thread
+from vnait.train import fit
+from vnait_lab import RECORDS
+from vnait_lab.runs import data_folder, names, parser, show_progress
+from vnait_lab.study import Verdict
+from vnait_lab.suites.few_labels import plan_of, score_of
+
+PATH = RECORDS / "self_supervision" / "records.jsonl"
+METHODS_RUN = ("sinusoidal", "vnait")
+QUESTIONS = ("nothing", "masked words", "moved words")
+SHOTS, STEPS = 16, 2_000
+HIDDEN = 0.15  # the share of words that are asked, of which 8 in 10 are masked and 1 is another word
+MOVED = 0.75  # the share of texts in which two spans change places
+IGNORED = -100
+ENOUGH = 1.0  # points that are worth the steps
+RUN = Run(validation=0, bag=0.0, max_length=128)
+
+Asked = tuple[Tensor, Tensor]  # ids (B, T) and what is asked of each, -100 at all others
+
+
+@dataclass(frozen=True, eq=False)
+class Pretrained(Vocabulary):
+    """A vocabulary whose new models begin with these weights of the encoder; None: untrained."""
+
+    weights: dict[str, Tensor] | None = None
+
+    def new_model(
+        self, run: Run, classes: Sequence[str], lengths: Sequence[int], task: str = CLASSIFICATION
+    ) -> Any:
+        model = super().new_model(run, classes, lengths, task)
+        if self.weights is not None:
+            model.model.load_state_dict(self.weights)
+        return model
+
+
+def masked_words(ids: Tensor, words: Vocabulary, random: Generator) -> Asked:
+    """BERT's question: which word is hidden. Unknown words are not asked."""
+    draw = torch.rand(ids.shape, generator=random)
+    known = (ids != words.tokenizer.pad_token_id) & (ids != words.tokenizer.unk_token_id)
+    asked = known & (draw < HIDDEN)
+    other = torch.multinomial(
+        torch.tensor(words.frequency), ids.numel(), replacement=True, generator=random
+    ).view_as(ids)
+    shown = ids.where(~(asked & (draw < 0.8 * HIDDEN)), words.tokenizer.mask_token_id)
+    shown = shown.where(~(asked & (draw >= 0.9 * HIDDEN)), other)
+    return shown, ids.where(asked, IGNORED)
+
+
+def moved_words(ids: Tensor, words: Vocabulary, random: Generator) -> Asked:
+    """Which words stand in another place: in a share `MOVED` of the texts two spans side by side have changed
+    places.
+    """
+    shown, real = ids.clone(), ids != words.tokenizer.pad_token_id
+    for row, count in enumerate(real.sum(1).tolist()):
+        if count > 1 and float(torch.rand(1, generator=random)) < MOVED:
+            first, middle, last = (torch.randperm(count + 1, generator=random)[:3]).sort().values.tolist()
+            shown[row, first:last] = torch.cat([ids[row, middle:last], ids[row, first:middle]])
+    return shown, (shown != ids).long().where(real, IGNORED)
+
+
+def pretrained(words: Vocabulary, texts: Sequence[str], run: Run, question: str) -> Pretrained:
+    """The vocabulary with the weights of an encoder that has learned from texts without labels."""
+    own = {one.name: getattr(words, one.name) for one in fields(words)}
+    if question == "nothing":
+        return Pretrained(**own)
+    ids = words.encode(texts, max_length=run.max_length)
+    lengths = list(map(len, ids))
+    torch.manual_seed(run.seed)
+    model: Any = words.new_model(run, ["stayed", "moved"], lengths, TAGGING)
+    ask: Callable[[Tensor, Vocabulary, Generator], Asked] = moved_words
+    if question == "masked words":
+        table, ask = model.get_input_embeddings().weight, masked_words
+        model = VnaitForMaskedLM(model.config)
+        seed_weights(model, run.seed)
+        model.get_input_embeddings().weight.data.copy_(table)
+    learned = [weight for weight in model.train().parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(learned, lr=run.learning_rate, weight_decay=run.weight_decay, fused=True)
+    schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * STEPS), STEPS)
+    random = Generator().manual_seed(run.seed)
+    each = -(-len(ids) // run.batch_size)
+    for step in range(STEPS):
+        if step % each == 0:
+            plan = batches(lengths, batch_size=run.batch_size, seed=run.seed, epoch=step // each)
+        batch = collate([ids[row] for row in plan[step % each]], pad_id=words.tokenizer.pad_token_id)
+        shown, asked = ask(batch["input_ids"], words, random)
+        if (asked == IGNORED).all():
+            continue
+        model(shown, batch["attention_mask"], labels=asked).loss.backward()
+        torch.nn.utils.clip_grad_norm_(learned, 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    return Pretrained(**own, weights=model.model.state_dict())
+
+
+def run_cell(data: Path, name: str, method: str, question: str, seed: int, key: str) -> Record:
+    """Train one method on one draw of rows, after one question on all texts without labels."""
+    plan = plan_of(name, data, [method], [SHOTS], [seed], RUN)
+    table, test = plan.rows(SHOTS, seed)
+    run = replace(RUN, method=method, seed=seed)
+    with one_thread():
+        words = pretrained(plan.vocabulary(seed), plan.table.texts, run, question)
+        fitted = fit(run, table, words, test=test)
+    assert fitted.record is not None
+    about = {**fitted.record.data, "question": question, "shots": SHOTS}
+    return replace(fitted.record, key=key, method=method, data=about)
+
+
+def gains(found: Sequence[Record], name: str, method: str, question: str) -> list[float]:
+    """By draw of rows, the score after a question minus the score without one."""
+    scores = {
+        one: {
+            record.seed: score_of(record)
+            for record in found
+            if record.method == method and record.data["name"] == name and record.data["question"] == one
+        }
+        for one in (question, "nothing")
+    }
+    return paired(scores[question], scores["nothing"])
+
+
+def verdict(found: Sequence[Record], name: str) -> Verdict:
+    """The claim: on a set one of the two questions makes `vnait` better by a point or more."""
+    every = {question: gains(found, name, "vnait", question) for question in QUESTIONS[1:]}
+    if min(map(len, every.values())) < 3:
+        return Verdict("undecided", f"{name}: fewer than three draws of rows")
+    each = {question: interval(own).times(100) for question, own in every.items()}
+    words = "; ".join(f"after {question} {one.written('{:+.1f}')}" for question, one in each.items())
+    if any(one.bounds[0] >= ENOUGH for one in each.values()):
+        return Verdict("confirmed", words)
+    small = all(one.bounds[1] < ENOUGH for one in each.values())
+    return Verdict("refuted" if small else "undecided", words)
+
+
+def main() -> None:
+    command = parser(__doc__)
+    command.add_argument("--sets", type=names, default="trec,splice", help="[%(default)s]")
+    command.add_argument("--methods", type=names, default=",".join(METHODS_RUN), help="[%(default)s]")
+    command.add_argument("--seeds", type=int, default=3, help="how many draws of rows [%(default)s]")
+    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    options = command.parse_args()
+    data = data_folder(command, "one folder per set (train.csv and test.csv)")
+    cells = {
+        key(*cell): cell
+        for name in options.sets
+        for seed in range(options.seeds)
+        for method in options.methods
+        for question in QUESTIONS
+        for cell in [(name, method, question, seed)]
+    }
+    from joblib import delayed
+
+    run_cells(
+        PATH,
+        cells,
+        lambda left: (delayed(run_cell)(data, *cell, key(*cell)) for cell in left),
+        jobs=options.jobs,
+        callback=show_progress,
+    )
+
+
+def key(name: str, method: str, question: str, seed: int) -> str:
+    """The fingerprint of everything that decides a cell, but the set's files."""
+    formula = METHODS[method].formula
+    fixed = (RUN.facts, SHOTS, STEPS, HIDDEN, MOVED)
+    return key_of("self_supervision", name, method, formula, question, seed, *fixed)
+
+
+if __name__ == "__main__":
+    main()
