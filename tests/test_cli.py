@@ -924,7 +924,7 @@ def test_ctrl_c_in_a_training_is_one_sentence_and_the_same_command_goes_on(home,
     assert process.exitcode == 130
     assert Path("out").read_text() == ""
     assert Path("err").read_text() == (
-        "vnait: stopped; what compare, train or study has finished is kept, and the same command goes on "
+        "vnait: stopped; what compare, train or study has finished is kept, and the same command resumes "
         "from there.\n"
     )
     assert not Path("new").exists()

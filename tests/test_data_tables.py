@@ -348,8 +348,8 @@ def test_labels_that_look_the_same_stay_as_written_and_are_told(tmp_path, caplog
     source = written(tmp_path, "d.csv", "text,label\na,pos\nb,pos \nc,Pos\nd,neg\n")
     assert read(source).labels == ["pos", "pos ", "Pos", "neg"]
     assert caplog.messages == [
-        f"{source}: the labels 'Pos', 'pos', 'pos ' differ only in spaces or capitals and count as different "
-        "classes; write them alike if they mean the same."
+        f"{source}: the labels 'Pos', 'pos', 'pos ' differ only in spaces, capitals or how a number is "
+        "written, and count as different classes; write them alike if they mean the same."
     ]
 
 

@@ -565,5 +565,5 @@ def test_padding_between_words_is_left_out_with_gradients_and_without():
     found = model(ids).last_hidden_state
     with torch.no_grad():
         alone = model(ids).last_hidden_state
-    torch.testing.assert_close(found, alone)
+    torch.testing.assert_close(found[ids > 0], alone[ids > 0])
     torch.testing.assert_close(alone[0][ids[0] > 0], alone[1, :4])

@@ -122,8 +122,8 @@ def test_a_column_whose_name_has_a_comma_is_one_column(tmp_path, caplog):
     [
         ("one,three", "has no column 'three'; its columns are 'one', 'two', 'label'"),
         ("one,two,label", "has no column 'one,two,label', and it is not a pair of columns"),
-        ("one,", "no pair of columns"),
-        ("one,one", "no pair of columns"),
+        ("one,", "not a pair of columns"),
+        ("one,one", "not a pair of columns"),
     ],
 )
 def test_columns_that_are_no_pair_are_one_sentence(text, message, file):

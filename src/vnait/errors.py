@@ -20,6 +20,10 @@ class OutOfRange(ValueError):
     """A place for which a table has no row, such as one past its longest text."""
 
 
+class DoesNotFit(ValueError):
+    """A part of another width, or for another number of heads, than what it joins."""
+
+
 class MissingExtra(InputError):
     """A package is missing that is not installed with vnait itself."""
 

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vnait.errors import one_of
+from vnait.errors import DoesNotFit, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +223,7 @@ class Injection:
             sizes = [part.shape[1 if name == "bias" else -1] for part in (one, two)]
             if len(set(sizes)) > 1 and not (name == "bias" and 1 in sizes):
                 what = "heads" if name == "bias" else "width"
-                raise ValueError(
+                raise DoesNotFit(
                     f"two injections have `{name}` of {what} {sizes[0]} and {sizes[1]}; make them equal."
                 )
         return cast("Tensor | None", _combined(add, one, two))

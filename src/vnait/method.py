@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from vnait.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
 from vnait.coordinates.shared import furthest, side_by_side
 from vnait.encodings.shared import since
+from vnait.errors import DoesNotFit
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
 from vnait.pieces import by_texts
@@ -91,7 +92,7 @@ class Method(nn.Module):
         at, injection = self.inject(vectors, mask, places)
         added = None if injection.added is None else injection.added.to(vectors.dtype)
         if added is not None and added.shape[-1] != vectors.shape[-1]:
-            raise ValueError(
+            raise DoesNotFit(
                 f"the encoding {type(self.encoding).__name__} adds vectors of width {added.shape[-1]}, and "
                 f"those of the words have width {vectors.shape[-1]}; give it dim={vectors.shape[-1]}."
             )

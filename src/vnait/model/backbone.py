@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from vnait.errors import DoesNotFit
 from vnait.injection import DistanceBias, Injection, ScoreMod
 from vnait.model import toeplitz
 from vnait.values import certain
@@ -252,7 +253,7 @@ def _check_width(injection: Injection, width: int) -> None:
     """Raise ValueError for a rotation of heads of another width, which might be broadcast."""
     turned = width if injection.rotary is None else 2 * injection.rotary.shape[-1]
     if not torch.compiler.is_compiling() and turned != width:
-        raise ValueError(
+        raise DoesNotFit(
             f"the method rotates heads of width {turned}, and those of the attention have width {width}; "
             f"build it with width={width}."
         )
@@ -264,7 +265,7 @@ def _in_functorch() -> bool:
 
 def _check_heads(own: int, heads: int) -> None:
     if not torch.compiler.is_compiling() and own not in (1, heads):
-        raise ValueError(
+        raise DoesNotFit(
             f"the method has a bias of {own} heads, and the attention has {heads}; build it with "
             f"num_heads={heads}."
         )

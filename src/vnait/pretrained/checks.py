@@ -12,7 +12,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from vnait.encodings import Rotary
-from vnait.errors import InputError
+from vnait.errors import DoesNotFit, InputError
 from vnait.evaluation import evaluating
 from vnait.injection import Injection
 from vnait.method import Method
@@ -160,7 +160,7 @@ def _injection(method: Method, site: Site, name: str, model: str) -> Injection:
     with evaluating(method):
         try:
             injection: Injection = method(vectors, mask).injection.dense()
-        except (RuntimeError, IndexError) as error:
+        except (RuntimeError, IndexError, DoesNotFit) as error:
             raise InputError(
                 f"{name} does not fit {model}: build it for dim={site.dim} and num_heads={site.heads}."
             ) from error
