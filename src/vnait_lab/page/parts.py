@@ -44,7 +44,7 @@ def records(folder: str) -> list[Record]:
     """The records in a folder of `RECORDS`; if a cell ran twice, its last record."""
     found = [one for path in sorted((RECORDS / folder).rglob("records.jsonl")) for one in record.read(path)]
     cells = {
-        (one.method, one.seed, one.run.get("steps"), *map(one.data.get, ("name", "shots"))): one
+        (one.method, one.seed, one.run.get("steps"), *map(one.data.get, ("name", "shots", "question"))): one
         for one in found
     }
     return list(cells.values())

@@ -39,7 +39,7 @@ ROWS = (
         "000 2.2",
         "Qiu et al. (2021) learn structural embeddings by self-supervision, on top of usual positions",
         sources=("000, section 2.2, self-supervision",),
-        lacks="two questions of our own, on the texts of two sets; not their model",
+        lacks="two questions of our own, on the texts of TREC; not their model",
     ),
     Row(
         "000 3.2 (1), 3.3; 001 constraints",
