@@ -57,7 +57,8 @@ class Base:
                 f"the tokenizer of {source} has no padding token, which batches need; set its pad_token."
             )
         folder = Path(source).expanduser()
-        if folder.is_dir() and json.loads((folder / "config.json").read_text()).get("model_type") == "vnait":
+        config = folder / "config.json"
+        if config.is_file() and json.loads(config.read_text(encoding="utf-8")).get("model_type") == "vnait":
             raise InputError(
                 f"{source} is a model of vnait, trained from scratch; a base is a pretrained model of "
                 "transformers, such as a BERT."
