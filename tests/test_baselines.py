@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from test_comparison import RUN, small, texts_of
 from test_finetune import saved_base
-from vnait import predict
+from vnait import predict, saved
 from vnait.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN, fit_baseline
 from vnait.data import encode, split
 from vnait.data import vocabulary as vocabulary
@@ -85,10 +85,10 @@ def test_a_damaged_folder_is_one_sentence(name, content, table, words, tmp_path)
 def test_a_baseline_and_a_transformer_may_replace_each_other_and_nothing_else(table, words, tmp_path):
     model = fit_baseline("tfidf-logreg", table, table, words, tokenization="words", seed=0)
     model.save(tmp_path / "model")
-    predict.check_replaceable(tmp_path / "model")
+    saved.check_replaceable(tmp_path / "model")
     (tmp_path / "model" / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match=r"other files in it \(thesis.tex\)"):
-        predict.check_replaceable(tmp_path / "model")
+        saved.check_replaceable(tmp_path / "model")
     with pytest.raises(InputError, match="needs a Transformer"):
         predict.load_transformer(model_in(tmp_path / "other", model))
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from conftest import unchecked
-from vnait import pieces
+from vnait import chunks
 from vnait.coordinates import ContextGate, Elastic, Ends, Gate, Index, Jitter, Running, Span
 from vnait.coordinates.sources import UNIT_Z, Content, Free, Warp
 from vnait.inputs import smoothness
@@ -397,13 +397,13 @@ def test_content_reads_its_window() -> None:
         Elastic(ContextGate(dim=3)),
     ],
 )
-def test_a_long_text_is_read_in_pieces(coordinates: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_text_is_read_in_chunks(coordinates: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     words, mask = torch.randn(2, 23, 3, dtype=torch.float64), torch.rand(2, 23) > 0.2
     for parameter in coordinates.double().parameters():
         nn.init.normal_(parameter, std=0.5)
     whole = coordinates(words, mask)
-    monkeypatch.setattr(pieces, "PIECE", 5)
+    monkeypatch.setattr(chunks, "CHUNK", 5)
     with torch.no_grad():
         torch.testing.assert_close(coordinates(words, mask), whole.detach())
 

@@ -36,7 +36,7 @@ from vnait.model import (
     VnaitModel,
     seed_weights,
 )
-from vnait.predict import load_classifier
+from vnait.saved import load_classifier
 
 HEADS = [VnaitForSequenceClassification, VnaitForTokenClassification, VnaitForMaskedLM]
 AUTO = [AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoModelForMaskedLM]

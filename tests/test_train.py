@@ -37,7 +37,7 @@ from vnait.predict import Fitted
 from vnait.run import Run
 from vnait.scores import scores
 from vnait.threads import one_thread, threads
-from vnait.train import fit
+from vnait.train import fit, labelled, loop
 
 ONCE = Run(method="vnait", refit=0, bag=0)  # gradient descent alone, on the rows that are not held out
 RUN = replace(ONCE, steps=12, eval_every=4, batch_size=8)
@@ -486,7 +486,7 @@ def test_a_disk_that_is_full_leaves_the_state_before(table, words, tmp_path, mon
     with pytest.raises(Stopped):
         fit(RUN, table, words, checkpoints=tmp_path / "c", callback=stop_at(6))
     with monkeypatch.context() as patch:
-        patch.setattr(train.Accelerator, "save_state", full)
+        patch.setattr(loop.Accelerator, "save_state", full)
         with pytest.raises(InputError, match="was not written: No space left on device"):
             fit(RUN, table, words, checkpoints=tmp_path / "c")
         with pytest.raises(InputError, match="No space left"):
@@ -504,11 +504,11 @@ def test_early_stopping_keeps_the_weights_of_the_best_validation_loss(monkeypatc
     table = texts_of(noise=1.0)  # nothing to learn, so it soon gets worse
     words = words_of(table)
     run = replace(RUN, steps=60, eval_every=2, patience=3, learning_rate=0.03, dropout=0.0)
-    losses, states, evaluate = [], [], train._Training._evaluate
+    losses, states, evaluate = [], [], loop.Loop._evaluate
 
     def watched(training):
         evaluate(training)
-        model, task = training.model.eval(), training.task
+        model, task = training.model.eval(), training.labelled
         with torch.no_grad():  # text by text, no batches
             logits = torch.cat([model(torch.tensor([task.ids[row]])).logits for row in task.valid])
         picked = torch.log_softmax(logits, -1)[
@@ -517,7 +517,7 @@ def test_early_stopping_keeps_the_weights_of_the_best_validation_loss(monkeypatc
         losses.append(-float(picked.mean()))
         states.append({name: value.clone() for name, value in model.state_dict().items()})
 
-    monkeypatch.setattr(train._Training, "_evaluate", watched)
+    monkeypatch.setattr(loop.Loop, "_evaluate", watched)
     fitted = fit(run, table, words)
     best = int(np.argmin(losses))
     assert len(losses) == best + 1 + run.patience < run.steps / run.eval_every
@@ -557,8 +557,8 @@ def test_no_validation_trains_on_every_row_to_the_last_step(table, words, monkey
 def test_validation_rows_are_never_trained_on(table, words, monkeypatch):
     seen = watch_batches(monkeypatch)
     tasks = []
-    make = train._Task.of
-    monkeypatch.setattr(train._Task, "of", lambda *given: tasks.append(make(*given)) or tasks[-1])
+    make = labelled.Labelled.of
+    monkeypatch.setattr(labelled.Labelled, "of", lambda *given: tasks.append(make(*given)) or tasks[-1])
     fit(RUN, table, words)
     assert len(tasks[0].valid) == 8
     assert not {row for rows in seen for row in rows} & set(tasks[0].valid)
@@ -575,12 +575,10 @@ def test_it_learns_what_the_texts_tell(table, words):
 def test_few_rows_are_all_learned_from_and_scored_before_the_held_out_ones_are_seen(
     table, words, monkeypatch
 ):
-    seen, step = [], train._Training._step
-    monkeypatch.setattr(train._Training, "_step", lambda self, rows: seen.append(rows) or step(self, rows))
-    validated, validate = [], train._Training._validate
-    monkeypatch.setattr(
-        train._Training, "_validate", lambda self: validated.append(len(seen)) or validate(self)
-    )
+    seen, step = [], loop.Loop._step
+    monkeypatch.setattr(loop.Loop, "_step", lambda self, rows: seen.append(rows) or step(self, rows))
+    validated, validate = [], loop.Loop._validate
+    monkeypatch.setattr(loop.Loop, "_validate", lambda self: validated.append(len(seen)) or validate(self))
     record = fit(replace(RUN, steps=15, refit=40), table, words).record
     _, held = split(table.labels, holdout=0.2, seed=0)
     assert validated == [10] and len(seen) == 15
@@ -592,7 +590,7 @@ def test_few_rows_are_all_learned_from_and_scored_before_the_held_out_ones_are_s
 def test_taking_the_validation_scores_changes_nothing(table, words, monkeypatch):
     run = replace(RUN, refit=40, bag=0.5)
     found = weights(fit(run, table, words))
-    monkeypatch.setattr(train._Training, "_validate", lambda self: None)
+    monkeypatch.setattr(loop.Loop, "_validate", lambda self: None)
     assert equal(weights(fit(run, table, words)), found)
 
 
@@ -824,13 +822,13 @@ def test_the_bag_is_of_the_vectors_that_training_tuned(table, words):
 
 
 def watch_batches(monkeypatch) -> list[list[int]]:
-    seen, step = [], train._Training._step
+    seen, step = [], loop.Loop._step
 
     def watched(training, rows):
         seen.append(list(rows))
         return step(training, rows)
 
-    monkeypatch.setattr(train._Training, "_step", watched)
+    monkeypatch.setattr(loop.Loop, "_step", watched)
     return seen
 
 

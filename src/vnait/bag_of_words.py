@@ -18,8 +18,8 @@ from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from vnait.data.tables import MULTILABEL, PROBLEMS
+from vnait.logits import logits_of
 from vnait.model import VnaitForSequenceClassification
-from vnait.predict import logits_of
 from vnait.threads import one_thread
 
 # scikit-learn's C, for rows of unit length. On training rows of eight sets (16 labels per class, 3 to 9

@@ -24,11 +24,12 @@ from vnait.files import alone, whole_file
 from vnait.linear import LinearClassifier
 from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan
-from vnait.predict import Fitted, check_replaceable, load
+from vnait.predict import Fitted, load
 from vnait.pretrained.finetune import Base
 from vnait.record import Callback, Record
 from vnait.results import ALL, Results, Shots, by_size
 from vnait.run import OWN, PREFIX, Run
+from vnait.saved import check_replaceable
 from vnait.targets import target_of
 from vnait.threads import one_thread
 

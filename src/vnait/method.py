@@ -11,13 +11,13 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vnait.chunks import by_texts
 from vnait.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
 from vnait.coordinates.shared import furthest, side_by_side
 from vnait.encodings.shared import since
 from vnait.errors import DoesNotFit
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
-from vnait.pieces import by_texts
 from vnait.values import at_hand, certain
 
 logger = logging.getLogger("vnait")

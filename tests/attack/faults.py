@@ -24,6 +24,7 @@ from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
 from vnait.predict import load
 from vnait.run import Run
+from vnait.train.loop import Loop
 
 TABLE = Table(
     texts=[f"{('warm', 'dull')[row % 2]} film number {row % 7}" for row in range(40)],
@@ -39,7 +40,7 @@ RUN = Run(method="none", steps=44, eval_every=2, batch_size=8, refit=0, bag=0)
 POINTS: dict[str, list[tuple[Any, str]]] = {
     "write": [(os, "fsync")],
     "rename": [(os, "replace")],
-    "evaluation": [(train._Training, "_evaluate")],
+    "evaluation": [(Loop, "_evaluate")],
     "save": [(train.Fitted, "save")],
     "record": [(record.Record, "line")],
 }

@@ -109,7 +109,7 @@ def train_command(
         table = read_table(data, text, label, sep, encoding, task)
         tests = None if test is None else read_table(test, text, label, sep, encoding, task)
         from vnait.data import summary
-        from vnait.predict import check_replaceable
+        from vnait.saved import check_replaceable
         from vnait.train import prepare
 
         check_replaceable(out)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vnait.chunks import by_tokens
 from vnait.coordinates.shared import (
     At,
     Line,
@@ -23,7 +24,6 @@ from vnait.coordinates.shared import (
 )
 from vnait.coordinates.sources import ZeroLinear, weights_in
 from vnait.coordinates.spans import SPAN
-from vnait.pieces import by_tokens
 
 
 class Gate(nn.Module):

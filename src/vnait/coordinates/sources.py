@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vnait.chunks import by_tokens
 from vnait.coordinates.shared import Line, Mask, Vectors, rank, side_by_side
 from vnait.errors import OutOfRange
-from vnait.pieces import by_tokens
 from vnait.values import check
 
 UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one

@@ -82,20 +82,14 @@ def trained(fitted: Fitted, *, texts: Sequence[str] = (), length: int | None = N
     """The method of a trained model, with these texts, cut as in prediction; without texts, with random words
     of its vocabulary.
     """
-    from vnait.data import encode
-    from vnait.pretrained.finetune import Base
-
     config = fitted.model.config
-    longest = fitted.max_length or config.max_length
     if any(map(has_half, texts)):
         raise InputError("the text is not UTF-8; give it in UTF-8.")
-    length = length or min(LENGTH, longest)
-    if length > longest:
-        raise InputError(f"--length {length}: the model reads {longest} tokens at most; take fewer.")
-    if texts and fitted.max_length is not None:
-        rows = Base("", fitted.tokenizer).encode(texts, max_length=longest)
-    elif texts:
-        rows = encode(fitted.tokenizer, texts, max_length=longest)
+    length = length or min(LENGTH, fitted.longest)
+    if length > fitted.longest:
+        raise InputError(f"--length {length}: the model reads {fitted.longest} tokens at most; take fewer.")
+    if texts:
+        rows = fitted.ids(texts)
     else:
         generator = torch.Generator().manual_seed(SEED)
         words = torch.tensor([word for word in range(config.vocab_size) if word != config.pad_token_id])

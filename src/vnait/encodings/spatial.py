@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vnait.chunks import by_texts
 from vnait.coordinates import SPAN
 from vnait.encodings.shared import At, first_axes, precision
 from vnait.errors import one_of
 from vnait.injection import Injection
-from vnait.pieces import by_texts
 from vnait.values import constants
 
 

@@ -22,7 +22,7 @@ from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
 from vnait.predict import Fitted
 from vnait.pretrained.attached import Attached
-from vnait.pretrained.finetune import Base, read_by_method
+from vnait.pretrained.finetune import read_by_method
 
 Arc = tuple[int, int, str]
 PLACES = {
@@ -111,7 +111,7 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         return _of_base(fitted, text)
     classifier = fitted.model.eval()
     model, name = classifier.model, classifier.config.method
-    ids = torch.tensor(texts.encode(fitted.tokenizer, [text], max_length=model.config.max_length))
+    ids = torch.tensor(fitted.ids([text]))
     vectors, mask = model.semantics(ids, None, None)
     x, injection, at = model.method(vectors, mask)
     output = classifier(ids, output_attentions=True)
@@ -158,8 +158,7 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
     model, tokenizer = fitted.model.eval(), fitted.tokenizer
     owner: Any = read_by_method(model, "explain")
     attached: Attached = owner.vnait
-    assert fitted.max_length is not None
-    ids = torch.tensor(Base("", tokenizer).encode([text], max_length=fitted.max_length))
+    ids = torch.tensor(fitted.ids([text]))
     mask = torch.ones_like(ids)
     vectors = owner.get_input_embeddings()(ids).float() / attached.scale
     _, injection, at = attached.method(vectors, mask.bool())

@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from vnait.evaluation import evaluating
 from vnait.pretrained import attach, detach
 from vnait.pretrained.lengthening import READINGS, Source, lengthen, shorten, site_of, source_of
-from vnait.pretrained.pieces import Special, split
+from vnait.pretrained.parts import Special, split
 
 Vectors = list[NDArray[np.float32]]  # per text: (V, D) of length 1, V = 1 but for windows apart
 Encode = Callable[[Sequence[str]], Vectors]

@@ -20,7 +20,10 @@ from vnait.model.heads import (
     mean_of,
 )
 
+CLASSIFIERS = VnaitForSequenceClassification, VnaitForTokenClassification  # of texts, of words
+
 __all__ = [
+    "CLASSIFIERS",
     "FORMAT",
     "Encoded",
     "SemanticVectors",

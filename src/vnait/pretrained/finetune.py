@@ -22,13 +22,12 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from vnait import schemas
-from vnait.data.pairs import sides_of
 from vnait.data.rows import collate
-from vnait.data.sentences import Piece, pieces, words_of
+from vnait.data.sentences import Piece
 from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.methods import build
-from vnait.pretrained import attach, load_adapter, save_adapter, save_base
+from vnait.pretrained import attach, load_adapter, save_adapter, save_base, tokens
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.loading import from_pretrained
 from vnait.run import OWN, Run
@@ -77,43 +76,12 @@ class Base:
         return digest.hexdigest()[:16]
 
     def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
-        """Ids per text with the base's special tokens, cut to `max_length`; at least one unknown word."""
-        sides = list(zip(*map(sides_of, texts), strict=True))  # one text of each row, or two
-        special = self.tokenizer.num_special_tokens_to_add(pair=len(sides) == 2)
-        if max_length <= special:
-            raise InputError(
-                f"max_length is {max_length}, of which the base's special tokens take {special}; increase it."
-            )
-        if not texts:  # transformers fails on an empty list
-            return []
-        ids: list[list[int]] = self.tokenizer(*map(list, sides), truncation=True, max_length=max_length)[
-            "input_ids"
-        ]
-        return [row or [self._unknown] for row in ids]
+        """The ids of each text."""
+        return tokens.encode(self.tokenizer, texts, max_length=max_length)
 
     def pieces(self, texts: Sequence[str], *, max_length: int) -> list[list[Piece]]:
-        """Sentences, with a space between two words, in pieces of at most `max_length` ids, each with the
-        base's special tokens. No word is left out.
-        """
-        marked = self.tokenizer("a", return_special_tokens_mask=True)
-        ids, mask = marked["input_ids"], marked["special_tokens_mask"]
-        first = mask.index(0)
-        after = len(ids) - mask[::-1].index(0)
-        if max_length <= (special := sum(mask)):
-            raise InputError(
-                f"max_length is {max_length}, of which the base's special tokens take {special}; increase it."
-            )
-        words = [words_of(text) for text in texts]
-        # Behind a space, as in a text: byte-level tokenizers have other tokens at its start.
-        flat = [f" {word}" for row in words for word in row]
-        found = self.tokenizer(flat, add_special_tokens=False)["input_ids"] if flat else []
-        each = iter(row or [self._unknown] for row in found)
-        return [pieces([next(each) for _ in row], max_length, ids[:first], ids[after:]) for row in words]
-
-    @property
-    def _unknown(self) -> int:
-        unknown = self.tokenizer.unk_token_id
-        return self.tokenizer.pad_token_id if unknown is None else unknown
+        """The ids of each sentence, in pieces."""
+        return tokens.encode_words(self.tokenizer, texts, max_length=max_length)
 
     def new_model(
         self, run: Run, classes: Sequence[str], lengths: Sequence[int], task: str = CLASSIFICATION

@@ -21,7 +21,7 @@ from vnait.pretrained.attached import checkpoints
 from vnait.pretrained.checks import check_free, check_unmarked
 from vnait.pretrained.classes import Changed, class_changed, enter_classes, leave_classes
 from vnait.pretrained.locate import Site, find_sites, last_states, probe_ids
-from vnait.pretrained.pieces import Inputs, Mask, Piece, Special, joined, short_piece, windows_of
+from vnait.pretrained.parts import Inputs, Mask, Part, Special, joined, short_part, windows_of
 from vnait.pretrained.saving import write_type
 from vnait.pretrained.stretching import LONG, Stretch, read_rotation, read_table, stretched
 from vnait.pretrained.warm_start import first_row, interpolated
@@ -292,25 +292,25 @@ def _class_of(plain: Any, reads: bool) -> Any:
 def _read(longer: Longer, read: Callable[..., Any], inputs: Inputs) -> Any:
     """The outputs of a batch with texts past the limit: these by the reading, others as without them."""
     lengths = inputs.mask.sum(-1)
-    pieces: list[Piece] = []
+    parts: list[Part] = []
     if (lengths <= longer.limit).any():
-        pieces.append(short_piece(inputs, longer.limit, read))
+        parts.append(short_part(inputs, longer.limit, read))
     long = (lengths > longer.limit).nonzero()[:, 0]
     if longer.reading == "windows":
-        pieces += [windows_of(inputs, int(row), longer.limit, longer.special, read) for row in long]
+        parts += [windows_of(inputs, int(row), longer.limit, longer.special, read) for row in long]
     else:
         factors = (lengths[long] + longer.limit - 1) // longer.limit
         for factor in factors.unique():
-            pieces.append(_stretched_piece(longer, inputs, long[factors == factor], read))
-    return joined(pieces, inputs)
+            parts.append(_stretched_part(longer, inputs, long[factors == factor], read))
+    return joined(parts, inputs)
 
 
-def _stretched_piece(longer: Longer, inputs: Inputs, rows: Tensor, read: Callable[..., Any]) -> Piece:
+def _stretched_part(longer: Longer, inputs: Inputs, rows: Tensor, read: Callable[..., Any]) -> Part:
     part, columns = inputs.trimmed(rows)
     stretch = longer.stretch(part.mask)
     with stretched(stretch):
         output = read(**{**part.values, **_positions(longer, part, stretch)})
-    return Piece(rows=rows, columns=columns, output=output)
+    return Part(rows=rows, columns=columns, output=output)
 
 
 def _positions(longer: Longer, part: Inputs, stretch: Stretch) -> dict[str, Tensor]:
@@ -335,7 +335,7 @@ def _check(owner: PreTrainedModel, longer: Longer) -> None:
             tried = replace(longer, limit=ids.shape[1] // times)
             rows = torch.zeros(1, dtype=torch.long, device=ids.device)
             read = functools.partial(plain.forward, owner)
-            states = _stretched_piece(tried, inputs, rows, read).output["last_hidden_state"]
+            states = _stretched_part(tried, inputs, rows, read).output["last_hidden_state"]
             change.append(float((states - before).abs().max() / before.abs().max()))
     if change[0] > TOLERANCE or change[1] <= max(2 * change[0], LEAST):
         wrong = "a text within its limit" if change[0] > TOLERANCE else "no text"

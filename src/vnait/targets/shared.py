@@ -15,7 +15,7 @@ from vnait.data.ids import Ids
 from vnait.data.sentences import Piece
 from vnait.data.tables import CLASSIFICATION
 from vnait.errors import InputError
-from vnait.predict import logits_of
+from vnait.logits import logits_of
 
 logger = logging.getLogger("vnait")
 

@@ -18,7 +18,7 @@ from vnait.data import Table
 from vnait.data.sentences import words_of
 from vnait.data.tables import TAGGING
 from vnait.errors import InputError, extra
-from vnait.predict import word_logits_of
+from vnait.logits import word_logits_of
 from vnait.scores import are_spans, details, tag_scores
 from vnait.targets.classes import Classes
 from vnait.targets.shared import Common, Encoder, check_known

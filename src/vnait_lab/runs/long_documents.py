@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from vnait import data as texts
 from vnait import record as records
-from vnait.predict import Fitted, logits_of
+from vnait.logits import logits_of
+from vnait.predict import Fitted
 from vnait.pretrained.finetune import Base
 from vnait.record import Record
 from vnait.run import OWN, Run

@@ -31,7 +31,7 @@ from vnait import data as text
 from vnait.bag_of_words import BagRegression, bags_of, rarity, share_of, skill, strange
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import Pooled
-from vnait.predict import logits_of
+from vnait.logits import logits_of
 from vnait.pretrained.finetune import Base
 from vnait.record import Record
 from vnait.scores import scores

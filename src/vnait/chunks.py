@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vnait.values import at_hand
 
-PIECE = 2048  # tokens
+CHUNK = 2048  # tokens
 
 
 def by_texts(read: Callable[..., Tensor], *parts: Tensor | None) -> Tensor:
@@ -23,15 +23,15 @@ def by_texts(read: Callable[..., Tensor], *parts: Tensor | None) -> Tensor:
     torch.Size([3, 2, 1])
     """
     batch, length = cast(Tensor, parts[0]).shape[:2]
-    texts = max(PIECE // max(length, 1), 1)
+    texts = max(CHUNK // max(length, 1), 1)
     if _whole(parts[0]) or batch <= texts:
         return read(*parts)
-    pieces = zip(*(repeat(None) if part is None else part.split(texts) for part in parts), strict=False)
-    found = read(*next(pieces))
+    chunks = zip(*(repeat(None) if part is None else part.split(texts) for part in parts), strict=False)
+    found = read(*next(chunks))
     whole = found.new_empty(batch, *found.shape[1:])
     whole[:texts] = found
-    for index, piece in enumerate(pieces, 1):
-        whole[index * texts : (index + 1) * texts] = read(*piece)
+    for index, chunk in enumerate(chunks, 1):
+        whole[index * texts : (index + 1) * texts] = read(*chunk)
     return whole
 
 
@@ -44,15 +44,15 @@ def by_tokens(
     [[3.0, 3.0]]
     """
     batch, length = mask.shape
-    if _whole(words) or batch * length <= PIECE:
+    if _whole(words) or batch * length <= CHUNK:
         return read(words, mask)
     if batch > 1:
         return by_texts(lambda *text: by_tokens(read, *text, before=before, after=after), words, mask)
     found = []
-    for start in range(0, length, PIECE):
+    for start in range(0, length, CHUNK):
         first = max(start - before, 0)
-        piece = slice(first, start + PIECE + after)
-        found.append(read(words[:, piece], mask[:, piece])[:, start - first :][:, :PIECE])
+        chunk = slice(first, start + CHUNK + after)
+        found.append(read(words[:, chunk], mask[:, chunk])[:, start - first :][:, :CHUNK])
     return torch.cat(found, 1)
 
 

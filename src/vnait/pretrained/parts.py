@@ -95,7 +95,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class Part:
     """The outputs of some rows and columns of a batch."""
 
     rows: Int[Tensor, " R"]
@@ -103,7 +103,7 @@ class Piece:
     output: Mapping[str, Any]
 
 
-def short_piece(inputs: Inputs, limit: int, read: Read) -> Piece:
+def short_part(inputs: Inputs, limit: int, read: Read) -> Part:
     """The texts within the limit, read as in a batch in which the others are cut: so to the same bits."""
     mask = inputs.mask
     rows = (mask.sum(-1) <= limit).nonzero()[:, 0]
@@ -112,7 +112,7 @@ def short_piece(inputs: Inputs, limit: int, read: Read) -> Piece:
         here = columns.to(mask.device)
         if int(mask[rows][:, here].sum()) == int(mask[rows].sum()):
             output = read(**inputs.part(lambda value: value[:, here]))  # noqa: B023  called at once
-            return Piece(rows=rows, columns=here, output=_mapped(output, lambda value: value[rows]))
+            return Part(rows=rows, columns=here, output=_mapped(output, lambda value: value[rows]))
     raise InputError(
         "attention_mask has a text in the middle of its padding; pad texts on the right or on the left."
     )
@@ -131,7 +131,7 @@ def split(tokens: Int[Tensor, " N"], limit: int, special: Special) -> list[Int[T
     return [torch.cat([tokens[:begins], one, tokens[last:]]) for one in inner]
 
 
-def windows_of(inputs: Inputs, row: int, limit: int, special: Special, read: Read) -> Piece:
+def windows_of(inputs: Inputs, row: int, limit: int, special: Special, read: Read) -> Part:
     """One text by windows; outputs of special tokens, and those per text, are means over the windows."""
     begins, ends = special
     real = inputs.mask[row].nonzero()[:, 0]
@@ -155,25 +155,25 @@ def windows_of(inputs: Inputs, row: int, limit: int, special: Special, read: Rea
         return torch.cat([value[:, :begins].mean(0), *inner, tails.mean(0)])[None]
 
     output = type(outputs[0])(**{name: whole(value) for name, value in kept.items()})
-    return Piece(rows=torch.tensor([row], device=real.device), columns=real, output=output)
+    return Part(rows=torch.tensor([row], device=real.device), columns=real, output=output)
 
 
-def joined(pieces: Sequence[Piece], inputs: Inputs) -> Any:
-    """The output of the whole batch: per token (B, T, ...), 0 at padding that no piece has, and per text."""
+def joined(parts: Sequence[Part], inputs: Inputs) -> Any:
+    """The output of the whole batch: per token (B, T, ...), 0 at padding that no part has, and per text."""
     shape = inputs.mask.shape
 
     def whole(name: str, value: Tensor) -> Tensor:
         if value.ndim < 3:
             full = value.new_zeros(shape[0], *value.shape[1:])
-            for piece in pieces:
-                full[piece.rows] = piece.output[name]
+            for part in parts:
+                full[part.rows] = part.output[name]
             return full
         full = value.new_zeros(*shape, *value.shape[2:])
-        for piece in pieces:
-            full[piece.rows[:, None], piece.columns] = piece.output[name]
+        for part in parts:
+            full[part.rows[:, None], part.columns] = part.output[name]
         return full
 
-    first: Any = pieces[0].output
+    first: Any = parts[0].output
     output = type(first)(**{name: whole(name, value) for name, value in _tensors(first).items()})
     return output.to_tuple() if inputs.values.get("return_dict") is False else output
 

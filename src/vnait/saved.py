@@ -1,0 +1,136 @@
+"""The folder of a saved classifier: which files it has, and what can be wrong with them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer
+
+from vnait import files, linear, schemas
+from vnait.errors import InputError, as_input_error, first_line
+from vnait.methods import METHODS
+from vnait.model import (
+    CLASSIFIERS,
+    VnaitConfig,
+    VnaitForSequenceClassification,
+    VnaitForTokenClassification,
+)
+from vnait.pretrained import finetune
+from vnait.pretrained.loading import from_pretrained
+from vnait.record import Record
+
+TRANSFORMERS = (
+    "config.json generation_config.json model*.safetensors* tokenizer*.json special_tokens_map.json"
+)
+WRITTEN = (  # the files of a saved model
+    *TRANSFORMERS.split(),
+    *("record.json", "estimator.json", "README.md"),
+    *(finetune.BASE, finetune.ADAPTER, finetune.NOTES),
+)
+Classifier = VnaitForSequenceClassification | VnaitForTokenClassification
+
+
+def check_replaceable(folder: str | Path) -> None:
+    """Raise InputError if a folder has anything but an older model of ours, which saving would replace."""
+    files.check_replaceable(folder, (*WRITTEN, *linear.WRITTEN), "a model")
+    path = Path(folder)
+    noted = any((path / notes).is_file() for notes in (finetune.NOTES, linear.NOTES))
+    ours = noted or _model_type(path / "config.json") == VnaitConfig.model_type
+    if path.is_dir() and any(path.iterdir()) and not ours:
+        raise InputError(
+            f"{folder} is not a model of vnait, and saving one would replace it; choose a new name."
+        )
+
+
+def _model_type(config: Path) -> object:
+    """The model type in a model's configuration; None if there is none."""
+    try:
+        return json.loads(config.read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def record_in(folder: Path) -> Record | None:
+    """The record of its training; None if the folder has none."""
+    path = folder / "record.json"
+    if not path.is_file():
+        return None
+    return Record(**schemas.read(schemas.RecordFields, path, ". Delete it; the model works without it."))
+
+
+def load_both(folder: Path) -> tuple[Classifier, Any]:
+    """A classifier and its tokenizer, or an `InputError` if one does not fit the other."""
+    with finetune.no_bars():
+        model = load_classifier(folder)
+        tokenizer = _tokenizer(folder)
+    if len(tokenizer) != model.config.vocab_size:
+        raise InputError(
+            f"{folder} is damaged: it has {len(tokenizer)} words and {model.config.vocab_size} vectors."
+        )
+    if (last := max(tokenizer.get_vocab().values())) >= len(tokenizer):
+        raise InputError(
+            f"{folder} is damaged: a word has the id {last}, and there are {len(tokenizer)} words."
+        )
+    if tokenizer.pad_token_id != model.config.pad_token_id:
+        raise InputError(
+            f"{folder} is damaged: its tokenizer pads with {tokenizer.pad_token_id}, and its model expects "
+            f"{model.config.pad_token_id}."
+        )
+    return model, tokenizer
+
+
+def load_classifier(folder: str | Path) -> Classifier:
+    """The classifier saved in a folder, or an `InputError` with the folder's fault."""
+    folder = Path(folder)
+    settings = _settings(folder)
+    kinds = {kind.__name__: kind for kind in CLASSIFIERS}
+    names = settings.get("architectures") or [""]
+    if settings.get("model_type") != "vnait" or len(names) != 1 or names[0] not in kinds:
+        raise InputError(
+            f"{folder} holds no vnait classifier (its config.json says {settings.get('architectures')})."
+        )
+    if settings.get("method", "vnait") not in METHODS:
+        raise InputError(
+            f"{folder} was trained with the method {settings['method']!r}, which is not known here; register "
+            "it in vnait.METHODS as it was then, and load the folder again."
+        )
+    after = ". Save the model again, or train it again."
+    with as_input_error(Exception, f"{folder} is damaged: ", after, says=first_line):
+        # Before memory is taken for weights that the files can't have.
+        with torch.device("meta"):
+            weights = kinds[names[0]](from_pretrained(VnaitConfig, folder)).num_parameters()
+        if weights > sum(file.stat().st_size for file in folder.glob("*.safetensors")):
+            raise ValueError(
+                f"its config.json is of a model with {weights:,} weights, more than its files have"
+            )
+        model, info = from_pretrained(kinds[names[0]], folder, output_loading_info=True, use_safetensors=True)
+    if info["missing_keys"] or info["unexpected_keys"] or info["mismatched_keys"]:
+        keys = sorted([*info["missing_keys"], *info["unexpected_keys"]])[:3]
+        raise InputError(
+            f"{folder} is damaged: its weights don't fit its config.json (for one, {', '.join(keys)})."
+        )
+    return model.eval()
+
+
+def _tokenizer(folder: Path) -> Any:
+    if not (folder / "tokenizer.json").is_file():
+        raise InputError(f"{folder} is damaged: it has no tokenizer.json.")
+    if (folder / "tokenizer_config.json").is_file():
+        schemas.read(schemas.TokenizerConfig, folder / "tokenizer_config.json")
+    with as_input_error(Exception, f"{folder} is damaged: its tokenizer.json can't be read (", ")."):
+        tokenizer = from_pretrained(AutoTokenizer, folder)
+        if tokenizer.unk_token_id is None:  # the property fails, too, where the token is not a word
+            raise ValueError("it has no token for unknown words")
+        return tokenizer
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        inner = folder / "model"  # of a comparison's folder
+        given = (
+            f"Its model is in {inner}." if inner.is_dir() else "Give a folder that `vnait train --out` made."
+        )
+        raise InputError(f"{folder} is not a saved model: it has no config.json. {given}")
+    return dict(schemas.read(schemas.Config, path))

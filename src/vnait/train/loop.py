@@ -1,0 +1,185 @@
+"""The training loop, on accelerate."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from accelerate import Accelerator, InitProcessGroupKwargs
+from accelerate.utils import broadcast_object_list
+from transformers import PreTrainedModel, get_linear_schedule_with_warmup
+
+from vnait import bag_of_words
+from vnait.checkpoints import Checkpoints, Progress
+from vnait.data import batches
+from vnait.data.vocabulary import Vocabulary
+from vnait.pretrained.finetune import SEPARATOR, groups
+from vnait.processes import WAIT, on_cpu
+from vnait.run import Run
+from vnait.tracking import Status
+from vnait.train.labelled import Labelled
+
+
+class Loop:
+    """One training loop on accelerate.
+
+    With up to `Run.refit` rows, the first two thirds of the steps use the rows not held out; then the model
+    is scored on the held-out rows, and the last third uses all rows. With more rows, the step with the best
+    validation loss is kept.
+    """
+
+    def __init__(self, run: Run, labelled: Labelled, checkpoints: Checkpoints) -> None:
+        self.run, self.labelled, self.checkpoints = run, labelled, checkpoints
+        self.steps = run.total_steps(len(labelled.train))
+        self.keeps_best = len(labelled.labels) > run.refit
+        self.joins = bool(labelled.valid) and not self.keeps_best
+        # The first step that uses all rows.
+        self.joined = max(self.steps * 2 // 3, 1) if self.joins else self.steps
+        random.seed(run.seed)
+        np.random.seed(run.seed)
+        torch.manual_seed(run.seed)
+        lengths = [labelled.lengths[row] for row in labelled.train]
+        model = labelled.vocabulary.new_model(run, labelled.target.names, lengths, labelled.target.task)
+        self.separator = getattr(model.config, SEPARATOR, None)
+        weights = None if labelled.weights is None else labelled.weights[labelled.train]
+        labelled.target.start(model, [labelled.labels[row] for row in labelled.train], weights)
+        optimizer = torch.optim.AdamW(groups(model, run), lr=run.learning_rate, fused=True)
+        schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
+        self.accelerator = Accelerator(
+            cpu=on_cpu(),
+            step_scheduler_with_optimizer=False,
+            kwargs_handlers=[InitProcessGroupKwargs(timeout=WAIT)],
+        )
+        self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
+        self.progress = Progress()
+
+    def go(self, callback: Callable[[Status], None]) -> None:
+        """Train to the last step, or, if the best is kept, until `patience` evaluations are not better."""
+        self.checkpoints.resume(self.accelerator, self.progress)
+        started = time.perf_counter() - self.progress.seconds
+        for rows in self._batches():
+            rate = self.schedule.get_last_lr()[0]
+            loss = self._step(rows)
+            step = self.progress.step
+            self.progress.seconds = time.perf_counter() - started
+            if self.joins and step == self.joined:
+                self._validate()
+            evaluates = step % self.run.eval_every == 0 or step == self.steps
+            validation_loss = self._evaluate() if evaluates else None
+            callback(
+                Status(
+                    step=step,
+                    steps=self.steps,
+                    loss=loss,
+                    learning_rate=rate,
+                    validation_loss=validation_loss,
+                )
+            )
+            if evaluates:
+                self.checkpoints.save(self.accelerator, self.progress)
+            if self._done:
+                return
+
+    def model_of(self, labelled: Labelled) -> tuple[PreTrainedModel, float]:
+        """The model with a linear part of the labelled's rows mixed in, and the share of that part."""
+        model: PreTrainedModel = self.accelerator.unwrap_model(self.model)
+        if self.progress.best:
+            model.load_state_dict(self.progress.best)
+        model = model.cpu().eval()
+        share = self._mix(model, labelled) if hasattr(model, "bag") and self.run.bag != 0 else 0.0
+        labelled.target.finish(model)
+        return model, share
+
+    def _mix(self, model: PreTrainedModel, labelled: Labelled) -> float:
+        """Mix a linear part into the model, and return its share. The first process does it for all, since
+        that takes all rows.
+        """
+        share = 0.0
+        if self.accelerator.is_main_process:
+            assert isinstance(labelled.vocabulary, Vocabulary)
+            ids = [labelled.ids[row] for row in labelled.train]
+            labels = labelled.target.tensor([labelled.labels[row] for row in labelled.train]).tolist()
+            special = labelled.vocabulary.tokenizer.all_special_ids
+            weights = bag_of_words.rarity(labelled.vocabulary.frequency, special)
+            each = None if labelled.weights is None else labelled.weights[labelled.train]
+            share = bag_of_words.mix(model, ids, labels, weights, self.run.bag, each)
+        if self.accelerator.num_processes > 1:
+            share, state = broadcast_object_list([share, model.state_dict()])
+            model.load_state_dict(state)
+        return share
+
+    @property
+    def _done(self) -> bool:
+        stopped = self.keeps_best and self.progress.worse >= self.run.patience
+        return self.progress.step >= self.steps or stopped
+
+    def _validate(self) -> None:
+        """Score the model, with the linear part mixed in, on the held-out rows; then restore its weights."""
+        model = self.accelerator.unwrap_model(self.model)
+        before = {name: value.detach().clone() for name, value in model.state_dict().items()}
+        self.progress.validation = self.labelled.validation_metrics(self.model_of(self.labelled)[0])
+        model.load_state_dict(before)
+        model.to(self.accelerator.device)
+
+    def _batches(self) -> Iterator[list[int]]:
+        """The remaining batches, a function of seed and step, so that a resumed run gets the same ones."""
+        while not self._done:
+            first = self.progress.step < self.joined
+            rows = self.labelled.train if first else self.labelled.whole().train
+            lengths = [self.labelled.lengths[row] for row in rows]
+            each = -(-len(lengths) // self.run.batch_size)
+            epoch, done = divmod(self.progress.step - (0 if first else self.joined), each)
+            last = self.joined if first else self.steps
+            plan = batches(lengths, batch_size=self.run.batch_size, seed=self.run.seed, epoch=epoch)
+            for batch in plan[done : done + last - self.progress.step]:
+                yield [rows[index] for index in batch]
+
+    def _step(self, rows: list[int]) -> float:
+        self.model.train()
+        # Each process takes its share of the batch, so their number does not change the result of a step: the
+        # mean over processes is that over rows, also where the shares differ in size.
+        processes = self.accelerator.num_processes
+        share = rows[self.accelerator.process_index :: processes]
+        own = share or rows[:1]
+        batch = self.labelled.batch(own, self.separator)
+        batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
+        output = self.model(**batch)
+        loss = output.loss
+        if self.labelled.weights is not None:  # a model's own loss weights all rows by 1
+            loss = loss + self.labelled.loss(output.logits, own, less=1.0)
+        loss = loss * (len(share) * processes / len(rows))
+        whole = float(self.accelerator.reduce(loss.detach(), "mean"))
+        if not math.isfinite(whole):
+            raise FloatingPointError(
+                f"the loss of {self.run.method} became {whole} at step {self.progress.step}; "
+                f"lower learning_rate (now {self.run.learning_rate})."
+            )
+        self.accelerator.backward(loss)
+        self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.schedule.step()
+        self.optimizer.zero_grad()
+        self.progress.step += 1
+        return whole
+
+    def _evaluate(self) -> float | None:
+        """The loss on the held-out rows, if the best step is kept."""
+        if not (self.labelled.valid and self.keeps_best):
+            return None
+        model = self.accelerator.unwrap_model(self.model)
+        logits = self.labelled.target.logits(
+            model, [self.labelled.encoded[row] for row in self.labelled.valid]
+        )
+        loss = float(self.labelled.loss(logits, self.labelled.valid))
+        if loss < self.progress.best_loss:
+            self.progress.best_loss, self.progress.worse = loss, 0
+            self.progress.best = {
+                name: value.detach().cpu().clone() for name, value in model.state_dict().items()
+            }
+        else:
+            self.progress.worse += 1
+        return loss
