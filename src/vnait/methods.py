@@ -107,7 +107,7 @@ def _rotary(size: Size, rule: str | None = None) -> nn.Module:
 
 
 def _half_rotary(size: Size) -> nn.Module:
-    """p-RoPE as with scale-invariant attention: half of the pairs, down to 1 radian in 1,024 tokens."""
+    """p-RoPE as with scale-invariant attention: the fast half of the pairs of base 1024^2."""
     return PartialRotary(width=size.width, share=0.5, base=1024.0**2)
 
 
@@ -183,7 +183,7 @@ METHODS: dict[str, Recipe] = {
             coordinates=Span(source="uniform"), encoding=Spatial(dim=size.dim, features="fourier", start=1.0)
         ),
         formula="x = e + MLP(sin, cos of 2 pi S/period), S = 100 i/n",
-        source="arXiv 2106.02795, on the span",
+        source="after arXiv 2106.02795, with fixed frequencies, on the span",
     ),
     "cape": Recipe(
         make=lambda size: Method(
@@ -216,7 +216,7 @@ METHODS: dict[str, Recipe] = {
     "rope-yarn": Recipe(
         make=lambda size: Method(coordinates=Index(), encoding=_rotary(size, "yarn")),
         formula="rope, low frequencies / 4, high ones kept; scores * (0.1 ln 4 + 1)^2",
-        source="arXiv 2309.00071",
+        source="arXiv 2309.00071, as in transformers",
     ),
     "rope-p": Recipe(
         make=lambda size: Method(
@@ -274,7 +274,7 @@ METHODS: dict[str, Recipe] = {
             encoding=CableBias(num_heads=size.num_heads, form="heads"),
         ),
         formula="scores - |R_hi - R_hj|, R_h = cumsum(softplus(f_h(e_{i-1}, e_i))), a sum of its own a head",
-        source="CABLE, arXiv 2503.08067, both directions",
+        source="after CABLE, arXiv 2503.08067; both directions, gaps of words, the same in all layers",
     ),
     "cope": Recipe(
         make=lambda size: Method(coordinates=Index(), encoding=Cope(width=size.width)),
@@ -352,7 +352,7 @@ METHODS: dict[str, Recipe] = {
     "spectral": Recipe(
         make=lambda size: Method(coordinates=Spectrum(size=16), encoding=Linear(dim=size.dim, axes=16)),
         formula="x = e + W u_i, u_i of the first 16 Laplacian eigenvectors of the text's path",
-        source="arXiv 2012.09699; source documents, graph spectra",
+        source="after arXiv 2012.09699, with D - A; source documents, graph spectra",
     ),
     "vnait": Recipe(
         make=lambda size: _vnait(size, Elastic(Gate(dim=size.dim)), Condensed),

@@ -1,7 +1,8 @@
 """Rotary encodings: an angle (B, T, K/2) in radians per pair of channels of queries and keys. And layouts.
 
 Angles are computed in float64 and reduced to (-pi, pi], so that float32 has them to 2e-7 at any position
-(without, to 4e-3 at 100,000). They are never in half precision.
+(without, to 4e-3 at 100,000). They are never in half precision. Frequencies of a `Scaling` are transformers'
+own, in float32: their angles are right to 4e-3 at 100,000.
 """
 
 from __future__ import annotations

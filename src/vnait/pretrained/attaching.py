@@ -74,7 +74,9 @@ def attach(
     warm_start: WarmStart | None = "exact",
     **options: Any,
 ) -> Attachment:
-    """Replace a pretrained model's positions: x = e + old(p) + gate * (method(e) - e).
+    """Replace a pretrained model's positions: x = e + old(p) + gate * (m(e) - e), m(e) = c method(e / c).
+
+    c is the power of 2 next to the root mean square of the word vectors.
 
     Args:
         method: a name in `vnait.METHODS`, or a `Method`; causal models accept causal methods only
@@ -86,7 +88,7 @@ def attach(
             stays, read at the method's running place p, which starts at the token index; the gate starts at
             0. Table, places, gate and method are trained; whether the model's own weights are is up to you.
             "fit" replaces the table by the fewest cosine waves that reproduce it to 1% of its root mean
-            square. None starts from the method alone, x = method(e), at random: a model to train, not to use.
+            square. None starts from the method alone, x = m(e), at random: a model to train, not to use.
         options: mean_length, shape, periods, max_length, as for `vnait.build`
 
     Raises:
