@@ -415,7 +415,7 @@ def test_a_configuration_that_is_not_text(tmp_path: Path) -> None:
     ("content", "fault"),
     [
         *((content, "is damaged: it is .*, expected an object") for content in ("[]", "3", "null")),
-        ('{"model_type": "bert"}', r"holds no vnait classifier \(its config.json says None\)"),
+        ('{"model_type": "bert"}', r"holds no vnait classifier \(its config.json names None\)"),
     ],
 )
 def test_another_kind_of_configuration(tmp_path: Path, content: str, fault: str) -> None:

@@ -61,7 +61,7 @@ def checked_labels(
         )
     if hasattr(y, "toarray"):
         raise InputError("y is a sparse matrix; give an array: y.toarray().")
-    with as_input_error(ValueError, "y is neither labels nor a matrix of them: ", ".", says=first_line):
+    with as_input_error(ValueError, "y is neither labels nor a matrix of them: ", ".", message=first_line):
         labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         raise InputError(f"y has shape {labels.shape}; give its column: y.ravel(), or frame['label'].")
@@ -93,7 +93,7 @@ def cells_of(labels: NDArray[Any]) -> list[str]:
 
 def numbers_of(labels: NDArray[Any]) -> NDArray[np.float64]:
     """The labels as finite numbers, of two rows or more."""
-    with as_input_error((TypeError, ValueError), "y is not numbers: ", ".", says=first_line):
+    with as_input_error((TypeError, ValueError), "y is not numbers: ", ".", message=first_line):
         numbers = labels.astype(object).astype(np.float64)
     wrong = np.flatnonzero(~np.isfinite(numbers))
     if wrong.size:
@@ -140,10 +140,12 @@ def weights_of(
     weights = np.ones(len(labels))
     if class_weight is not None:
         before = f"class_weight is {class_weight!r}: "
-        with as_input_error((TypeError, ValueError), before, ".", says=first_line):
+        with as_input_error((TypeError, ValueError), before, ".", message=first_line):
             weights = compute_sample_weight(class_weight, labels)
     if given is not None:
-        with as_input_error((TypeError, ValueError), "sample_weight is not numbers: ", ".", says=first_line):
+        with as_input_error(
+            (TypeError, ValueError), "sample_weight is not numbers: ", ".", message=first_line
+        ):
             own = np.asarray(given, dtype=float)
         if own.shape != (len(labels),):
             raise InputError(

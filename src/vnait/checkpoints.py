@@ -106,7 +106,7 @@ class Checkpoints:
         state = states[-1]
         before = f"the checkpoint {state} is damaged, or of another version of vnait: "
         after = ". Delete that folder and train again; an earlier state is used if there is one."
-        with as_input_error(Exception, before, after, says=first_line):
+        with as_input_error(Exception, before, after, message=first_line):
             _check(state)
             # accelerate would go on with other random numbers if it could not read this file.
             load_tensors(state / f"{RNG_STATE_NAME}_{accelerator.process_index}.pkl")

@@ -50,9 +50,9 @@ def as_input_error(
     before: str = "",
     after: str = "",
     *,
-    says: Callable[[BaseException], str] = str,
+    message: Callable[[BaseException], str] = str,
 ) -> Iterator[None]:
-    """Turn an error of these kinds into an InputError: `before`, what the error `says`, `after`.
+    """Turn an error of these kinds into an InputError: `before`, its `message`, `after`.
 
     An InputError passes unchanged: it is a whole sentence already.
 
@@ -66,7 +66,7 @@ def as_input_error(
     except InputError:
         raise
     except kinds as error:
-        raise InputError(f"{before}{says(error)}{after}") from error
+        raise InputError(f"{before}{message(error)}{after}") from error
 
 
 def has_half(text: str) -> bool:

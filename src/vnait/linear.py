@@ -294,7 +294,7 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
     """Load what `LinearClassifier.save` wrote; an `InputError` names the damage."""
     kinds = (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError)
     after = ". Save the model again, or train it again."
-    with as_input_error(kinds, f"{folder} is damaged: ", after, says=first_line):
+    with as_input_error(kinds, f"{folder} is damaged: ", after, message=first_line):
         found_notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
         notes = schemas.check(schemas.Baseline, found_notes, NOTES)
         arrays = load_file(folder / WEIGHTS)

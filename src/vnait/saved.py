@@ -88,7 +88,7 @@ def load_classifier(folder: str | Path) -> Classifier:
     names = settings.get("architectures") or [""]
     if settings.get("model_type") != "vnait" or len(names) != 1 or names[0] not in kinds:
         raise InputError(
-            f"{folder} holds no vnait classifier (its config.json says {settings.get('architectures')})."
+            f"{folder} holds no vnait classifier (its config.json names {settings.get('architectures')})."
         )
     if settings.get("method", "vnait") not in METHODS:
         raise InputError(
@@ -96,7 +96,7 @@ def load_classifier(folder: str | Path) -> Classifier:
             "it in vnait.METHODS as it was then, and load the folder again."
         )
     after = ". Save the model again, or train it again."
-    with as_input_error(Exception, f"{folder} is damaged: ", after, says=first_line):
+    with as_input_error(Exception, f"{folder} is damaged: ", after, message=first_line):
         # Before memory is taken for weights that the files can't have.
         with torch.device("meta"):
             weights = kinds[names[0]](from_pretrained(VnaitConfig, folder)).num_parameters()

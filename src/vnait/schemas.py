@@ -275,7 +275,7 @@ def check(schema: Any, found: object, place: str = "it") -> Any:
 def read(schema: Any, path: Path, after: str = ".") -> Any:
     """The checked content of a JSON file; an InputError ends with `after`, what to do."""
     kinds = (ValueError, TypeError, RecursionError)
-    with as_input_error(kinds, f"{path} is damaged: ", after, says=first_line):
+    with as_input_error(kinds, f"{path} is damaged: ", after, message=first_line):
         return check(schema, json.loads(path.read_text(encoding="utf-8")))
 
 

@@ -59,7 +59,7 @@ def tracking(run: Run, key: str) -> Iterator[Callable[[Status], None]]:
         if not PartialState().is_main_process:
             return
         after = ". Leave --track (track=) out, or choose another."
-        with as_input_error(Exception, f"{run.track} failed: ", after, says=first_line), apart():
+        with as_input_error(Exception, f"{run.track} failed: ", after, message=first_line), apart():
             if not trackers:
                 trackers.append(_started(run, key, status.step))
             found = {name: getattr(status, name) for name in MEASURED}

@@ -150,14 +150,14 @@ def _has_nan(value: Any) -> bool:
 class Claim:
     """A sentence of a source, and the rule by which records confirm or refute it.
 
-    says      the sentence
-    source    document and section
-    rule      the rule in words
-    judge     the rule as a pure function of the findings
-    needs     further arms that must have run, beyond those that the judge reads
+    statement   the sentence
+    source      document and section
+    rule        the rule in words
+    judge       the rule as a pure function of the findings
+    needs       further arms that must have run, beyond those that the judge reads
     """
 
-    says: str
+    statement: str
     source: str
     rule: str
     judge: Callable[[Findings], Verdict]
@@ -165,7 +165,7 @@ class Claim:
 
 
 def claim(
-    says: str, *, source: str, rule: str | None = None, needs: Sequence[str] = ()
+    statement: str, *, source: str, rule: str | None = None, needs: Sequence[str] = ()
 ) -> Callable[[Callable[[Findings], Verdict]], Claim]:
     """Decorate a judge to make it a `Claim`; its docstring is the rule, unless `rule` is.
 
@@ -179,8 +179,8 @@ def claim(
 
     def of(judge: Callable[[Findings], Verdict]) -> Claim:
         written = rule or getdoc(judge)
-        assert written, f"{says!r} has no rule: write it as the judge's docstring"
-        return Claim(says=says, source=source, rule=written, judge=judge, needs=needs)
+        assert written, f"{statement!r} has no rule: write it as the judge's docstring"
+        return Claim(statement=statement, source=source, rule=written, judge=judge, needs=needs)
 
     return of
 
@@ -192,7 +192,7 @@ class Control:
     `mechanism` is an arm with it: if the control had its metrics, `fails` must be false.
     """
 
-    says: str
+    statement: str
     arm: str
     mechanism: str
     fails: Callable[[Findings], bool]
@@ -245,7 +245,7 @@ class Study:
                     raise NotRun(arm)
             for control in self.controls:
                 if not control.fails(findings):
-                    return Verdict("undecided", f"the control did not fail: {control.says}")
+                    return Verdict("undecided", f"the control did not fail: {control.statement}")
             return claim.judge(findings)
         except NotRun as error:
             (arm,) = error.args
@@ -338,7 +338,7 @@ def rows(studies: Sequence[Study], findings: Mapping[str, Findings]) -> list[dic
     return [
         {
             "study": study.name,
-            "claim": claim.says,
+            "claim": claim.statement,
             "source": claim.source,
             "verdict": verdict.word,
             "condition": verdict.condition,

@@ -103,7 +103,7 @@ def test_the_verdicts():
 def test_the_page_has_each_choice_with_its_effect():
     shown = section(records(0.04))
     (claim,) = shown.claims
-    assert claim.verdict.word == "refuted" and claim.says.endswith("on trec, mr")
+    assert claim.verdict.word == "refuted" and claim.statement.endswith("on trec, mr")
     assert "tuned for frozen +4.0" in claim.found
     assert "| vectors | frozen | tuned | +4.0 [4.0, 4.0] | +4.0 [4.0, 4.0] | +4.0 [4.0, 4.0] |" in shown.text
     assert all(f"| {factor} |" in shown.text for factor in FACTORS)

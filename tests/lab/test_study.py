@@ -1,5 +1,5 @@
 """Studies: verdicts follow from records, controls can fail to fail, records resume, and the committed ones
-say what the page says.
+say what the page statement.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ STUDY = Study(
     arms={"with": "the mechanism", "without": "nothing"},
     controls=[
         Control(
-            says="low",
+            statement="low",
             arm="without",
             mechanism="with",
             fails=lambda found: found.mean("without", "score") < 0.7,
         )
     ],
-    claims=[Claim(says="it helps", source="here", rule="an interval above zero", judge=judge)],
+    claims=[Claim(statement="it helps", source="here", rule="an interval above zero", judge=judge)],
     full=Budget(seeds=4, steps=2),
     quick=Budget(seeds=3),
     run=run,
@@ -133,7 +133,7 @@ def test_a_study_says_everything_before_it_runs(name: str) -> None:
     one = studies.load(name)
     assert one.name == name and one.claims and one.controls and one.arms
     assert all([one.subject, one.data, one.measure, one.smallest])
-    assert all(claim.says and claim.source and claim.rule for claim in one.claims)
+    assert all(claim.statement and claim.source and claim.rule for claim in one.claims)
     named = [arm for claim in one.claims for arm in claim.needs] + [*one.needs]
     named += [arm for control in one.controls for arm in (control.arm, control.mechanism)]
     assert set(named) <= set(one.arms)
@@ -151,8 +151,8 @@ def committed() -> dict[str, Findings]:
 def test_controls_fail_and_could_fail_to(name: str, committed: dict[str, Findings]) -> None:
     one, found = studies.load(name), committed[name]
     for control in one.controls:
-        assert control.fails(found), control.says
-        assert not control.fails(found.replaced(control.mechanism, control.arm)), control.says
+        assert control.fails(found), control.statement
+        assert not control.fails(found.replaced(control.mechanism, control.arm)), control.statement
 
 
 @pytest.mark.parametrize("name", studies.NAMES)
@@ -176,7 +176,7 @@ def test_exact_laws_hold_again(name: str, committed: dict[str, Findings]) -> Non
     one = studies.load(name)
     found = Findings({(arm, 0): one.run(arm, 0, one.quick) for arm in one.arms})
     for claim in one.claims:
-        assert one.verdict(claim, found).word == one.verdict(claim, committed[name]).word, claim.says
+        assert one.verdict(claim, found).word == one.verdict(claim, committed[name]).word, claim.statement
 
 
 @pytest.mark.long

@@ -117,7 +117,7 @@ def test_a_short_study_draws_and_says_its_verdicts(
     command = ["study", "hamming", "--quick", "--quiet", "--out", str(tmp_path), "--jobs", "1"]
     main([*command, "--json"])
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["claim"] for row in rows] == [claim.says for claim in studies.load("hamming").claims]
+    assert [row["claim"] for row in rows] == [claim.statement for claim in studies.load("hamming").claims]
     assert all(Path(row["figure"]).read_bytes().startswith(b"\x89PNG") for row in rows)
     main(command)
     shown, places = capsys.readouterr().out.split("\nrecords and figures: ")

@@ -131,7 +131,7 @@ _OBJECTS = "expected one JSON object per line, or an array of objects."
 
 def _json(text: str, place: str) -> Any:
     with as_input_error(
-        (ValueError, RecursionError), f"{place} is not JSON: ", f"; {_OBJECTS}", says=_reason
+        (ValueError, RecursionError), f"{place} is not JSON: ", f"; {_OBJECTS}", message=_reason
     ):
         return json.loads(text, parse_float=str, parse_int=str)  # numbers as written: 1.10 stays "1.10"
 
@@ -142,7 +142,7 @@ def _excel(path: Path, form: Format) -> Columns:
         from openpyxl import load_workbook
     before, after = f"{path} can't be read as an Excel workbook: ", ". Save it again as .xlsx."
     # openpyxl, zipfile and expat raise their own.
-    with as_input_error(Exception, before, after, says=_reason):
+    with as_input_error(Exception, before, after, message=_reason):
         with ZipFile(path) as archive:
             check_unpacked(path, sum(part.file_size for part in archive.infolist()), MOST)
         book = load_workbook(path, read_only=True, data_only=True)
@@ -170,7 +170,7 @@ def _parquet(path: Path, form: Format) -> Columns:
         as_input_error,
         (OSError, ValueError, pa.ArrowException),
         f"{path} can't be read as Parquet: ",
-        says=_reason,
+        message=_reason,
     )
 
     def cells(at: int) -> Iterator[object]:
@@ -207,7 +207,7 @@ def _hub(source: str, split: str) -> Columns:
     before = f"{source} (split {split!r}) could not be loaded: "
     after = ". Check the name, the split and the network, or give a local file."
     # The libraries below raise a dozen unrelated types (httpx, fsspec, pyarrow, datasets).
-    with as_input_error(Exception, before, after, says=_reason):
+    with as_input_error(Exception, before, after, message=_reason):
         data = datasets.load_dataset(name, config or None, split=split)
 
     def cells(at: int) -> list[object]:

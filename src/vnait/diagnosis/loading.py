@@ -94,7 +94,7 @@ def _loaded(source: str | Path) -> Subject:
 
 def _pretrained(source: str | Path) -> Subject:
     before = f"{source} can't be loaded as a model of transformers: "
-    with finetune.no_bars(), as_input_error(Exception, before, ".", says=first_line):
+    with finetune.no_bars(), as_input_error(Exception, before, ".", message=first_line):
         config = from_pretrained(AutoConfig, source)
         auto = _auto(config)
         model = from_pretrained(auto, source, dtype=torch.float32)

@@ -79,9 +79,10 @@ class Fire(nn.Module):
     """FIRE: f(psi(|d|) / psi(max(L, i))), psi(x) = log(c x + 1), f an MLP, 1 to H; bias, (B, H, T, T).
 
     i is the query's distance from the sentence's first token in memory, which known places must not precede,
-    so that a shift of all coordinates changes nothing; the first token gets no gradient from it. c and L > 0 are learned, from 0.1 and `threshold`. As
-    in the paper only the query normalizes: the ratio is at most 1 for keys before it, and may be more for
-    keys after it. f does not see the sign of d. Source: arXiv 2310.04418.
+    so that a shift of all coordinates changes nothing; the first token gets no gradient from it. c and L > 0
+    are learned, from 0.1 and `threshold`. As in the paper only the query normalizes: the ratio is at most 1
+    for keys before it, and may be more for keys after it. f does not see the sign of d. Source: arXiv
+    2310.04418.
 
     >>> Fire(num_heads=3)(torch.tensor([[[0.0], [0.5]]])).dense().bias.shape
     torch.Size([1, 3, 2, 2])

@@ -103,7 +103,7 @@ def _embedder(model: Any, limit: int | None, to: int) -> tuple[Embedder, str]:
         loaded, name = model, type(model).__name__
     elif isinstance(model, str | Path):
         before = f"{model} can't be loaded by sentence-transformers: "
-        with no_bars(), as_input_error(Exception, before, ".", says=first_line):
+        with no_bars(), as_input_error(Exception, before, ".", message=first_line):
             loaded, name = from_pretrained(_Loader(SentenceTransformer), model), str(model)
     else:
         raise InputError(

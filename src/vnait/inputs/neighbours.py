@@ -52,10 +52,10 @@ class Condensed(nn.Module):
 
     tri(r) = max(0, 1 - |r|).
 
-    a and g are axes 1 and 3 of `Elastic`: places in what counts, here within [0, n - 1], and weights. c is the text without what
-    counts nothing, so the views see the next token that counts, however much filler stands between. Between
-    two whole places a view is interpolated, so gradients reach learned weights. Where all tokens count one,
-    the same as `Neighbours`. Source: this project.
+    a and g are axes 1 and 3 of `Elastic`: places in what counts, here within [0, n - 1], and weights. c is
+    the text without what counts nothing, so the views see the next token that counts, however much filler
+    stands between. Between two whole places a view is interpolated, so gradients reach learned weights.
+    Where all tokens count one, the same as `Neighbours`. Source: this project.
 
     >>> from vnait.inputs import Add
     >>> at = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.5, 0.0], [0.0, 1.0, 0.0, 1.0]]])

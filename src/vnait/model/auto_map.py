@@ -47,6 +47,6 @@ def write_auto_map(folder: str | Path) -> None:
 def write_stub(folder: str | Path) -> None:
     """The file that `AUTO_MAP` names."""
     names = ", ".join(sorted(entry.split(".")[1] for entry in AUTO_MAP.values()))
-    says = '"""transformers takes these classes from the installed vnait."""'
-    text = f"{says}\n\nfrom vnait.model import {names}\n"
+    doc = '"""transformers takes these classes from the installed vnait."""'
+    text = f"{doc}\n\nfrom vnait.model import {names}\n"
     (Path(folder) / STUB).write_text(text, encoding="utf-8")

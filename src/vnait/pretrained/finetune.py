@@ -49,7 +49,7 @@ class Base:
     def load(cls, source: str | Path) -> Base:
         """Load the tokenizer; a folder needs no network. `InputError` if the source can't be used."""
         before = f"{source} is not a pretrained model with a tokenizer: "
-        with as_input_error(Exception, before, ".", says=first_line):
+        with as_input_error(Exception, before, ".", message=first_line):
             tokenizer = from_pretrained(AutoTokenizer, source)
         if tokenizer.pad_token_id is None:
             raise InputError(
@@ -93,7 +93,7 @@ class Base:
         transformers_logging.set_verbosity_error()  # it would warn that the head is new
         before = f"{self.source} can't be loaded as a classifier: "
         try:
-            with no_bars(), as_input_error(Exception, before, ".", says=first_line):
+            with no_bars(), as_input_error(Exception, before, ".", message=first_line):
                 model = from_pretrained(
                     CLASSES[task == TAGGING],
                     self.source,
@@ -185,7 +185,7 @@ def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
     """Read what `save` wrote: classifier, tokenizer, notes."""
     after = ". Save the model again, or train it again."
     with as_input_error(
-        (OSError, ValueError, RecursionError), f"{folder} is damaged: ", after, says=first_line
+        (OSError, ValueError, RecursionError), f"{folder} is damaged: ", after, message=first_line
     ):
         notes = schemas.check(schemas.Tuned, json.loads((folder / NOTES).read_text(encoding="utf-8")))
         base = Base.load(folder / BASE)

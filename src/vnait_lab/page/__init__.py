@@ -81,7 +81,9 @@ def pages() -> dict[Path, str]:
 
 def studies(written: Sequence[Section]) -> str:
     rows = [
-        [one.says, one.verdict.word, one.found, f"`{one.command}`"] for part in written for one in part.claims
+        [one.statement, one.verdict.word, one.found, f"`{one.command}`"]
+        for part in written
+        for one in part.claims
     ]
     text = "\n\n".join(section.text for section in written)
     return f"""# Studies

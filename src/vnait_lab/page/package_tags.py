@@ -14,12 +14,12 @@ SOURCE = "this project, several labels per text"
 def section(found: list[Record]) -> Section:
     claims = [
         Judged(
-            f"{says} from {rows} descriptions of programs",
+            f"{statement} from {rows} descriptions of programs",
             verdict(found, rows, others),
             COMMAND,
             source=SOURCE,
         )
-        for says, others in (
+        for statement, others in (
             ("`vnait` learns labels better than bags of words", BAGS),
             ("Positions help `vnait` to learn labels", POSITIONS),
         )

@@ -18,7 +18,7 @@ from vnait_lab.study import Verdict
 class Judged:
     """A claim, its verdict by the records, and the command that writes them; `source` as in `Claim`."""
 
-    says: str
+    statement: str
     verdict: Verdict
     command: str
     source: str = ""

@@ -19,13 +19,13 @@ def section(found: list[Record]) -> Section:
     claims, tables = [], []
     for name in ASKS:
         own = [one for one in found if one.data["name"] == name]
-        for says, judge in (
+        for statement, judge in (
             ("`vnait` loses less than `sinusoidal`, `rope` and `alibi` if letters are counted", least),
             ("known places in words keep every method within two points", kept),
         ):
             claims.append(
                 Judged(
-                    f"Trained on words and read in letters, {says}: {QUESTIONS[name]}",
+                    f"Trained on words and read in letters, {statement}: {QUESTIONS[name]}",
                     judge(own),
                     COMMAND,
                     source=SOURCE,

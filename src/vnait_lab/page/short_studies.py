@@ -29,7 +29,7 @@ def judged(study: Study, findings: Findings) -> list[Judged]:
     seeds = len({seed for _, seed in findings.cells})
     return [
         Judged(
-            claim.says,
+            claim.statement,
             study.verdict(claim, findings),
             f"vnait study {study.name}",
             source=claim.source,
@@ -42,11 +42,11 @@ def judged(study: Study, findings: Findings) -> list[Judged]:
 
 def part(study: Study, findings: Findings, claims: list[Judged]) -> str:
     """One study: its verdicts, how it was made, its figure."""
-    lines = [[one.says, one.source, one.verdict.word, one.found] for one in claims]
+    lines = [[one.statement, one.source, one.verdict.word, one.found] for one in claims]
     failed = (
         "all failed" if all(control.fails(findings) for control in study.controls) else "did not all fail"
     )
-    controls = "; ".join(control.says for control in study.controls)
+    controls = "; ".join(control.statement for control in study.controls)
     arms = "; ".join(f"`{arm}`: {what}" for arm, what in study.arms.items())
     return f"""### {study.name}: {study.subject}
 

@@ -211,7 +211,8 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says=f"with the last {WINDOW} tokens alone at most 60 % of the pairs with two phrases are right",
+            statement=f"with the last {WINDOW} tokens alone at most 60 % of the pairs with two phrases are "
+            "right",
             arm="window",
             mechanism="sinusoidal",
             fails=lambda found: float(found.curve("window", "phrases")[:, KNOWN].max()) <= 0.6,

@@ -181,7 +181,7 @@ STUDY = Study(
     arms={f"lambda={weight}": f"10 cos - {weight} |i - j|, the best source token" for weight in WEIGHTS},
     controls=[
         Control(
-            says="without the bias a word that occurs twice is right at most .6 of the time",
+            statement="without the bias a word that occurs twice is right at most .6 of the time",
             arm="lambda=0.0",
             mechanism="lambda=1.0",
             fails=lambda found: found.mean("lambda=0.0", "monotone, 2, repeated") <= 0.6,

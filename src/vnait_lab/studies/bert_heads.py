@@ -222,13 +222,13 @@ STUDY = Study(
     needs=dict.fromkeys(ARMS, f"module:{BASE}"),
     controls=[
         Control(
-            says="with positions in random order at most 2 % of the heads are banded",
+            statement="with positions in random order at most 2 % of the heads are banded",
             arm="positions shuffled",
             mechanism="sentences",
             fails=lambda found: part(found, "positions shuffled", "half")[0] <= 2,
         ),
         Control(
-            says="with random weights at most 2 % of the heads are banded",
+            statement="with random weights at most 2 % of the heads are banded",
             arm="untrained",
             mechanism="sentences",
             fails=lambda found: part(found, "untrained", "half")[0] <= 2,

@@ -103,7 +103,7 @@ STUDY = Study(
     arms=CODES,
     controls=[
         Control(
-            says="no affine map shifts random codes: the residual is more than half of their spread",
+            statement="no affine map shifts random codes: the residual is more than half of their spread",
             arm="random",
             mechanism="sinusoid",
             fails=lambda found: found.least("random", "residual") > 0.5,

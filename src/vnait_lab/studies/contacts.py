@@ -270,13 +270,14 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="on globules another chain's map changes AP by at most .02",
+            statement="on globules another chain's map changes AP by at most .02",
             arm=f"globule, {ANOTHER}",
             mechanism="globule, map",
             fails=lambda found: abs(gains(found, ANOTHER)["globule"]) <= 0.02,
         ),
         Control(
-            says="on globules, whose contacts do not depend on separation, a table is within .05 of chance",
+            statement="on globules, whose contacts do not depend on separation, a table is within .05 of "
+            "chance",
             arm="globule, table alone",
             mechanism="walk, table alone",
             fails=lambda found: abs(found.mean("globule, table alone", "area") - 0.5) <= 0.05,

@@ -200,13 +200,13 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="positions on the source change the weights of equal source tokens by .01 or more",
+            statement="positions on the source change the weights of equal source tokens by .01 or more",
             arm="source",
             mechanism="target",
             fails=lambda found: found.least("source", "equal") >= BROKEN,
         ),
         Control(
-            says="with absolute positions on both sides a joint shift changes weights by .01 or more",
+            statement="with absolute positions on both sides a joint shift changes weights by .01 or more",
             arm="both",
             mechanism="table",
             fails=lambda found: found.least("both", "joint") >= BROKEN,

@@ -432,7 +432,7 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="with a window of one decision the return is more than 20 steps lower",
+            statement="with a window of one decision the return is more than 20 steps lower",
             arm="one step",
             mechanism="relative",
             fails=lambda found: found.mean("one step", "return") < found.mean("relative", "return") - 20,

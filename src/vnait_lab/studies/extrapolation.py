@@ -185,10 +185,10 @@ def judge_t5(found: Findings) -> Verdict:
     return Verdict("conditional", summary, condition) if narrow <= FLAT else Verdict("refuted", summary)
 
 
-def related_to(measure: str, says: str, source: str = "004, extrapolation") -> Claim:
+def related_to(measure: str, statement: str, source: str = "004, extrapolation") -> Claim:
     """The claim that the loss is related to a measure of the codes' geometry."""
 
-    @claim(says, source=source)
+    @claim(statement, source=source)
     def judge(found: Findings) -> Verdict:
         """Confirmed if the partial rho is .3 or more for both codes; conditional if the measure only doubles
         outside of the window.
@@ -245,7 +245,7 @@ STUDY = Study(
     arms=METHODS,
     controls=[
         Control(
-            says="without positions perplexity within the window is at least 15 % worse than sinusoids'",
+            statement="without positions perplexity within the window is at least 15 % worse than sinusoids'",
             arm="none",
             mechanism="sinusoidal",
             fails=lambda found: found.mean("none", "inside") >= FLAT * found.mean("sinusoidal", "inside"),

@@ -148,10 +148,10 @@ def judge_identity(found: Findings) -> Verdict:
     return Verdict("confirmed" if error <= 1e-12 else "refuted", summary)
 
 
-def judge_rows(found: Findings, metric: str, enough: float, says: str, *, wide: bool) -> Verdict:
+def judge_rows(found: Findings, metric: str, enough: float, statement: str, *, wide: bool) -> Verdict:
     """The verdict on an exact figure at every beta; with `wide` small betas are the good ones, else large."""
     figures = {beta: found.mean("rows", f"{metric} {beta:g}") for beta in FOCUS}
-    summary = f"{says} " + ", ".join(f"{value:.3f} (beta {beta:g})" for beta, value in figures.items())
+    summary = f"{statement} " + ", ".join(f"{value:.3f} (beta {beta:g})" for beta, value in figures.items())
     good = [beta for beta, value in figures.items() if value >= enough]
     edge = f"beta <= {max(good, default=0):g}" if wide else f"beta >= {min(good, default=0):g}"
     return Verdict.among(good, FOCUS, summary, edge)
@@ -262,7 +262,7 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="on noise the learned forecast gains less than 2 % over the mean",
+            statement="on noise the learned forecast gains less than 2 % over the mean",
             arm="noise",
             mechanism="season of 12",
             fails=lambda found: found.mean("noise", "learned") >= 0.98 * found.mean("noise", "mean"),

@@ -203,13 +203,13 @@ STUDY = Study(
     arms=EXACT | TASKS,
     controls=[
         Control(
-            says="content-content and position-position alone miss the scores by more than .1 std",
+            statement="content-content and position-position alone miss the scores by more than .1 std",
             arm="two terms",
             mechanism="four terms",
             fails=lambda found: found.least("two terms", "error") > 0.1,
         ),
         Control(
-            says="trained on targets drawn at random, accuracy stays below 10 %",
+            statement="trained on targets drawn at random, accuracy stays below 10 %",
             arm="nothing",
             mechanism="content",
             fails=lambda found: found.most("nothing", "accuracy") < 0.1,

@@ -169,7 +169,7 @@ STUDY = Study(
     arms={arm: f"wavelengths from {low:g} to below {high:g}" for arm, (low, high) in BANDS.items()},
     controls=[
         Control(
-            says="without any wavelength the token before is found in less than 30 %",
+            statement="without any wavelength the token before is found in less than 30 %",
             arm="none",
             mechanism="all",
             fails=lambda found: found.mean("none", "previous") < 0.3,

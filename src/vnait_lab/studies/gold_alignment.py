@@ -210,8 +210,8 @@ STUDY = Study(
     needs={arm: f"data:{folder}" for arm, folder in CORPORA.items()},
     controls=[
         Control(
-            says="Japanese-English links, between different word orders, are farther from the diagonal than "
-            "half of chance",
+            statement="Japanese-English links, between different word orders, are farther from the diagonal "
+            "than half of chance",
             arm="ja-en",
             mechanism="en-fr",
             fails=lambda found: (

@@ -352,13 +352,13 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="with the nodes' numbers at most 55 % of the answers are right",
+            statement="with the nodes' numbers at most 55 % of the answers are right",
             arm="numbers",
             mechanism="signs",
             fails=lambda found: found.mean("numbers", "held") <= 0.5 + SMALLEST,
         ),
         Control(
-            says="without positions half of the answers are right",
+            statement="without positions half of the answers are right",
             arm="none",
             mechanism="signs",
             fails=lambda found: abs(found.mean("none", "held") - 0.5) <= 0.01,

@@ -233,13 +233,13 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="with codes in other orders at most a quarter of the errors is found",
+            statement="with codes in other orders at most a quarter of the errors is found",
             arm="shuffled",
             mechanism="(7,4)",
             fails=lambda found: found.mean("shuffled", "errors") <= 0.25,
         ),
         Control(
-            says="without the cosine at most half of the errors are found",
+            statement="without the cosine at most half of the errors are found",
             arm="linear",
             mechanism="(7,4)",
             fails=lambda found: found.mean("linear", "errors") <= 0.5,

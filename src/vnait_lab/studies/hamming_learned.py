@@ -185,7 +185,7 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="without positions no more words are read correctly than the number of ones allows",
+            statement="without positions no more words are read correctly than the number of ones allows",
             arm=f"none, {ALL}",
             mechanism=f"binary, {ALL}",
             fails=lambda found: found.most(f"none, {ALL}", "trained") <= blind(*everything()) + 1e-9,

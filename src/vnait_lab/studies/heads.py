@@ -177,13 +177,13 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="without positions no head is banded",
+            statement="without positions no head is banded",
             arm="none",
             mechanism="sinusoidal",
             fails=lambda found: found.most("none", "bands") == 0,
         ),
         Control(
-            says="with another text's answers no head is banded",
+            statement="with another text's answers no head is banded",
             arm="shuffled",
             mechanism="sinusoidal",
             fails=lambda found: found.most("shuffled", "bands") == 0,

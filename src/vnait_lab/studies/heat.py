@@ -198,7 +198,8 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="the sinusoid in random order leaves over twice as much as eigenvectors, on every graph",
+            statement="the sinusoid in random order leaves over twice as much as eigenvectors, on every "
+            "graph",
             arm="sinusoid, random order",
             mechanism="spectral",
             fails=random_is_worse,

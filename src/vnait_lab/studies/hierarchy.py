@@ -233,7 +233,7 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="on equally distant pairs a flat code stays within .15 of chance",
+            statement="on equally distant pairs a flat code stays within .15 of chance",
             arm="flat",
             mechanism="hierarchical",
             fails=lambda found: bool(np.abs(found.curve("flat", "matched") - 0.5).max() <= 0.15),

@@ -210,7 +210,7 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="the timestamps of another window gain less than 5 % over the index",
+            statement="the timestamps of another window gain less than 5 % over the index",
             arm="other times",
             mechanism="times",
             fails=lambda found: found.mean("other times", "error") >= 0.95 * found.mean("counted", "error"),

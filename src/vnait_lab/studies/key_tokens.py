@@ -131,7 +131,7 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="shuffled gaps of key tokens are at most 1.1 times those of others",
+            statement="shuffled gaps of key tokens are at most 1.1 times those of others",
             arm="shuffled",
             mechanism="gates",
             fails=lambda found: found.mean("shuffled", "ratio") <= 1.1,

@@ -133,7 +133,7 @@ STUDY = Study(
     arms={arm: METHODS[arm] for arm in (*ABSOLUTE, *RELATIVE, "none")},
     controls=[
         Control(
-            says="letters alone, before any block, do not predict the position (R2 of .05 at most)",
+            statement="letters alone, before any block, do not predict the position (R2 of .05 at most)",
             arm="none",
             mechanism="sinusoidal",
             fails=lambda found: found.most("none", "input") <= 0.05,

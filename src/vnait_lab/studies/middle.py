@@ -254,8 +254,8 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="an index coordinate trained on short texts puts fewer than 90 % of the tokens of long ones "
-            "in the right half",
+            statement="an index coordinate trained on short texts puts fewer than 90 % of the tokens of long "
+            "ones in the right half",
             arm="sinusoidal, middle",
             mechanism="uniform, middle",
             fails=lambda found: float(found.curve("sinusoidal, middle", "half")[:, 1:].max()) < 0.9,

@@ -211,7 +211,7 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="without d in the score areas are at most .6",
+            statement="without d in the score areas are at most .6",
             arm="no offset",
             mechanism="even",
             fails=lambda found: max(found.mean("no offset", metric) for metric in ("auc", "auc_sign")) <= 0.6,

@@ -141,7 +141,7 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="without positions bidirectional attention stays within 5 points of chance",
+            statement="without positions bidirectional attention stays within 5 points of chance",
             arm="none",
             mechanism="sinusoidal",
             fails=lambda found: abs(found.mean("none", "accuracy") - 0.5) <= 0.05,

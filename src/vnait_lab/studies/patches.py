@@ -91,7 +91,7 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="patches read column by column differ from the convolution by more than .1",
+            statement="patches read column by column differ from the convolution by more than .1",
             arm="patches, turned",
             mechanism="patches",
             fails=lambda found: found.least("patches, turned", "error") > 0.1,

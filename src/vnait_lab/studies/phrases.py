@@ -317,7 +317,7 @@ def at_chance(language: str) -> Control:
     """The control that random numbers predict nothing."""
     arm = f"{language}, random"
     return Control(
-        says=f"random numbers stay within .05 of chance ({language})",
+        statement=f"random numbers stay within .05 of chance ({language})",
         arm=arm,
         mechanism=f"{language}, taught",
         fails=lambda found: abs(areas(found, arm, "clause")[0] - 0.5) < 0.05,

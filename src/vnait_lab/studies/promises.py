@@ -180,7 +180,7 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="under a random W a shift changes the sinusoid's scores by more than .5 std",
+            statement="under a random W a shift changes the sinusoid's scores by more than .5 std",
             arm="sinusoid",
             mechanism="rope",
             fails=lambda found: found.mean("sinusoid", "moved") > 0.5,

@@ -195,7 +195,7 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="without times a policy takes less than 85 % right actions",
+            statement="without times a policy takes less than 85 % right actions",
             arm="none",
             mechanism="relative",
             fails=lambda found: found.mean("none", "accuracy") < 0.85,

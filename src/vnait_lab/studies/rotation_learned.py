@@ -204,13 +204,13 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="the transposed M_3 looks ahead, and never 3 back",
+            statement="the transposed M_3 looks ahead, and never 3 back",
             arm="transposed",
             mechanism="M_3",
             fails=lambda found: found.most("transposed", "inside") <= 0.05,
         ),
         Control(
-            says="an untrained W is right in 10 % of the rows at most",
+            statement="an untrained W is right in 10 % of the rows at most",
             arm="untrained",
             mechanism="any window",
             fails=lambda found: found.most("untrained", "inside") <= 0.1,

@@ -212,7 +212,7 @@ STUDY = Study(
     arms={arm: what for arm, (_, what) in SERIES.items()},
     controls=[
         Control(
-            says="the same encoding explains at most .05 of noise",
+            statement="the same encoding explains at most .05 of noise",
             arm="noise",
             mechanism="sinusoidal",
             fails=lambda found: found.most("noise", "periodic") <= 0.05,

@@ -274,7 +274,7 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="the transposed M_k misses by more than .1",
+            statement="the transposed M_k misses by more than .1",
             arm="transposed",
             mechanism="d=4",
             fails=lambda found: found.mean("transposed", "shift_error") > 0.1,

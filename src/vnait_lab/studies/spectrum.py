@@ -176,7 +176,7 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="eigenvectors of the normalised Laplacian are not the DCT's: a cosine below .9",
+            statement="eigenvectors of the normalised Laplacian are not the DCT's: a cosine below .9",
             arm="normalised",
             mechanism="spectral",
             fails=lambda found: found.least("normalised", "cosine") < 0.9,

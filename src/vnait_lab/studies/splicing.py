@@ -333,13 +333,13 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="without positions accuracy is at most .85",
+            statement="without positions accuracy is at most .85",
             arm="none",
             mechanism="relative",
             fails=lambda found: found.mean("none", "accuracy") <= 0.85,
         ),
         Control(
-            says="untrained, the branch point gets .8 to 1.25 times the attention beside it",
+            statement="untrained, the branch point gets .8 to 1.25 times the attention beside it",
             arm="untrained",
             mechanism="relative",
             fails=lambda found: 0.8 <= untrained(found) <= 1.25,

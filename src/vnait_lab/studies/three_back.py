@@ -155,7 +155,7 @@ STUDY = Study(
     arms={name: what for name, what in CODES.items() if name != "random"} | ANYWHERE,
     controls=[
         Control(
-            says="a score linear in the key's position finds 3 back in at most 10 % of rows",
+            statement="a score linear in the key's position finds 3 back in at most 10 % of rows",
             arm="linear",
             mechanism="sinusoid",
             fails=lambda found: found.most("linear", "inside") <= 0.1,

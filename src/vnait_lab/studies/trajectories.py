@@ -180,7 +180,7 @@ STUDY = Study(
     },
     controls=[
         Control(
-            says="with absolute time another start changes the guess by .1 or more",
+            statement="with absolute time another start changes the guess by .1 or more",
             arm="absolute, lambda=100",
             mechanism="relative, a=1",
             fails=lambda found: found.least("absolute, lambda=100", "shift_error") >= 0.1,

@@ -373,7 +373,7 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="without positions a translation loses 20 BLEU or more",
+            statement="without positions a translation loses 20 BLEU or more",
             arm=f"{GRAMMAR}, none",
             mechanism=f"{GRAMMAR}, both",
             fails=lambda found: (

@@ -411,7 +411,7 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="a tree whose words are exchanged gains less than 3 points over no positions",
+            statement="a tree whose words are exchanged gains less than 3 points over no positions",
             arm="path, exchanged",
             mechanism="path",
             fails=lambda found: found.difference("path, exchanged", "none", "accuracy").mean < 0.03,

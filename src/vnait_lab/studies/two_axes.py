@@ -258,13 +258,13 @@ STUDY = Study(
     arms=ARMS,
     controls=[
         Control(
-            says="a kernel of distance alone has no contrast of directions, to 1e-12",
+            statement="a kernel of distance alone has no contrast of directions, to 1e-12",
             arm="isotropic",
             mechanism="separable",
             fails=lambda found: abs(found.mean("isotropic", "contrast")) <= 1e-12,
         ),
         Control(
-            says="with its cells in random order the separable code stays within .05 of chance",
+            statement="with its cells in random order the separable code stays within .05 of chance",
             arm="shuffled",
             mechanism="separable",
             fails=lambda found: all(abs(found.mean("shuffled", name) - 0.5) <= 0.05 for name in STEPS),

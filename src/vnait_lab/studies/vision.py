@@ -291,7 +291,7 @@ STUDY = Study(
     arms=MODELS,
     controls=[
         Control(
-            says="without positions accuracy is 5 points or more below a learned table's",
+            statement="without positions accuracy is 5 points or more below a learned table's",
             arm="none",
             mechanism="learned",
             fails=lambda found: found.mean("none", "accuracy") <= found.mean("learned", "accuracy") - 0.05,

@@ -67,7 +67,7 @@ def of(rows: Iterable[Row], claims: Sequence[Judged]) -> str:
     """The table of a document; a row's section and statement stand in its first line."""
     lines = []
     for row in rows:
-        first: Sequence[str] = (row.section, row.says)
+        first: Sequence[str] = (row.section, row.statement)
         for cells in cells_of(row, claims):
             lines.append([*first, *cells])
             first = ("", "")
@@ -96,4 +96,4 @@ def path(test: str) -> str:
 def line(claim: Judged) -> list[object]:
     figure = f", [figure](../studies/records/{claim.figure})" if claim.figure else ""
     seeds = claim.seeds or ""
-    return [claim.says, claim.verdict.word, claim.found, seeds, f"`{claim.command}`{figure}"]
+    return [claim.statement, claim.verdict.word, claim.found, seeds, f"`{claim.command}`{figure}"]

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 class Row:
     """What a document states, at the place where it treats it most.
 
-    section   there and wherever else the document states it
-    says      the statement
-    sources   parts of the `source` of claims about it
-    tests     "file::test", what makes sure that the part is the formula
-    shown     what else shows it, without a verdict
-    lacks     what is not shown, and why
+    section     there and wherever else the document states it
+    statement   in one sentence
+    sources     parts of the `source` of claims about it
+    tests       "file::test", what makes sure that the part is the formula
+    shown       what else shows it, without a verdict
+    lacks       what is not shown, and why
     """
 
     section: str
-    says: str
+    statement: str
     sources: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     shown: str = ""
