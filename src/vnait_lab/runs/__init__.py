@@ -15,17 +15,24 @@ from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import Suite
 
 
-def parser(doc: str | None) -> argparse.ArgumentParser:
-    """A command line whose --help starts with a module's docstring."""
-    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-
-
-def suite_parser(doc: str | None, *, seeds: int) -> argparse.ArgumentParser:
-    """The command line of a run of suites: `run_suite` reads its options."""
-    command = parser(doc)
+def parser(
+    doc: str | None, *, seeds: int, sets: Iterable[str] = (), methods: Iterable[str] = ()
+) -> argparse.ArgumentParser:
+    """A command line whose --help starts with a module's docstring: --seeds and --jobs, with these defaults;
+    --sets and --methods if there are some.
+    """
+    command = bare_parser(doc)
+    for option, default in (("--sets", ",".join(sets)), ("--methods", ",".join(methods))):
+        if default:
+            command.add_argument(option, type=names, default=default, help="[%(default)s]")
     command.add_argument("--seeds", type=int, default=seeds, help="how many [%(default)s]")
-    command.add_argument("--jobs", type=int, help="worker processes for tasks [one per core]")
+    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
     return command
+
+
+def bare_parser(doc: str | None) -> argparse.ArgumentParser:
+    """A command line without options."""
+    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def run_suite(
@@ -44,7 +51,7 @@ def run_suite(
 
 def encoder_parser(doc: str | None, *, methods: str, shots: str, seeds: int) -> argparse.ArgumentParser:
     """The command line of a run that fine-tunes a pretrained encoder."""
-    command = parser(doc)
+    command = bare_parser(doc)
     command.add_argument("model", help="folder of the pretrained encoder")
     command.add_argument("--methods", type=names, default=methods, help="[%(default)s]")
     command.add_argument("--shots", type=numbers, default=shots, help="labels per class [%(default)s]")

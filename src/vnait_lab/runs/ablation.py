@@ -27,7 +27,7 @@ from vnait.inputs import Add, Fusion, Local, Nearest, Neighbours
 from vnait.method import Method
 from vnait.methods import METHODS, Recipe, Size, parameters
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, numbers, run_suite, show_progress, suite_parser
+from vnait_lab.runs import data_folder, names, numbers, parser, run_suite, show_progress
 from vnait_lab.runs.held_out import HELD_OUT, SEEN
 from vnait_lab.suites import few_labels, length
 
@@ -142,7 +142,7 @@ ARMS: dict[str, Callable[[Size], Method]] = {
 
 
 def main() -> None:
-    command = suite_parser(__doc__, seeds=3)
+    command = parser(__doc__, seeds=3)
     command.add_argument(
         "--tasks", type=names, default=",".join(TASKS), help="of the length suite [%(default)s]"
     )

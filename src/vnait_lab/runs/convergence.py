@@ -19,7 +19,7 @@ from vnait.record import Record
 from vnait.run import Run
 from vnait.statistics import Interval, interval
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, parser, show_progress
+from vnait_lab.runs import data_folder, parser, show_progress
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import plan_of
 
@@ -84,11 +84,7 @@ def verdict(found: Sequence[Record], method: str) -> Verdict:
 
 
 def main() -> None:
-    command = parser(__doc__)
-    command.add_argument("--sets", type=names, default="trec,splice,mr", help="[%(default)s]")
-    command.add_argument("--methods", type=names, default=",".join(METHODS_RUN), help="[%(default)s]")
-    command.add_argument("--seeds", type=int, default=3, help="how many draws of rows [%(default)s]")
-    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    command = parser(__doc__, seeds=3, sets=("trec", "splice", "mr"), methods=METHODS_RUN)
     options = command.parse_args()
     data = data_folder(command, "one folder per set (train.csv and test.csv)")
     for name in options.sets:

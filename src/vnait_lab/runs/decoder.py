@@ -19,7 +19,7 @@ from torch import Generator, Tensor
 
 from vnait import VnaitForCausalLM
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, run_suite, suite_parser
+from vnait_lab.runs import data_folder, names, parser, run_suite
 from vnait_lab.suites.suite import Suite, Training, new_model
 
 PATH = RECORDS / "decoder" / "records.jsonl"
@@ -131,9 +131,8 @@ def _losses(model: VnaitForCausalLM, ids: Tensor) -> Tensor:
 
 
 def main() -> None:
-    command = suite_parser(__doc__, seeds=2)
+    command = parser(__doc__, seeds=2, methods=COMPARED)
     command.add_argument("--texts", type=names, default="tinyshakespeare,wikitext2", help="[%(default)s]")
-    command.add_argument("--methods", type=names, default=",".join(COMPARED), help="[%(default)s]")
     options = command.parse_args()
     data = data_folder(command, "one folder per text (train.txt and test.txt)")
     suite = Suite(

@@ -28,7 +28,7 @@ from vnait.inputs import Condensed, Local, Nearest, Neighbours
 from vnait.method import Method
 from vnait.methods import METHODS, Recipe, Size
 from vnait_lab import RECORDS
-from vnait_lab.runs import names, run_suite, suite_parser
+from vnait_lab.runs import names, parser, run_suite
 from vnait_lab.suites import algorithmic, elastic, length
 
 FOLDER = RECORDS / "factorial"
@@ -85,7 +85,7 @@ def arms() -> dict[str, Recipe]:
 
 
 def main() -> None:
-    command = suite_parser(__doc__, seeds=3)
+    command = parser(__doc__, seeds=3)
     command.add_argument("--suite", choices=SUITES, default="length", help="[%(default)s]")
     command.add_argument("--tasks", type=names, help="[all of the suite's]")
     command.add_argument("--schemes", type=names, default=",".join(SCHEMES), help="[%(default)s]")

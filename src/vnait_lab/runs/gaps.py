@@ -23,7 +23,7 @@ from vnait.inputs import Fusion, Local, Nearest, Neighbours, smoothness
 from vnait.method import Method
 from vnait.methods import METHODS, Recipe, Size
 from vnait_lab import RECORDS
-from vnait_lab.runs import names, run_suite, suite_parser
+from vnait_lab.runs import names, parser, run_suite
 from vnait_lab.suites import elastic
 from vnait_lab.suites.length import Setting
 
@@ -110,7 +110,7 @@ ARMS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    command = suite_parser(__doc__, seeds=3)
+    command = parser(__doc__, seeds=3)
     command.add_argument("--tasks", type=names, default=",".join(TASKS), help="[%(default)s]")
     command.add_argument("--arms", help="with semicolons [all]")
     options = command.parse_args()

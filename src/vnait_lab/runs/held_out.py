@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor
 
 from vnait_lab import RECORDS
-from vnait_lab.runs import names, run_suite, suite_parser
+from vnait_lab.runs import names, parser, run_suite
 from vnait_lab.suites import length
 from vnait_lab.suites.tasks import TASKS, A, B, M, Task, Texts, at, below, coin, put, task, words
 
@@ -218,8 +218,7 @@ def two_marks(count: int, length: int, random: Generator) -> tuple[Tensor, Tenso
 
 
 def main() -> None:
-    command = suite_parser(__doc__, seeds=3)
-    command.add_argument("--methods", type=names, default="vnait,rope", help="[%(default)s]")
+    command = parser(__doc__, seeds=3, methods=("vnait", "rope"))
     command.add_argument("--tasks", type=names, help="[all of every set]")
     options = command.parse_args()
     suite = replace(length.SUITE, tasks={**HELD_OUT, **SEEN})

@@ -38,7 +38,7 @@ from vnait.statistics import interval, paired
 from vnait.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, parser, show_progress
+from vnait_lab.runs import data_folder, parser, show_progress
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.elastic import reads_words
@@ -193,11 +193,7 @@ def verdict(found: Sequence[Record], method: str, kinds: Sequence[str], share: f
 
 
 def main() -> None:
-    command = parser(__doc__)
-    command.add_argument("--sets", type=names, default="splice,trec", help="[%(default)s]")
-    command.add_argument("--methods", type=names, default=",".join(METHODS_RUN), help="[%(default)s]")
-    command.add_argument("--seeds", type=int, default=10, help="how many draws of rows [%(default)s]")
-    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    command = parser(__doc__, seeds=10, sets=("splice", "trec"), methods=METHODS_RUN)
     options = command.parse_args()
     data = data_folder(command, "one folder per set (train.csv and test.csv)")
     arms = (*options.methods, FILTERED)

@@ -27,7 +27,7 @@ from vnait.statistics import interval, paired
 from vnait.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
-from vnait_lab.runs import ahead, by_seed, data_folder, names, parser, show_progress
+from vnait_lab.runs import ahead, by_seed, data_folder, parser, show_progress
 from vnait_lab.study import Verdict
 
 PATH = RECORDS / "longer_articles" / "records.jsonl"
@@ -84,10 +84,7 @@ def verdict(found: Sequence[Record]) -> Verdict:
 
 
 def main() -> None:
-    command = parser(__doc__)
-    command.add_argument("--methods", type=names, default=",".join(METHODS_RUN), help="[%(default)s]")
-    command.add_argument("--seeds", type=int, default=3, help="how many draws of rows [%(default)s]")
-    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    command = parser(__doc__, seeds=3, methods=METHODS_RUN)
     options = command.parse_args()
     data = data_folder(command, f"the folder {SET}")
     cells = {key(method, seed): (method, seed) for seed in range(options.seeds) for method in options.methods}

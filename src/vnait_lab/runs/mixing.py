@@ -39,7 +39,7 @@ from vnait.statistics import interval
 from vnait.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, parser
+from vnait_lab.runs import bare_parser, data_folder, names
 from vnait_lab.suites.few_labels import RUN, SETS, plan_of, score_of
 
 PATH = RECORDS / "mixing" / "records.jsonl"
@@ -124,7 +124,7 @@ class Frozen(Pooled):
 
 
 def main() -> None:
-    command = parser(__doc__)
+    command = bare_parser(__doc__)
     command.add_argument("--sets", type=names, default=",".join(SETS), help="[%(default)s]")
     command.add_argument("--seeds", type=int, default=5, help="how many draws of rows [%(default)s]")
     command.add_argument("--first", type=int, default=0, help="the first seed [%(default)s]")

@@ -114,7 +114,7 @@ def verdict(found: Sequence[Record], rows: int, others: Iterable[str]) -> Verdic
 
 
 def main() -> None:
-    command = parser(__doc__)
+    command = parser(__doc__, seeds=5)
     command.add_argument("packages", type=Path, help="what apt-cache dumpavail prints, as a file")
     command.add_argument(
         "--rows",
@@ -122,8 +122,6 @@ def main() -> None:
         default=",".join(map(str, LEARNED)),
         help="descriptions to learn [%(default)s]",
     )
-    command.add_argument("--seeds", type=int, default=5, help="how many draws [%(default)s]")
-    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
     options = command.parse_args()
     try:
         table, sources = tagged(options.packages)

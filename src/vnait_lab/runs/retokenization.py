@@ -33,7 +33,7 @@ from vnait.model import VnaitForSequenceClassification
 from vnait.record import Record
 from vnait.statistics import interval
 from vnait_lab import RECORDS
-from vnait_lab.runs import ahead, by_seed, data_folder, names, run_suite, suite_parser
+from vnait_lab.runs import ahead, by_seed, data_folder, parser, run_suite
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import Suite, Training, new_model
@@ -238,8 +238,7 @@ def questions(folder: Path) -> dict[str, Question]:
 
 
 def main() -> None:
-    command = suite_parser(__doc__, seeds=3)
-    command.add_argument("--methods", type=names, default=",".join(METHODS_RUN), help="[%(default)s]")
+    command = parser(__doc__, seeds=3, methods=METHODS_RUN)
     options = command.parse_args()
     asked = questions(data_folder(command, f"the folder {SET}") / SET)
     suite = Suite(

@@ -86,9 +86,7 @@ def verdict(found: Sequence[Record], name: str) -> Verdict:
 
 
 def main() -> None:
-    command = parser(__doc__)
-    command.add_argument("--seeds", type=int, default=3, help="how many draws of test pairs [%(default)s]")
-    command.add_argument("--jobs", type=int, help="worker processes [one per core]")
+    command = parser(__doc__, seeds=3)
     command.add_argument("--quick", action="store_true", help="20 steps, 60 pairs of each file")
     options = command.parse_args()
     data = data_folder(command, f"the folders {' and '.join(FILES)}")
