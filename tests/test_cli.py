@@ -341,6 +341,26 @@ def test_predict_keeps_the_name_of_the_column(home, document):
     assert document("predict", "model", data, "--text", "body")["rows"][0]["body"] == rows_of()[0][0]
 
 
+def test_predict_writes_other_columns_where_asked(home, document, vnait):
+    data = home / "ids.csv"
+    data.write_text("id,text,day\n7,good film,\n8,dull film,2026-01-02\n", encoding="utf-8")
+    rows = document("predict", "model", str(data), "--keep", "id,day")["rows"]
+    assert [list(row)[:4] for row in rows] == [["id", "day", "text", "label"]] * 2
+    assert [(row["id"], row["day"], row["text"]) for row in rows] == [
+        ("7", "", "good film"),
+        ("8", "2026-01-02", "dull film"),
+    ]
+    alone = document("predict", "model", str(data))["rows"]
+    assert [{**row, "id": "", "day": ""} for row in alone] == [{**row, "id": "", "day": ""} for row in rows]
+    for given, message in [
+        ((str(data), "--keep", "date"), "has no column 'date'"),
+        ((str(data), "--keep", "text"), "has such a column already"),
+        (("-", "--keep", "id"), "names columns, and - is not a table"),
+    ]:
+        code, _, err = vnait("predict", "model", *given)
+        assert code == 2 and message in err
+
+
 def test_predict_reads_lines_of_standard_input(home, document):
     rows = document("predict", "model", "-", given="good film\r\n\nschön, 很好\nlast".encode())["rows"]
     assert [row["text"] for row in rows] == ["good film", "", "schön, 很好", "last"]

@@ -527,6 +527,7 @@ def test_missing_file_and_folder_and_extension(tmp_path):
     assert f"{tmp_path} is a folder" in refused(str(tmp_path)) and f"hf:{tmp_path}" in refused(str(tmp_path))
     known = ".csv, .csv.gz, .txt, .tsv, .tsv.gz, .jsonl, .jsonl.gz, .json, .json.gz, .parquet, .xlsx"
     assert f"ends in .ods; expected one of {known}." in refused(written(tmp_path, "d.ods", "x"))
+    assert "add --task tagging" in refused(written(tmp_path, "d.conllu", "x"))
     assert "ends in .parquet.gz; expected" in refused(written(tmp_path, "d.parquet.gz", "x"))
     assert "ends in no extension" in refused(written(tmp_path, "data", "x"))
     assert (

@@ -212,6 +212,8 @@ def test_models_whose_outputs_can_not_be_compared_are_refused():
 def test_rules_are_chosen_by_code():
     model = model_of("bert")
     assert codes(vnait.doctor(model, rules=["len01", "PAD01"], ignore=["pad01"])) == {"LEN01"}
+    with pytest.raises(vnait.InputError, match="no rule is left to try; ignore fewer"):
+        vnait.doctor(model, rules="LEN01", ignore="len01")
     with pytest.raises(vnait.InputError, match=r"there is no rule LEN1; .* Did you mean 'LEN01'\?"):
         vnait.doctor(model, rules=["LEN1"])
 

@@ -201,6 +201,42 @@ def test_wrong_options_are_refused(options, words, embedder, tmp_path, monkeypat
         vnait.extend(embedder, **options)
 
 
+def test_only_an_extended_model_is_replaced(embedder, tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "chapter.txt").write_text("mine", encoding="utf-8")
+    embedder.save_pretrained(str(tmp_path / "base"))
+    options = {
+        "to": 128,
+        "texts": 2,
+        "lengths": (64,),
+        "tasks": ("passkey",),
+        "arms": ("cut", "interpolated"),
+    }
+    for folder in (notes, tmp_path / "base"):
+        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        with pytest.raises(InputError, match="is not a model that extend has written"):
+            vnait.extend(str(tmp_path / "base"), out=folder, **options)
+        assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    long = tmp_path / "long"
+    for _ in range(2):
+        assert vnait.extend(embedder, out=long, save="interpolated", **options).saved is not None
+    with pytest.raises(InputError, match="is extended already; give the model that it was made from"):
+        vnait.extend(str(long), out=long, **options)
+
+
+def test_what_is_not_saved_or_compared_is_named(embedder, tmp_path):
+    options = {"to": 128, "texts": 2, "arms": ("cut",)}
+    report = vnait.extend(embedder, out=tmp_path / "new", lengths=(64,), tasks=("passkey",), **options)
+    assert not (tmp_path / "new").exists() and "new was not written" in report.summary()
+    short = {"tasks": (), "documents": ["a", "b", "c", "d"], "labels": ["x", "x", "y", "y"]}
+    report = vnait.extend(embedder, **short, **options)
+    assert "no document has more than 32 tokens" in report.summary()
+    assert not report.text().endswith("by: .")
+    with pytest.raises(InputError, match="limit=2 is too little: SentenceTransformer adds 2 special tokens"):
+        vnait.extend(embedder, limit=2, **options)
+
+
 def test_other_objects_are_refused(embedder, tmp_path):
     with pytest.raises(InputError, match="extend was given a BertModel; give a SentenceTransformer"):
         vnait.extend(embedder[0].auto_model)

@@ -183,7 +183,7 @@ def test_the_command(folder, data, tmp_path, capsys):
             "--out",
             str(out),
         ): "is not a pretrained model with a tokenizer",
-        ("train", str(data), "--method", "own", "--out", str(out)): "method 'own' is not known",
+        ("train", str(data), "--method", "own", "--out", str(out)): "method 'own' is a base's own positions",
     }.items():
         with pytest.raises(SystemExit, match="2"):
             main(list(command))
@@ -267,3 +267,22 @@ def test_a_model_of_vnait_is_no_base(data, tmp_path, capsys):
         "is a model of vnait, trained from scratch; a base is a pretrained model" in capsys.readouterr().err
     )
     assert not out.exists()
+
+
+def test_a_base_without_its_tokenizer_is_refused(tmp_path):
+    """transformers would make one that reads every word as unknown."""
+    transformers.BertModel(transformers.BertConfig(**SMALL)).save_pretrained(tmp_path / "bare")
+    with pytest.raises(InputError, match="bare is not a pretrained model with a tokenizer"):
+        Base.load(tmp_path / "bare")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "own"}, "method 'own' is a base's own positions: give one with --base"),
+        ({"method": "base:vnait", "base": "x"}, "is for comparisons; a training takes 'vnait'"),
+    ],
+)
+def test_a_method_of_a_base_is_named_as_one(options, message):
+    with pytest.raises(InputError, match=message):
+        Run(**options)

@@ -67,7 +67,7 @@ def test_the_command_line_tries_the_laws_on_a_file(file, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "is not a Python file; give one that defines METHODS"),
+        (None, "there is no file .*; give a Python file that defines METHODS"),
         ("METHODS = {}", "defines no METHODS; give it a dict"),
         ("METHODS = {'one': 1}", r"METHODS\['one'\] is a int; give a vnait.methods.Recipe"),
         (FILE.replace("log-bias", "rope"), "defines the method 'rope', which exists already"),

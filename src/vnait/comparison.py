@@ -335,6 +335,8 @@ def _hushed() -> Iterator[None]:
 
 
 def _labelled(data: str | Table, text: str, label: str, task: str) -> Table:
+    if not isinstance(data, str | Table):
+        raise InputError(f"compare was given a {type(data).__name__}; give the name of a file, or a Table.")
     return data if isinstance(data, Table) else read(data, text=text, label=label, task=task)
 
 

@@ -432,7 +432,7 @@ def build(
         return method
     if not isinstance(method, str) or method not in METHODS:
         _refuse_several(method)
-        raise ValueError(
+        raise InputError(
             f"method {method!r} is not known.{meant(str(method), METHODS)} Take one of {', '.join(METHODS)}, "
             "or register it in vnait.METHODS."
         )
@@ -457,12 +457,12 @@ def _refuse_several(method: object) -> None:
     several = re.split(r"\s*[+,]\s*", method) if isinstance(method, str) else method
     if isinstance(several, list | tuple) and len(several) != 1:
         names = " and ".join(described(one) if isinstance(one, Method) else str(one) for one in several)
-        raise ValueError(
+        raise InputError(
             f"a model has exactly one positional method, given {names or 'none'}; take one of them, or a "
             "Method whose encoding is the Sum of theirs."
         )
     if not isinstance(method, str):
-        raise ValueError(f"method={method!r}; give a name in vnait.METHODS, or a Method.")
+        raise InputError(f"method={method!r}; give a name in vnait.METHODS, or a Method.")
 
 
 def parameters(module: nn.Module) -> int:

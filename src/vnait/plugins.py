@@ -46,6 +46,8 @@ def load_file(path: str | Path) -> list[str]:
 
     path = Path(path)
     name = f"plugin_{path.stem}"
+    if not path.exists():
+        raise InputError(f"there is no file {path}; give a Python file that defines METHODS.")
     spec = spec_from_file_location(name, path) if path.is_file() else None
     if spec is None or spec.loader is None:
         raise InputError(

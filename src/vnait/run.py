@@ -104,7 +104,12 @@ class Run:
     def _problems(self) -> Iterator[str]:
         if not isinstance(self.method, str):
             yield f"method is {self.method!r}: it must be a name"
-        elif not (self.base and self.method == OWN):
+        elif self.method == OWN and self.base is None:
+            yield f"method {OWN!r} is a base's own positions: give one with --base (base= in Python)"
+        elif self.method.startswith(PREFIX):
+            inner = self.method.removeprefix(PREFIX)
+            yield f"method {self.method!r} is for comparisons; a training takes {inner!r}"
+        elif self.method != OWN:
             yield from catalogue.unknown([self.method])
         for name in COUNTS:
             count = getattr(self, name)

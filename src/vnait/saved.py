@@ -93,7 +93,8 @@ def load_classifier(folder: str | Path) -> Classifier:
     if settings.get("method", "vnait") not in METHODS:
         raise InputError(
             f"{folder} was trained with the method {settings['method']!r}, which is not known here; register "
-            "it in vnait.METHODS as it was then, and load the folder again."
+            "it in vnait.METHODS as it was then (on the command line: vnait --plugin FILE), and load the "
+            "folder again."
         )
     after = ". Save the model again, or train it again."
     with as_input_error(Exception, f"{folder} is damaged: ", after, message=first_line):

@@ -8,6 +8,7 @@ import typer
 
 from vnait.cli.output import say
 from vnait.cli.shared import AsJson, Quiet, app, bar, listed, notes, print_json
+from vnait.errors import InputError
 
 
 @app.command("doctor")
@@ -30,6 +31,8 @@ def doctor_command(
     from vnait.diagnosis import doctor
     from vnait.files import whole_file
 
+    if sarif is not None and sarif.is_dir():
+        raise InputError(f"--sarif {sarif} is a folder; give a file.")
     with bar(quiet, "examining") as move:
         report = doctor(model, rules=listed(rules), ignore=listed(ignore), callback=move)
     if sarif is not None:

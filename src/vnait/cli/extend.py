@@ -59,6 +59,9 @@ def extend_command(
 ) -> None:
     """Compare ways to read texts past an embedder's limit with those that cost nothing, and save one."""
     notes(quiet)
+    options = {"--text": text != "text", "--query": query, "--label": label != "label"}
+    if data is None and (alone := next((name for name, given in options.items() if given), None)):
+        raise InputError(f"{alone} names a column, and there is no file; give one after the model.")
     own = {} if data is None else _own(data, text, query, label, sep, encoding)
     if wrong := next((one for one in listed(lengths) if not one.isdecimal()), None):
         raise InputError(f"--lengths has {wrong!r}; give numbers with commas between them, such as 512,1024.")

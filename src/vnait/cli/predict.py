@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 
 from vnait.cli.output import check_letters, print_rows, say, write_csv
-from vnait.cli.shared import AsJson, Encoding, Quiet, Separator, Text, app, check_folder, notes
+from vnait.cli.shared import AsJson, Encoding, Quiet, Separator, Text, app, check_folder, listed, notes
 from vnait.errors import InputError
 
 
@@ -29,6 +30,9 @@ def predict_command(
     text: Text = "text",
     sep: Separator = None,
     encoding: Encoding = None,
+    keep: Annotated[
+        str, typer.Option(help="Other columns to write as well, with commas, such as id. Default: none.")
+    ] = "",
     out: Annotated[Path | None, typer.Option(help="A CSV file. Default: standard output.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -39,6 +43,9 @@ def predict_command(
     if out is not None and out.exists() and Path(data).exists() and out.samefile(data):
         raise InputError(f"--out {out} is the file that is read, and would be lost; choose a new name.")
     from vnait.data.formats import is_table
+
+    if keep and not is_table(data):
+        raise InputError(f"--keep {keep} names columns, and {data} is not a table; leave it out.")
     from vnait.data.tables import piped, stream
     from vnait.files import whole_file
 
@@ -55,6 +62,8 @@ def predict_command(
     from vnait.predict import load, table_of
 
     names, rows = table_of(fitted or load(model), text, texts)
+    if keep:
+        names, rows = _beside(data, listed(keep), sep, encoding, names, rows)
     if as_json:
         print_rows(names, rows)
     elif out is None:
@@ -64,3 +73,20 @@ def predict_command(
         with whole_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
             count = write_csv(file, names, rows)
         say(f"{count} rows: {out}")
+
+
+def _beside(
+    data: str,
+    keep: Sequence[str],
+    sep: str | None,
+    encoding: str | None,
+    names: list[str],
+    rows: Iterator[list[object]],
+) -> tuple[list[str], Iterator[list[object]]]:
+    """The table of answers with columns of the file before it."""
+    from vnait.data.tables import column
+
+    if again := next((name for name in keep if name in names), None):
+        raise InputError(f"--keep {again}: the table has such a column already; leave it out.")
+    kept = zip(*(column(data, name, sep=sep, encoding=encoding)() for name in keep), strict=True)
+    return [*keep, *names], ([*cells, *row] for cells, row in zip(kept, rows, strict=True))

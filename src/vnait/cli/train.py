@@ -154,9 +154,14 @@ def _penalties(run: Run, smoothness: str | None, boundary: str | None) -> list[t
     """The pairs of gamma_1 and gamma_2 to train with; an error if the method has nothing that they weigh."""
     if smoothness is None and boundary is None:
         return [(run.smoothness, run.boundary)]
+    if run.base is not None:
+        raise InputError(
+            "--smoothness and --boundary are for models that are trained from scratch; leave them out with "
+            "--base."
+        )
     from vnait.methods import build
 
-    span = None if run.base else build(run.method, dim=24, num_heads=2).span
+    span = build(run.method, dim=24, num_heads=2).span
     if span is None:
         raise InputError(
             f"{run.method} has no learned span, which --smoothness and --boundary regularize; leave them "

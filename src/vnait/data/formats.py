@@ -68,9 +68,10 @@ def _file(path: Path, form: Format) -> Columns:
         raise InputError(f"{path} is an old Excel file; open it in Excel and save it as .xlsx or .csv.")
     if extension not in _READERS:
         known = ", ".join(_READERS)
-        raise InputError(
-            f"{path} ends in {extension or 'no extension'}; expected one of {known}. Rename or convert it."
-        )
+        cure = "Rename or convert it."
+        if extension.startswith(".conll"):
+            cure = "For a tag per word add --task tagging (task= in Python)."
+        raise InputError(f"{path} ends in {extension or 'no extension'}; expected one of {known}. {cure}")
     return _READERS[extension](path, form)
 
 

@@ -202,6 +202,12 @@ def stream(
     return texts
 
 
+def column(source: str, name: str, *, sep: str | None = None, encoding: str | None = None) -> Texts:
+    """The cells of one column as strings, a row each, "" where one is missing; not held in memory."""
+    form = Format([name], None if sep is None else separator_of(sep), encoding)
+    return _strings(columns_of(source, "train", form), name, source)
+
+
 @contextmanager
 def piped(file: BinaryIO | None, encoding: str | None = None) -> Iterator[Texts]:
     """The lines of a binary file, decoded as `TextFile` does, anew at each call, from a copy on the disk; a

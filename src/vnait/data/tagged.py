@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from vnait.data.decoding import TextFile, same
-from vnait.data.formats import check_file
+from vnait.data.formats import check_file, is_table
 from vnait.data.sentences import sentence
 from vnait.errors import InputError, meant
 
@@ -35,6 +35,11 @@ def tagged(
             f"{source} is not a file; tagging reads CoNLL-U, or columns with a word and its tag."
         )
     check_file(path)
+    if is_table(source):
+        raise InputError(
+            f"{source} is a table; tagging reads CoNLL-U, or a line per word with its tag. Convert it, or "
+            "leave --task tagging out."
+        )
     file = TextFile.of(path, encoding)
     found = list(blocks(file))
     universal = _is_universal(path, found)

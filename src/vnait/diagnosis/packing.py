@@ -45,8 +45,8 @@ def packed_in_blocks(model: Any, ids: Tensor, start: int, first: int, causal: bo
     "PACK01",
     "packed by default",
     Severity.TRAP,
-    advice="pass a mask (1, 1, T, T) that separates the texts; to a decoder that keeps PACK02, "
-    "use_cache=False without an attention_mask is enough",
+    advice="pass a mask (1, 1, T, T) that separates the texts; for a decoder that keeps "
+    "PACK02, use_cache=False without an attention_mask is enough",
 )
 def by_default(subject: Subject) -> Evidence | None:
     """Texts that are packed with position_ids alone read one another in a call with the defaults."""

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vnait.diagnosis.rule import Finding, Rule, Severity
+from vnait.diagnosis.subject import plural
 
 LEVELS = {Severity.BUG: "error", Severity.TRAP: "warning", Severity.LIMIT: "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -45,7 +46,7 @@ class Report:
             f"{count} {one}{'' if count == 1 else 's'}" for count, one in zip(counts, Severity, strict=True)
         )
         name = self.model if self.source is None else f"{self.source} ({self.model})"
-        return f"{name}: {words}; {len(self.kept)} rules kept, {len(self.untried)} not tried"
+        return f"{name}: {words}; {plural(len(self.kept), 'rule')} kept, {len(self.untried)} not tried"
 
     def text(self) -> str:
         """The summary, each finding with its reproduction, and what was not tried."""

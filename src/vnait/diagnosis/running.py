@@ -79,13 +79,17 @@ def doctor(
 
 
 def _chosen(rules: Sequence[str], ignore: Sequence[str]) -> list[Rule]:
+    """One code may be given as it is."""
+    rules, ignore = ([codes] if isinstance(codes, str) else codes for codes in (rules, ignore))
     named = [code.upper() for code in (*rules, *ignore)]
     if unknown := next((code for code in named if code not in RULES), None):
         raise InputError(
             f"there is no rule {unknown}; take one of {', '.join(RULES)}.{meant(unknown, RULES)}"
         )
-    wanted = {code.upper() for code in rules} or set(RULES)
-    return [rule for code, rule in RULES.items() if code in wanted - {code.upper() for code in ignore}]
+    wanted = ({code.upper() for code in rules} or set(RULES)) - {code.upper() for code in ignore}
+    if not wanted:
+        raise InputError("no rule is left to try; ignore fewer.")
+    return [rule for code, rule in RULES.items() if code in wanted]
 
 
 @contextmanager

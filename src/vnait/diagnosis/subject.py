@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import torch
@@ -281,7 +282,9 @@ def tried(run: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     except NotTried:
         raise
     except Exception as error:  # any model may raise anything
-        raise NotTried(f"{type(error).__name__}: {first_line(error)[:160]}") from error
+        raise NotTried(
+            f"{type(error).__name__}: {shorten(first_line(error), 400, placeholder=' ...')}"
+        ) from error
 
 
 def plural(count: int, name: str) -> str:

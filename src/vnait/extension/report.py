@@ -46,6 +46,7 @@ class Report:
     limit, to   tokens that the model reads as it is, and that it was tried on
     within      per arm, the largest change of the vector of a text within the limit
     saved       the folder that was written, and the arm in it
+    unsaved     the folder that was not, since the recommended arm needs no other model
     """
 
     model: str
@@ -54,6 +55,7 @@ class Report:
     results: tuple[Result, ...]
     within: dict[str, float]
     saved: tuple[str, str] | None = None
+    unsaved: str | None = None
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -108,9 +110,9 @@ class Report:
         """
         right = {arm: self._past_limit(arm) for arm in self.arms}
         free = [arm for arm in FREE if arm in right] or list(right)[:1]
+        if not len(right[free[0]]):
+            return Advice(free[0], f"no document has more than {self.limit} tokens, so nothing was compared")
         best = max(free, key=lambda arm: float(right[arm].mean()))
-        if not len(right[best]):
-            return Advice(best, "no document was past the limit, so nothing could be compared")
         ahead = {
             arm: interval((right[arm] - right[best]).tolist()).times(100) for arm in right if arm != best
         }
@@ -146,6 +148,10 @@ class Report:
             lines.append("That is an index of windows, each a text of its own, whose best decides.")
         if self.saved:
             lines.append(f"{self.saved[0]} has the model with {self.saved[1]}, for sentence-transformers.")
+        if self.unsaved:
+            lines.append(
+                f"{self.unsaved} was not written, since the model stays as it is; --save names an arm."
+            )
         return " ".join(lines)
 
     def text(self) -> str:
@@ -168,7 +174,8 @@ class Report:
         changes = [
             f"{arm} {'same bits' if not change else f'{change:.1g}'}" for arm, change in self.within.items()
         ]
-        parts.append(f"Vectors of texts within {self.limit} tokens change by: {', '.join(changes)}.")
+        if changes:
+            parts.append(f"Vectors of texts within {self.limit} tokens change by: {', '.join(changes)}.")
         return "\n\n".join(parts)
 
     def document(self) -> dict[str, Any]:

@@ -18,7 +18,9 @@ from vnait.extension.report import Report
 from vnait.extension.tasks import GENERATED, MOST, NEEDLES, Task, own
 from vnait.files import check_replaceable, whole_folder
 from vnait.pretrained.finetune import no_bars
+from vnait.pretrained.lengthening import SETTINGS as LENGTHENED
 from vnait.pretrained.loading import from_pretrained
+from vnait.pretrained.saving import OWN_TYPE
 from vnait.randomness import apart
 
 SHORTEST = 256
@@ -112,10 +114,21 @@ def _embedder(model: Any, limit: int | None, to: int) -> tuple[Embedder, str]:
         )
     if not isinstance(getattr(loaded[0], "auto_model", None), PreTrainedModel):
         raise InputError(f"{name} has no Transformer as its first part, whose positions could be extended.")
+    _check_unextended(loaded[0].auto_model, name)
     embedder = Embedder(loaded.eval(), limit=limit, to=to)
+    if embedder.limit <= sum(embedder.special) + 1:
+        raise InputError(
+            f"limit={embedder.limit} is too little: {name} adds {sum(embedder.special)} special tokens to "
+            "each text; give more."
+        )
     if to <= embedder.limit:
         raise InputError(f"to={to} is not past the limit of {name}, {embedder.limit} tokens; give more.")
     return embedder, name
+
+
+def _check_unextended(body: PreTrainedModel, name: str) -> None:
+    if hasattr(body, "vnait") or hasattr(body.config, LENGTHENED):
+        raise InputError(f"{name} is extended already; give the model that it was made from.")
 
 
 class _Loader:
@@ -190,8 +203,16 @@ def _within(embedder: Embedder, arm: str) -> float:
 
 
 def _check_folder(out: str | Path) -> None:
+    """Refuse a folder with anything but an older extended model, which saving would replace."""
     known = ("*.json", "*.safetensors", "*.txt", "*.model", "README.md", "[0-9]_*", "[0-9][0-9]_*")
     check_replaceable(out, known, "an extended model")
+    config = Path(out) / "config.json"
+    settings = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    if Path(out).is_dir() and any(Path(out).iterdir()) and OWN_TYPE not in settings:
+        raise InputError(
+            f"{out} is not a model that extend has written, and saving one would replace it; choose a new "
+            "name."
+        )
 
 
 def _saved(report: Report, embedder: Embedder, out: Path, save: str | None) -> Report:
@@ -199,7 +220,7 @@ def _saved(report: Report, embedder: Embedder, out: Path, save: str | None) -> R
     arm = save or report.advice.arm
     arm = MEAN if arm == SUREST else arm
     if arm in UNSAVED:
-        return report
+        return replace(report, unsaved=str(out))
     before = embedder.model.max_seq_length
     embedder.extend(arm)
     embedder.model.max_seq_length = report.to

@@ -126,7 +126,7 @@ def _planted(
         room, start = length - special - own, chosen.randrange(len(words))
         if room < 0:
             raise InputError(
-                f"a text of {length} tokens is too short for a {name}; give a length of 64 or more."
+                f"a text of {length} tokens is too short for a {name}, which has {special + own}; give more."
             )
         some: list[str] = []
         while room >= costs[start % len(words)]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, current_thread, main_thread
 from typing import Any
 
-from vnait.errors import extra
+from vnait.errors import InputError, extra
 from vnait.playground.shelf import Shelf
 
 __all__ = ["Shelf", "serve"]
@@ -44,6 +44,7 @@ def serve(
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     with extra("playground"):
         import gradio  # noqa: F401
+    _check_port(host, port)
     shelf = Shelf.of(folders)
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -80,6 +81,17 @@ def serve(
     finally:
         for comparison in list(shelf.running):
             comparison.stop()
+
+
+def _check_port(host: str, port: int) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+        except OSError as error:
+            raise InputError(
+                f"{host}:{port} can't be served: {error.strerror}; give another --port."
+            ) from error
 
 
 def _hosts(host: str) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 from transformers import PreTrainedModel
 
+from vnait.errors import InputError
 from vnait.method import described
 from vnait.pretrained.attached import attached_to
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
@@ -44,6 +45,8 @@ def audit(model: nn.Module) -> Audit:
     >>> [(source.path, source.kind) for source in audit(model).sources]
     [('wpe', 'position table')]
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"audit takes a model of transformers, not {model!r}; load it first.")
     sites = find_sites(model)
     return Audit(
         sources=tuple(source for site in sites for source in _sources(site)),

@@ -51,6 +51,8 @@ class Base:
         before = f"{source} is not a pretrained model with a tokenizer: "
         with as_input_error(Exception, before, ".", message=first_line):
             tokenizer = from_pretrained(AutoTokenizer, source)
+        if len(tokenizer) == len(tokenizer.all_special_ids):  # transformers makes one where files are missing
+            raise InputError(f"{before}its tokenizer has no words; save its own tokenizer there, too.")
         if tokenizer.pad_token_id is None:
             raise InputError(
                 f"the tokenizer of {source} has no padding token, which batches need; set its pad_token."

@@ -15,7 +15,8 @@ def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
     source   a folder; or, as a string that is not the path of one, a name on the hub
     """
     folder = Path(source).expanduser()
-    if isinstance(source, Path) or source.startswith((".", "/", "~")) or folder.is_dir():
+    path = isinstance(source, Path) or source.startswith((".", "/", "~")) or source.endswith("/")
+    if path or folder.is_dir():
         if not folder.is_dir():
             raise InputError(
                 f"{source} is not a folder; give one that from_pretrained reads, or a name on the hub."
@@ -24,6 +25,12 @@ def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
         source, settings = str(folder), {**settings, "local_files_only": True}
     try:
         return kind.from_pretrained(source, trust_remote_code=False, **settings)
+    except OSError as error:
+        if folder.is_dir() or "couldn't connect" not in str(error).lower():
+            raise
+        raise InputError(
+            f"there is no folder {source}, and the hub can't be reached for a model of that name."
+        ) from error
     except ValueError as error:
         if "trust_remote_code" not in str(error):
             raise
