@@ -1,5 +1,7 @@
 """Advice: each rule on invented records, and that test scores choose nothing."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -62,6 +64,13 @@ def test_a_clear_lead_wins_and_order_matters():
     assert first == f"Use vnait: {score}; it trains in 1.5 s and takes 1 ms per text."
     difference = "vnait minus none, the method without positions, is +20.5 points ["
     assert second.startswith(f"Word order matters on this file: {difference}")
+
+
+def test_a_model_that_is_worse_on_the_test_rows_is_advised_with_that_said():
+    worse = results(made({BASELINE: HIGH, "vnait": FLAT}, valid={BASELINE: FLAT, "vnait": HIGH}))
+    assert worse.best == "vnait"
+    (first,) = advice(worse, most_frequent=0.5)
+    assert re.search(rf" On the test rows {BASELINE} is better by 20\.5 points \[.*\]; the validation", first)
 
 
 def test_equals_give_way_to_the_cheapest_a_baseline_first():

@@ -118,7 +118,7 @@ def test_paired_has_the_documented_keys_and_pairs_by_seed(found):
     ]
     accuracy = {(r.method, r.data["shots"], r.seed): r.metrics["accuracy"] for r in found.records}
     for row in found.paired:
-        assert set(row) == {"method", "against", "shots", "difference", "ci_low", "ci_high"}
+        assert set(row) == {"method", "against", "shots", "seeds", "difference", "ci_low", "ci_high"}
         assert row["against"] == found.reference == "vnait"
         differences = [
             accuracy[row["method"], row["shots"], seed] - accuracy["vnait", row["shots"], seed]
@@ -493,6 +493,14 @@ def test_points_are_the_paired_difference_with_its_bounds_in_order():
     low, high = -100 * row["ci_high"], -100 * row["ci_low"]
     assert 6 < low < 100 * -row["difference"] < high < 14
     assert f"none by {-100 * row['difference']:.1f} points [{low:.1f}, {high:.1f}]" in found.sentences()[0]
+
+
+def test_a_stopped_comparison_counts_the_seeds_that_it_has():
+    whole = made_up({"vnait": FIVE, "none": shifted(+0.01, noise=0.05)}).results
+    some = [record for record in whole.records if record.method != "none" or record.seed < 3]
+    stopped = replace(whole, records=some)
+    assert stopped.lacks_seeds and not whole.lacks_seeds
+    assert "none can't be told apart from vnait over 3 seeds." in " ".join(stopped.sentences())
 
 
 @pytest.mark.parametrize("by", [0.004, 0.02, 0.05])

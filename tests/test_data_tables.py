@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from datetime import time
 from pathlib import Path
 
 import datasets
@@ -490,6 +491,12 @@ def test_an_excel_workbook(tmp_path, caplog):
         book.worksheets[0].append(row)
     book.save(tmp_path / "short.xlsx")
     assert read(tmp_path / "short.xlsx").texts == ["good", "fine"]
+    book = openpyxl.Workbook()
+    for row in ([], ["text", "label"], ["good", time(9, 30)], [], ["bad", time(17)], []):
+        book.active.append(row)
+    book.save(tmp_path / "gaps.xlsx")
+    assert list(stream(str(tmp_path / "gaps.xlsx"), text="text")()) == ["good", "", "bad"]
+    assert read(tmp_path / "gaps.xlsx").labels == ["09:30:00", "17:00:00"]
     assert "save it as .xlsx or .csv" in refused(written(tmp_path, "d.xls", "x"))
     assert "can't be read as an Excel workbook" in refused(written(tmp_path, "e.xlsx", "x"))
 
@@ -724,3 +731,8 @@ def test_the_import_loads_nothing_heavy():
     code = f"import sys, vnait.data; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_separator_at_the_end_of_a_line_adds_no_field(tmp_path):
+    table = read(written(tmp_path, "d.csv", "text,label\ngood,pos,\nbad,neg,,\n"))
+    assert (table.texts, table.labels) == (["good", "bad"], ["pos", "neg"])

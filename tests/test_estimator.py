@@ -618,3 +618,16 @@ def test_the_tags_say_that_it_reads_strings():
     tags = get_tags(TextClassifier())
     assert tags.input_tags.string and tags.input_tags.one_d_array and not tags.input_tags.two_d_array
     assert tags.estimator_type == "classifier" and tags.target_tags.required
+
+
+def test_a_class_whose_rows_weigh_nothing_is_learned_as_absent():
+    texts, labels = [f"{word} film" for word in ("warm", "dull", "loud") * 12], ["a", "b", "c"] * 12
+    learned = TextClassifier("none", steps=20, class_weight={"c": 0}).fit(texts, labels)
+    assert list(learned.classes_) == ["a", "b", "c"]
+    assert "c" not in learned.predict(["warm film", "dull film", "loud film"])
+
+
+def test_a_class_with_one_row_needs_all_rows_for_training():
+    texts, labels = [f"{word} film" for word in ("warm", "dull") * 12], ["a", "b"] * 12
+    with pytest.raises(InputError, match=r"a class needs 2 rows .* With validation=0 no rows are held out"):
+        TextClassifier("none", steps=2).fit([*texts, "odd"], [*labels, "c"])

@@ -381,3 +381,14 @@ def test_a_base_learns_sets(tmp_path):
     fitted.save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert again.several and again.probabilities(texts) == pytest.approx(fitted.probabilities(texts))
+
+
+def test_lists_of_labels_are_sets(tmp_path):
+    cells = ["food", "price"], [], "food"
+    lines = [json.dumps({"text": f"soup {number}", "label": cell}) for number, cell in enumerate(cells)]
+    path = tmp_path / "d.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert read(path, task="multilabel").labels == ["food|price", "", "food"]
+    path.write_text(json.dumps({"text": "a", "label": ["x|y"]}), encoding="utf-8")
+    with pytest.raises(InputError, match=r"has the label 'x\|y'; rename it without"):
+        read(path, task="multilabel")

@@ -24,6 +24,7 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
 
 from vnait import bag_of_words, predict, train
 from vnait.baselines import BASELINES, fit_baseline
@@ -36,6 +37,7 @@ from vnait.plan import Plan
 from vnait.predict import Fitted
 from vnait.run import Run
 from vnait.scores import scores
+from vnait.targets import Classes
 from vnait.threads import one_thread, threads
 from vnait.train import fit, labelled, loop
 
@@ -967,6 +969,11 @@ def test_a_label_that_training_never_saw_counts_as_wrong(table, words, caplog):
 def test_scores_are_those_of_their_formulas():
     found = scores([0, 0, 0, 1], [0, 0, 1, 1])
     assert found == pytest.approx({"accuracy": 0.75, "macro_f1": (0.8 + 2 / 3) / 2, "mcc": 1 / math.sqrt(3)})
+    names = ["a", "b", "new", "other", "a"]
+    truth = Classes(["a", "b"]).truth(names)  # as scikit-learn scores the labels' names
+    answers = ["a", "a", "b", "b", "a"]
+    found = scores(truth, [["a", "b"].index(answer) for answer in answers])
+    assert found["macro_f1"] == pytest.approx(f1_score(names, answers, average="macro", zero_division=0))
 
 
 def test_steps_where_none_are_given():

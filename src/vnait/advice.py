@@ -57,14 +57,20 @@ def _is_chance(results: Results, best: str, row: Mapping[str, Any], most_frequen
 
 
 def _second(results: Results, best: str) -> str:
-    """The method next to `best` on the test rows, if they can't be told apart, and the seeds to do so."""
+    """The best other method on the test rows, if it is better than `best` there, or if they can't be told
+    apart; then also the seeds to do so.
+    """
     rows = [row for row in results.rows if row["shots"] == results.most and row["method"] != best]
     if not rows:
         return ""
     next_ = max(rows, key=lambda row: results.metric.better * row["mean"])["method"]
     differences = _differences(results, best, next_)
-    if interval(differences).sign:
+    found = interval(differences)
+    if results.metric.better * found.sign > 0:
         return ""
+    if found.sign:
+        ahead = results.metric.of(found.times(-results.metric.better), sign=False)
+        return f" On the test rows {next_} is better by {ahead}; the validation rows choose."
     needed = seeds_needed(differences)
     count = len(differences)
     more = f"; about {needed} would be needed" if needed is not None and needed > count else ""

@@ -363,8 +363,11 @@ def mix(
     for parameter in (model.classifier.weight, model.classifier.bias):
         parameter.mul_((1 - share) * both / ratio)
     model.bag.weights.copy_(torch.from_numpy(weights))
-    model.bag.logits.copy_(share * both * torch.from_numpy(words.logits_))
-    model.bag.bias.copy_(share * both * torch.from_numpy(words.bias_))
+    # A class whose rows all weigh nothing has no words, and the lowest bias.
+    columns = slice(None) if sets else words.classes_
+    model.bag.bias.fill_(share * both * float(words.bias_.min()))
+    model.bag.logits[:, columns] = share * both * torch.from_numpy(words.logits_).to(model.bag.logits)
+    model.bag.bias[columns] = share * both * torch.from_numpy(words.bias_).to(model.bag.bias)
     return share
 
 

@@ -60,11 +60,19 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         results=results,
         differences={} if results is None else {(row["method"], row["shots"]): row for row in results.paired},
         task=task,
+        chosen=_chosen(record, results),
         titles=titles,
         scores=_scores(record, titles),
         methods=METHODS,
         most=MOST,
     )
+
+
+def _chosen(record: Record, results: Results | None) -> str:
+    """What the validation rows decided; "" for nothing."""
+    if results is not None:
+        return "The model was chosen"
+    return "Training was stopped" if record.data["rows"] > record.run.get("refit", float("inf")) else ""
 
 
 def _scores(record: Record, names: Mapping[str, str]) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from vnait.about import About, call
 from vnait.advice import advice
 from vnait.baselines import FROZEN, fit_baseline, pooled
 from vnait.data import Table, read, summary, warn_of_repeats
-from vnait.data.tables import CLASSIFICATION
+from vnait.data.tables import CLASSIFICATION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.engines import in_workers
 from vnait.errors import InputError
@@ -167,6 +167,8 @@ def compare(
         raise InputError(f"reference {reference!r} is not compared: give one of {', '.join(plan.methods)}.")
     repeats = warn_of_repeats(*(part.texts for part in plan.split(plan.seeds[0])))
     _check_splits(plan)
+    if plan.test is not None:
+        target_of(plan.table).check(plan.test, plan.table.name)
     out = Path(out)
     with alone(out):
         check_replaceable(out / "model")
@@ -217,6 +219,8 @@ def _warn_of_others(plan: Plan, out: Path) -> None:
 def _warn_of_cuts(plan: Plan, longest: int) -> None:
     if longest > plan.run.max_length:
         cut = "%s: texts are cut to %d tokens; the longest has %d."
+        if plan.table.task == TAGGING:
+            cut = "%s: of longer sentences training reads the first %d tokens alone; the longest has %d."
         logger.warning(cut, plan.table.name, plan.run.max_length, longest)
 
 

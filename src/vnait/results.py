@@ -14,6 +14,8 @@ ALL = "all"  # every training row
 Shots = int | str
 TIE = 0.01  # methods further apart on the validation rows, in `Results.unit`, never count as equal
 
+FIXED = "The test rows are the same for all seeds, so intervals leave out which rows were drawn."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
@@ -38,6 +40,12 @@ class Metric:
     chance: str
     kinds: str  # after a number of rows to learn from
     others_say: str = ""
+
+    @property
+    def differences(self) -> tuple[float, float]:
+        """The range of a difference of two scores."""
+        low, high = self.within
+        return low - high, high - low
 
     def of(self, difference: Interval, *, sign: bool = True) -> str:
         """A difference with its interval."""
@@ -178,7 +186,8 @@ class Results:
                 "method": method,
                 "against": self.reference,
                 "shots": shots,
-                **_bounds(interval(differences), "difference"),
+                **_bounds(interval(differences, within=self.metric.differences), "difference"),
+                "seeds": len(differences),
             }
             for shots in self.shots
             for method in self.methods
@@ -192,6 +201,15 @@ class Results:
         return sorted(
             (row for row in self.rows if row["shots"] == shots), key=lambda row: -better * row["mean"]
         )
+
+    @property
+    def lacks_seeds(self) -> bool:
+        """Whether a method has fewer seeds than another with the same number of labels."""
+        counts = [
+            {len(found) for method in self.methods if (found := self.of(method, shots))}
+            for shots in self.shots
+        ]
+        return any(len(one) > 1 for one in counts)
 
     @property
     def seeds(self) -> list[int]:
@@ -269,7 +287,8 @@ class Results:
             if of_sign[sign]
         ]
         if of_sign[0]:
-            names, count = _listed([str(row["method"]) for row in of_sign[0]]), len(self.seeds)
+            names = _listed([str(row["method"]) for row in of_sign[0]])
+            count = min(row["seeds"] for row in of_sign[0])
             over = f"{count} seed{'s' * (count > 1)}" + ", too few for an interval (3 or more)" * (count < 3)
             parts.append(f"{names} can't be told apart from {self.reference} over {over}")
         return f"{self.where(shots)}: {'; '.join(parts) or 'nothing to compare'}."

@@ -62,13 +62,14 @@ def by_length(truth: Sequence[int], answer: Sequence[int], lengths: Sequence[int
 def confusion(truth: Sequence[int], answer: Sequence[int], classes: int) -> dict[str, list[list[int]]]:
     """How often each class (row) was answered as each class (column); {} for more than 50 classes.
 
-    Labels that training never saw (-1) are a last row, if there are any.
+    Labels that training never saw (below 0) are a last row, if there are any.
 
-    >>> confusion([0, 0, 1, -1], [0, 1, 1, 1], 2)
-    {'confusion': [[1, 1], [0, 1], [0, 1]]}
+    >>> confusion([0, 0, 1, -1, -2], [0, 1, 1, 1, 1], 2)
+    {'confusion': [[1, 1], [0, 1], [0, 2]]}
     """
     if classes > MOST_CLASSES:
         return {}
+    truth = [max(true, -1) for true in truth]
     counts = Counter(zip(truth, answer, strict=True))
     rows = [*range(classes), *([-1] if -1 in truth else [])]
     return {"confusion": [[counts[true, answered] for answered in range(classes)] for true in rows]}

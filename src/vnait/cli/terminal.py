@@ -26,7 +26,7 @@ HEADING = 11  # cells per line of a heading, if its name can be broken
 
 def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table per number of shots, then the conclusions and the advice."""
-    from vnait.results import ACCURACY, SETS  # scipy, which other commands do not wait for
+    from vnait.results import ACCURACY, FIXED, SETS  # scipy, which other commands do not wait for
 
     metric, chance = comparison.results.metric, comparison.plan.most_frequent()
     kind = {"classification": "classes", "tagging": "tags", "multilabel": "labels"}.get(data.task)
@@ -51,7 +51,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
         f"Intervals: 95 % over seeds, by Student's t; minus {comparison.reference}: "
         f"{'in points, ' * (metric.times > 1)}paired by seed; none is corrected for several comparisons. "
         f"{'alone: without the linear part that each Transformer has beside it; ' * linear}"
-        "seconds: of training; ms: per text."
+        f"seconds: of training; ms: per text.{f' {FIXED}' * (comparison.plan.test is not None)}"
     )
     say()
     for sentence in comparison.advice():

@@ -211,6 +211,8 @@ def _rows(lines: Callable[[], Iterable[str]], separator: str, quoting: Literal[0
         for row in reader:
             begins = reader.line_num
             width = width or len(row)
+            while len(row) > width and not row[-1].strip():  # a separator at the end of a line
+                row.pop()
             if len(row) > width:
                 raise ValueError(f"line {begins} has {len(row)} fields, and the header {width}")
             if row or width == 1:

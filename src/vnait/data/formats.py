@@ -152,7 +152,8 @@ def _excel(path: Path, form: Format) -> Columns:
         rows = [list(row) for row in sheet.iter_rows(values_only=True)]
     if len(book.sheetnames) > 1:
         log.info("%s: read its first sheet, %r, of %d.", path, book.sheetnames[0], len(book.sheetnames))
-    rows = [row for row in rows if any(cell is not None for cell in row)]
+    blank = [all(cell is None for cell in row) for row in rows]
+    rows = rows[blank.index(False) : len(blank) - blank[::-1].index(False)] if False in blank else []
     if not rows:
         raise InputError(f"{path} is empty; expected a table with a text column.")
     names = ["" if cell is None else str(_shown(cell)) for cell in rows[0]]

@@ -168,7 +168,8 @@ def read(
         _check_texts(source, texts)
         return Table(texts=texts, labels=None, name=source, dropped=0)
     known: dict[str, str] = {}  # one string per label
-    labels = [known.setdefault(cell, cell) for cell in _strings(columns, label, source)()]
+    lists = task == MULTILABEL
+    labels = [known.setdefault(cell, cell) for cell in _strings(columns, label, source, lists=lists)()]
     if task == MULTILABEL:
         labels = [cell_of(labels_in(cell)) for cell in labels]
     found = _labelled(source, texts, labels, task)
@@ -265,13 +266,15 @@ def _texts(columns: Columns, text: str, source: str) -> Texts:
     return lambda: map(Pair.of, one(), other())
 
 
-def _strings(columns: Columns, name: str, source: str) -> Texts:
+def _strings(columns: Columns, name: str, source: str, *, lists: bool = False) -> Texts:
+    """The cells of a column; with `lists`, also lists of labels."""
     names, cells = columns
     found = name if name in names else _alike_column(list(dict.fromkeys(names)), name, source)
     if (count := names.count(found)) > 1:
         raise InputError(f"{source} has {count} columns {found!r}; rename all but one.")
     at = names.index(found)
-    return lambda: (_string(cell, source, row, found) for row, cell in enumerate(cells(at), 1))
+    read = _set if lists else _string
+    return lambda: (read(cell, source, row, found) for row, cell in enumerate(cells(at), 1))
 
 
 def _alike_column(columns: Sequence[str], name: str, source: str) -> str:
@@ -288,6 +291,18 @@ def _alike_column(columns: Sequence[str], name: str, source: str) -> str:
     )
 
 
+def _set(cell: object, source: str, row: int, column: str) -> str:
+    """A cell, or a list of labels, as JSON and Parquet have them, with | between them."""
+    if not isinstance(cell, list | tuple):
+        return _string(cell, source, row, column)
+    names = [_string(one, source, row, column) for one in cell]
+    if wrong := next((name for name in names if "|" in name), None):
+        raise InputError(
+            f"{source}, row {row}, column {column!r} has the label {wrong!r}; rename it without |."
+        )
+    return "|".join(names)
+
+
 def _string(cell: object, source: str, row: int, column: str) -> str:
     """The cell as a string, "" if it is missing."""
     if isinstance(cell, str) and not has_half(cell):
@@ -295,7 +310,7 @@ def _string(cell: object, source: str, row: int, column: str) -> str:
     where = f"{source}, row {row}, column {column!r}"
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return ""
-    if not isinstance(cell, (str, numbers.Number, datetime.date)):
+    if not isinstance(cell, (str, numbers.Number, datetime.date, datetime.time)):
         raise InputError(f"{where} has a value of type {type(cell).__name__}; expected text or a number.")
     written = str(cell)
     if has_half(written):

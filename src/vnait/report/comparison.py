@@ -10,7 +10,7 @@ from vnait.page.sections import Cell, Column, Figure, Section, Table
 from vnait.report import figures
 from vnait.report.breakdown import confusions, lengths
 from vnait.report.provenance import provenance
-from vnait.results import ACCURACY, RMSE, SETS, Results, by_size, interval_of
+from vnait.results import ACCURACY, FIXED, RMSE, SETS, Results, by_size, interval_of
 
 FORM = "{:.4g}"
 
@@ -59,6 +59,10 @@ def conclusions(results: Results, about: About | None) -> Section:
         "Intervals are 95 % intervals over seeds, by Student's t; differences are paired by seed; none is "
         "corrected for several comparisons."
     )
+    if about is not None and about.test is not None:
+        sentences.append(FIXED)
+    if results.lacks_seeds:
+        sentences.append("Some methods lack seeds: the comparison was stopped; the same command goes on.")
     return Section(heading="Conclusions", sentences=sentences)
 
 

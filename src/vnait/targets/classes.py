@@ -38,9 +38,11 @@ class Classes(OfTexts):
         return {"classes": self.names}
 
     def truth(self, labels: Sequence[str]) -> list[Any]:
-        """The number of each row's class; -1 for a label that training never saw."""
+        """The number of each row's class; -1, -2 and so on for labels that training never saw."""
         number = {name: index for index, name in enumerate(self.names)}
-        return [number.get(label, -1) for label in labels]
+        new = sorted(set(labels) - set(number))
+        number.update((name, -at) for at, name in enumerate(new, 1))
+        return [number[label] for label in labels]
 
     def check(self, test: Table, name: str) -> None:
         """Raise InputError if no label of the test rows is known; log those that aren't."""

@@ -40,16 +40,18 @@ class Numbers(OfTexts):
         """
         every = np.array(table.labels, dtype=float)
         numbers = every if rows is None else every[list(rows)]
-        scale = float(numbers.std() or every.std())  # a few rows may be equal
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = float(numbers.std() or every.std())  # a few rows may be equal
         if not scale:
             raise InputError(
                 f"{table.name}: every label is {every[0]:g}; regression needs different numbers."
             )
         mean = float(numbers.mean())
         if not abs(mean) < FURTHEST * scale or not scale < LARGEST:
+            by = f"some {scale:.2g}" if scale < np.inf else "too much"
             raise InputError(
-                f"{table.name}: the labels are near {mean:.4g} and differ by some {scale:.2g}, which a "
-                "model's numbers of 32 bits can't hold; subtract a constant from them, or take a larger unit."
+                f"{table.name}: the labels are near {mean:.4g} and differ by {by}, which numbers of 32 bits "
+                "can't hold; subtract a constant from them, or take a larger unit."
             )
         return cls(mean, scale)
 

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from vnait import bag_of_words
 from vnait.data import WHOLE, Table, collate
 from vnait.data.vocabulary import Vocabulary
+from vnait.errors import InputError
 from vnait.model import VnaitForSequenceClassification
 from vnait.pretrained.finetune import Base
 from vnait.run import Run
@@ -44,7 +45,10 @@ class Labelled:
         target_of(table)  # checks the labels before they are split
         rows = (list(range(len(table))), list[int]())
         if run.validation:
-            rows = table.split(holdout=run.validation, seed=run.seed)
+            try:
+                rows = table.split(holdout=run.validation, seed=run.seed)
+            except InputError as error:
+                raise InputError(f"{error} With validation=0 no rows are held out.") from error
         target = target_of(table, rows[0])
         return cls(
             vocabulary=vocabulary,
