@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import record
 from vnait.advice import advice
-from vnait.record import Record
 from vnait.results import Results
 from vnait.statistics import interval, seeds_needed
 
@@ -25,10 +25,9 @@ def made(
 ):
     """Records of methods by seed; validation scores are the test scores unless given."""
     return [
-        Record(
-            key=f"{method} {shots} {seed}",
-            method=method,
-            seed=seed,
+        record(
+            method,
+            seed,
             run={} if method == BASELINE else {"steps": 2},
             data={"shots": shots, "rows": rows},
             metrics={
@@ -38,9 +37,6 @@ def made(
             },
             parameters={"none": 10, BASELINE: 99}.get(method, 20),
             seconds=1.5,
-            peak_memory=0.0,
-            versions={},
-            commit=None,
         )
         for method, values in scores.items()
         for seed, score in enumerate(values)
@@ -154,10 +150,10 @@ def test_seeds_needed_is_where_the_interval_leaves_zero_out():
 
 def test_records_without_validation_or_speed():
     records = made({"none": FLAT, "vnait": HIGH})
-    for record in records:
-        del record.metrics["validation_accuracy"]
+    for one in records:
+        del one.metrics["validation_accuracy"]
     assert results(records).best is None and advice(results(records)) == []
     records = made({"none": FLAT, "vnait": HIGH})
-    for record in records:
-        del record.metrics["ms_per_text"]
+    for one in records:
+        del one.metrics["ms_per_text"]
     assert "it trains in 1.5 s." in advice(results(records))[0]

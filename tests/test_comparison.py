@@ -18,6 +18,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
+from helpers import record
 from test_plugins import FILE
 from vnait import comparison as module
 from vnait import methods, plugins, vectors
@@ -417,21 +418,8 @@ def made_up(
         metrics = {"accuracy": test.get(cell.method, [0.5] * len(seeds))[cell.seed]}
         if cell.method in methods:
             metrics["validation_accuracy"] = (validation or test)[cell.method][cell.seed]
-        records.append(
-            Record(
-                key=plan.key(cell),
-                method=cell.method,
-                seed=cell.seed,
-                run={},
-                data={"shots": cell.shots},
-                metrics=metrics,
-                parameters=1,
-                seconds=1.0,
-                peak_memory=1.0,
-                versions={},
-                commit=None,
-            )
-        )
+        data = {"shots": cell.shots}
+        records.append(record(cell.method, cell.seed, key=plan.key(cell), data=data, metrics=metrics))
     reference = options.get("reference", "vnait" if "vnait" in methods else methods[0])
     return Comparison(plan=plan, records=records, reference=reference, path=Path("records.jsonl"))
 

@@ -13,6 +13,7 @@ from PIL import Image
 
 import vnait
 from conftest import same_picture
+from helpers import record
 from vnait import cli, drawing, predict
 from vnait.colours import COLOURS
 from vnait.drawing import accuracy, save
@@ -20,7 +21,6 @@ from vnait.drawing.panels import decay, evaluate, kernel
 from vnait.encodings import AlibiBias, Rotary, Sinusoid, Sum
 from vnait.errors import InputError
 from vnait.injection import Injection
-from vnait.record import Record
 from vnait.results import Results
 
 SIZE = {"length": 20, "dim": 32}
@@ -278,15 +278,12 @@ def compared(shots):
         "a long name of a method, longer than thirty": {"steps": 9},
     }
     records = [
-        Record.now(
-            key=f"{method}-{count}-{seed}",
-            method=method,
-            seed=seed,
+        record(
+            method,
+            seed,
             run=run,
             data={"shots": count},
             metrics={"accuracy": 0.5 + 0.1 * number + 0.01 * seed},
-            parameters=1,
-            seconds=1.0,
         )
         for number, (method, run) in enumerate(methods.items())
         for count in shots

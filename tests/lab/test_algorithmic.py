@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Generator
 
+from helpers import record
 from vnait.record import Record
 from vnait.statistics import interval
 from vnait_lab.suites import algorithmic
@@ -268,16 +269,7 @@ def test_the_summary_is_of_the_lengths_past_training() -> None:
     def invented(seed: int) -> Record:
         metrics = {f"accuracy_{length}": 1.0 if length == 40 else 0.5 + seed / 10 for length in LENGTHS}
         data = {"name": "parity_check", "level": "regular", "chance": 0.5}
-        return Record.now(
-            key=str(seed),
-            method="m",
-            seed=seed,
-            run={},
-            data=data,
-            metrics=metrics,
-            parameters=0,
-            seconds=0.0,
-        )
+        return record(seed=seed, data=data, metrics=metrics)
 
     (row,) = SUITE.summary([invented(seed) for seed in range(3)])
     assert (row.method, row.task, row.facts["level"], row.seeds) == ("m", "parity_check", "regular", 3)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from helpers import record
 from vnait.methods import METHODS, Size, parameters
 from vnait.record import Record
 from vnait_lab.page.choices import section
@@ -63,12 +64,10 @@ def test_layers_width_and_activation_are_of_both_mlps():
 
 def records(size: float, spread: float = 0.0, seeds: int = 3) -> list[Record]:
     """Two sets on which tuned vectors add `size`, and each seed `spread` more than the one before."""
-    base = Record.now(key="", method="", seed=0, run={}, data={}, metrics={}, parameters=1, seconds=0.1)
     return [
-        replace(
-            base,
-            method=arm,
-            seed=seed,
+        record(
+            arm,
+            seed,
             data={"name": name},
             metrics={"accuracy": 0.5 + 0.1 * seed + (size + spread * seed) * levels["vectors"]},
         )

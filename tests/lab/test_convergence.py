@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from helpers import record
 from vnait.record import Record
 from vnait_lab.page import parts
 from vnait_lab.page.convergence import section
@@ -14,12 +15,10 @@ from vnait_lab.runs.convergence import METHODS_RUN, STEPS, curves, steps_to, ver
 
 def records(own: float) -> list[Record]:
     """Accuracy .8 after 400 steps for all but `vnait`, after `own` steps for it; .4 after 25."""
-    base = Record.now(key="", method="", seed=0, run={}, data={}, metrics={}, parameters=1, seconds=0.1)
     return [
-        replace(
-            base,
-            method=method,
-            seed=seed,
+        record(
+            method,
+            seed,
             run={"steps": steps},
             data={"name": "trec"},
             metrics={

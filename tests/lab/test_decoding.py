@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Generator
 
+from helpers import record
 from vnait.errors import InputError
 from vnait.record import Record
 from vnait_lab.study import Verdict
@@ -226,16 +227,7 @@ def test_a_method_that_refuses_a_length_has_no_score(monkeypatch: pytest.MonkeyP
 
 def record_of(method: str, task: str, seed: int, near: float, far: float) -> Record:
     metrics = {f"exact_{NEAR}": near} | {f"exact_{share}": far for share in FAR}
-    return Record.now(
-        key=f"{method} {task} {seed}",
-        method=method,
-        seed=seed,
-        run={},
-        data={"name": task},
-        metrics=metrics,
-        parameters=0,
-        seconds=0,
-    )
+    return record(method, seed, key=f"{method} {task} {seed}", data={"name": task}, metrics=metrics)
 
 
 def scores_of(fars: dict[str, list[float]], seeds: int = 3) -> list[Score]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from helpers import record
 from vnait.coordinates import Jitter, Randomized
 from vnait.methods import METHODS, Size
 from vnait.model import seed_weights
@@ -45,18 +46,9 @@ def test_an_arm_that_is_not_run_is_the_method(method: str) -> None:
     assert found[0][0] == found[1][0] and torch.equal(found[0][1], found[1][1])
 
 
-def record(arm: str, task: str, seed: int, accuracy: float) -> Record:
+def record_of(arm: str, task: str, seed: int, accuracy: float) -> Record:
     metrics = {"accuracy_320": accuracy, "accuracy_500": accuracy}
-    return Record.now(
-        key=f"{arm}{task}{seed}",
-        method=arm,
-        seed=seed,
-        run={"steps": 1000},
-        data={"name": task},
-        metrics=metrics,
-        parameters=0,
-        seconds=0.0,
-    )
+    return record(arm, seed, run={"steps": 1000}, data={"name": task}, metrics=metrics)
 
 
 def test_the_page_compares_with_the_best_other_scheme_that_ran_every_task(
@@ -68,11 +60,11 @@ def test_the_page_compares_with_the_best_other_scheme_that_ran_every_task(
 
     def of(arm: str, accuracy: float) -> list[Record]:
         tasks = ("order", "middle")
-        return [record(arm, task, seed, accuracy + seed / 100) for task in tasks for seed in range(3)]
+        return [record_of(arm, task, seed, accuracy + seed / 100) for task in tasks for seed in range(3)]
 
     monkeypatch.setattr(factorial, "records", lambda folder: [*of("vnait", 0.8), *of("cope", 1.0)])
     ran = [one for scheme, accuracy in accuracies.items() for one in of(f"{scheme}: {parts}", accuracy)]
-    text = factorial.section([*ran, record(f"alibi: {parts}", "order", 0, 1.0)], "length").text
+    text = factorial.section([*ran, record_of(f"alibi: {parts}", "order", 0, 1.0)], "length").text
     assert "| best other | t5 |" in text
     assert "| vnait minus it | +10.0 [10.0, 10.0] |" in text
     assert "| alibi | - |" in text

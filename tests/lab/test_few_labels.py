@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers import record
 from vnait.data import Table
 from vnait.errors import InputError
 from vnait.record import Record, read
@@ -22,18 +23,11 @@ RUN = Run(validation=0, steps=1, num_layers=1)
 def made_up(scores: dict[tuple[str, str], list[float]], shots=(8, 16)) -> list[Record]:
     """Records with these scores per set, method and seed, at all of `shots`; the other metric is bad."""
     return [
-        Record(
-            key=f"{name} {method} {seed} {count}",
-            method=method,
-            seed=seed,
-            run={},
+        record(
+            method,
+            seed,
             data={"name": name, "shots": count},
             metrics={"accuracy": -9.0, "mcc": -9.0, SETS[name].metric: score},
-            parameters=1,
-            seconds=1.0,
-            peak_memory=1.0,
-            versions={},
-            commit=None,
         )
         for (name, method), values in scores.items()
         for seed, score in enumerate(values)

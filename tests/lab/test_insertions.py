@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers import record
 from vnait.data import Table
 from vnait.methods import Size
 from vnait.record import Record
@@ -87,31 +88,23 @@ def test_neighbouring_letters_change_places() -> None:
     assert swapped("a", np.random.default_rng(0)) == "a"
 
 
-def record(method: str, seed: int, clean: float, more: float) -> Record:
-    return Record.now(
-        key=f"{method}{seed}",
-        method=method,
-        seed=seed,
-        run={},
-        data={"name": "splice"},
-        metrics={"accuracy_clean": clean, "accuracy_more": more},
-        parameters=0,
-        seconds=0.0,
-    )
+def record_of(method: str, seed: int, clean: float, more: float) -> Record:
+    metrics = {"accuracy_clean": clean, "accuracy_more": more}
+    return record(method, seed, data={"name": "splice"}, metrics=metrics)
 
 
 def test_the_verdict_compares_with_the_best_method_of_the_raw_index() -> None:
     """`none` loses nothing and knows nothing; `lpi` reads the words."""
     rivals = [
-        record(name, seed, clean + seed / 100, more)
+        record_of(name, seed, clean + seed / 100, more)
         for seed in range(4)
         for name, clean, more in (("rope", 0.9, 0.6), ("none", 0.3, 0.3), ("lpi", 0.9, 0.9))
     ]
-    own = [record("vnait", seed, 0.9, 0.89) for seed in range(4)]
+    own = [record_of("vnait", seed, 0.9, 0.89) for seed in range(4)]
     found = verdict([*rivals, *own], "vnait", ["more"], 1 / 3)
     assert found.word == "confirmed" and found.found.startswith("1.0 points, rope 31.5;")
     assert verdict([*rivals, *own], "vnait", ["more"], 0.01).word == "refuted"
-    worse = [record("vnait", seed, 0.9, 0.7) for seed in range(4)]
+    worse = [record_of("vnait", seed, 0.9, 0.7) for seed in range(4)]
     assert verdict([*rivals, *worse], "vnait", ["more"], 1 / 3).word == "refuted"
     assert verdict(own, "vnait", ["more"], 1).word == "undecided"
     assert verdict([*rivals[:3], *own[:1]], "vnait", ["more"], 1).word == "undecided"

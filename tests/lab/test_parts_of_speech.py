@@ -1,9 +1,8 @@
 """Parts of speech from few sentences: the control keeps every tag at its word, and what is concluded."""
 
-from dataclasses import replace
-
 import pytest
 
+from helpers import record
 from vnait.baselines import OF_TAGS
 from vnait.data import Table
 from vnait.data.sentences import words_of
@@ -16,7 +15,6 @@ NAME = "ud_english_ewt"
 
 def records(lead: float, gain: float) -> list[Record]:
     """`vnait` has `lead` over the others, and `gain` over itself on shuffled sentences."""
-    base = Record.now(key="", method="", seed=0, run={}, data={}, metrics={}, parameters=1, seconds=0.1)
     made = []
     for name, sizes in SIZES.items():
         for size in sizes:
@@ -27,7 +25,7 @@ def records(lead: float, gain: float) -> list[Record]:
                         share = 0.7 + ahead - less + 0.0001 * seed * bool(words)
                         data = {"name": name + words, "shots": size}
                         metrics = {"token_accuracy": share}
-                        made.append(replace(base, method=method, seed=seed, data=data, metrics=metrics))
+                        made.append(record(method, seed, data=data, metrics=metrics))
     return made
 
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
+from helpers import record
 from vnait import record as records
 from vnait.coordinates import Index
 from vnait.errors import InputError, OutOfRange
@@ -289,16 +290,7 @@ def test_the_summary_says_what_was_not_learned() -> None:
     def invented(seed: int, near: float, far: float) -> Record:
         metrics = {f"accuracy_{length}": near if length == 40 else far for length in LENGTHS}
         data = {"name": "half", "family": "global"}
-        return Record.now(
-            key=str(seed),
-            method="m",
-            seed=seed,
-            run={},
-            data=data,
-            metrics=metrics,
-            parameters=0,
-            seconds=0.0,
-        )
+        return record(seed=seed, data=data, metrics=metrics)
 
     (row,) = SUITE.summary([invented(seed, 0.95, 0.5 + seed / 10) for seed in range(3)])
     assert learned(row) and row.seeds == 3
