@@ -25,6 +25,7 @@ import torch
 import typer
 from rich.cells import cell_len
 
+from helpers import save_vectors
 from vnait import cli, predict, train, vectors
 from vnait import data as text
 from vnait.cli.shared import app
@@ -54,14 +55,6 @@ def table(path: Path, rows=None, header="text,label") -> str:
     return str(path)
 
 
-def word_file(path: Path, words=None) -> str:
-    """Eight-dimensional vectors: small models, and no Word2Vec to train."""
-    words = words or ["a", "film", *(word for told_by in WORDS.values() for word in told_by)]
-    made = np.random.default_rng(0).normal(size=(len(words), 8)).astype(np.float32)
-    vectors.save(vectors.Vectors(words, made, "made"), path)
-    return str(path)
-
-
 @pytest.fixture(autouse=True)
 def piped(monkeypatch):
     """Standard output as in a pipe, 80 columns wide."""
@@ -74,7 +67,8 @@ def given(tmp_path_factory) -> Path:
     """A folder with a table, vectors and a trained model, to be read only."""
     folder = tmp_path_factory.mktemp("given")
     data = text.read(table(folder / "data.csv"))
-    words = vocabulary.look_up(data.texts, word_file(folder / "words.bin"))
+    names = ["a", "film", *(word for told_by in WORDS.values() for word in told_by)]
+    words = vocabulary.look_up(data.texts, save_vectors(folder / "words.bin", names))
     train.fit(train.Run(steps=30), data, words).save(folder / "model")
     return folder
 
@@ -368,7 +362,7 @@ def test_predict_reads_lines_of_standard_input(home, document):
 
 @pytest.mark.parametrize(("tokens", "warned"), [("jieba", False), ("words", True)])
 def test_predict_counts_unknown_words_as_the_model_cuts_them(home, vnait, tokens, warned):
-    words = word_file(home / "zh.bin", ["电影", "很", "好", "坏", "我", "喜欢", "不"])
+    words = save_vectors(home / "zh.bin", ["电影", "很", "好", "坏", "我", "喜欢", "不"])
     data = table(home / "zh.csv", [("我喜欢电影很好", "pos"), ("我不喜欢电影很坏", "neg")] * 12)
     options = ("--vectors", words, "--steps", "2", "--tokens", tokens, "--out", "zh", "--quiet")
     assert vnait("train", data, *options)[0] == 0
@@ -566,7 +560,7 @@ def few(home: Path):
 
 
 def unknown(home: Path):
-    word_file(home / "alien.bin", ["xyzzy", "plugh"])
+    save_vectors(home / "alien.bin", ["xyzzy", "plugh"])
     return (
         "train",
         "data.csv",
@@ -898,7 +892,7 @@ def tiny_disk(tmp_path):
 def test_a_disk_that_is_really_full(home, tiny_disk, vnait):
     (tiny_disk / "v.bin").write_text("old")
     (tiny_disk / "filler").write_bytes(bytes(50_000))
-    large = word_file(home / "large.bin", [f"w{number}" for number in range(1000)])
+    large = save_vectors(home / "large.bin", [f"w{number}" for number in range(1000)])
     before = tree(tiny_disk)
     for arguments in (
         ("train", "data.csv", *SMALL, "--out", str(tiny_disk / "model"), "--quiet"),

@@ -18,7 +18,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from helpers import record
+from helpers import record, save_vectors
 from test_plugins import FILE
 from vnait import comparison as module
 from vnait import methods, plugins, vectors
@@ -48,11 +48,8 @@ def texts_of(classes=("neg", "pos"), rows=48, seed=0, name="made.csv") -> Table:
 
 
 def word_file(folder: Path) -> str:
-    """Eight-dimensional vectors of all words: small models, and no Word2Vec to train."""
     words = ["a", "film", "plot", "cast", *(word for told_by in WORDS.values() for word in told_by)]
-    table = np.random.default_rng(0).normal(size=(len(words), 8)).astype(np.float32)
-    vectors.save(vectors.Vectors(words, table, "made"), folder / "words.bin")
-    return str(folder / "words.bin")
+    return save_vectors(folder / "words.bin", words)
 
 
 @pytest.fixture(scope="module")

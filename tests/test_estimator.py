@@ -26,7 +26,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 
 import vnait
-from vnait import TextClassifier, predict, train, vectors
+from helpers import save_vectors
+from vnait import TextClassifier, predict, train
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError
@@ -62,12 +63,8 @@ def quick(**options) -> TextClassifier:
 
 @pytest.fixture(scope="module")
 def word_file(tmp_path_factory) -> str:
-    """Eight-dimensional vectors: small models."""
-    words = ["a", "film", *WORDS["neg"], *WORDS["pos"]]
-    path = tmp_path_factory.mktemp("vectors") / "words.bin"
-    table = np.random.default_rng(0).normal(size=(len(words), 8)).astype(np.float32)
-    vectors.save(vectors.Vectors(words, table, "made"), path)
-    return str(path)
+    names = ["a", "film", *WORDS["neg"], *WORDS["pos"]]
+    return save_vectors(tmp_path_factory.mktemp("vectors") / "words.bin", names)
 
 
 @pytest.fixture(scope="module")

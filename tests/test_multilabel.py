@@ -11,8 +11,9 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
+from helpers import compare_two, save_vectors
 from test_finetune import saved_base
-from vnait import InputError, Run, TextClassifier, TextRegressor, compare, explain, vectors
+from vnait import InputError, Run, TextClassifier, TextRegressor, explain
 from vnait.about import About
 from vnait.bag_of_words import BagOfEach, bags_of, skill_at_sets
 from vnait.baselines import fit_baseline
@@ -61,11 +62,8 @@ def file(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def word_file(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("vectors") / "words.bin"
     names = [*FILLERS, *(word for words in WORDS.values() for word in words)]
-    table = np.random.default_rng(0).normal(size=(len(names), 16)).astype(np.float32)
-    vectors.save(vectors.Vectors(names, table, "made"), path)
-    return str(path)
+    return save_vectors(tmp_path_factory.mktemp("vectors") / "words.bin", names, width=16)
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +75,8 @@ def fitted(word_file):
 
 @pytest.fixture(scope="module")
 def compared(file, word_file, tmp_path_factory):
-    return compare(
-        file,
-        task="multilabel",
-        methods=["none", "sinusoidal"],
-        seeds=3,
-        shots=[20, "all"],
-        out=tmp_path_factory.mktemp("out"),
-        vectors=word_file,
-        run=Run(steps=20, learning_rate=0.01, num_layers=1),
-        jobs=1,
-    )
+    out = tmp_path_factory.mktemp("out")
+    return compare_two("multilabel", file, word_file, out)
 
 
 def test_cells_are_read_in_any_order_and_an_empty_one_is_no_label(tmp_path, caplog):

@@ -14,8 +14,9 @@ import pytest
 import torch
 from tokenizers import processors
 
+from helpers import save_vectors
 from test_finetune import saved_base
-from vnait import Run, TextClassifier, compare, vectors
+from vnait import Run, TextClassifier, compare
 from vnait.cli import main
 from vnait.data import Pair, Table, encode, read, summary, tokenizer, words
 from vnait.data.pairs import cut
@@ -53,11 +54,8 @@ def file(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def word_file(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("vectors") / "words.bin"
     names = ["the", "a", *COLOURS, *THINGS]
-    table = np.random.default_rng(0).normal(size=(len(names), 8)).astype(np.float32)
-    vectors.save(vectors.Vectors(names, table, "made"), path)
-    return str(path)
+    return save_vectors(tmp_path_factory.mktemp("vectors") / "words.bin", names)
 
 
 @pytest.fixture(scope="module")

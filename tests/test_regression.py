@@ -9,8 +9,9 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
+from helpers import compare_two, save_vectors
 from test_finetune import saved_base
-from vnait import InputError, Run, TextClassifier, compare, explain, vectors
+from vnait import InputError, Run, TextClassifier, explain
 from vnait.about import About
 from vnait.bag_of_words import BagRidge, bags_of, skill_at_numbers
 from vnait.cli import main
@@ -48,26 +49,14 @@ def file(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def word_file(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("vectors") / "words.bin"
     names = ["a", "film", "music", ",", *VALUES]
-    table = np.random.default_rng(0).normal(size=(len(names), 16)).astype(np.float32)
-    vectors.save(vectors.Vectors(names, table, "made"), path)
-    return str(path)
+    return save_vectors(tmp_path_factory.mktemp("vectors") / "words.bin", names, width=16)
 
 
 @pytest.fixture(scope="module")
 def compared(file, word_file, tmp_path_factory):
-    return compare(
-        file,
-        task="regression",
-        methods=["none", "sinusoidal"],
-        seeds=3,
-        shots=[20, "all"],
-        out=tmp_path_factory.mktemp("out"),
-        vectors=word_file,
-        run=Run(steps=30, learning_rate=0.01, num_layers=1),
-        jobs=1,
-    )
+    out = tmp_path_factory.mktemp("out")
+    return compare_two("regression", file, word_file, out, steps=30)
 
 
 def test_numbers_are_read_and_split_without_classes(file):

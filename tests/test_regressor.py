@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks, get_tags
 
+from helpers import save_vectors
 from test_estimator import NOT_FOR_TEXTS, OfMatrices, written
-from vnait import InputError, TextClassifier, TextRegressor, vectors
+from vnait import InputError, TextClassifier, TextRegressor
 from vnait.cli import main
 
 VALUES = {"awful": -3, "bad": -2, "plain": 0, "good": 2, "great": 3}
@@ -40,11 +41,8 @@ def quick(**options) -> TextRegressor:
 
 @pytest.fixture(scope="module")
 def word_file(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("vectors") / "words.bin"
     names = ["a", "film", "music", ",", *VALUES]
-    table = np.random.default_rng(0).normal(size=(len(names), 8)).astype(np.float32)
-    vectors.save(vectors.Vectors(names, table, "made"), path)
-    return str(path)
+    return save_vectors(tmp_path_factory.mktemp("vectors") / "words.bin", names)
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from helpers import compare_two, save_vectors
 from test_finetune import WORDS, saved_base
-from vnait import InputError, Run, TextClassifier, compare, explain, vectors
+from vnait import InputError, Run, TextClassifier, compare, explain
 from vnait.about import About
 from vnait.baselines import fit_baseline
 from vnait.cli import main
@@ -72,11 +73,8 @@ def table_of_rows(count: int = 60, seed: int = 0) -> Table:
 
 @pytest.fixture(scope="module")
 def word_file(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("vectors") / "words.bin"
     names = ["the", "they", "walk", "play", "was", "long", "and", "ends", "."]
-    table = np.random.default_rng(0).normal(size=(len(names), 16)).astype(np.float32)
-    vectors.save(vectors.Vectors(names, table, "made"), path)
-    return str(path)
+    return save_vectors(tmp_path_factory.mktemp("vectors") / "words.bin", names, width=16)
 
 
 @pytest.fixture(scope="module")
@@ -101,17 +99,8 @@ def fitted(word_file):
 
 @pytest.fixture(scope="module")
 def compared(file, word_file, tmp_path_factory):
-    return compare(
-        file,
-        task="tagging",
-        methods=["none", "sinusoidal"],
-        seeds=3,
-        shots=[10, "all"],
-        out=tmp_path_factory.mktemp("out"),
-        vectors=word_file,
-        run=Run(steps=20, learning_rate=0.01, num_layers=1),
-        jobs=1,
-    )
+    out = tmp_path_factory.mktemp("out")
+    return compare_two("tagging", file, word_file, out, shots=10)
 
 
 def written(tmp_path, text: str, name: str = "words.txt") -> str:
