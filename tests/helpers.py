@@ -6,14 +6,27 @@ its check of types there and take half a second, within the time in which such a
 
 from __future__ import annotations
 
+import multiprocessing
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from vnait import Run, compare, vectors
 from vnait.comparison import Comparison
 from vnait.record import Record
+
+TINY_SIZES = {
+    "steps": 2,
+    "batch": 4,
+    "tests": 5,
+    "hidden_size": 8,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+}
 
 
 def record(method: str = "m", seed: int = 0, **facts: Any) -> Record:
@@ -54,3 +67,35 @@ def compare_two(
         run=Run(steps=steps, learning_rate=0.01, num_layers=1),
         jobs=1,
     )
+
+
+def forkserver(*imports: str) -> ForkServerContext:
+    """Processes that start in no time, for the imports are done once: forked from a clean one, not from
+    pytest.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([*imports])
+    return context
+
+
+def perturb(model: nn.Module) -> None:
+    """Move every parameter, so that none stays at a start of zeros or of equal values."""
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+
+
+def at(*places: float, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Coordinates of one axis in one text, (1, T, 1)."""
+    return torch.tensor(places, dtype=dtype)[None, :, None]
+
+
+def drawn(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+    """Normal numbers, the same ones in every dtype."""
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def everything(length: int, rows: int = 1) -> Tensor:
+    """The mask of texts without padding."""
+    return torch.ones(rows, length, dtype=torch.bool)

@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import io
 import json
-import multiprocessing
 import os
 import pty
 import random
@@ -25,7 +24,7 @@ import torch
 import typer
 from rich.cells import cell_len
 
-from helpers import save_vectors
+from helpers import forkserver, save_vectors
 from vnait import cli, predict, train, vectors
 from vnait import data as text
 from vnait.cli.shared import app
@@ -925,8 +924,7 @@ def run_command(folder: str, arguments: list[str]) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_in_a_training_is_one_sentence_and_the_same_command_goes_on(home, vnait):
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["vnait.train", "vnait.cli"])
+    context = forkserver("vnait.train", "vnait.cli")
     command = ["train", "data.csv", "--vectors", "words.bin", "--steps", "90", "--quiet", "--out"]
     process = context.Process(target=run_command, args=(str(home), [*command, "new"]))
     process.start()

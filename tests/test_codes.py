@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from conftest import unchecked
+from helpers import at, drawn
 from vnait.encodings import (
     Binary,
     Fourier,
@@ -27,14 +28,6 @@ from vnait.encodings import (
 )
 from vnait.injection import Injection
 from vnait.model import seed_weights
-
-
-def at(*places: float, dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.tensor(places, dtype=dtype)[None, :, None]
-
-
-def drawn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def added(part: nn.Module, where: Tensor) -> Tensor:

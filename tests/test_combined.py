@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from conftest import unchecked
+from helpers import drawn
 from vnait.encodings import (
     AlibiBias,
     Axis,
@@ -32,10 +33,6 @@ from vnait.injection import Injection
 
 D = 32  # channels an axis
 DYNAMIC = Scaling(rule="dynamic", factor=2.0, original_length=8)
-
-
-def drawn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def same(one: Injection, other: Injection) -> bool:

@@ -5,7 +5,6 @@ allow.
 import contextlib
 import json
 import logging
-import multiprocessing
 import random
 import shutil
 import signal
@@ -18,7 +17,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from helpers import record, save_vectors
+from helpers import forkserver, record, save_vectors
 from test_plugins import FILE
 from vnait import comparison as module
 from vnait import methods, plugins, vectors
@@ -298,9 +297,7 @@ def run_command(folder: str, arguments: list[str], name: str) -> None:
 
 @pytest.fixture(scope="module")
 def server():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["vnait.comparison", "gensim.models"])
-    return context
+    return forkserver("vnait.comparison", "gensim.models")
 
 
 @pytest.fixture(scope="module")

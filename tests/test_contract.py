@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from helpers import perturb
 from vnait import catalogue
 from vnait.coordinates import Jitter, Span
 from vnait.encodings import NoPosition
@@ -48,13 +49,6 @@ def classifier(
     if perturbed:
         perturb(model)
     return model
-
-
-def perturb(model: nn.Module) -> None:
-    torch.manual_seed(7)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.2)
 
 
 def padded(side: str) -> tuple[Tensor, Tensor]:

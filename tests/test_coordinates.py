@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from conftest import unchecked
+from helpers import everything
 from vnait import chunks
 from vnait.coordinates import ContextGate, Elastic, Ends, Gate, Index, Jitter, Running, Span
 from vnait.coordinates.sources import UNIT_Z, Content, Free, Warp
@@ -111,10 +112,6 @@ def assert_lawful(at: Tensor, mask: Tensor, *, normalization: str = "span", boun
 def nearest(mask: Tensor, row: int, place: int) -> int:
     real = mask[row].nonzero().flatten().tolist()
     return min(real, key=lambda at: (abs(at - place), at))
-
-
-def everything(length: int) -> Tensor:
-    return torch.ones(1, length, dtype=torch.bool)
 
 
 def papers(z: list[float]) -> list[float]:

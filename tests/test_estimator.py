@@ -573,21 +573,23 @@ NOT_FOR_TEXTS = {
 }
 
 
-@pytest.mark.slow
-def test_scikit_learns_checks_pass_where_they_apply_to_texts():
+def checks_passed(estimator) -> list[str]:
+    """The names of scikit-learn's checks; none fails that applies to texts."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = estimator_checks.check_estimator(
-            Written(**QUICK, learning_rate=0.03),
-            on_fail=None,
-            on_skip=None,
-            expected_failed_checks=NOT_FOR_TEXTS,
+            estimator, on_fail=None, on_skip=None, expected_failed_checks=NOT_FOR_TEXTS
         )
     failed = {
         result["check_name"]: repr(result["exception"]) for result in results if result["status"] == "failed"
     }
     assert failed == {}
-    passed = [result["check_name"] for result in results if result["status"] == "passed"]
+    return [result["check_name"] for result in results if result["status"] == "passed"]
+
+
+@pytest.mark.slow
+def test_scikit_learns_checks_pass_where_they_apply_to_texts():
+    passed = checks_passed(Written(**QUICK, learning_rate=0.03))
     assert len(passed) >= 35
     assert {
         "check_estimators_unfitted",

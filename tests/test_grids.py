@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from helpers import everything
 from vnait.coordinates import Diagonal, Ends, Grid, Index, Joined, Phase, Running, Segments, Span
 
 TURN = 2 * math.pi
@@ -30,10 +31,6 @@ PARTS: dict[str, tuple[Callable[[], nn.Module], int]] = {
     "joined": (lambda: Joined(Grid(shape=(-1, 2)), Index(), Phase(periods=[5])), 2),
 }
 EVERY = pytest.mark.parametrize("name", list(PARTS))
-
-
-def everything(length: int, rows: int = 1) -> Tensor:
-    return torch.ones(rows, length, dtype=torch.bool)
 
 
 @st.composite

@@ -23,6 +23,7 @@ from transformers import (
     TrainingArguments,
 )
 
+from helpers import perturb
 from vnait.coordinates import Index
 from vnait.errors import InputError
 from vnait.injection import Injection
@@ -54,13 +55,6 @@ def saved(folder: Path, **settings: object) -> VnaitForSequenceClassification:
     model = VnaitForSequenceClassification(config(**settings)).eval()
     model.save_pretrained(folder)
     return model
-
-
-def perturb(model: nn.Module) -> None:
-    torch.manual_seed(7)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.2)
 
 
 # --- Configuration

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from helpers import everything
 from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating, Span, moving
 
 SIDES = {
@@ -24,18 +25,14 @@ def mask_of(side: str) -> torch.Tensor:
     return torch.tensor(SIDES[side]).bool()
 
 
-def ones(length: int, rows: int = 1) -> torch.Tensor:
-    return torch.ones(rows, length, dtype=torch.bool)
-
-
 @given(shift=st.floats(0, 9), local=st.floats(0, 0.49), stretch=st.floats(1, 3), length=st.integers(2, 30))
 def test_jitter_draws_what_cape_writes(shift, local, stretch, length):
     """lambda (p + shift + local): bounds of every part, order kept while the local part is below half a
     gap.
     """
     torch.manual_seed(0)
-    at = Jitter(Index(), shift=shift, local=local, stretch=stretch)(None, ones(length, rows=8))[..., 0]
-    plain = Index()(None, ones(length, rows=8))[..., 0]
+    at = Jitter(Index(), shift=shift, local=local, stretch=stretch)(None, everything(length, rows=8))[..., 0]
+    plain = Index()(None, everything(length, rows=8))[..., 0]
     assert (at.diff(dim=-1) > 0).all()
     slack = (shift + local) * stretch + (stretch - 1) * plain + 1e-3
     assert ((at - plain).abs() <= slack).all()
@@ -47,7 +44,7 @@ def test_jitter_draws_what_cape_writes(shift, local, stretch, length):
 
 def test_one_stretch_a_sentence_and_it_is_log_uniform():
     torch.manual_seed(0)
-    gaps = Jitter(Index(), shift=0, stretch=4.0)(None, ones(3, rows=4000))[..., 0].diff(dim=-1)
+    gaps = Jitter(Index(), shift=0, stretch=4.0)(None, everything(3, rows=4000))[..., 0].diff(dim=-1)
     assert torch.allclose(gaps[:, 0], gaps[:, 1], rtol=1e-5)
     octaves = gaps[:, 0].log() / torch.tensor(4.0).log()
     assert (
@@ -68,14 +65,14 @@ def test_local_noise_is_each_tokens_own_and_padding_follows_its_neighbour():
 
 def test_jitter_leaves_the_ends_alone():
     jittered = Jitter(Ends(Span(source="uniform")), shift=6, local=0.1, stretch=2)
-    plain = jittered.coordinates(None, ones(6))
-    assert torch.equal(jittered(None, ones(6))[..., 1:], plain[..., 1:])
+    plain = jittered.coordinates(None, everything(6))
+    assert torch.equal(jittered(None, everything(6))[..., 1:], plain[..., 1:])
 
 
 def test_jitter_leaves_a_share_of_the_sentences_as_they_are():
     torch.manual_seed(0)
     jittered = Jitter(Index(), shift=6, local=0.1, stretch=2, share=0.25)
-    mask = ones(4, rows=4000)
+    mask = everything(4, rows=4000)
     moved = (jittered(None, mask) != Index()(None, mask)).flatten(1)
     assert torch.equal(moved.any(-1), moved.all(-1))
     assert 0.22 < moved.any(-1).float().mean() < 0.28
@@ -112,7 +109,7 @@ def test_randomized_positions_are_sorted_distinct_and_below_the_limit(draw, side
 def test_randomized_positions_cover_the_range_evenly(quick, monkeypatch):
     torch.manual_seed(0)
     monkeypatch.setattr(moving, "at_hand", lambda mask: quick)
-    at = Randomized(limit=100)(None, ones(10, rows=2000))[..., 0]
+    at = Randomized(limit=100)(None, everything(10, rows=2000))[..., 0]
     counts = torch.bincount(at.long().flatten(), minlength=100)
     assert counts.min() > 140 and counts.max() < 260  # 200 each, standard deviation 13
 
@@ -130,10 +127,10 @@ def test_randomized_is_the_mean_of_its_draws_in_evaluation(draw, side):
 
 def test_randomized_refuses_a_text_that_is_too_long_and_an_unknown_draw():
     with pytest.raises(ValueError, match=r"a text of 5 tokens .* limit=4; raise it"):
-        Randomized(limit=4)(None, ones(5))
+        Randomized(limit=4)(None, everything(5))
     with pytest.raises(ValueError, match="take one of subset, floats"):
         Randomized(draw="other")
-    assert Randomized(limit=4, draw="floats")(None, ones(5)).shape == (1, 5, 1)
+    assert Randomized(limit=4, draw="floats")(None, everything(5)).shape == (1, 5, 1)
 
 
 @pytest.mark.slow
@@ -167,10 +164,10 @@ def test_saturating_is_its_formula_and_never_changes_when_tokens_follow():
         part.log_tau.add_(0.5)
     tau = part.log_tau.detach().double().exp()  # held in float32
     assert tau.item() == pytest.approx(7 * math.exp(0.5), rel=1e-6)
-    running = Running()(None, ones(40))
-    whole = part(None, ones(40))
+    running = Running()(None, everything(40))
+    whole = part(None, everything(40))
     torch.testing.assert_close(whole, 100 * running / (running + tau))
-    torch.testing.assert_close(part(None, ones(9)), whole[:, :9])
+    torch.testing.assert_close(part(None, everything(9)), whole[:, :9])
     assert part.causal and (whole.diff(dim=1) > 0).all() and whole.max() < 100
     whole.sum().backward()
     assert nn.utils.parameters_to_vector([part.log_tau.grad]).abs().item() > 0

@@ -17,6 +17,7 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from conftest import unchecked
+from helpers import at, drawn
 from vnait.coordinates import Index
 from vnait.encodings.rotary import Axial, PartialRotary, Rotary, Scaling, XPos, convert_layout
 from vnait.injection import Injection
@@ -51,14 +52,6 @@ RULES: dict[str, Scaling | None] = {
     ),
 }
 EVERY_RULE = pytest.mark.parametrize("scaling", RULES.values(), ids=RULES)
-
-
-def at(*places: float, dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.tensor(places, dtype=dtype)[None, :, None]
-
-
-def drawn(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def scores(query: Tensor, key: Tensor, output: Injection) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from conftest import unchecked
+from helpers import drawn
 from vnait.coordinates import Index
 from vnait.encodings import AlibiBias, Cope, Nape, Rotary, ScaleInvariant, Sum
 from vnait.encodings.scores import ContextualPositions, log_entmax
@@ -23,10 +24,6 @@ from vnait.model.backbone import Attention, Encoder
 
 DIM, HEADS, TOKENS, POSITIONS = 16, 2, 9, 4
 WIDTH = DIM // HEADS
-
-
-def drawn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def masks() -> Tensor:

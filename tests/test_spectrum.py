@@ -22,13 +22,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from conftest import unchecked
+from helpers import everything
 from vnait import Method
 from vnait.coordinates import Index, Spectrum, returns, spectra
 from vnait.encodings import Linear
-
-
-def everything(length: int, rows: int = 1) -> Tensor:
-    return torch.ones(rows, length, dtype=torch.bool)
 
 
 def weighted() -> nx.Graph:

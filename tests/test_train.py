@@ -5,7 +5,6 @@ import hashlib
 import json
 import logging
 import math
-import multiprocessing
 import os
 import pickle
 import random
@@ -26,6 +25,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
+from helpers import forkserver
 from vnait import bag_of_words, predict, train
 from vnait.baselines import BASELINES, fit_baseline
 from vnait.comparison import run_plan
@@ -192,12 +192,7 @@ def train_and_save(folder: str, run: Run, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def server():
-    """Processes that start in no time, for the imports are done once: forked from a clean one, not from
-    pytest.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["vnait.train", "gensim.models"])
-    return context
+    return forkserver("vnait.train", "gensim.models")
 
 
 @pytest.fixture(scope="module")

@@ -8,27 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from helpers import TINY_SIZES
 from vnait.cli import main
 from vnait.run import Run
 from vnait_lab import runners, studies
 from vnait_lab.study import Verdict
 from vnait_lab.suites import algorithmic, decoding, few_labels, length
 
-SMALL = {
-    "steps": 2,
-    "batch": 4,
-    "tests": 5,
-    "hidden_size": 8,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 1,
-}
-
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(length, "QUICK", length.Setting(**SMALL))
-    monkeypatch.setattr(algorithmic, "QUICK", algorithmic.Setting(**SMALL))
-    monkeypatch.setattr(decoding, "QUICK", decoding.Setting(**SMALL))
+    monkeypatch.setattr(length, "QUICK", length.Setting(**TINY_SIZES))
+    monkeypatch.setattr(algorithmic, "QUICK", algorithmic.Setting(**TINY_SIZES))
+    monkeypatch.setattr(decoding, "QUICK", decoding.Setting(**TINY_SIZES))
     monkeypatch.setattr(few_labels, "RUN", Run(validation=0, steps=1, num_layers=1))
     monkeypatch.setenv("VNAIT_DATA", str(tmp_path / "data"))
     folder = tmp_path / "data" / "trec"

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Generator, Tensor, nn
 
-from helpers import record
+from helpers import TINY_SIZES, record
 from vnait import record as records
 from vnait.coordinates import Index
 from vnait.errors import InputError, OutOfRange
@@ -32,14 +32,6 @@ from vnait_lab.suites.suite import Score, Suite, Training, answers
 from vnait_lab.suites.tasks import TASKS, VOCABULARY, A, B, M, task
 
 STUDIES = Path(__file__).parents[2] / "studies"
-TINY_SIZES = {
-    "steps": 2,
-    "batch": 4,
-    "tests": 5,
-    "hidden_size": 8,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 1,
-}
 TINY = Setting(**TINY_SIZES)
 ASKED = {**TASKS, **HELD_OUT}
 
