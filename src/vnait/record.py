@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -136,32 +136,21 @@ def run_cells(
     Each record is on the disk before the next is awaited, so a stopped run loses only unfinished cells.
     InputError if another process runs cells for the same folder.
     """
-    with alone(Path(path).parent):
-        return _run_cells(
-            Path(path), cells, calls, partial(in_workers, jobs=jobs, cores=cores, backend=backend), callback
-        )
-
-
-def _run_cells(
-    path: Path,
-    cells: Mapping[str, Cell],
-    calls: Callable[[list[Cell]], Iterable[Any]],
-    run: Callable[[Iterable[Any]], Iterator[Any]],
-    callback: Callback,
-) -> list[Record]:
-    done = {record.key: record for record in read(path) if record.key in cells} if path.is_file() else {}
-    if done:
-        logger.info("%d of %d cells are done already (%s)", len(done), len(cells), path)
-    left = [cell for key, cell in cells.items() if key not in done]
-    results = run(calls(left) if left else [])
-    callback(len(done), len(cells), None)
-    with appending(path) as append:
-        for result in results:
-            for record in result if isinstance(result, list) else [result]:
-                append(record)
-                done[record.key] = record
-                callback(len(done), len(cells), record)
-    return [done[key] for key in cells]
+    path = Path(path)
+    with alone(path.parent):
+        done = {record.key: record for record in read(path) if record.key in cells} if path.is_file() else {}
+        if done:
+            logger.info("%d of %d cells are done already (%s)", len(done), len(cells), path)
+        left = [cell for key, cell in cells.items() if key not in done]
+        results = in_workers(calls(left) if left else [], jobs=jobs, cores=cores, backend=backend)
+        callback(len(done), len(cells), None)
+        with appending(path) as append:
+            for result in results:
+                for record in result if isinstance(result, list) else [result]:
+                    append(record)
+                    done[record.key] = record
+                    callback(len(done), len(cells), record)
+        return [done[key] for key in cells]
 
 
 @contextmanager

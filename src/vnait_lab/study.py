@@ -67,6 +67,15 @@ class Verdict:
             return cls("confirmed", found)
         return cls("conditional", found, condition) if good else cls("refuted", found)
 
+    @classmethod
+    def by_sign(cls, signs: Collection[int], found: str) -> Verdict:
+        """Of intervals that a claim needs above zero: confirmed if all are, refuted if one is below.
+
+        >>> Verdict.by_sign([1, 0], "").word
+        'undecided'
+        """
+        return cls("refuted" if -1 in signs else "confirmed" if {*signs} == {1} else "undecided", found)
+
 
 class NotRun(KeyError):
     """A judge reads an arm that has no record."""

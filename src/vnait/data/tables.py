@@ -37,7 +37,6 @@ CLASSIFICATION, REGRESSION, TAGGING, MULTILABEL = TASKS
 PROBLEMS = {REGRESSION: "regression", MULTILABEL: "multi_label_classification"}  # transformers' names
 NUMBER = "number"  # the one label of a model that answers with numbers
 
-# JSON can spell half an emoji ("\ud83d"), which no tokenizer and no UTF-8 file takes.
 _PART = 4096  # cells hashed together
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -96,16 +96,6 @@ class Finding:
 
 def finding(rule: Rule, evidence: Evidence) -> Finding:
     """The finding of a rule with its evidence."""
-    return Finding(
-        code=rule.code,
-        name=rule.name,
-        severity=evidence.severity or rule.severity,
-        meaning=rule.meaning,
-        size=evidence.size,
-        measured=evidence.measured,
-        smallest=evidence.smallest,
-        reproduction=evidence.reproduction,
-        shown=evidence.shown,
-        advice=rule.advice,
-        page=rule.page,
-    )
+    facts = {**vars(rule), **vars(evidence), "page": rule.page}
+    facts["severity"] = evidence.severity or rule.severity
+    return Finding(**{one.name: facts[one.name] for one in fields(Finding)})

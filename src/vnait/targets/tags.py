@@ -25,7 +25,7 @@ from vnait.targets.shared import Common, Encoder, check_known
 
 logger = logging.getLogger("vnait")
 
-IGNORED = -100  # the label of a token that is not a word's first, as in transformers
+IGNORED = -100  # the label of a token without a loss, as in torch and transformers
 
 
 @dataclass(frozen=True)

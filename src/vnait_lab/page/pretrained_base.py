@@ -6,12 +6,13 @@ from typing import Any
 
 from vnait.baselines import FROZEN
 from vnait.record import Record
+from vnait.results import interval_of
 from vnait.run import OWN, PREFIX
 from vnait_lab.page.few_labels import differences, heights
 from vnait_lab.page.parts import Judged, Section, bounded
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
-from vnait_lab.suites.few_labels import QUICK, interval_of
+from vnait_lab.suites.few_labels import QUICK
 
 PRETRAINED = {FROZEN: "frozen embeddings of the pretrained base", f"{PREFIX}{OWN}": "the base fine-tuned"}
 
@@ -55,5 +56,4 @@ def verdict(rows: list[dict[str, Any]]) -> Verdict:
         for method, name in PRETRAINED.items()
         if method in pooled
     )
-    sign = pooled[FROZEN].sign
-    return Verdict("confirmed" if sign > 0 else "refuted" if sign < 0 else "undecided", found)
+    return Verdict.by_sign([pooled[FROZEN].sign], found)

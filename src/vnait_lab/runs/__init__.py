@@ -9,6 +9,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from vnait.data import Table
+from vnait.data.tables import labels_of
+from vnait.predict import Fitted
 from vnait.record import Record
 from vnait.statistics import interval, paired
 from vnait_lab.study import Verdict
@@ -91,6 +97,13 @@ def by_seed(found: Iterable[Record], method: str, metric: str, **data: object) -
     }
 
 
+def accuracy(fitted: Fitted, table: Table, probabilities: NDArray[np.float64] | None = None) -> float:
+    """The share of right answers, of the model or by these probabilities (texts, classes)."""
+    found = (fitted.probabilities(table.texts) if probabilities is None else probabilities).argmax(1)
+    right = [fitted.classes[one] == label for one, label in zip(found, labels_of(table), strict=True)]
+    return float(np.mean(right))
+
+
 def ahead(scores: Mapping[str, Mapping[int, float]], method: str) -> Verdict:
     """The claim that a method is ahead of all others, by scores per method and seed. Undecided if it can't be
     told apart from one, and is behind none.
@@ -99,5 +112,4 @@ def ahead(scores: Mapping[str, Mapping[int, float]], method: str) -> Verdict:
     leads = {one: interval(gaps).times(100) for one, gaps in others.items()}
     words = f"{method} minus the others: "
     words += ", ".join(f"{one} {lead.written('{:+.1f}')}" for one, lead in leads.items())
-    signs = {lead.sign for lead in leads.values()}
-    return Verdict("refuted" if -1 in signs else "confirmed" if signs == {1} else "undecided", words)
+    return Verdict.by_sign([lead.sign for lead in leads.values()], words)

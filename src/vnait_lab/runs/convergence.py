@@ -77,10 +77,7 @@ def verdict(found: Sequence[Record], method: str) -> Verdict:
         words.append(f"{name}: {nearest} needs {factor.written('{:.2f}')} times the steps")
     if not signs:
         return Verdict("undecided", "no method ran with every number of steps")
-    written = "; ".join(words)
-    if -1 in signs:
-        return Verdict("refuted", written)
-    return Verdict("confirmed" if 0 not in signs else "undecided", written)
+    return Verdict.by_sign(signs, "; ".join(words))
 
 
 def main() -> None:

@@ -29,16 +29,14 @@ import numpy as np
 from numpy.random import Generator
 
 from vnait.data import Table
-from vnait.data.tables import labels_of
 from vnait.data.vocabulary import vocabulary_of
 from vnait.methods import METHODS
 from vnait.record import Record, key_of, run_cells
-from vnait.scores import scores
 from vnait.statistics import interval, paired
 from vnait.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, parser, show_progress
+from vnait_lab.runs import accuracy, data_folder, parser, show_progress
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.elastic import reads_words
@@ -153,13 +151,7 @@ def run_cell(name: str, data: Path, arm: str, seed: int, key: str) -> Record:
             kind: perturbed(test, *(TESTS["clean"] if arm == FILTERED else amount), index, letters=letters)
             for index, (kind, amount) in enumerate(TESTS.items())
         } | {kind: harmed(test, kind, letters=letters) for kind in HARMS}
-        truth = [fitted.classes.index(label) for label in labels_of(test)]
-        metrics = {
-            f"accuracy_{kind}": scores(truth, fitted.probabilities(table.texts).argmax(1).tolist())[
-                "accuracy"
-            ]
-            for kind, table in shown.items()
-        }
+        metrics = {f"accuracy_{kind}": accuracy(fitted, table) for kind, table in shown.items()}
     data_of = {**fitted.record.data, "name": name}
     return replace(fitted.record, key=key, method=arm, data=data_of, metrics=metrics)
 
@@ -189,7 +181,7 @@ def verdict(found: Sequence[Record], method: str, kinds: Sequence[str], share: f
     mine, its = (100 * fmean(losses.values()) for losses in (own, other))
     part = "the latter" if share == 1 else f"{share:.2g} of the latter"
     words = f"{mine:.1f} points, {best} {its:.1f}; {part} minus the former: {spared.written('{:+.1f}')}"
-    return Verdict("undecided" if spared.sign == 0 else "confirmed" if spared.sign > 0 else "refuted", words)
+    return Verdict.by_sign([spared.sign], words)
 
 
 def main() -> None:

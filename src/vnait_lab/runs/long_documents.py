@@ -29,7 +29,7 @@ from vnait.record import Record
 from vnait.run import OWN, Run
 from vnait.train import fit
 from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, encoder_parser
+from vnait_lab.runs import accuracy, data_folder, encoder_parser
 from vnait_lab.runs.fine_tuning import bfloat16, formula, of_base, one_by_one
 
 PATH = RECORDS / "long_documents" / "records.jsonl"
@@ -99,13 +99,6 @@ def in_windows(fitted: Fitted, base: Base, table: texts.Table) -> NDArray[np.flo
     found = torch.softmax(logits_of(fitted.model, windows["input_ids"]).double(), -1).numpy()
     of = np.array(windows["overflow_to_sample_mapping"])
     return np.stack([found[of == document].max(0) for document in range(len(table))])
-
-
-def accuracy(fitted: Fitted, table: texts.Table, probabilities: NDArray[np.float64] | None = None) -> float:
-    found = (fitted.probabilities(table.texts) if probabilities is None else probabilities).argmax(1)
-    return float(
-        np.mean([fitted.classes[one] == label for one, label in zip(found, table.labels or [], strict=True)])
-    )
 
 
 def main() -> None:

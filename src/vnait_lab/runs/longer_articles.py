@@ -17,17 +17,15 @@ from pathlib import Path
 import numpy as np
 
 from vnait.data import Table, read
-from vnait.data.tables import labels_of
 from vnait.data.vocabulary import vocabulary_of
 from vnait.methods import METHODS
 from vnait.record import Record, key_of, run_cells
 from vnait.run import Run
-from vnait.scores import scores
 from vnait.statistics import interval, paired
 from vnait.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
-from vnait_lab.runs import ahead, by_seed, data_folder, parser, show_progress
+from vnait_lab.runs import accuracy, ahead, by_seed, data_folder, parser, show_progress
 from vnait_lab.study import Verdict
 
 PATH = RECORDS / "longer_articles" / "records.jsonl"
@@ -60,12 +58,7 @@ def run_cell(data: Path, method: str, seed: int, key: str) -> Record:
         words = vocabulary_of(learn.texts, tokenization="words")
         fitted = fit(replace(RUN, method=method, seed=seed), learn, words)
         assert fitted.record is not None
-        metrics = {}
-        for length in (TRAINED, READ):
-            shown = halves(long, length)
-            truth = [fitted.classes.index(label) for label in labels_of(shown)]
-            answers = fitted.probabilities(shown.texts).argmax(1).tolist()
-            metrics[f"accuracy_{length}"] = scores(truth, answers)["accuracy"]
+        metrics = {f"accuracy_{length}": accuracy(fitted, halves(long, length)) for length in (TRAINED, READ)}
     data_of = {**fitted.record.data, "name": SET}
     return replace(fitted.record, key=key, method=method, data=data_of, metrics=metrics)
 

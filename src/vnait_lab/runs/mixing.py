@@ -217,9 +217,8 @@ def show(part: str) -> None:
         minus = interval(
             [float(np.mean([cells[key] - share[key] for key in both if key[1] == seed])) for seed in draws]
         )
-        bounds = "" if minus.low is None else f" [{minus.low:+.1f}, {minus.high:+.1f}]"
         shown = " | ".join(f"{mean:.1f}" for mean in means)
-        print(f"| {arm} | {shown} | {np.mean(means):.1f} | {minus.mean:+.1f}{bounds} |")
+        print(f"| {arm} | {shown} | {np.mean(means):.1f} | {minus.written('{:+.1f}')} |")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from vnait.model import VnaitForMaskedLM, seed_weights
 from vnait.record import Record, key_of, run_cells
 from vnait.run import Run
 from vnait.statistics import interval, paired
+from vnait.targets.tags import IGNORED
 from vnait.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
@@ -41,7 +42,6 @@ QUESTIONS = ("nothing", "masked words", "moved words")
 SHOTS, STEPS = 16, 2_000
 HIDDEN = 0.15  # the share of words that are asked, of which 8 in 10 are masked and 1 is another word
 MOVED = 0.75  # the share of texts in which two spans change places
-IGNORED = -100
 ENOUGH = 1.0  # points that are worth the steps
 RUN = Run(validation=0, bag=0.0, max_length=128)
 

@@ -111,8 +111,7 @@ def verdict(found: Sequence[Record], name: str) -> Verdict:
     words += f"; from the order of the words: {gain.written('{:+.1f}')}"
     if gain.sign <= 0:
         return Verdict("undecided", words)
-    signs = {one.sign for one in leads.values()}
-    return Verdict("refuted" if -1 in signs else "confirmed" if signs == {1} else "undecided", words)
+    return Verdict.by_sign([one.sign for one in leads.values()], words)
 
 
 def main() -> None:

@@ -117,8 +117,7 @@ def codes(model: Reader) -> np.ndarray:
 
 def times(found: Findings, arm: str, metric: str = BEYOND) -> str:
     """A ratio, with its interval if there are enough seeds."""
-    value = found.interval(arm, metric)
-    return f"{value.mean:.2f}" + ("" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]")
+    return found.interval(arm, metric).written("{:.2f}")
 
 
 @claim(

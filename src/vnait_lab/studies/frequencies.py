@@ -21,7 +21,7 @@ from vnait.encodings import Sinusoid
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait_lab.studies.figures import bars, panels
-from vnait_lab.studies.parts.training import Reader, descend
+from vnait_lab.studies.parts.training import Reader, accuracies, descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 WIDTH, LENGTH, TOKENS, AWAY = 64, 40, 8, 15
@@ -79,16 +79,8 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
         return F.cross_entropy(model(ids).unflatten(-1, (4, TOKENS)).flatten(0, 2), answers(ids).flatten())
 
     descend(model.parameters(), loss, steps=budget.steps, learning_rate=1e-2)
-    return scores(model, torch.randint(TOKENS, (TESTED, LENGTH), generator=random))
-
-
-@torch.no_grad()
-def scores(model: Reader, ids: Tensor) -> Metrics:
-    """Accuracy per question."""
-    wanted = answers(ids)
-    right = model(ids).unflatten(-1, (4, TOKENS)).argmax(-1) == wanted
-    accuracy = right.sum((0, 1)) / (wanted >= 0).sum((0, 1))
-    return dict(zip(TASKS, accuracy.tolist(), strict=True))
+    held = torch.randint(TOKENS, (TESTED, LENGTH), generator=random)
+    return accuracies(model, held, answers(held), TASKS)
 
 
 @claim("Low frequencies matter more", source="003, later findings")

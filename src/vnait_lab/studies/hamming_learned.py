@@ -141,8 +141,7 @@ def judge_binary(found: Findings) -> Verdict:
     best = max(others, key=lambda name: found.mean(f"{name}, {PART}", "held"))
     difference = found.difference(f"binary, {PART}", f"{best}, {PART}", "held").times(100)
     summary = f"held out, binary minus {best}: {difference.written('{:+.0f}')} points"
-    sign = difference.sign
-    return Verdict("undecided" if sign == 0 else "confirmed" if sign > 0 else "refuted", summary)
+    return Verdict.by_sign([difference.sign], summary)
 
 
 @claim("The learned decoder copes with more noise: two flipped bits", source="004, error correction")

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from vnait.explanation.attention import KINDS, entropy, head_kind, profile
 from vnait_lab.studies.figures import maps, panels
-from vnait_lab.studies.parts.training import Reader, descend
+from vnait_lab.studies.parts.training import Reader, accuracies, descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
 TOKENS, LENGTH, HEADS = 8, 24, 8
@@ -66,7 +66,7 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     labels = [[head_kind(*head) for head in zip(*look, strict=True)] for look in looks]
     profiles = torch.stack([torch.stack([profile(head) for head in weights]) for weights, _ in looks])
     return {
-        **scores(model, held),
+        **accuracies(model, held, answers(held), QUESTIONS),
         "bands": float(len({NEAR, FAR} & {band for _, band in labels[-1]})),
         "kinds": [[float(KINDS.index(kind)) for kind, _ in look] for look in labels],
         "profiles": profiles.double().round(decimals=3).tolist(),
@@ -78,15 +78,6 @@ def attention(model: Reader, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Per head, its attention averaged over texts (H, T, T), and its rows' entropy over the maximum (H,)."""
     weights = model.weights(ids)[0]
     return weights.mean(0), entropy(weights).mean((0, 2)) / torch.tensor(float(ids.shape[1])).log()
-
-
-@torch.no_grad()
-def scores(model: Reader, ids: Tensor) -> Metrics:
-    """Accuracy per question."""
-    wanted = answers(ids)
-    right = model(ids).unflatten(-1, (4, TOKENS)).argmax(-1) == wanted
-    accuracy = right.sum((0, 1)) / (wanted >= 0).sum((0, 1))
-    return dict(zip(QUESTIONS, accuracy.tolist(), strict=True))
 
 
 def counts(found: Findings, arm: str, kind: str) -> np.ndarray:

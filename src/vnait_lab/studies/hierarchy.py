@@ -189,8 +189,7 @@ def judge_sentences(found: Findings) -> Verdict:
     """Confirmed if the 95 % intervals over articles of both F1 are above .75."""
     same, border = (interval(found.values("sentences", f"{name}_f1")[0]) for name in ("same", "boundary"))
     articles = len(found.values("sentences", "same_f1")[0])
-    summary = f"F1 {same.mean:.2f} [{same.low:.2f}, {same.high:.2f}] of same sentence, {border.mean:.2f} "
-    summary += f"[{border.low:.2f}, {border.high:.2f}] of boundary "
+    summary = f"F1 {same.written('{:.2f}')} of same sentence, {border.written('{:.2f}')} of boundary "
     summary += f"({articles} articles, CV {found.mean('sentences', 'spread'):.2f})"
     return Verdict("confirmed" if min(same.low or 0, border.low or 0) > 0.75 else "refuted", summary)
 

@@ -164,9 +164,7 @@ def judge_part(found: Findings) -> Verdict:
 
 def percent(found: Findings, arm: str, metric: str) -> str:
     """The mean in percent, with its 95 % interval if there are enough seeds."""
-    mean, low, high = found.interval(arm, metric)
-    bounds = "" if low is None or high is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
-    return f"{100 * mean:.1f} %{bounds}"
+    return found.interval(arm, metric).times(100).written("{:.1f}", " %")
 
 
 def draw(found: Findings) -> Figure:

@@ -15,11 +15,11 @@ from jaxtyping import Int
 from torch import Generator, Tensor
 
 from vnait.model import VnaitForTokenClassification
+from vnait.targets.tags import IGNORED
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.algorithms import ALGORITHMS, Algorithm, Texts
 from vnait_lab.suites.suite import (
-    IGNORED,
     Score,
     Standing,
     Suite,

@@ -19,11 +19,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from vnait.errors import InputError
 from vnait.model import VnaitForCausalLM
+from vnait.targets.tags import IGNORED
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.questions import QUESTIONS, Question
 from vnait_lab.suites.suite import (
-    IGNORED,
     Score,
     Standing,
     Suite,

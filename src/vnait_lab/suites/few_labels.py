@@ -19,8 +19,9 @@ from vnait.comparison import run_plan
 from vnait.data.tables import labels_of
 from vnait.plan import Plan
 from vnait.record import Record
+from vnait.results import interval_of
 from vnait.run import Run
-from vnait.statistics import Interval, interval
+from vnait.statistics import interval
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import check
 
@@ -29,6 +30,7 @@ logger = logging.getLogger("vnait")
 SHOTS = (8, 16, 32, 64, 128)
 QUICK = 16  # labels per class of --quick
 RUN = Run(validation=0)  # no rows are held out: nothing is chosen here, so every row can train
+PAPER, LOSS = "vnait-paper", 0.005  # of accuracy, which a method may lose to it
 SPLITS = 10  # the fewest draws of rows that decide a claim
 
 
@@ -261,29 +263,27 @@ def verdict(
 def no_loss(
     found: Sequence[Record],
     method: str = "vnait",
-    against: str = "vnait-paper",
     *,
-    margin: float = 0.005,
     sets: Sequence[str] = tuple(SETS),
     shots: Sequence[int] = SHOTS,
 ) -> Verdict:
-    """The claim: pooled over sets, `method` loses less than `margin` to `against`.
+    """The claim: pooled over sets, `method` loses less than `LOSS` to `PAPER`.
 
-    Confirmed if the interval of the paired difference is above -margin, refuted if it is below. Undecided
+    Confirmed if the interval of the paired difference is above -LOSS, refuted if it is below. Undecided
     otherwise, with fewer than 10 splits, and while some of `sets` or `shots` are missing.
     """
-    rows = [row for row in paired(found, method) if row["against"] == against]
+    rows = [row for row in paired(found, method) if row["against"] == PAPER]
     if not rows:
-        return Verdict("undecided", f"{method} was not compared with {against}")
+        return Verdict("undecided", f"{method} was not compared with {PAPER}")
     (pooled,) = [row for row in rows if row["set"] is None]
     said = f"{_difference(pooled)}, pooled over {', '.join(row['set'] for row in rows if row['set'])}"
     if pooled["splits"] < SPLITS:
         return Verdict("undecided", f"{said}; {pooled['splits']} splits, fewer than {SPLITS}")
-    both = [record for record in found if record.method in (method, against)]
+    both = [record for record in found if record.method in (method, PAPER)]
     if absent := [*_missing(found, method, sets, shots), *_unmatched(both, method)]:
         return Verdict("undecided", f"{said}; not run yet: {', '.join(absent)}")
-    low, high = pooled["ci_low"], pooled["ci_high"]
-    return Verdict("confirmed" if low > -margin else "refuted" if high < -margin else "undecided", said)
+    low, high = interval_of(pooled).bounds
+    return Verdict("confirmed" if low > -LOSS else "refuted" if high < -LOSS else "undecided", said)
 
 
 def _parts(differences: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
@@ -328,11 +328,6 @@ def _unmatched(found: Sequence[Record], method: str) -> list[str]:
     return [f"{other} on {', '.join(sorted(set(names)))}" for other, names in lacking.items() if names]
 
 
-def interval_of(row: dict[str, Any]) -> Interval:
-    """The mean of a row with its bounds."""
-    return Interval(row["mean"], row["ci_low"], row["ci_high"])
-
-
 def _bounds(values: Sequence[float]) -> dict[str, Any]:
     if not values:
         return {"mean": float("nan"), "ci_low": None, "ci_high": None, "splits": 0}
@@ -347,5 +342,4 @@ def _difference(row: dict[str, Any]) -> str:
     'none on trec +2.1 [+1.2, +3.0]'
     """
     where = "" if row["set"] is None else f" on {row['set']}"
-    bounds = "" if row["ci_low"] is None else f" [{100 * row['ci_low']:+.1f}, {100 * row['ci_high']:+.1f}]"
-    return f"{row['against']}{where} {100 * row['mean']:+.1f}{bounds}"
+    return f"{row['against']}{where} {interval_of(row).times(100).written('{:+.1f}')}"

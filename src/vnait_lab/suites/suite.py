@@ -19,13 +19,13 @@ from vnait.model import VnaitConfig, seed_weights
 from vnait.randomness import apart
 from vnait.record import Callback, Record
 from vnait.statistics import UNIT, Interval, interval
+from vnait.targets.tags import IGNORED
 from vnait.threads import one_thread
 from vnait_lab.study import Verdict
 from vnait_lab.suites.together import train_together
 
 Make = Callable[[int, int, Generator], tuple[Tensor, Tensor]]
 Model = TypeVar("Model", bound=nn.Module)
-IGNORED = -100  # the label of a token without a loss, as in torch and transformers
 SEEDS = 3  # the fewest that decide a claim
 TESTS_FROM = 1_000_000  # seeds of test texts start here, those of training texts at 0
 SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")

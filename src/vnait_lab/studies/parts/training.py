@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -12,6 +12,7 @@ from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import build
 from vnait.model.backbone import Encoder
+from vnait_lab.study import Metrics
 
 
 class Reader(nn.Module):
@@ -94,3 +95,11 @@ def descend(
         loss(step).backward()
         optimizer.step()
         schedule.step()
+
+
+@torch.no_grad()
+def accuracies(model: Reader, ids: Tensor, wanted: Tensor, questions: Sequence[str]) -> Metrics:
+    """Accuracy per question: logits (B, T, Q times tokens), answers (B, T, Q), or below 0."""
+    right = model(ids).unflatten(-1, (len(questions), -1)).argmax(-1) == wanted
+    accuracy = right.sum((0, 1)) / (wanted >= 0).sum((0, 1))
+    return dict(zip(questions, accuracy.tolist(), strict=True))
