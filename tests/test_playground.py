@@ -30,6 +30,7 @@ from vnait.methods import METHODS
 from vnait.playground.shelf import LONGEST, UNTRAINED, Shelf
 
 pytest.importorskip("gradio", reason="the playground needs gradio")
+from vnait.playground import serve
 from vnait.playground.page import explanation
 
 WAIT = 60_000  # milliseconds; the tests beside this one use the cores, too
@@ -436,3 +437,14 @@ def test_a_port_in_use_is_said(capsys: pytest.CaptureFixture) -> None:
     said = capsys.readouterr()
     assert code == 2 and said.out == ""
     assert said.err.startswith("vnait: ") and str(port) in said.err and said.err.count("\n") == 1
+
+
+def test_a_port_in_use_is_named_before_models_are_loaded(tmp_path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(
+            InputError, match=rf"127\.0\.0\.1:{port} can't be served: .*; give another --port"
+        ):
+            serve([tmp_path / "gone"], port=port)
