@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -206,8 +207,9 @@ def _check_folder(out: str | Path) -> None:
     """Refuse a folder with anything but an older extended model, which saving would replace."""
     known = ("*.json", "*.safetensors", "*.txt", "*.model", "README.md", "[0-9]_*", "[0-9][0-9]_*")
     check_replaceable(out, known, "an extended model")
-    config = Path(out) / "config.json"
-    settings = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    settings = {}
+    with suppress(OSError, ValueError):
+        settings = json.loads((Path(out) / "config.json").read_text(encoding="utf-8"))
     if Path(out).is_dir() and any(Path(out).iterdir()) and OWN_TYPE not in settings:
         raise InputError(
             f"{out} is not a model that extend has written, and saving one would replace it; choose a new "

@@ -48,7 +48,7 @@ class Labelled:
             try:
                 rows = table.split(holdout=run.validation, seed=run.seed)
             except InputError as error:
-                raise InputError(f"{error} With validation=0 no rows are held out.") from error
+                raise InputError(f"{error} In Python, validation=0 holds out no rows.") from error
         target = target_of(table, rows[0])
         return cls(
             vocabulary=vocabulary,
