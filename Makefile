@@ -92,7 +92,7 @@ studies: install  ## VNAIT_DATA is a folder with a folder a set; goes on where i
 	$(BIN)/python -m vnait_lab.runs.insertions
 	$(BIN)/python -m vnait_lab.runs.decoder
 	$(BIN)/python -m vnait_lab.runs.choices --sets trec,mr,subj,cola,tnews,splice
-	$(BIN)/python -m vnait_lab.runs.convergence --sets trec
+	$(BIN)/python -m vnait_lab.runs.convergence
 	$(BIN)/python -m vnait_lab.runs.self_supervision --sets trec
 	$(BIN)/python -m vnait_lab.runs.tagging
 	$(BIN)/python -m vnait_lab.runs.translations

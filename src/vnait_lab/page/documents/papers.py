@@ -198,7 +198,6 @@ ROWS = (
         "001 data efficiency",
         "Training converges faster",
         sources=("001, data efficiency, convergence",),
-        lacks="TREC alone: splice and MR did not run",
     ),
     Row(
         "001 closing note",
