@@ -628,5 +628,5 @@ def test_a_class_whose_rows_weigh_nothing_is_learned_as_absent():
 
 def test_a_class_with_one_row_needs_all_rows_for_training():
     texts, labels = [f"{word} film" for word in ("warm", "dull") * 12], ["a", "b"] * 12
-    with pytest.raises(InputError, match=r"a class needs 2 rows .* In Python, validation=0 holds out no rows"):
+    with pytest.raises(InputError, match=r"needs 2 rows .* In Python, validation=0 holds out no rows"):
         TextClassifier("none", steps=2).fit([*texts, "odd"], [*labels, "c"])
