@@ -57,8 +57,8 @@ def _is_chance(results: Results, best: str, row: Mapping[str, Any], most_frequen
 
 
 def _second(results: Results, best: str) -> str:
-    """The best other method on the test rows, if it is better there, or if it can't be told apart from `best`;
-    then also the seeds to do so.
+    """The best other method on the test rows, if it is better there, or can't be told apart from `best`; then
+    with the seeds to do so.
     """
     rows = [row for row in results.rows if row["shots"] == results.most and row["method"] != best]
     if not rows:
