@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from conftest import unchecked
-from vnait import InputError, pieces
+from vnait import InputError, chunks
 from vnait import method as method_module
 from vnait.coordinates import (
     Ends,
@@ -298,12 +298,12 @@ def test_a_training_step_computes_coordinates_once(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "name", ["vnait", "vnait-uniform", "vnait-causal", "vnait-paper", "sinusoidal", "none"]
 )
-def test_many_texts_are_read_in_pieces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_texts_are_read_in_chunks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     method = build(name, dim=8, num_heads=2).double().eval()
     mask = torch.arange(4) < torch.tensor([[1], [2], [3], [4], [4], [1], [3]])
     vectors = words(7, 4, 8).double()
     whole = method(vectors, mask)
-    monkeypatch.setattr(pieces, "PIECE", 9)  # two texts, and one that is left
+    monkeypatch.setattr(chunks, "CHUNK", 9)  # two texts, and one that is left
     calls = []
     hook = method.inputs.register_forward_pre_hook(lambda part, given: calls.append(len(given[0])))
     with torch.no_grad():

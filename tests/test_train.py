@@ -1031,8 +1031,8 @@ calls, prepare, run = [], train.prepare, train.train
 
 def noted(ready, **options):
     fitted = run(ready, **options)
-    arrays = ready.task.encoded.flat, ready.task.vocabulary.table
-    facts = [len(calls), [isinstance(one, np.memmap) for one in arrays], len(ready.task.labels)]
+    arrays = ready.labelled.encoded.flat, ready.labelled.vocabulary.table
+    facts = [len(calls), [isinstance(one, np.memmap) for one in arrays], len(ready.labelled.labels)]
     sums = {name: float(one.double().sum()) for name, one in fitted.model.state_dict().items()}
     with open(f"{os.environ['RANK']}.json", "w") as file:
         json.dump([facts, fitted.record.data["bag_share"], sums], file)
