@@ -223,6 +223,9 @@ def test_only_an_extended_model_is_replaced(embedder, tmp_path):
         assert vnait.extend(embedder, out=long, save="interpolated", **options).saved is not None
     with pytest.raises(InputError, match="is extended already; give the model that it was made from"):
         vnait.extend(str(long), out=long, **options)
+    (long / "modules.json").unlink()  # as save_pretrained of an attached model leaves a folder
+    with pytest.raises(InputError, match="is not a model that extend has written"):
+        vnait.extend(embedder, out=long, **options)
 
 
 def test_what_is_not_saved_or_compared_is_named(embedder, tmp_path):

@@ -105,7 +105,19 @@ def bags_of(ids: Sequence[Sequence[int]], weights: NDArray[Any]) -> Bags:
     )
 
 
-class BagRegression(ClassifierMixin, BaseEstimator):
+class _Bag(BaseEstimator):
+    """X `logits_` (V, C) + `bias_` (C,), of bags X (texts, V) and word vectors `table` (V, D)."""
+
+    def __init__(self, table: NDArray[Any]) -> None:
+        self.table = table
+
+    def decision_function(self, bags: Bags) -> NDArray[np.float64]:
+        """Logits (texts, C), also for two classes."""
+        logits: NDArray[np.float64] = bags @ self.logits_ + self.bias_
+        return logits
+
+
+class BagRegression(ClassifierMixin, _Bag):
     """Logistic regression of bags X (texts, V) on words and on the sum of their vectors, `table` (V, D).
 
     Features of a row: x / |x|, and x / |x| times the table, scaled to a root mean square length of 1. Vectors
@@ -120,9 +132,6 @@ class BagRegression(ClassifierMixin, BaseEstimator):
     a text never lowers its class.
     """
 
-    def __init__(self, table: NDArray[Any]) -> None:
-        self.table = table
-
     def fit(self, bags: Bags, labels: Sequence[int], sample_weight: Weights = None) -> Self:
         """Fit to `labels` (texts,) of two classes or more."""
         features, length = _features(bags, self.table)
@@ -134,22 +143,17 @@ class BagRegression(ClassifierMixin, BaseEstimator):
         self.logits_ = _right_signs(logits, bags, np.searchsorted(head.classes_, labels)) / _mean_length(bags)
         return self
 
-    def decision_function(self, bags: Bags) -> NDArray[np.float64]:
-        """Logits (texts, C), also for two classes."""
-        logits: NDArray[np.float64] = bags @ self.logits_ + self.bias_
-        return logits
-
     def predict(self, bags: Bags) -> NDArray[Any]:
         """The class with the highest logit, (texts,)."""
         answers: NDArray[Any] = self.classes_[self.decision_function(bags).argmax(1)]
         return answers
 
 
-class BagRidge(RegressorMixin, BaseEstimator):
+class BagRidge(RegressorMixin, _Bag):
     """`BagRegression` for numbers: ridge regression of the same features."""
 
     def __init__(self, table: NDArray[Any], alpha: float = 1.0) -> None:
-        self.table = table
+        super().__init__(table)
         self.alpha = alpha
 
     def fit(self, bags: Bags, labels: Sequence[float], sample_weight: Weights = None) -> Self:
@@ -162,15 +166,11 @@ class BagRidge(RegressorMixin, BaseEstimator):
 
     def predict(self, bags: Bags) -> NDArray[np.float64]:
         """Numbers (texts,)."""
-        numbers: NDArray[np.float64] = (bags @ self.logits_ + self.bias_)[:, 0]
-        return numbers
+        return self.decision_function(bags)[:, 0]
 
 
-class BagOfEach(BaseEstimator):
+class BagOfEach(_Bag):
     """`BagRegression` of each label on its own, where a text has any number of them."""
-
-    def __init__(self, table: NDArray[Any]) -> None:
-        self.table = table
 
     def fit(self, bags: Bags, labels: NDArray[Any], sample_weight: Weights = None) -> Self:
         """Fit to `labels` (texts, C), 1 where a text has one."""
@@ -178,13 +178,9 @@ class BagOfEach(BaseEstimator):
         head = LogisticRegression(C=STRENGTH, max_iter=2000)
         with few_rows_per_class():
             weights, self.bias_ = of_each(head, features, labels, sample_weight)
+        self.classes_ = np.arange(len(self.bias_))
         self.logits_ = _of_words(weights, self.table, length) / _mean_length(bags)
         return self
-
-    def decision_function(self, bags: Bags) -> NDArray[np.float64]:
-        """Logits (texts, C)."""
-        logits: NDArray[np.float64] = bags @ self.logits_ + self.bias_
-        return logits
 
     def predict(self, bags: Bags) -> NDArray[Any]:
         """1 for each label above 0, (texts, C)."""
@@ -364,10 +360,9 @@ def mix(
         parameter.mul_((1 - share) * both / ratio)
     model.bag.weights.copy_(torch.from_numpy(weights))
     # A class whose rows all weigh nothing has no words, and the lowest bias.
-    columns = slice(None) if sets else words.classes_
     model.bag.bias.fill_(share * both * float(words.bias_.min()))
-    model.bag.logits[:, columns] = share * both * torch.from_numpy(words.logits_).to(model.bag.logits)
-    model.bag.bias[columns] = share * both * torch.from_numpy(words.bias_).to(model.bag.bias)
+    model.bag.logits[:, words.classes_] = share * both * torch.from_numpy(words.logits_).to(model.bag.logits)
+    model.bag.bias[words.classes_] = share * both * torch.from_numpy(words.bias_).to(model.bag.bias)
     return share
 
 

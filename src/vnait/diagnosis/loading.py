@@ -93,9 +93,6 @@ def _loaded(source: str | Path) -> Subject:
 
 
 def _pretrained(source: str | Path) -> Subject:
-    folder = Path(source).expanduser()
-    if (folder / "model").is_dir() and not (folder / "config.json").is_file():  # a comparison's folder
-        raise InputError(f"{source} has no config.json. Its model is in {folder / 'model'}.")
     before = f"{source} can't be loaded as a model of transformers: "
     with finetune.no_bars(), as_input_error(Exception, before, ".", message=first_line):
         config = from_pretrained(AutoConfig, source)

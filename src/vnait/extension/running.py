@@ -210,7 +210,8 @@ def _check_folder(out: str | Path) -> None:
     settings = {}
     with suppress(OSError, ValueError):
         settings = json.loads((Path(out) / "config.json").read_text(encoding="utf-8"))
-    if Path(out).is_dir() and any(Path(out).iterdir()) and OWN_TYPE not in settings:
+    ours = OWN_TYPE in settings and (Path(out) / "modules.json").is_file()
+    if Path(out).is_dir() and any(Path(out).iterdir()) and not ours:
         raise InputError(
             f"{out} is not a model that extend has written, and saving one would replace it; choose a new "
             "name."

@@ -46,10 +46,11 @@ def _check_settings(folder: Path) -> None:
     """
     config = folder / "config.json"
     if not config.is_file():  # transformers would look on the hub for the base of a PEFT adapter
-        raise InputError(
-            f"{folder} is not a pretrained model with a tokenizer: it has no config.json; give a folder that "
-            "save_pretrained wrote."
+        inner = folder / "model"  # of a comparison's folder
+        given = (
+            f". Its model is in {inner}." if inner.is_dir() else "; give a folder that save_pretrained wrote."
         )
+        raise InputError(f"{folder} is not a pretrained model with a tokenizer: it has no config.json{given}")
     try:
         settings = json.loads(config.read_text(encoding="utf-8"))
     except ValueError:  # transformers describes it
