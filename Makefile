@@ -76,8 +76,8 @@ dist: install  ## the wheel and the source archive of the last commit, in build/
 		--numeric-owner --mode=u+rw,go+r,go-w -cf - $${packed%.tar.gz} | gzip -n9 > dist/$$packed; rm -r $$packed $${packed%.tar.gz}; done
 	sha256sum build/dist/*
 
-studies: install  ## VNAIT_DATA is a folder with a folder a set; goes on where it stopped; days on two cores from nothing
-	@test -n "$$VNAIT_DATA" || { echo "VNAIT_DATA is not set; set it to a folder with a folder a set (train.csv and test.csv)."; exit 2; }
+studies: install  ## VNAIT_DATA is a folder with one folder per set; goes on where it stopped; days on two cores from nothing
+	@test -n "$$VNAIT_DATA" || { echo "VNAIT_DATA is not set; set it to a folder with one folder per set (train.csv and test.csv)."; exit 2; }
 	$(BIN)/vnait study all --out studies/records/claims
 	$(BIN)/vnait study length --seeds 3 --out studies/records/length
 	$(BIN)/vnait study length --methods vnait,vnait-warp --seeds 10 --out studies/records/length

@@ -6,7 +6,7 @@ beside transformers' Llama of the same size.
 A decoder of width 128, 4 heads, one text, one thread, float32. In every round each model reads one
 token after its own cache, which is then cropped again; printed are the medians over rounds of the ratio to
 `none` of the same round, and none's milliseconds, of the process's own time, which other processes do not
-lengthen. Then the tokens a second that `generate()` writes after such a text, the best of three runs.
+lengthen. Then the tokens per second that `generate()` writes after such a text, the best of three runs.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> None:
         found = times(names, length, options.layers, options.rounds)
         base = found["none"]
         print(f"\nT = {length:,}, {options.layers} layers; none: {1000 * median(base):.2f} ms a token\n")
-        print("| method | new token | tokens a second |\n|---|---|---|")
+        print("| method | new token | tokens per second |\n|---|---|---|")
         for name, own in found.items():
             ratio = median(one / other for one, other in zip(own, base, strict=True))
             print(f"| {name} | {ratio:.2f} | {rate(name, length, options.layers):.0f} |", flush=True)

@@ -74,7 +74,7 @@ def works(name: str, length: int) -> dict[str, Callable[[], None]]:
 
 
 def times(names: list[str], length: int, rounds: int) -> dict[str, list[list[float]]]:
-    """Ratios to none, sorted, one list a way."""
+    """Ratios to none, sorted, one list per way."""
     made = {name: works(name, length) for name in names}
     taken: dict[str, list[list[float]]] = {name: [] for name in names}
     for _ in range(rounds + 1):  # the first one warms up
@@ -95,7 +95,7 @@ def seconds(work: Callable[[], None]) -> float:
 
 
 def peaks(names: list[str], length: int) -> dict[str, list[float]]:
-    """Ratio to none of the most that was held at once, one a way."""
+    """Ratio to none of the most that was held at once, one per way."""
     held = {name: [peak(work) for work in works(name, length).values()] for name in names}
     return {name: [own / base for own, base in zip(held[name], held["none"], strict=True)] for name in names}
 

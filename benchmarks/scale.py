@@ -64,7 +64,7 @@ def main(cores: list[int]) -> None:
     dear = max(ratio for name, ratio in known.items() if name.startswith("vnait"))
     catalogue = sum(known.get(name, dear) for name in names())
     print(f"{len(names())} methods cost {catalogue:.1f} times none, {catalogue / len(names()):.2f} each")
-    print("| set | seconds a cell, mean | cells | core hours |\n|---|---|---|---|")
+    print("| set | seconds per cell, mean | cells | core hours |\n|---|---|---|---|")
     hours, cells, longest = 0.0, 0, 0.0
     for name, one in SETS.items():
         none = seconds(name) / known[KNOWN]

@@ -108,7 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def counted(request: pytest.FixtureRequest) -> Callable[[], None]:
-    """Called once an example by the property tests of the coordinates; the sum stands in the run's
+    """Called once per example by the property tests of the coordinates; the sum stands in the run's
     summary.
     """
     count = request.config.stash[EXAMPLES]

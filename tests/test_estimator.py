@@ -525,7 +525,7 @@ def test_before_fit_everything_says_so(call):
         getattr(quick(), call)(*((X, Y) if call == "score" else ("a text",)))
 
 
-# scikit-learn's own checks. They make matrices of numbers, so each row is written as a text, a word a cell;
+# scikit-learn's own checks. They make matrices of numbers, so each row is written as a text, one word per cell;
 # what the checks then
 # ask of the estimator (parameters, fitting, answers, order, pickles, state) they ask of TextClassifier
 # itself.

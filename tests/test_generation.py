@@ -391,13 +391,13 @@ def test_other_position_ids_are_refused(at):
 
 def test_packed_texts_have_no_cache_and_no_single_answer():
     ids, at = torch.tensor([[4, 5, 6, 7]]), torch.tensor([[0, 1, 0, 1]])
-    with pytest.raises(InputError, match=r"a cache has one text a row; give use_cache=False"):
+    with pytest.raises(InputError, match=r"a cache has one text per row; give use_cache=False"):
         model_of("rope")(ids, position_ids=at, use_cache=True)
     model = VnaitForSequenceClassification(VnaitConfig(vocab_size=WORDS, hidden_size=32)).eval()
     with pytest.raises(InputError, match=r"a classifier of texts has one answer a row"):
         model(ids, position_ids=at)
     model(ids, position_ids=torch.arange(4)[None])
-    for more, said in ([0, 1], "a cache has one text a row"), ([3, 4], "row 0 have 3 at token 2"):
+    for more, said in ([0, 1], "a cache has one text per row"), ([3, 4], "row 0 have 3 at token 2"):
         cache = model_of("rope")(ids[:, :2], use_cache=True).past_key_values
         with pytest.raises(InputError, match=said):
             model_of("rope")(ids[:, 2:], past_key_values=cache, position_ids=torch.tensor([more]))

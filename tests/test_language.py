@@ -24,11 +24,12 @@ BANNED = {
     r"tells? apart": "separates",
     r"(is|are|was|were|be) told(?! apart)": "gets, reads",
     r"(labels|rows) a class": "per class",
+    r"(one|once|twice|number|seconds|texts|tokens|row) a (text|row|line|class|cell|call|second|query)": "per text",
 }
 ODD = BANNED | {
     r"tells? (nothing|a|the|every|each|all)": "adds, gives",
     r"a class (has|of its|learns)": "per class",
-    r"(once|twice|times?) a (text|sentence|head|method|step|length|set)": "per text, per head",
+    r"(once|twice|times?) a (sentence|head|method|step|length|set)": "per head, per step",
     r"by heart": "memorized",
     r"without a word": "silently",
     r"in words": "with a message",

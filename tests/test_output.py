@@ -76,7 +76,7 @@ def test_closed_streams(data, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", None)
     code, out, err = run(monkeypatch, "utf-8", "predict", MODEL, "-")
     assert (code, out) == (2, b"")
-    assert err == "vnait: standard input is closed; give one text a line, or a file in place of -.\n"
+    assert err == "vnait: standard input is closed; give one text per line, or a file in place of -.\n"
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", err := io.StringIO())
     with pytest.raises(SystemExit, match="2"):

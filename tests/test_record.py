@@ -1,4 +1,4 @@
-"""Records: one line a run, whole lines only, and keys that mean the same run on every machine."""
+"""Records: one line per run, whole lines only, and keys that mean the same run on every machine."""
 
 import errno
 import json

@@ -63,7 +63,7 @@ def scores(query: Tensor, key: Tensor, output: Injection) -> Tensor:
 
 
 def llama(scaling: Scaling | None, base: float = 10_000.0) -> LlamaRotaryEmbedding:
-    """transformers' own module with the same settings; a new one a call, as it remembers the longest input it
+    """transformers' own module with the same settings; a new one per call, as it remembers the longest input it
     saw.
     """
     parameters: dict[str, Any] = {"rope_type": "default", "rope_theta": base}
@@ -188,7 +188,7 @@ def test_attention_weights_are_llamas(scaling: Scaling | None) -> None:
 
 def test_the_attention_factor_enters_squared() -> None:
     output = Rotary(width=K, scaling=RULES["yarn"])(at(0, 1, 2).repeat(3, 1, 1))
-    assert output.scale.shape == (3, 3)  # a number a query
+    assert output.scale.shape == (3, 3)  # one number per query
     assert output.scale.flatten().tolist() == pytest.approx([(0.1 * math.log(4) + 1) ** 2] * 9, rel=1e-12)
     longrope = Rotary(width=K, scaling=RULES["longrope"])(at(0, 1, 2)).scale
     assert longrope[0].tolist() == pytest.approx([1 + math.log(4) / math.log(ORIGINAL)] * 3, rel=1e-12)

@@ -51,7 +51,7 @@ def _has_two(row: Any) -> bool:
 def checked_labels(
     estimator: BaseEstimator, y: Sequence[Any] | None, texts: Sequence[str], *, matrix: bool = False
 ) -> NDArray[Any]:
-    """The labels as an array, one a text, or a row a text in a `matrix`; none missing."""
+    """The labels as an array, one per text, or one row per text in a `matrix`; none missing."""
     import pandas as pd
 
     if y is None:
@@ -149,7 +149,7 @@ def weights_of(
             own = np.asarray(given, dtype=float)
         if own.shape != (len(labels),):
             raise InputError(
-                f"sample_weight has shape {own.shape} for {len(labels)} texts; give one number a text."
+                f"sample_weight has shape {own.shape} for {len(labels)} texts; give one number per text."
             )
         weights = weights * own
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))

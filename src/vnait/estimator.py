@@ -181,7 +181,7 @@ class TextClassifier(ClassifierMixin, _OfTexts):
             self.classes_ = np.arange(labels.shape[1])
             return self
         classes, numbers = classes_of(labels)
-        names = list(map(str, classes.tolist()))  # once a class: 1 and 1.0 are one, however they are written
+        names = list(map(str, classes.tolist()))  # once per class: 1 and 1.0 are one, however they are written
         weights = weights_of(self.class_weight, classes[numbers], sample_weight)
         self._fit(given, [names[number] for number in numbers], CLASSIFICATION, weights, callback)
         self.classes_ = classes

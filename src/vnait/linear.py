@@ -169,7 +169,7 @@ class LinearClassifier:
     bias: NDArray[np.float64]
     inputs: int  # learned weights per class; "mean" stores the product with the word vectors
     record: Record | None = None
-    pairs: bool = False  # whether it reads two texts a row
+    pairs: bool = False  # whether it reads two texts per row
     several: bool = False  # whether a text has any number of its labels
 
     @property

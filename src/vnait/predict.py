@@ -38,7 +38,7 @@ class Fitted:
     tokenizer: Any
     record: Record | None = None
     max_length: int | None = None  # only of a fine-tuned base, whose configuration has no such field
-    pairs: bool = False  # whether it reads two texts a row
+    pairs: bool = False  # whether it reads two texts per row
     tags: bool = False  # whether it answers each word of a text
 
     @property

@@ -166,10 +166,11 @@ def _fact(name: str, words: str) -> None:
 
 def show_catalogue(rows: Sequence[dict[str, Any]], *, dim: int, max_length: int) -> None:
     """The methods. Formula and source have their own lines, so that nothing is cut at 80 columns."""
-    say(f"{'method':14} {'parameters':>10}  learned  causal   (width {dim}, longest text {max_length})")
+    wide = max(len(row["name"]) for row in rows)
+    say(f"{'method':{wide}} {'parameters':>10}  learned  causal   (width {dim}, longest text {max_length})")
     for row in rows:
         learned, causal = ("yes" if row[name] else "no" for name in ("learned", "causal"))
-        say(f"\n{row['name']:14} {row['parameters']:>10,}  {learned:7}  {causal}")
+        say(f"\n{row['name']:{wide}} {row['parameters']:>10,}  {learned:7}  {causal}")
         for line in (row["formula"], row["source"]):
             say(indent(fill(line, Console().width - 4), "    "))
 

@@ -214,14 +214,14 @@ def piped(file: BinaryIO | None, encoding: str | None = None) -> Iterator[Texts]
     text stream would take broken bytes for half characters in some locales.
     """
     if file is None:
-        raise InputError("standard input is closed; give one text a line, or a file in place of -.")
+        raise InputError("standard input is closed; give one text per line, or a file in place of -.")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "standard input"
         with copy.open("wb") as written:
             shutil.copyfileobj(file, written)
         with copy.open("rb") as read:
             if not any(line.strip() for line in read):
-                raise InputError("standard input has no text; give one text a line.")
+                raise InputError("standard input has no text; give one text per line.")
         try:
             text = TextFile.of(copy, encoding)
         except InputError as error:

@@ -150,7 +150,7 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
             texts = packing(_with_known(position_ids, mask, past), mask)
             if texts is not None:
                 raise InputError(
-                    "the position_ids pack several texts into a row, and a cache has one text a row; give "
+                    "the position_ids pack several texts into a row, and a cache has one text per row; give "
                     "use_cache=False."
                 )
         seen = causal_mask(mask, past)

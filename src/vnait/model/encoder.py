@@ -258,7 +258,7 @@ class VnaitModel(VnaitPreTrainedModel):
 class Encoded(NamedTuple):
     """A batch after the encoder: its output, its coordinates and the mask of real tokens.
 
-    If it was packed, coordinates and mask have a text a row, and the output has the batch's rows.
+    If it was packed, coordinates and mask have one text per row, and the output has the batch's rows.
     """
 
     output: BaseModelOutput
