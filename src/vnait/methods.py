@@ -256,7 +256,7 @@ METHODS: dict[str, Recipe] = {
             coordinates=Index(), encoding=ShawBias(num_heads=size.num_heads, max_distance=16)
         ),
         formula="scores + b_h[clip(j - i, 16)]",
-        source="arXiv 1803.02155, section 3.2, one number a distance",
+        source="arXiv 1803.02155, section 3.2, one number per distance",
     ),
     "kerple": Recipe(
         make=lambda size: Method(coordinates=Index(), encoding=Kerple(num_heads=size.num_heads)),
@@ -273,7 +273,7 @@ METHODS: dict[str, Recipe] = {
             coordinates=Joined(*(Running(source="content", dim=size.dim) for _ in range(size.num_heads))),
             encoding=CableBias(num_heads=size.num_heads, form="heads"),
         ),
-        formula="scores - |R_hi - R_hj|, R_h = cumsum(softplus(f_h(e_{i-1}, e_i))), a sum of its own a head",
+        formula="scores - |R_hi - R_hj|, R_h = cumsum(softplus(f_h(e_{i-1}, e_i))), one sum per head",
         source="after CABLE, arXiv 2503.08067; both directions, gaps of words, the same in all layers",
     ),
     "cope": Recipe(
@@ -385,8 +385,7 @@ METHODS: dict[str, Recipe] = {
     "vnait-causal": Recipe(
         make=_vnait_causal,
         formula="vnait with S = 100 R_i/(R_i + tau), R stretched in training, gaps from the words so far, "
-        "the start alone, "
-        "neighbours looking back, always told; s starts quietly",
+        "the start alone, neighbours before the token, never dropped; s starts small",
         source="the same, for decoders, without the fast window; studies/findings/",
     ),
     "vnait-paper": Recipe(

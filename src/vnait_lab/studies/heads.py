@@ -28,7 +28,7 @@ MOMENTS = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)  # of the training, at which heads are 
 QUESTIONS = ("before", "fifth before", "first", "zeros")
 ARMS = {
     "sinusoidal": "a sinusoidal code is added",
-    "t5": "a learned bias a head for buckets of j - i, exact to 7, from 0",
+    "t5": "a learned bias per head for buckets of j - i, exact to 7, from 0",
     "none": "no positions",
     "shuffled": "a sinusoidal code is added; the answers are another text's",
 }
@@ -104,7 +104,7 @@ def judge_diagonal(found: Findings) -> Verdict:
 
 
 @claim(
-    "Other heads attend at a fixed distance, a distance a head",
+    "Other heads attend at a fixed distance, one distance per head",
     source="003, learning, middle; 003, learning, 3",
 )
 def judge_bands(found: Findings) -> Verdict:

@@ -28,7 +28,7 @@ PREFIX, WINDOW, LAYERS, HEADS = 20, 4, 2, 2
 REACH = (WINDOW - 1) * LAYERS
 DIFFERENCES, ABSOLUTE = ("relative", "rope"), ("sinusoidal", "learned")
 ARMS = {
-    "relative": "a learned bias b[j - i] a head",
+    "relative": "a learned bias b[j - i] per head",
     "rope": "queries and keys turned by their times",
     "none": "no times",
     "sinusoidal": "a sinusoidal code of the time is added",
