@@ -98,7 +98,7 @@ def main() -> None:
     refused = [name for name, report in found.items() if isinstance(report, str) and report != "not tiny"]
     summary = (
         f"{len(examined_types)} types were examined; {len(refused)} were refused "
-        f"({', '.join(refused)}), and {len(found) - len(examined_types) - len(refused)} read something else "
+        f"({', '.join(refused)}), and {len(found) - len(examined_types) - len(refused)} read something other "
         f"than text or could not be made tiny. It took {seconds:.0f} s of one core's time."
     )
     print(summary)

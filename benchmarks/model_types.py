@@ -126,7 +126,7 @@ def main() -> None:
     counts = Counter(ran.values())
     summary = (
         f"{counts['exact']} of {len(ran)} types attached exactly; {len(found) - len(ran)} were not tried, "
-        "because they read something else than text or could not be made tiny."
+        "because they read something other than text or could not be made tiny."
     )
     print(summary)
     if options.out:

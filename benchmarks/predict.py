@@ -1,4 +1,5 @@
-"""What `vnait predict` costs: texts per second and peak memory, of files of two sizes, beside another checkout.
+"""What `vnait predict` costs: texts per second and peak memory, of files of two sizes, beside another
+checkout.
 
     python benchmarks/predict.py [--texts 20000] [--words 50] [--rounds 3] [--method vnait] [--against SRC]
 
@@ -91,7 +92,8 @@ def main() -> None:
         clock, used = (median(rate[way] for rate in rates[source]) for way in (0, 1))
         peaks = ", ".join(f"{name} {median(one[name][2] for one in found):.0f}" for name in sizes)
         print(
-            f"{source}: {clock:,.0f} texts per second, {used:,.0f} per second of the processor; peak MB: {peaks}"
+            f"{source}: {clock:,.0f} texts per second, {used:,.0f} per second of the processor; peak MB: "
+            f"{peaks}"
         )
     if len(sources) > 1:
         pairs = list(zip(*rates.values(), strict=True))

@@ -936,8 +936,7 @@ def test_ctrl_c_in_a_training_is_one_sentence_and_the_same_command_goes_on(home,
     assert process.exitcode == 130
     assert Path("out").read_text() == ""
     assert Path("err").read_text() == (
-        "vnait: stopped; what compare, train or study has finished is kept, and the same command resumes "
-        "from there.\n"
+        "vnait: stopped; finished work is saved; run the same command to resume.\n"
     )
     assert not Path("new").exists()
     code, _, err = vnait(*command[:-2], "--out", "new")  # not quiet now

@@ -32,7 +32,7 @@ from vnait.pretrained.saving import attached_owners
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 TINY = Path(__file__).parent / "golden" / "format_6" / "tiny_bert"
-PAST = r"was reached past the attached model's forward, .* call the model itself"
+PAST = r"was called without the attached model's forward, .* call the model itself"
 
 
 def owner_of(model: nn.Module) -> Any:

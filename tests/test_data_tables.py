@@ -505,7 +505,7 @@ def test_a_json_array_of_objects(tmp_path):
     array = '[\n{"text": "a", "label": 1},\n{"text": "b", "label": 1.10}\n]'
     for start in ("[\n{", "[{", "[ {", "[ \n{", "[\r\n{"):  # as tools and systems write it
         assert read(written(tmp_path, "d.json", array.replace("[\n{", start, 1))).labels == ["1", "1.10"]
-    assert "element 2 is not JSON object" in refused(written(tmp_path, "e.json", '[{"text": "a"}, 3]'))
+    assert "element 2 is not a JSON object" in refused(written(tmp_path, "e.json", '[{"text": "a"}, 3]'))
     assert "is not JSON: " in refused(written(tmp_path, "f.json", '[{"text": "a"}'))
 
 
@@ -617,8 +617,8 @@ def test_malformed_csv_says_where(tmp_path, content, reason):
         ('{"text": "a", "label": }', "is not JSON: Expecting value"),
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ('["a", "b"]', "is not JSON object"),
-        ('"a"', "is not JSON object"),
+        ('["a", "b"]', "is not a JSON object"),
+        ('"a"', "is not a JSON object"),
     ],
 )
 def test_malformed_json_names_the_line(tmp_path, line, problem):

@@ -168,7 +168,7 @@ def test_a_wrapped_model_is_found_inside():
         (torch.nn.Linear(2, 2), "Linear has no model of transformers in it"),
         ("/no/such/folder", "/no/such/folder is not a folder"),
         (GOLDEN, "it has no config.json"),
-        (GOLDEN / "adapter", "has an adapter of vnait, which changes a model and is none"),
+        (GOLDEN / "adapter", "has an adapter of vnait, which is not a complete model"),
         (
             ViTModel(
                 ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)

@@ -525,10 +525,9 @@ def test_before_fit_everything_says_so(call):
         getattr(quick(), call)(*((X, Y) if call == "score" else ("a text",)))
 
 
-# scikit-learn's own checks. They make matrices of numbers, so each row is written as a text, one word per cell;
-# what the checks then
-# ask of the estimator (parameters, fitting, answers, order, pickles, state) they ask of TextClassifier
-# itself.
+# scikit-learn's own checks. They make matrices of numbers, so each row is written as a text, one word per
+# cell; what the checks then ask of the estimator (parameters, fitting, answers, order, pickles,
+# state) they ask of TextClassifier itself.
 
 
 def written(matrix) -> list[str]:

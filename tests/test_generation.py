@@ -394,7 +394,7 @@ def test_packed_texts_have_no_cache_and_no_single_answer():
     with pytest.raises(InputError, match=r"a cache has one text per row; give use_cache=False"):
         model_of("rope")(ids, position_ids=at, use_cache=True)
     model = VnaitForSequenceClassification(VnaitConfig(vocab_size=WORDS, hidden_size=32)).eval()
-    with pytest.raises(InputError, match=r"a classifier of texts has one answer a row"):
+    with pytest.raises(InputError, match=r"a classifier of texts has one answer per row"):
         model(ids, position_ids=at)
     model(ids, position_ids=torch.arange(4)[None])
     for more, said in ([0, 1], "a cache has one text per row"), ([3, 4], "row 0 have 3 at token 2"):

@@ -84,7 +84,7 @@ def test_warm_start_keeps_the_outputs_and_detach_gives_the_model_back(kind):
     assert report.difference == 0 and report.replaced == (f"{kind}.embeddings.position_embeddings",)
     assert torch.equal(logits(model, images), before)
     audit = vnait.audit(model)
-    assert [source.speaks for source in audit.sources] == [False, True] and audit.leftover < 1e-5
+    assert [source.active for source in audit.sources] == [False, True] and audit.leftover < 1e-5
     assert all(torch.equal(weights[name], model.state_dict()[name]) for name in weights)
     frozen = [name for name, weight in model.named_parameters() if not weight.requires_grad]
     assert frozen == [f"{kind}.embeddings.position_embeddings"]
@@ -201,7 +201,7 @@ def test_a_table_of_another_size_is_bicubic_between_the_patches():
 def test_a_call_past_the_models_forward_is_an_error(kind):
     model, images = attached_to(kind), images_of()
     owner = owner_of(model)
-    past = r"was reached past the attached model's forward, .* call the model itself"
+    past = r"was called without the attached model's forward, .* call the model itself"
     with pytest.raises(InputError, match=rf"the silenced position table {past}"):
         owner.embeddings(images)
     with pytest.raises(InputError, match=past):

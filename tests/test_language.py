@@ -24,7 +24,7 @@ BANNED = {
     r"tells? apart": "separates",
     r"(is|are|was|were|be) told(?! apart)": "gets, reads",
     r"(labels|rows) a class": "per class",
-    r"(one|once|twice|number|seconds|texts|tokens|row) a (text|row|line|class|cell|call|second|query)": "per text",
+    r"(one|once|twice|number|seconds|tokens|row) a (text|row|line|class|cell|call|second|query)": "per",
 }
 ODD = BANNED | {
     r"tells? (nothing|a|the|every|each|all)": "adds, gives",

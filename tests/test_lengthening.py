@@ -1,4 +1,4 @@
-"""`lengthen`: texts within the limit keep their bits; longer ones are read as each paper's formula says."""
+"""`lengthen`: texts within the limit are bit-identical; longer ones are read as each paper's formula says."""
 
 import copy
 import math

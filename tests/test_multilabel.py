@@ -236,12 +236,12 @@ def test_a_model_of_the_command_line_answers_with_a_matrix(fitted, tmp_path):
         ),
         (lambda y: y * np.nan, {}, r"y has no label at row 0 \(20 in all\)"),
         (lambda y: y[:, :1], {}, r"y has shape \(20, 1\); give its column"),
-        (lambda y: y[:9], {}, r"y has shape \(9, 4\) for 20 texts; give one label a text, or a matrix"),
+        (lambda y: y[:9], {}, r"y has shape \(9, 4\) for 20 texts; give one label per text, or a matrix"),
         (lambda y: y * 0, {}, "no label; multilabel needs two or more"),
         (
             lambda y: y,
             {"class_weight": "balanced"},
-            "class_weight is for one label a text; give sample_weight",
+            "class_weight is for one label per text; give sample_weight",
         ),
     ],
 )
@@ -249,7 +249,7 @@ def test_a_matrix_that_is_none(change, settings, message):
     texts, matrix = matrix_of(20, 0)
     with pytest.raises(InputError, match=message):
         TextClassifier("none", steps=2, **settings).fit(texts, change(matrix.astype(float)))
-    with pytest.raises(InputError, match=r"y has shape .* give one label a text"):
+    with pytest.raises(InputError, match=r"y has shape .* give one label per text"):
         TextRegressor("none", steps=2).fit(texts, matrix.astype(float))
 
 

@@ -397,7 +397,7 @@ def test_position_in_cross_attention_starts_at_zero_and_learns(family):
         vnait.attach(model, cross=cross)
         assert (logits(model, ids_of()) - before).abs().max() <= 1e-5 * before.abs().max()
         last = vnait.audit(model).sources[-1]
-        assert last.path.endswith("decoder.vnait.crossing") and last.speaks
+        assert last.path.endswith("decoder.vnait.crossing") and last.active
         forward(model, ids_of()).logits.square().mean().backward()
         crossing = sides(model)[1].crossing
         first = crossing.buckets.weight if cross == "relative" else crossing.place.gate
@@ -620,7 +620,7 @@ def test_an_audit_names_the_sources_and_finds_no_other(family):
     after = vnait.audit(model)
     assert len(after.sources) == len(before.sources) + len(sides(model))
     assert after.leftover < 1e-5
-    assert all(source.path.endswith("vnait") == source.speaks for source in after.sources)
+    assert all(source.path.endswith("vnait") == source.active for source in after.sources)
 
 
 @pytest.mark.parametrize("family", ONE_SIDED)

@@ -130,7 +130,7 @@ def test_the_verdict_comes_first_and_in_words(made: Path) -> None:
     assert heading == "Conclusions" and list(first.sentences[: len(said)]) == said
     assert first.sentences[0].startswith(f"Use {results.best}: ")
     assert any(sentence.startswith("At 16 labels per class: vnait is ahead of ") for sentence in said)
-    assert "test rows had no part in it" in first.sentences[len(said)]
+    assert "test rows were not used" in first.sentences[len(said)]
 
 
 def test_every_part_is_there_and_every_figure_has_a_table(made: Path) -> None:

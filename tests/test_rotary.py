@@ -63,8 +63,8 @@ def scores(query: Tensor, key: Tensor, output: Injection) -> Tensor:
 
 
 def llama(scaling: Scaling | None, base: float = 10_000.0) -> LlamaRotaryEmbedding:
-    """transformers' own module with the same settings; a new one per call, as it remembers the longest input it
-    saw.
+    """transformers' own module with the same settings; a new one per call, as it remembers the longest input
+    it saw.
     """
     parameters: dict[str, Any] = {"rope_type": "default", "rope_theta": base}
     length = ORIGINAL

@@ -88,7 +88,7 @@ def __dir__() -> list[str]:
 
 
 # What vnait.model takes from transformers, by module. These import one another, in an order that depends on
-# who asks first.
+# which is imported first.
 _NEEDED = {
     "transformers.modeling_layers": "GradientCheckpointingLayer",
     "transformers.modeling_utils": "PreTrainedModel",
@@ -99,7 +99,7 @@ _NEEDED = {
 
 
 def _register(module: Any) -> None:
-    """Once transformers' Auto classes are there, let them know ours; before, nobody can ask for them."""
+    """Register our classes once transformers' Auto classes are imported."""
     # A module that is half imported must not be used, and calls again when it is whole.
     if all(hasattr(sys.modules[name], part) for name, part in _NEEDED.items() if name in sys.modules):
         for name in ("vnait.model", "vnait.attached_config"):

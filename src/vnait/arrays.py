@@ -30,7 +30,7 @@ def texts_of(X: Texts) -> list[str]:
     pairs = bool(rows) and _has_two(rows[0])
     wrong = next((row for row, found in enumerate(rows) if not _is_row(found, pairs)), None)
     if wrong is not None:
-        expected = "two strings; give a pair" if pairs else "a string; give one string a text, or two"
+        expected = "two strings; give a pair" if pairs else "a string; give one string per text, or two"
         raise InputError(f"X[{wrong}] is {type(rows[wrong]).__name__}, not {expected} in every row.")
     if not rows:
         raise InputError("X is empty; give at least one text.")
@@ -67,7 +67,7 @@ def checked_labels(
         raise InputError(f"y has shape {labels.shape}; give its column: y.ravel(), or frame['label'].")
     several = matrix and labels.ndim == 2 and labels.shape[1] > 1
     if not (labels.ndim == 1 or several) or len(labels) != len(texts):
-        expected = "one label a text" + ", or a matrix with a column per label" * matrix
+        expected = "one label per text" + ", or a matrix with a column per label" * matrix
         raise InputError(f"y has shape {labels.shape} for {len(texts)} texts; give {expected}.")
     # As objects: among strings, numpy makes NaN the string "nan".
     missing = np.flatnonzero(pd.isna(np.asarray(y, dtype=object)).reshape(len(labels), -1).any(1))
@@ -116,7 +116,7 @@ def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
     if other is not None or labels.dtype.kind == "M":  # NumPy's times become whole numbers in a list
         remedy = "strings or numbers"
         if isinstance(other, set | frozenset | tuple | list):
-            remedy = "a matrix of 0 and 1, such as MultiLabelBinarizer's, for several labels a text"
+            remedy = "a matrix of 0 and 1, such as MultiLabelBinarizer's, for several labels per text"
         kind = "datetime64" if other is None or labels.dtype.kind == "M" else type(other).__name__
         raise InputError(f"y has labels of the type {kind}; give {remedy}.")
     try:

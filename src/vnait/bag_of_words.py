@@ -125,11 +125,11 @@ class BagRegression(ClassifierMixin, _Bag):
     decision is linear, X `logits_` (V, C) + `bias_` (C,): rows have unit length only for the fit, and
     evidence adds up in a prediction.
 
-    Right signs: a word that occurs in rows of only one class never argues for another. With an L2 penalty
-    and features >= 0 its own weight has the right sign at the optimum, theta_jc = C sum_i (1[y_i = c] - p_ic)
-    x_ij / |x_i|, whose terms are all positive for its class and negative for the others. If the part of its
-    vector outweighs that, its logit is raised to the highest of the other classes, so that adding the word to
-    a text never lowers its class.
+    Right signs: a word that occurs in rows of only one class never raises the logit of another. With an L2
+    penalty and features >= 0 its own weight has the right sign at the optimum, theta_jc = C sum_i (1[y_i = c]
+    - p_ic) x_ij / |x_i|, whose terms are all positive for its class and negative for the others. If the part
+    of its vector outweighs that, its logit is raised to the highest of the other classes, so that adding the
+    word to a text never lowers its class.
     """
 
     def fit(self, bags: Bags, labels: Sequence[int], sample_weight: Weights = None) -> Self:
@@ -338,7 +338,7 @@ def mix(
     rows, and its logits grow with every step. Both are then scaled up together, the more the smaller the
     regression's share, since uninformative words have logits near zero; that changes no answer.
     """
-    if rows is not None:  # rows that count nothing would leave some folds empty
+    if rows is not None:  # rows of weight zero would leave some folds empty
         kept = np.flatnonzero(rows).tolist()
         ids, labels, rows = [ids[row] for row in kept], [labels[row] for row in kept], rows[kept]
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)

@@ -124,8 +124,8 @@ class Checkpoints:
     def _warn_of_others(self) -> None:
         if self.folder is not None and any(self.folder.parent.glob("*/step-*")):
             logger.warning(
-                "%s has the state of a training with other settings or data; this one begins anew. Delete "
-                "that folder if you don't want to go on with the other.",
+                "%s has the state of a training with other settings or data; this one starts from the "
+                "beginning. Delete that folder unless you want to resume the other.",
                 self.folder.parent,
             )
 

@@ -175,13 +175,16 @@ class TextClassifier(ClassifierMixin, _OfTexts):
         labels = checked_labels(self, y, given, matrix=True)
         if labels.ndim == 2:
             if self.class_weight is not None:
-                raise InputError("class_weight is for one label a text; give sample_weight with a matrix y.")
+                raise InputError(
+                    "class_weight is for one label per text; give sample_weight with a matrix y."
+                )
             weights = weights_of(None, labels, sample_weight)
             self._fit(given, cells_of(labels), MULTILABEL, weights, callback)
             self.classes_ = np.arange(labels.shape[1])
             return self
         classes, numbers = classes_of(labels)
-        names = list(map(str, classes.tolist()))  # once per class: 1 and 1.0 are one, however they are written
+        # Once per class: 1 and 1.0 are one, however they are written.
+        names = list(map(str, classes.tolist()))
         weights = weights_of(self.class_weight, classes[numbers], sample_weight)
         self._fit(given, [names[number] for number in numbers], CLASSIFICATION, weights, callback)
         self.classes_ = classes

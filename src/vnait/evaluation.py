@@ -1,4 +1,4 @@
-"""Evaluation mode, for a while."""
+"""A context manager for evaluation mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; afterwards the training mode of every part is restored, and the kind
-    of attention that BigBird changes for good where it reads a short text.
+    of attention that BigBird changes permanently for a short text.
     """
     training = {part: part.training for part in module.modules()}
     kinds = {part: part.attention_type for part in training if hasattr(part, "set_attention_type")}

@@ -120,7 +120,7 @@ _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 def alone(folder: str | Path) -> Iterator[None]:
     """Be the only process that writes to the folder; InputError if another one does.
 
-    The system takes the lock back when a process ends, however it ends, so that a killed one blocks nobody.
+    The system releases the lock when the process ends, even if it is killed.
     A block inside a block for the same folder does nothing.
     """
     from filelock import FileLock, Timeout

@@ -54,7 +54,7 @@ class PairBias:
         """The bias at the distances T - 1, ..., 1 - T, all that there is if tokens are one apart; else None.
 
         Not of new tokens after a cache, nor of learned places, whose gradient it lacks, nor in torch.func or
-        torch.compile, which know no values.
+        torch.compile, where values are not available.
         """
         if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
             return None

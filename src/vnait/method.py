@@ -101,7 +101,7 @@ class Method(nn.Module):
         seen = (vectors, added, at) if getattr(self.inputs, "reads_coordinates", False) else (vectors, added)
         # In training a part may draw a number per call.
         read = self.inputs if self.training else partial(by_texts, self.inputs)
-        # What reads one token alone does not care where padding stands.
+        # What reads one token alone does not depend on where padding is.
         x = read(*seen) if furthest([self.inputs]) == 0 else side_by_side(read, mask, *seen)
         return MethodOutput(x, injection, at)
 

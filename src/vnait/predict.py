@@ -124,7 +124,7 @@ def answers(
     """Each text with P(class | text), with the number of a regression or with P(tag | word), in the order of
     the texts, of which 4,096 are in memory at a time.
 
-    At the end the log has how many texts were cut, and a share of unknown words above 20 %.
+    At the end it logs how many texts were cut, and a share of unknown words above 20 %.
     """
     tally = Tally(WHOLE)  # a tuned base's tokenizer cuts its texts itself
     if isinstance(fitted, Fitted) and fitted.max_length is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 Made = TypeVar("Made")
-WAIT = timedelta(days=1)  # for the first process, which may read for long; by default some ten minutes
+WAIT = timedelta(days=1)  # for the first process, which may take long to read; by default some ten minutes
 
 
 def on_cpu() -> bool:

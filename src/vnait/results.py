@@ -14,7 +14,7 @@ ALL = "all"  # every training row
 Shots = int | str
 TIE = 0.01  # methods further apart on the validation rows, in `Results.unit`, never count as equal
 
-FIXED = "The test rows are the same for all seeds, so intervals leave out which rows were drawn."
+FIXED = "The test rows are the same for all seeds, so the intervals do not include the choice of rows."
 
 
 @dataclass(frozen=True, kw_only=True)

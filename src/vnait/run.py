@@ -35,13 +35,13 @@ class Run:
     """
 
     method: str = setting("vnait", "A name from `vnait list`; with --base also own, its own positions.")
-    seed: int = setting(0, "Of splits, initial weights and batches, in [0, 2^32).")
+    seed: int = setting(0, "Seed of splits, initial weights and batches, in [0, 2^32).")
     steps: int | None = setting(
-        None, "Optimizer steps at most. Default: 150, or three times through the rows if that is more."
+        None, "Optimizer steps at most. Default: 150, or three epochs if that is more."
     )
     batch_size: int = setting(32, "Texts per optimizer step.")
-    learning_rate: float = setting(3e-3, "The largest one of AdamW's schedule.")
-    weight_decay: float = setting(0.01, "Of AdamW, for matrices.")
+    learning_rate: float = setting(3e-3, "Peak learning rate of AdamW's schedule.")
+    weight_decay: float = setting(0.01, "Weight decay of AdamW, for matrices.")
     warmup: float = setting(0.1, "Share of the steps in which the learning rate rises, in [0, 1).")
     dropout: float = setting(0.2, "Share of activations that are left out in training, in [0, 1).")
     num_layers: int = setting(2, "Layers of the Transformer.")
@@ -71,7 +71,7 @@ class Run:
     )
     bag: float | None = setting(
         None,
-        "Share of the logits that the linear part has, in [0, 1). Default: by its skill, `share_of`.",
+        "Share of the logits that comes from the linear part, in [0, 1). Default: by its skill, `share_of`.",
     )
     base: str | None = setting(
         None, "A pretrained encoder to fine-tune: a folder or a name on the hub. Default: from scratch."

@@ -1,7 +1,7 @@
 """Numbers that a model computes with: when they can be read, checks of them, and constants.
 
 On the CPU a number is at hand. To read one from a GPU, or to copy one to it, the processor must wait for all
-that the GPU has still to compute, which slows training down. A compiled model knows no numbers.
+that the GPU has still to compute, which slows training down. In a compiled model values are not available.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (FloatingPointError, MemoryError) as error:
         sys.exit(_said(error, 1))
     if code == STOPPED:
-        kept = "what compare, train or study has finished is kept, and the same command resumes from there."
+        kept = "finished work is saved; run the same command to resume."
         _said(f"stopped; {kept}", STOPPED)
     if code:
         sys.exit(code)

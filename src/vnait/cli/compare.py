@@ -93,8 +93,8 @@ def compare_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare positional methods and two baselines on labelled text; keep the best model, and write a report
-    of it all.
+    """Compare positional methods and two baselines on labelled text; save the best model and write a
+    report.
     """
     notes(quiet)
     counts, names = _shots(shots), listed(methods)

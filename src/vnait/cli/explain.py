@@ -23,7 +23,7 @@ def explain_command(
     *,
     conllu: Annotated[
         Path | None,
-        typer.Option(help="A CoNLL-U file, whose phrases and arcs are shown, too. Default: the text."),
+        typer.Option(help="A CoNLL-U file, whose phrases and arcs are also drawn. Default: the text."),
     ] = None,
     sentence: Annotated[int, typer.Option(min=1, help="Which sentence of that file.")] = 1,
     out: Annotated[
@@ -37,8 +37,8 @@ def explain_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how one text is read: coordinate, gap, rho and weight in the bag of words of each token, the kinds
-    of heads, and the method.
+    """Show how the model reads one text: each token's coordinate, gap, rho and bag-of-words weight, the kind
+    of each head, and the method.
     """
     notes(quiet=False)
     if (text is None) == (conllu is None):

@@ -31,7 +31,8 @@ def extend_command(
     *,
     to: Annotated[int, typer.Option(help="The longest text, in tokens.")] = 4096,
     limit: Annotated[
-        int | None, typer.Option(help="Tokens that are read as before. Default: what the model declares.")
+        int | None,
+        typer.Option(help="Texts up to this many tokens are embedded unchanged. Default: the model's limit."),
     ] = None,
     text: Annotated[str, typer.Option(help="The column of documents.")] = "text",
     query: Annotated[
@@ -57,7 +58,7 @@ def extend_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare ways to read texts past an embedder's limit with those that cost nothing, and save one."""
+    """Compare methods for texts longer than an embedder's limit, and save one."""
     notes(quiet)
     options = {"--text": text != "text", "--query": query, "--label": label != "label"}
     if data is None and (alone := next((name for name, given in options.items() if given), None)):

@@ -1,4 +1,4 @@
-"""What is printed: words for people, which can't steer a terminal, and data for programs, unchanged."""
+"""What is printed: text for people, with control characters escaped, and data for programs, unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def say(words: object = "", *, file: TextIO | None = None, end: str = "\n", flus
 
 
 def json_of(document: Mapping[str, Any]) -> str:
-    """One JSON document, in ASCII unless standard output takes every letter."""
+    """One JSON document, in ASCII unless standard output can encode every character."""
     return json.dumps(document, ensure_ascii=not _takes_every_letter(), indent=2)
 
 
@@ -78,7 +78,7 @@ def _takes_every_letter() -> bool:
 
 
 def prepare_streams() -> None:
-    """Refuse a closed standard output; of words, show a letter that a stream can't write by its code."""
+    """Refuse a closed standard output; escape characters that a stream cannot encode."""
     if sys.stderr is None:  # print would take standard output instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  until the process ends
     if sys.stdout is None:

@@ -115,7 +115,7 @@ LearningRate = Annotated[float, setting("learning_rate")]
 
 
 def notes(quiet: bool) -> None:
-    """What the library has to say goes to standard error, a line each."""
+    """Send log messages to standard error, one per line."""
     logger = logging.getLogger("vnait")
     logger.handlers[:] = [logging.StreamHandler()]  # replaced: `main` may run twice in one process
     logger.handlers[0].setFormatter(_Safe("vnait: %(message)s"))

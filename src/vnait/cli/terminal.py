@@ -147,7 +147,7 @@ def show_explanation(explanation: Explanation) -> None:
         return
     means = {term: 100 * sum(found) / len(found) for term, found in explanation.shares.items() if any(found)}
     parts = ", ".join(f"{term} {mean:.0f}" for term, mean in sorted(means.items(), key=lambda item: -item[1]))
-    _fact("scores", f"of layer 1, shares in %, mean over heads: {parts or 'none, all keys score alike'}")
+    _fact("scores", f"of layer 1, shares in %, mean over heads: {parts or 'none, all keys are equal'}")
 
 
 def show_terms(facts: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Coordinates in which only what counts takes room: a learned weight of each token instead of one."""
+"""Coordinates that count each token by a learned weight in [0, 1] in place of one."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def side_by_side(read: Callable[..., Tensor], mask: Mask, *parts: Tensor | None)
     """read(*parts), (B, T, any), with no padding between the tokens of a text, for what reads neighbours.
 
     Parts are (B, T, any). Where padding stands within a text its tokens are moved to the left, and back. On a
-    GPU, where nothing can be asked without waiting, such a mask ends the program; compiled it is not found.
+    GPU, where a check would have to wait, such a mask ends the program; compiled it is not found.
     """
     if certain(mask):
         return read(*parts)

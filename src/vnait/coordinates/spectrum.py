@@ -148,7 +148,7 @@ def laplacian(graph: Graph) -> Float[Tensor, "N N"]:
     """D - A, without loops; ValueError: a directed graph, a negative weight."""
     if graph.is_directed():
         raise ValueError(
-            "the graph is directed, and its Laplacian not symmetric; give graph.to_undirected()."
+            "the graph is directed, so its Laplacian is not symmetric; give graph.to_undirected()."
         )
     place = {node: number for number, node in enumerate(graph.adj)}
     weights = torch.zeros(len(place), len(place), dtype=torch.float64, device="cpu")

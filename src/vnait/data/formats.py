@@ -21,7 +21,7 @@ from vnait.files import check_unpacked
 log = logging.getLogger("vnait")
 
 # Names of columns, and the cells of the column at an index: those not needed may be large or not text. Each
-# call reads the file again, so that no more of it is held than is asked for.
+# call reads the file again, so that only the requested part is in memory.
 Columns = tuple[list[str], Callable[[int], Iterable[object]]]
 
 
@@ -122,7 +122,7 @@ def _json_lines(path: Path, form: Format) -> Columns:
 
 def _object(row: object, place: str) -> dict[str, Any]:
     if not isinstance(row, dict):
-        raise InputError(f"{place} is not JSON object; {_OBJECTS}")
+        raise InputError(f"{place} is not a JSON object; {_OBJECTS}")
     return row
 
 

@@ -314,7 +314,8 @@ def _string(cell: object, source: str, row: int, column: str) -> str:
     written = str(cell)
     if has_half(written):
         raise InputError(
-            f"{where} has half a character (a lone surrogate); write it again from the original text."
+            f"{where} contains a lone surrogate, which is not valid text; write it "
+            "again from the original text."
         )
     return written
 

@@ -261,8 +261,8 @@ def _segmented(texts: Iterable[str], tokenization: str | None) -> Iterable[str]:
     texts = list(texts)
     if halved := next((text for text in texts if has_half(text)), None):
         raise InputError(
-            f"the text {halved[:40]!r} has half a character (a lone surrogate); write it again from the "
-            "original text."
+            f"the text {halved[:40]!r} contains a lone surrogate, which is not valid text; write it again "
+            "from the original text."
         )
     if tokenization != "jieba":
         return texts

@@ -28,7 +28,8 @@ from vnait.run import Run
 from vnait.threads import one_thread
 from vnait.vectors import Vectors
 
-PRIOR = 8.0  # texts' worth of evidence that every token counts: with few texts noise would mute words
+# Texts' worth of evidence that every token counts: with few texts, noise would push weights to 0.
+PRIOR = 8.0
 _PART = 4096  # texts whose words are counted together
 DIM = 96  # width of vectors trained here, divisible into 4 heads of even width
 

@@ -45,7 +45,7 @@ def check_readable(subject: Subject) -> None:
     if not one.isfinite().all():
         raise InputError(f"{name} gives outputs that are not finite, which nothing can be compared with.")
     if not torch.equal(one, other):
-        raise InputError(f"{name} gives other outputs in every run, so that none can be compared.")
+        raise InputError(f"{name} gives different outputs in every run, so they can't be compared.")
 
 
 def _of_object(model: Any, tokenizer: Any) -> Subject:
@@ -71,7 +71,7 @@ def _loaded(source: str | Path) -> Subject:
     for name, what in ADAPTERS.items():
         if (folder / name).is_file() and not (folder / "config.json").is_file():
             raise InputError(
-                f"{source} has {what}, which changes a model and is none; load it into its base, and give "
+                f"{source} has {what}, which is not a complete model; load it into its base, and give "
                 "the object to vnait.doctor, or the folder of the merged model."
             )
     if (folder / linear.NOTES).is_file():

@@ -83,7 +83,7 @@ def reordered_without_rotations(model: Any, ids: Tensor, order: list[int], kind:
     advice="do not use it where order matters; vnait.attach can give it a source of position",
 )
 def no_position(subject: Subject) -> Evidence | None:
-    """The model does not know in which order its tokens are."""
+    """The output does not depend on the order of the tokens."""
     measure, more = (reordered_before, {}) if subject.causal else (reordered, subject.more)
     arguments = {"ids": subject.text(len(ORDER)), "order": ORDER, **more}
     size = subject.measure(measure, **arguments)

@@ -1,4 +1,4 @@
-"""Encodings made of encodings: of another axis, added up, or side by side. And no position.
+"""Encodings composed of others: on another axis, summed or concatenated; and NoPosition.
 
 With them, a code of one axis has 2-D forms, of D channels:
 

@@ -178,8 +178,8 @@ class Nape(nn.Module):
 
     The first half of the heads are local, ALiBi with slopes m_h = 1, 1/2, 1/3, ... of d = |at_query - at_key|
     and a = 1. The others have no position, m_h = 0, and a = 1 + beta (log(n + 1))^gamma for n visible keys,
-    beta = softplus(u_h . q), gamma = 2 tanh(v_h . q). The layers' softmax of log p is p; most keys of a
-    long text have none of it (1e-38, so that the logarithm is finite).
+    beta = softplus(u_h . q), gamma = 2 tanh(v_h . q). The layers' softmax of log p is p; most keys of a long
+    text have weight zero (1e-38, so that the logarithm is finite).
 
     width   K, the width of a head
 

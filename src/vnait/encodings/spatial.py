@@ -216,7 +216,8 @@ class Centre(nn.Module):
     """tanh(m / tau) and exp(-|m| / tau), m = (a - b) / 2 tokens from the middle; 2 features per tau.
 
     In [-1, 1], of the distances a, b from either end (axes 1 and 2 of `Ends`): exact to the token, as S = 50
-    is not in a long text. Far from the middle they give only the half. Source: the studies of this project.
+    is not in a long text. Far from the middle they show only which half it is.
+    Source: the studies of this project.
 
     >>> Centre(taus=(1.0,))(torch.tensor([[[50.0, 2.0, 2.0]]]))
     tensor([[[0., 1.]]])

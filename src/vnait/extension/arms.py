@@ -25,7 +25,7 @@ FREE = (CUT, MEAN, SUREST)  # of the model as it is
 ARMS = {
     CUT: "the first tokens, up to the limit",
     MEAN: READINGS["windows"].meaning + "; one vector per text",
-    SUREST: "windows of the limit, a vector each, of which the best match decides",
+    SUREST: "windows of the limit's length, one vector each; the best match decides",
     WORDS: "words, without the model (BM25; for labels, TF-IDF and logistic regression)",
     **{name: reading.meaning for name, reading in READINGS.items() if name != "windows"},
     VNAIT: "vnait attached, untrained: places compressed to end at the table's last row",
@@ -78,7 +78,7 @@ class Embedder:
             self.restore(arm)
 
     def extend(self, arm: str) -> None:
-        """Change the model, for good until `restore`."""
+        """Change the model until `restore`."""
         if arm == VNAIT:
             attach(self.body, "vnait")
         else:

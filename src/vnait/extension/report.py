@@ -145,7 +145,7 @@ class Report:
         if self.words:
             lines.append(self.words)
         if arm == SUREST:
-            lines.append("That is an index of windows, each a text of its own, whose best decides.")
+            lines.append("That is an index of windows, each a text of its own; the best match decides.")
         if self.saved:
             lines.append(f"{self.saved[0]} has the model with {self.saved[1]}, for sentence-transformers.")
         if self.unsaved:

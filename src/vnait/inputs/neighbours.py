@@ -1,4 +1,4 @@
-"""Views of the neighbourhood, in the text as it stands or by what counts."""
+"""Views of the neighbourhood, in the text as written, or among the tokens that count."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Condensed(nn.Module):
     tri(r) = max(0, 1 - |r|).
 
     a and g are axes 1 and 3 of `Elastic`: places in what counts, here within [0, n - 1], and weights. c is
-    the text without what counts nothing, so the views see the next token that counts, however much filler
+    the text without tokens of weight 0, so the views see the next token that counts, however much filler
     stands between. Between two whole places a view is interpolated, so gradients reach learned weights.
     Where all tokens count one, the same as `Neighbours`. Source: this project.
 

@@ -89,7 +89,7 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
             past_key_values = DynamicCache(config=self.config)
         if past_key_values is not None and replayed:
             raise InputError(
-                "a cache was given, and gradient checkpointing reads every text twice; train without a cache."
+                "a cache was given, and gradient checkpointing can't be used with a cache; train without one."
             )
         encoded = self.read(
             input_ids,

@@ -95,8 +95,8 @@ class VnaitForSequenceClassification(_Head):
         """From the mean of the states, and the bag of words."""
         if encoded.packed:
             raise InputError(
-                "the position_ids pack several texts into a row, and a classifier of texts has one answer a "
-                "row; give each text a row of its own."
+                "the position_ids pack several texts into a row, and a classifier of texts has one answer "
+                "per row; give each text a row of its own."
             )
         known = encoded.mask
         if input_ids is not None and self.config.unk_token_id is not None:

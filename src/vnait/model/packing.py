@@ -26,7 +26,7 @@ class Packing(NamedTuple):
     size: tuple[int, int]
 
     def apart(self, packed: Tensor) -> Tensor:
-        """(B, T, ...) -> (N, L, ...), one text per row; what stands at padding is not defined."""
+        """(B, T, ...) -> (N, L, ...), one text per row; padding is undefined."""
         return packed[self.row, self.column]
 
     def together(self, output: BaseModelOutput) -> BaseModelOutput:

@@ -41,7 +41,7 @@ def check_reading(part: str) -> None:
     """Raise `InputError` outside `reading`: nothing else gives an attached model its positions."""
     if not getattr(_here, "reading", False):
         raise InputError(
-            f"{part} was reached past the attached model's forward, so this call lacks the method's "
+            f"{part} was called without the attached model's forward, so this call lacks the method's "
             "positions; call the model itself, attach before its forward is replaced, or call "
             "vnait.detach(model)."
         )

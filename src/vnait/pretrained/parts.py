@@ -42,7 +42,7 @@ class Inputs:
 
     @cached_property
     def length(self) -> int:
-        """Tokens per text, those in a cache too; 0 without ids and vectors, of which the model complains."""
+        """Tokens per text, those in a cache too; 0 without ids and vectors, which the model refuses."""
         tokens = self._tokens
         cache = self.values.get("past_key_values")
         past = 0 if cache is None else int(cache.get_seq_length())

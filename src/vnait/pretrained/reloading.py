@@ -80,8 +80,8 @@ class _Loader:
 
     def _from_config(self, config: PreTrainedConfig, **kwargs: Any) -> Any:
         raise InputError(
-            f"the configuration is of a {config.model_type} with an attached method, whose weights no "
-            "configuration has; call from_pretrained with the model's folder."
+            f"the configuration is of a {config.model_type} with an attached method, whose weights "
+            "are not in the configuration; call from_pretrained with the model's folder."
         )
 
     def from_pretrained(self, folder: Any, *args: Any, config: PreTrainedConfig, **kwargs: Any) -> Any:

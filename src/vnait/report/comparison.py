@@ -49,12 +49,12 @@ def conclusions(results: Results, about: About | None) -> Section:
     if results.best is not None:
         sentences.append(
             f"The advised model was chosen on the validation rows {results.inside(results.most)}; test rows "
-            "had no part in it."
+            "were not used."
         )
     if about is not None:
         sentences.append(f"Always {metric.chance} scores {metric.form.format(about.most_frequent)}.")
     else:
-        sentences.append("The folder has no about.json, so this page knows neither the data nor the command.")
+        sentences.append("The folder has no about.json, so this page shows neither the data nor the command.")
     sentences.append(
         "Intervals are 95 % intervals over seeds, by Student's t; differences are paired by seed; none is "
         "corrected for several comparisons."
@@ -62,7 +62,9 @@ def conclusions(results: Results, about: About | None) -> Section:
     if about is not None and about.test is not None:
         sentences.append(FIXED)
     if results.lacks_seeds:
-        sentences.append("Some methods lack seeds: the comparison was stopped; the same command goes on.")
+        sentences.append(
+            "Some methods have fewer seeds because the comparison was stopped; the same command resumes it."
+        )
     return Section(heading="Conclusions", sentences=sentences)
 
 

@@ -309,6 +309,6 @@ def _first_line(layout: Layout) -> int:
 
 def _longer(layout: Layout) -> InputError:
     return InputError(
-        f"{layout.path} goes on after the {layout.count:,} vectors of width {layout.dim} in its header; "
+        f"{layout.path} continues after the {layout.count:,} vectors of width {layout.dim} in its header; "
         "correct its first line or get the file again."
     )
