@@ -26,6 +26,7 @@ from vnait.threads import one_thread
 # draws) 10 for both words and vectors was 1 to 1.6 points above 3 or 30 for either.
 STRENGTH = 10.0
 ALPHAS = (0.1, 1.0, 10.0)  # of ridge regression, for rows of unit length
+FOLDS = KFold(5, shuffle=True, random_state=0)
 RARE = 0.01  # the frequency of a word with weight 1/2: `rarity`
 # Part of a comparison's keys: a change runs all cells again.
 FORMULA = "L2 logistic regression of unit bags and their vectors, C = 10; share 1 - (1 - w)(1 - u)^2"
@@ -161,7 +162,7 @@ class BagRidge(RegressorMixin, _Bag):
         features, length = _features(bags, self.table)
         head = Ridge(self.alpha, solver="lsqr").fit(features, labels, sample_weight)
         self.logits_ = _of_words(head.coef_[None], self.table, length) / _mean_length(bags)
-        self.bias_ = np.array([head.intercept_])
+        self.classes_, self.bias_ = np.arange(1), np.array([head.intercept_])
         return self
 
     def predict(self, bags: Bags) -> NDArray[np.float64]:
@@ -210,14 +211,10 @@ def skill_at_numbers(
     """
     if len(labels) < 5:
         return 0.0, ALPHAS[-1]
-    folds = KFold(5, shuffle=True, random_state=0)
     found = []
-    with one_thread():
-        for alpha in ALPHAS:
-            answers = cross_val_predict(
-                BagRidge(table, alpha), bags, labels, cv=folds, params={"sample_weight": weights}
-            )
-            found.append((max(0.0, float(r2_score(labels, answers, sample_weight=weights))), alpha))
+    for alpha in ALPHAS:
+        answers = _held_out(BagRidge(table, alpha), bags, labels, FOLDS, weights)
+        found.append((max(0.0, float(r2_score(labels, answers, sample_weight=weights))), alpha))
     return max(found)
 
 
@@ -231,11 +228,7 @@ def skill_at_sets(bags: Bags, labels: NDArray[Any], table: NDArray[Any], weights
     if len(labels) < 5:
         return 0.0
     each = np.ones(len(labels)) if weights is None else weights
-    folds = KFold(5, shuffle=True, random_state=0)
-    with one_thread():
-        answers = cross_val_predict(
-            BagOfEach(table), bags, labels, cv=folds, params={"sample_weight": weights}
-        )
+    answers = _held_out(BagOfEach(table), bags, labels, FOLDS, weights)
 
     def f1(answered: NDArray[Any]) -> float:
         return float(2 * each @ (labels * answered).sum(1) / (each @ (labels + answered).sum(1) + 1))
@@ -280,13 +273,18 @@ def skill(bags: Bags, labels: Sequence[int], table: NDArray[Any], weights: Weigh
     each = np.ones(len(truth)) if weights is None else weights
     counts = np.bincount(truth, each)
     folds = StratifiedKFold(min(5, least), shuffle=True, random_state=0)
-    with one_thread(), few_rows_per_class():  # sums in a fixed order, whatever else runs
-        answers = cross_val_predict(
-            BagRegression(table), bags, labels, cv=folds, params={"sample_weight": weights}
-        )
+    answers = _held_out(BagRegression(table), bags, labels, folds, weights)
     right, chance = float(each @ (answers == np.asarray(labels))), float(counts.max() / counts.sum())
     accuracy = (right + 1) / (float(counts.sum()) + len(counts))
     return max(0.0, (accuracy - chance) / (1 - chance))
+
+
+def _held_out(
+    model: _Bag, bags: Bags, labels: Sequence[Any] | NDArray[Any], folds: Any, weights: Weights
+) -> NDArray[Any]:
+    """Each row's answer of the model that the other folds fitted."""
+    with one_thread(), few_rows_per_class():  # sums in a fixed order, whatever else runs
+        return cross_val_predict(model, bags, labels, cv=folds, params={"sample_weight": weights})
 
 
 def strange(ids: Sequence[Sequence[int]], labels: Sequence[int]) -> float:
@@ -342,19 +340,24 @@ def mix(
         kept = np.flatnonzero(rows).tolist()
         ids, labels, rows = [ids[row] for row in kept], [labels[row] for row in kept], rows[kept]
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
-    if model.config.num_labels == 1:
-        return _mix_numbers(model, bags, labels, weights, share, strange(ids, [0] * len(ids)), rows)
-    sets = model.config.problem_type == PROBLEMS[MULTILABEL]
-    truth: Any = np.asarray(labels, dtype=int)
-    if share is None:
+    numbers, sets = model.config.num_labels == 1, model.config.problem_type == PROBLEMS[MULTILABEL]
+    truth: Any = np.asarray(labels, dtype=float if numbers else int)
+    known, words = 0.0, (BagOfEach if sets else BagRegression)(table)
+    if numbers:
+        known, alpha = skill_at_numbers(bags, truth, table, rows)
+        words = BagRidge(table, alpha)
+    elif share is None:
         known = (skill_at_sets if sets else skill)(bags, truth, table, rows)
-        share = share_of(known, strange(ids, [0] * len(ids) if sets else truth))
+    if share is None:
+        share = share_of(known, strange(ids, [0] * len(ids) if numbers or sets else truth))
     if not share:
         return 0.0
     with one_thread():
-        words = (BagOfEach if sets else BagRegression)(table).fit(bags, truth, rows)
-    ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(words.decision_function(bags)))
-    ratio = min(max(ratio, 1.0), 100.0)
+        words.fit(bags, truth, rows)
+    ratio = 1.0  # numbers have a unit: both parts are averaged as they are
+    if not numbers:
+        ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(words.decision_function(bags)))
+        ratio = min(max(ratio, 1.0), 100.0)
     both = ratio ** ((1 - share) ** 2)
     for parameter in (model.classifier.weight, model.classifier.bias):
         parameter.mul_((1 - share) * both / ratio)
@@ -363,31 +366,6 @@ def mix(
     model.bag.bias.fill_(share * both * float(words.bias_.min()))
     model.bag.logits[:, words.classes_] = share * both * torch.from_numpy(words.logits_).to(model.bag.logits)
     model.bag.bias[words.classes_] = share * both * torch.from_numpy(words.bias_).to(model.bag.bias)
-    return share
-
-
-def _mix_numbers(
-    model: VnaitForSequenceClassification,
-    bags: Bags,
-    labels: Sequence[float],
-    weights: NDArray[Any],
-    share: float | None,
-    strange: float,
-    rows: Weights,
-) -> float:
-    """`mix` for numbers, which have a unit: both parts are averaged as they are."""
-    table = model.get_input_embeddings().weight.detach().numpy()
-    skill, alpha = skill_at_numbers(bags, labels, table, rows)
-    share = share_of(skill, strange) if share is None else share
-    if not share:
-        return 0.0
-    with one_thread():
-        words = BagRidge(table, alpha).fit(bags, labels, rows)
-    for parameter in (model.classifier.weight, model.classifier.bias):
-        parameter.mul_(1 - share)
-    model.bag.weights.copy_(torch.from_numpy(weights))
-    model.bag.logits.copy_(share * torch.from_numpy(words.logits_))
-    model.bag.bias.copy_(share * torch.from_numpy(words.bias_))
     return share
 
 
