@@ -710,9 +710,9 @@ def scaled(**settings_: Any) -> Callable[[], object]:
         ),
         (
             scaled(rule="linear", factor=0.5),
-            "a scaling factor of 0.5 is not a stretch; give a number of at least 1",
+            "the scaling factor is 0.5; give a number of at least 1",
         ),
-        (scaled(rule="linear", factor=math.inf), "a scaling factor of inf is not a stretch"),
+        (scaled(rule="linear", factor=math.inf), "the scaling factor is inf"),
         (
             scaled(rule="linear", factor=2.0, original_length=8),
             "linear scaling has no original_length; leave it out",
@@ -764,11 +764,11 @@ def scaled(**settings_: Any) -> Callable[[], object]:
         (lambda: Axial(width=8)(at(1.0)), "Axial reads 2 axes, and the coordinates have 1; take coordinates"),
         (
             lambda: convert_layout(torch.zeros(4), num_heads=1, source="neox", target="half"),
-            "source='neox' is not a known layout; take half or interleaved",
+            "source='neox' is not known; take one of half, interleaved",
         ),
         (
             lambda: convert_layout(torch.zeros(4), num_heads=1, source="half", target="llama"),
-            "target='llama' is not a known layout",
+            "target='llama' is not known",
         ),
         (
             lambda: convert_layout(torch.zeros(6), num_heads=2, source="half", target="interleaved"),

@@ -55,30 +55,32 @@ __all__ = [
 ]
 
 
-_HOMES = {
-    "vnait.comparison": ("compare",),
-    "vnait.diagnosis": ("doctor",),
-    "vnait.estimator": ("TextClassifier", "TextRegressor"),
-    "vnait.explanation": ("explain",),
-    "vnait.extension": ("extend",),
-    "vnait.injection": ("Injection",),
-    "vnait.laws": ("conformance",),
-    "vnait.method": ("Method",),
-    "vnait.methods": ("METHODS", "build"),
-    "vnait.model": tuple(name for name in __all__ if name.startswith("Vnait")),
-    "vnait.pretrained": ("attach", "audit", "detach"),
-    "vnait.record": ("Record",),
-    "vnait.run": ("Run",),
+_HOMES = {name: "vnait.model" for name in __all__ if name.startswith("Vnait")} | {
+    "METHODS": "vnait.methods",
+    "Injection": "vnait.injection",
+    "Method": "vnait.method",
+    "Record": "vnait.record",
+    "Run": "vnait.run",
+    "TextClassifier": "vnait.estimator",
+    "TextRegressor": "vnait.estimator",
+    "attach": "vnait.pretrained",
+    "audit": "vnait.pretrained",
+    "build": "vnait.methods",
+    "compare": "vnait.comparison",
+    "conformance": "vnait.laws",
+    "detach": "vnait.pretrained",
+    "doctor": "vnait.diagnosis",
+    "explain": "vnait.explanation",
+    "extend": "vnait.extension",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in ("coordinates", "encodings", "inputs"):
         return import_module(f"vnait.{name}")
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    if home is None:
+    if name not in _HOMES:
         raise AttributeError(f"module 'vnait' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 
@@ -100,7 +102,7 @@ _NEEDED = {
 
 def _register(module: Any) -> None:
     """Register our classes once transformers' Auto classes are imported."""
-    # A module that is half imported must not be used, and calls again when it is whole.
+    # Skip a partly imported module: the hook runs again when it is complete.
     if all(hasattr(sys.modules[name], part) for name, part in _NEEDED.items() if name in sys.modules):
         for name in ("vnait.model", "vnait.attached_config"):
             import_module(name)

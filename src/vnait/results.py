@@ -113,6 +113,11 @@ RANGES = {  # of scores that are not in [0, 1]
 METRICS = (ACCURACY, RMSE, ENTITIES, TOKENS, SETS)  # of several in a record, the first
 
 
+def metric_of(metrics: Mapping[str, Any], prefix: str = "") -> Metric | None:
+    """What decides among the metrics of a record whose names begin with the prefix; None if there is none."""
+    return next((one for one in METRICS if prefix + one.name in metrics), None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Results:
     """Records of methods x shots x seeds, each cell at most once, and their statistics.
@@ -129,7 +134,9 @@ class Results:
     @cached_property
     def metric(self) -> Metric:
         """What the records were scored by."""
-        return next(one for one in METRICS if one.name in self.records[0].metrics)
+        metric = metric_of(self.records[0].metrics)
+        assert metric is not None
+        return metric
 
     @cached_property
     def unit(self) -> float:

@@ -161,7 +161,7 @@ def _shots(given: str) -> tuple[int | str, ...]:
 def _cell_note(record: Record | None) -> str:
     if record is None:
         return ""
-    from vnait.results import METRICS
+    from vnait.results import metric_of
 
-    score = next(record.metrics[one.name] for one in METRICS if one.name in record.metrics)
-    return f"{record.method} {score:.3f}"
+    metric = metric_of(record.metrics)
+    return record.method if metric is None else f"{record.method} {record.metrics[metric.name]:.3f}"

@@ -18,7 +18,7 @@ from vnait.data.decoding import MOST, SEPARATORS, TextFile, rows_of, same, separ
 from vnait.errors import InputError, as_input_error, extra
 from vnait.files import check_unpacked
 
-log = logging.getLogger("vnait")
+logger = logging.getLogger("vnait")
 
 # Names of columns, and the cells of the column at an index: those not needed may be large or not text. Each
 # call reads the file again, so that only the requested part is in memory.
@@ -86,7 +86,7 @@ def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
 
     separator = form.sep or (separator_of(named) if named else sniffed(lines(), form.wanted, usual))
     if separator != usual:
-        log.info("%s: the fields are separated by %s.", path, SEPARATORS[separator])
+        logger.info("%s: the fields are separated by %s.", path, SEPARATORS[separator])
     try:
         rows = rows_of(lines, separator)
         names = next(rows())
@@ -151,7 +151,7 @@ def _excel(path: Path, form: Format) -> Columns:
         sheet.reset_dimensions()  # a file's own note of its size may be wrong
         rows = [list(row) for row in sheet.iter_rows(values_only=True)]
     if len(book.sheetnames) > 1:
-        log.info("%s: read its first sheet, %r, of %d.", path, book.sheetnames[0], len(book.sheetnames))
+        logger.info("%s: read its first sheet, %r, of %d.", path, book.sheetnames[0], len(book.sheetnames))
     blank = [all(cell is None for cell in row) for row in rows]
     rows = rows[blank.index(False) : len(blank) - blank[::-1].index(False)] if False in blank else []
     if not rows:

@@ -9,7 +9,7 @@ from itertools import chain
 
 from vnait.errors import InputError
 
-log = logging.getLogger("vnait")
+logger = logging.getLogger("vnait")
 
 MARK = "|"  # between labels, as in pandas' Series.str.get_dummies and in MovieLens's genres
 
@@ -35,7 +35,7 @@ def check_classes(labels: Sequence[str], source: str, column: str) -> None:
     hint = ", or add --task regression" * is_number(labels[0])
     _check_repeated(labels, len(labels), source, f"the column {column!r}", hint)
     if marked := [label for label in labels if MARK in label]:
-        log.warning(
+        logger.warning(
             "%s: %r counts as one label; if a text has several, add --task multilabel.", source, marked[0]
         )
 
@@ -46,7 +46,7 @@ def check_sets(cells: Sequence[str], source: str, column: str) -> None:
     hint = f", or write {MARK} between the labels of a text"
     _check_repeated(labels, len(cells), source, f"the column {column!r}", hint)
     if not any(MARK in cell for cell in cells):
-        log.warning(
+        logger.warning(
             "%s: no row has two labels in the column %r; if some have, write %s between them.",
             source,
             column,

@@ -34,8 +34,7 @@ def split(labels: Sequence[str], *, holdout: float, seed: int) -> tuple[list[int
     >>> len(train), len(held)
     (4, 2)
     """
-    if not 0 < holdout < 1:
-        raise InputError(f"holdout is {holdout}; expected a share between 0 and 1, such as 0.2.")
+    _check_share(holdout)
     classes = _shuffled(labels, seed)
     if len(classes) < 2:
         raise InputError(f"every row has the label {next(iter(classes))!r}; expected at least two classes.")
@@ -58,13 +57,17 @@ def split_numbers(labels: Sequence[str], *, holdout: float, seed: int) -> tuple[
     >>> len(train), len(held)
     (3, 1)
     """
-    if not 0 < holdout < 1:
-        raise InputError(f"holdout is {holdout}; expected a share between 0 and 1, such as 0.2.")
+    _check_share(holdout)
     if (count := len(labels)) < 2:
         raise InputError(f"there is {count} row; a split needs 2. Add rows.")
     order = generator(seed=seed).permutation(count).tolist()
     held = min(max(round(holdout * count), 1), count - 1)
     return sorted(order[held:]), sorted(order[:held])
+
+
+def _check_share(holdout: float) -> None:
+    if not 0 < holdout < 1:
+        raise InputError(f"holdout is {holdout}; expected a share between 0 and 1, such as 0.2.")
 
 
 def shots(labels: Sequence[str], *, count: int, seed: int) -> list[int]:

@@ -28,7 +28,7 @@ from vnait.data.sentences import words_of
 from vnait.data.tagged import tagged
 from vnait.errors import InputError, has_half
 
-log = logging.getLogger("vnait")
+logger = logging.getLogger("vnait")
 
 Texts = Callable[[], Iterator[str]]  # anew at each call
 
@@ -250,7 +250,7 @@ def _texts(columns: Columns, text: str, source: str) -> Texts:
     _, *parts = _named(text)
     if text in columns[0]:
         if parts and set(parts) <= set(columns[0]):
-            log.warning(
+            logger.warning(
                 "%s: %r is one column; rename it to read %s as pairs.", source, text, " and ".join(parts)
             )
         return _strings(columns, text, source)
@@ -324,7 +324,7 @@ def _check_texts(source: str, texts: Iterable[str]) -> None:
     """Refuse texts of which none is written; log those that aren't, whose answers are those of no text."""
     rows, blank = _blank(source, texts)
     if blank:
-        log.warning("%s: %d of %d rows have an empty text: %s.", source, len(blank), rows, _numbers(blank))
+        logger.warning("%s: %d of %d rows have an empty text: %s.", source, len(blank), rows, _numbers(blank))
 
 
 def _blank(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:
@@ -360,7 +360,7 @@ def _labelled(source: str, texts: list[str], labels: list[str], task: str) -> Ta
     empty = "of which a text is empty" if are_pairs(texts) else "whose text is empty"
     for left_out, why in ((blank, empty), (unlabelled, "which have no label")):
         if left_out:
-            log.warning(
+            logger.warning(
                 "%s: dropped %d of %d rows, %s: %s.",
                 source,
                 len(left_out),
@@ -373,7 +373,7 @@ def _labelled(source: str, texts: list[str], labels: list[str], task: str) -> Ta
     whole = Table(texts=texts, labels=labels, name=source, dropped=len(dropped), task=task)
     found = whole.select(kept) if dropped else whole
     if task != REGRESSION and (near := alike(found.single_labels)):
-        log.warning(
+        logger.warning(
             "%s: the labels %s differ only in spaces, capitals or how a number is written, and count as "
             "different classes; write them alike if they mean the same.",
             source,

@@ -18,7 +18,7 @@ from vnait.errors import InputError, extra, has_half
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-log = logging.getLogger("vnait")
+logger = logging.getLogger("vnait")
 
 SPECIAL = ("[PAD]", "[UNK]", "[MASK]")
 MANY_UNKNOWN = 0.2
@@ -139,7 +139,7 @@ class Tally:
     def report_cut(self) -> None:
         """Log how many texts were cut."""
         if self.cut:
-            log.warning(
+            logger.warning(
                 "%d of %d texts were cut to %d tokens; the longest has %d.",
                 *(self.cut, self.texts, self.max_length, self.longest),
             )
@@ -210,7 +210,7 @@ def report_unknown(tokenizer: PreTrainedTokenizerFast, ids: Iterable[Sequence[in
 
 def _warn_unknown(share: float) -> None:
     if share > MANY_UNKNOWN:
-        log.warning(
+        logger.warning(
             "%.0f %% of the tokens are unknown words; use vectors or training texts closer to this data.",
             100 * share,
         )

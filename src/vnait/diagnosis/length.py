@@ -1,5 +1,6 @@
 """Rules of length: what a model does where its table, or the length that it declares, ends."""
 
+from bisect import bisect_left
 from typing import Any
 
 from torch import Tensor
@@ -67,12 +68,10 @@ def less_than_declared(subject: Subject) -> Evidence | None:
     declared = _declared(subject)
     if _reads(subject, declared):
         return None
-    low, high = 0, declared
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _reads(subject, middle) else (low, middle)
-    severity = Severity.TRAP if declared - low == subject.reserved else Severity.BUG
-    return _ends(subject, low, f"raises an error, and max_position_embeddings is {declared}", high, severity)
+    high = bisect_left(range(declared), True, lo=1, key=lambda count: not _reads(subject, count))
+    severity = Severity.TRAP if declared - (high - 1) == subject.reserved else Severity.BUG
+    what = f"raises an error, and max_position_embeddings is {declared}"
+    return _ends(subject, high - 1, what, high, severity)
 
 
 def _declared(subject: Subject) -> int:

@@ -134,10 +134,7 @@ def batched(subject: Subject) -> Evidence | None:
         )
         for rows, count in ((2, 1), (2, 4), (3, 6))
     ]
-    for part in subject.parts:
-        if evidence := subject.first_over(together, cases, part=part, what="outputs move"):
-            return evidence
-    return None
+    return subject.first_over_in_parts(together, cases, what="outputs move")
 
 
 @rule(
@@ -179,14 +176,11 @@ def positions_from_ids(subject: Subject) -> Evidence | None:
 )
 def no_mask(subject: Subject) -> Evidence | None:
     """Without an attention_mask, padding on the right counts as words."""
-    for part in subject.parts:
-        cases = [
-            subject.case(_words(count, right, "after"), ids=subject.text(count), pad=subject.pad, right=right)
-            for count, right in SIZES
-        ]
-        if evidence := subject.first_over(unmasked, cases, part=part, what=MOVE):
-            return evidence
-    return None
+    cases = [
+        subject.case(_words(count, right, "after"), ids=subject.text(count), pad=subject.pad, right=right)
+        for count, right in SIZES
+    ]
+    return subject.first_over_in_parts(unmasked, cases, what=MOVE)
 
 
 def _first_part(subject: Subject, measure: Measure) -> Evidence | None:
@@ -197,10 +191,7 @@ def _first_part(subject: Subject, measure: Measure) -> Evidence | None:
         )
         for count, right in SIZES
     ]
-    for part in subject.parts:
-        if evidence := subject.first_over(measure, cases, part=part, what=MOVE):
-            return _or_limit(subject, evidence)
-    return None
+    return _or_limit(subject, subject.first_over_in_parts(measure, cases, what=MOVE))
 
 
 def _or_limit(subject: Subject, evidence: Evidence | None) -> Evidence | None:

@@ -1,5 +1,6 @@
 """Rules of rotations: phases in half precision, and scaling parameters; and of ALiBi in half precision."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
@@ -184,12 +185,11 @@ def _phases(subject: Subject, **how: bool) -> Evidence | None:
 
 def _least(subject: Subject, measure: Measure, limit: float, longest: int = LENGTH, **arguments: Any) -> int:
     """The smallest length whose size is over the limit; sizes never fall with the length."""
-    low, high = 1, longest
-    while high - low > 1:
-        middle = (low + high) // 2
-        over = subject.measure(measure, part=subject.model, length=middle, **arguments) > limit
-        low, high = (low, middle) if over else (middle, high)
-    return high
+
+    def over(length: int) -> bool:
+        return subject.measure(measure, part=subject.model, length=length, **arguments) > limit
+
+    return bisect_left(range(longest), True, lo=2, key=over)
 
 
 def _rotations(subject: Subject) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -229,6 +229,11 @@ class Subject:
             shown=size,
         )
 
+    def first_over_in_parts(self, measure: Measure, cases: list[Case], *, what: str) -> Evidence | None:
+        """`first_over` of the first of `parts` that has such a case."""
+        found = (self.first_over(measure, cases, part=part, what=what) for part in self.parts)
+        return next(filter(None, found), None)
+
     def script(self, measure: Measure, *, part: Any = None, **arguments: Any) -> str:
         """The lines that repeat a measurement, without vnait unless the model needs it."""
         helpers = [difference] if "difference" in measure.__code__.co_names else []

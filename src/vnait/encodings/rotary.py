@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.encodings.shared import At, first_axes, precision
+from vnait.errors import one_of
 from vnait.injection import Injection
 from vnait.values import check, constants
 
@@ -60,9 +61,7 @@ class Scaling:
         if self.rule not in _RULES:
             raise ValueError(f"the scaling rule {self.rule!r} is not known; take {', '.join(_RULES)}.")
         if not (math.isfinite(self.factor) and self.factor >= 1):
-            raise ValueError(
-                f"a scaling factor of {self.factor} is not a stretch; give a number of at least 1."
-            )
+            raise ValueError(f"the scaling factor is {self.factor}; give a number of at least 1.")
         self._check_length()
         self._check_more()
 
@@ -316,8 +315,7 @@ def convert_layout(
     tensor([0., 2., 1., 3.])
     """
     for name, layout in {"source": source, "target": target}.items():
-        if layout not in ("half", "interleaved"):
-            raise ValueError(f"{name}={layout!r} is not a known layout; take half or interleaved.")
+        one_of(name, layout, ("half", "interleaved"))
     if num_heads < 1 or len(weight) % (2 * num_heads):
         raise ValueError(
             f"{len(weight)} rows can't be shared among {num_heads} heads of even width; for keys of grouped "

@@ -15,7 +15,7 @@ from vnait.page.sections import Section
 from vnait.plugins import answers
 from vnait.record import Record
 from vnait.report import comparison
-from vnait.results import METRICS, Results
+from vnait.results import Results, metric_of
 
 __all__ = ["write"]
 
@@ -45,8 +45,7 @@ def write(folder: str | Path) -> Path:
 
 def _content(folder: Path, found: list[Record]) -> tuple[str, list[Section]]:
     """The title and the sections, of a comparison or from the plugin that wrote the records."""
-    scored = any(all(one.name in record.metrics for record in found) for one in METRICS)
-    if scored and all("shots" in record.data for record in found):
+    if all("shots" in record.data and metric_of(record.metrics) for record in found):
         about = About.read(folder)
         results = results_of(found, about)
         name = results.records[0].data.get("name", folder.name) if about is None else about.data["name"]

@@ -46,11 +46,6 @@ class LabelSets(OfTexts):
             )
         return cls(names)
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """For a record."""
-        return {"task": self.task, "classes": self.names}
-
     def truth(self, labels: Sequence[str]) -> list[Any]:
         """The labels of each text."""
         return list(map(labels_in, labels))

@@ -1,4 +1,4 @@
-"""What all labels have in common."""
+"""Base classes of the targets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,15 @@ class Encoder(Protocol):
 
 
 class Common:
-    """What most labels have in common."""
+    """Defaults: labels with names, and nothing before or after training."""
+
+    task: ClassVar[str]
+    names: Sequence[str]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For a record."""
+        return {"task": self.task, "classes": self.names}
 
     def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
         """Before the first step, from the labels of the training rows: nothing."""

@@ -57,11 +57,6 @@ class Tags(Common):
             )
         return cls(names)
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """For a record."""
-        return {"task": self.task, "classes": self.names}
-
     def truth(self, labels: Sequence[str]) -> list[Any]:
         """The tags of each sentence."""
         return list(map(words_of, labels))

@@ -22,7 +22,7 @@ from vnait.predict import Fitted
 from vnait.pretrained.finetune import Base
 from vnait.randomness import apart
 from vnait.record import Record, key_of
-from vnait.results import METRICS
+from vnait.results import metric_of
 from vnait.run import Run
 from vnait.threads import threads
 from vnait.tracking import Status, tracking
@@ -157,19 +157,19 @@ def train(
 def best(fitted: Sequence[Fitted]) -> Fitted:
     """The one with the best validation score; of equals the first."""
     records = [one.record for one in fitted if one.record is not None]
-    names = [metric for metric in METRICS if f"validation_{metric.name}" in records[0].metrics]
-    if not names:
+    metric = metric_of(records[0].metrics, "validation_")
+    if metric is None:
         raise InputError("no rows were held out, so no setting can be chosen; give one value of each.")
-    scores = [float(record.metrics[f"validation_{names[0].name}"]) for record in records]
+    scores = [float(record.metrics[f"validation_{metric.name}"]) for record in records]
     for record, score in zip(records, scores, strict=True):
         logger.info(
             "smoothness %g, boundary %g: validation %s %s",
             record.run["smoothness"],
             record.run["boundary"],
-            names[0].title,
-            names[0].form.format(score),
+            metric.title,
+            metric.form.format(score),
         )
-    return fitted[max(range(len(scores)), key=lambda at: names[0].better * scores[at])]
+    return fitted[max(range(len(scores)), key=lambda at: metric.better * scores[at])]
 
 
 def forget(checkpoints: str | Path, fitted: Fitted) -> None:
