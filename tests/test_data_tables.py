@@ -639,7 +639,7 @@ def test_half_an_emoji(tmp_path):
     source = written(
         tmp_path, "d.jsonl", '{"text": "\\ud83d\\ude00", "label": 1}\n{"text": "\\ud83d", "label": 1}\n'
     )
-    assert "row 2, column 'text' has half a character" in refused(source)
+    assert "row 2, column 'text' contains a lone surrogate" in refused(source)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 and then nothing of the kind PAR1"])

@@ -205,7 +205,7 @@ def test_models_whose_outputs_can_not_be_compared_are_refused():
     noisy.bert.encoder.register_forward_hook(
         lambda part, given, found: type(found)(last_hidden_state=found[0] + torch.randn(1))
     )
-    with pytest.raises(vnait.InputError, match="other outputs in every run"):
+    with pytest.raises(vnait.InputError, match="different outputs in every run"):
         vnait.doctor(noisy)
 
 

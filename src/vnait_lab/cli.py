@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 Names = Annotated[list[str], typer.Argument(help="Names from `vnait study list`; all: every short study.")]
-Methods = Annotated[str, typer.Option("--methods", help="Of a suite: methods, with commas. Default: all.")]
-Tasks = Annotated[str, typer.Option("--tasks", help="Of a suite: tasks or sets, with commas. Default: all.")]
+Methods = Annotated[str, typer.Option("--methods", help="For a suite: methods, with commas. Default: all.")]
+Tasks = Annotated[str, typer.Option("--tasks", help="For a suite: tasks or sets, with commas. Default: all.")]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, help="Of a suite: seeds, or draws of rows. Default: 5.")
+    int | None, typer.Option("--seeds", min=1, help="For a suite: seeds, or draws of rows. Default: 5.")
 ]
 Quick = Annotated[
     bool, typer.Option("--quick", help="A look: fewer steps, tests or seeds; few-labels: 16 labels only.")
@@ -27,7 +27,7 @@ Encoder = Annotated[
     str | None,
     typer.Option(
         "--base",
-        help="Of few-labels: compare this pretrained encoder too, frozen; method base:own fine-tunes it. "
+        help="For few-labels: compare this pretrained encoder too, frozen; method base:own fine-tunes it. "
         "Default: none.",
     ),
 ]

@@ -46,7 +46,7 @@ def extend_command(
         str, typer.Option(help="Generated texts: passkey, needle, with a comma; or none.")
     ] = "passkey,needle",
     lengths: Annotated[
-        str, typer.Option(help="Of generated texts, in tokens. Default: 256, 512 and so on.")
+        str, typer.Option(help="Lengths of generated texts, in tokens. Default: 256, 512 and so on.")
     ] = "",
     texts: Annotated[int, typer.Option(help="Generated per task and length.")] = 20,
     out: Annotated[

@@ -64,7 +64,7 @@ Data = Annotated[
     str,
     typer.Argument(
         help="A CSV, TSV, JSONL, Parquet or .xlsx file, hf:NAME, builtin:splice or builtin:polarity. "
-        "Of tagging: CoNLL-U, or a word and its tag per line."
+        "For tagging: CoNLL-U, or a word and its tag per line."
     ),
 ]
 Separator = Annotated[
@@ -73,14 +73,16 @@ Separator = Annotated[
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option("--encoding", help="Of the file, such as cp1252. Default: by its mark, else UTF-8."),
+    typer.Option(
+        "--encoding", help="Encoding of the file, such as cp1252. Default: by its mark, else UTF-8."
+    ),
 ]
 Text = Annotated[str, typer.Option("--text", help="The column of texts, or two for pairs: a,b.")]
 Label = Annotated[
     str,
     typer.Option(
         "--label",
-        help="The column of labels. Of tagging: a column by its name or number, else UPOS or the last.",
+        help="The column of labels. For tagging: a column by its name or number. Default: UPOS, or the last.",
     ),
 ]
 Task = Annotated[

@@ -167,7 +167,8 @@ def _fact(name: str, words: str) -> None:
 def show_catalogue(rows: Sequence[dict[str, Any]], *, dim: int, max_length: int) -> None:
     """The methods. Formula and source have their own lines, so that nothing is cut at 80 columns."""
     wide = max(len(row["name"]) for row in rows)
-    say(f"{'method':{wide}} {'parameters':>10}  learned  causal   (width {dim}, longest text {max_length})")
+    say(f"Width {dim}, longest text {max_length}.\n")
+    say(f"{'method':{wide}} {'parameters':>10}  learned  causal")
     for row in rows:
         learned, causal = ("yes" if row[name] else "no" for name in ("learned", "causal"))
         say(f"\n{row['name']:{wide}} {row['parameters']:>10,}  {learned:7}  {causal}")

@@ -73,7 +73,7 @@ def full_pass(subject: Subject) -> Evidence | None:
     advice="generate without padding, one text at a time, or with use_cache=False; and report it",
 )
 def left_padding_with_cache(subject: Subject) -> Evidence | None:
-    """Padded on the left, with a mask and positions in every step, a text with a cache differs from alone."""
+    """Padded on the left, with a mask and positions in every step, a cached text differs from it alone."""
     _need_cache(subject)
     if subject.encodes_and_decodes:
         raise NotTried("its decoder's texts are not padded on the left")

@@ -78,7 +78,7 @@ def together(model: Any, ids: Tensor, **more: Any) -> float:
     "(attention_mask.cumsum(-1) - 1).clamp(min=0)",
 )
 def left_padding(subject: Subject) -> Evidence | None:
-    """A text that is padded on the left, with a mask alone, gets other positions than alone."""
+    """A text that is padded on the left, with a mask alone, gets other positions than unpadded."""
     subject.need("attention_mask")
     cases = [
         subject.case(
@@ -96,7 +96,7 @@ def left_padding(subject: Subject) -> Evidence | None:
     advice="pad on the right, and report it: neither the mask nor position_ids are followed",
 )
 def left_padding_with_positions(subject: Subject) -> Evidence | None:
-    """A text that is padded on the left, with a mask and the right position_ids, differs from alone."""
+    """A text padded on the left, with a mask and the right position_ids, differs from the same text alone."""
     subject.need("attention_mask")
     subject.need("position_ids")
     if subject.encodes_and_decodes:
@@ -119,7 +119,7 @@ def left_padding_with_positions(subject: Subject) -> Evidence | None:
     advice="run texts of one length together, without padding, and report it",
 )
 def right_padding(subject: Subject) -> Evidence | None:
-    """A text that is padded on the right, with a mask, differs from alone."""
+    """A text that is padded on the right, with a mask, differs from the same text alone."""
     subject.need("attention_mask")
     return _first_part(subject, padded)
 
