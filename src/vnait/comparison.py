@@ -131,6 +131,11 @@ def compare(
 ) -> Comparison:
     """Compare positional methods and two baselines on a labelled file; save the best model in `out`/model.
 
+    data        a file, such as reviews.csv; "hf:NAME"; "builtin:splice"; or a `Table`
+    methods     names of `METHODS`, with "base:" before them those attached to `base`
+    text, label     the columns of `data` and `test`; text="a,b" for pairs
+    vectors     a file of semantic vectors; None: Word2Vec is trained on the training texts
+    tokenization    "words", "characters" or "jieba"
     shots       training rows per class (validation rows included), or "all"
     seeds       how many, or which; each seed has its own rows, splits, starting weights and batches, the same
                 for every method
@@ -144,6 +149,7 @@ def compare(
     reference   the method that the others are paired with; None: "vnait" if it is compared, else the first
     jobs        parallel cells, `Run.threads` cores each; None: all cores. The results do not depend on it
     backend     where they run: "local", "ray" (the cluster of RAY_ADDRESS) or "slurm"
+    callback    called before the first cell and after each: cells done, cells in all, the `Record` or None
     command     the command line, for the report; None: this call
 
     Records are kept in `out`/records.jsonl, and finished cells are not run again. `vnait report` also reads

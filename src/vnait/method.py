@@ -86,6 +86,13 @@ class Method(nn.Module):
         mask: Bool[Tensor, "B T"],
         places: Num[Tensor, "B T P"] | None = None,
     ) -> MethodOutput:
+        """x (B, T, D), the injection, and the coordinates (B, T, C); `mask` is True for real tokens.
+
+        places   known positions in place of counted ones, such as timestamps
+
+        ValueError for shapes that differ, or places that the coordinates don't take; `DoesNotFit` if the
+        encoding adds vectors of another width.
+        """
         _check_inputs(vectors, mask)
         if not certain(mask):
             vectors = vectors.masked_fill(~mask[..., None], 0)  # so that no window reads padding

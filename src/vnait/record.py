@@ -40,6 +40,7 @@ class Record:
                  task, no classes) rmse, mae, pearson, spearman; of tags token_accuracy, macro_f1, of spans
                  entity_f1; validation_* if rows were held out; lists (`scores.details`) for reports
     parameters   learned scalars;  seconds: of training;  peak_memory: of the process so far, in MiB
+    versions     of Python and the libraries that compute;  commit: of vnait's checkout, None outside one
     """
 
     key: str

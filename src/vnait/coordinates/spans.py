@@ -52,7 +52,10 @@ class Index(nn.Module):
 class Span(nn.Module):
     """Vnait's coordinates: S_i = 100 R_i / R_n, R_i = g_1 + ... + g_i, g_k = softplus(z_k). Shape (B, T, 1).
 
-    source          of z: "uniform", "free", "warp", "content", or a module (vectors, mask) -> z
+    source          of z: "uniform", "free", "warp", "content", or a module (vectors, mask) -> z (B, T)
+    dim             width of the vectors that "content" reads;  before, after: how many neighbours it reads
+    max_length      the longest text, for "free"
+    knots           numbers of "warp", between which z is linear over the text
     normalization   "span": S_n = 100, in (0, 100]. "sum": S_1 + ... + S_n = 100. "none": R itself, with a
                     uniform gap of 1
     bounds          "hard": as above. "soft": offset + scale * S, both learned, from 0 and 1 (not with "none")
