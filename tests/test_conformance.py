@@ -395,6 +395,49 @@ def a_second_encoding_left_on(patch: Patch) -> object:
     return "alibi"
 
 
+@mutant("cache")
+def places_from_the_first_new_token(patch: Patch) -> object:
+    class FromFirst(Sinusoid):
+        pointwise = True  # it is not
+
+        def forward(self, at):
+            return super().forward(at - at[:, :1])
+
+    return built(Index(), FromFirst(dim=DIM))
+
+
+@mutant("float16")
+def not_finite_far_from_the_start(patch: Patch) -> object:
+    class Undefined(Sinusoid):
+        def forward(self, at):
+            return Injection(added=super().forward(at).added.masked_fill(at > 1000, torch.nan))
+
+    return built(Index(), Undefined(dim=DIM))
+
+
+@mutant("bfloat16")
+def a_bias_that_is_no_number(patch: Patch) -> object:
+    class Undefined(AlibiBias):
+        def forward(self, at):
+            bias = super().forward(at).dense().bias
+            return Injection(bias=bias.masked_fill(bias < -100, torch.nan))
+
+    return built(Index(), Undefined(num_heads=HEADS))
+
+
+@mutant("gradient")
+def a_detached_parameter_of_an_encoding(patch: Patch) -> object:
+    class Detached(AlibiBias):
+        def __init__(self) -> None:
+            super().__init__(num_heads=HEADS)
+            self.weight = nn.Parameter(torch.ones(1))
+
+        def forward(self, at):
+            return Injection(bias=super().forward(at).dense().bias * self.weight.detach())
+
+    return built(Index(), Detached())
+
+
 @mutant("deterministic")
 def jitter_left_on(patch: Patch) -> object:
     class Always(Jitter):

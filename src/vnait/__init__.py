@@ -76,7 +76,7 @@ _HOMES = {name: "vnait.model" for name in __all__ if name.startswith("Vnait")} |
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("coordinates", "encodings", "inputs"):
+    if name in ("coordinates", "data", "encodings", "inputs"):
         return import_module(f"vnait.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'vnait' has no attribute {name!r}")

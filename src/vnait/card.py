@@ -82,7 +82,7 @@ def _scores(record: Record, names: Mapping[str, str]) -> dict[str, list[str]]:
         for rows, prefix in (("test", ""), ("validation", "validation_"))
     }
     return {
-        rows: ["" if score is None else f"{score:.3f}" for score in own]
+        rows: ["" if score is None else f"{score:.4g}" for score in own]
         for rows, own in found.items()
         if own and own[0] is not None
     }

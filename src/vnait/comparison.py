@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from vnait.threads import one_thread
 
 logger = logging.getLogger("vnait")
 
+Source = str | PathLike[str] | Table
 DEFAULT_METHODS = ("none", "sinusoidal", "learned", "vnait-uniform", "vnait")
 MODELS = ".models"  # folder of the candidates for `out`/model, deleted after the choice
 
@@ -108,15 +110,17 @@ class Comparison:
 
 
 def compare(
-    data: str | Table,
+    data: Source,
     *,
     methods: Sequence[str] = DEFAULT_METHODS,
     shots: Sequence[Shots] = (ALL,),
     seeds: int | Sequence[int] = 5,
-    test: str | Table | None = None,
+    test: Source | None = None,
     out: str | Path = "runs/compare",
     text: str = "text",
     label: str = "label",
+    sep: str | None = None,
+    encoding: str | None = None,
     task: str = CLASSIFICATION,
     vectors: str | None = None,
     tokenization: str = "words",
@@ -134,6 +138,7 @@ def compare(
     data        a file, such as reviews.csv; "hf:NAME"; "builtin:splice"; or a `Table`
     methods     names of `METHODS`, with "base:" before them those attached to `base`
     text, label     the columns of `data` and `test`; text="a,b" for pairs
+    sep, encoding   of these files, as in `vnait.data.read`; None: found in the file
     vectors     a file of semantic vectors; None: Word2Vec is trained on the training texts
     tokenization    "words", "characters" or "jieba"
     shots       training rows per class (validation rows included), or "all"
@@ -156,10 +161,11 @@ def compare(
     `out`/about.json. InputError if another process compares into the same folder.
     """
     command = command or call(compare, locals())
+    columns: dict[str, Any] = {"text": text, "label": label, "sep": sep, "encoding": encoding, "task": task}
     own = () if base is None or f"{PREFIX}{OWN}" in methods else (f"{PREFIX}{OWN}",)
     plan = Plan(
-        table=_labelled(data, text, label, task),
-        test=None if test is None else _labelled(test, text, label, task),
+        table=_labelled(data, **columns),
+        test=None if test is None else _labelled(test, **columns, of_tests=True),
         methods=(*methods, *own),
         shots=tuple(int(count) if isinstance(count, np.integer) else count for count in shots),
         seeds=tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(map(int, seeds)),
@@ -170,7 +176,8 @@ def compare(
     )
     reference = reference or ("vnait" if "vnait" in plan.methods else plan.methods[0])
     if reference not in (*plan.methods, *plan.baselines):
-        raise InputError(f"reference {reference!r} is not compared: give one of {', '.join(plan.methods)}.")
+        known = ", ".join((*plan.methods, *plan.baselines))
+        raise InputError(f"reference {reference!r} is not compared: give one of {known}.")
     repeats = warn_of_repeats(*(part.texts for part in plan.split(plan.seeds[0])))
     _check_splits(plan)
     if plan.test is not None:
@@ -344,10 +351,10 @@ def _hushed() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _labelled(data: str | Table, text: str, label: str, task: str) -> Table:
-    if not isinstance(data, str | Table):
+def _labelled(data: Source, **columns: Any) -> Table:
+    if not isinstance(data, str | PathLike | Table):
         raise InputError(f"compare was given a {type(data).__name__}; give the name of a file, or a Table.")
-    return data if isinstance(data, Table) else read(data, text=text, label=label, task=task)
+    return data if isinstance(data, Table) else read(data, **columns)
 
 
 def _check_splits(plan: Plan) -> None:

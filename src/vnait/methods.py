@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from weakref import WeakSet
 
 from torch import nn
 
@@ -61,10 +63,14 @@ from vnait.encodings import (
     Table,
     XPos,
 )
-from vnait.errors import InputError, meant
+from vnait.errors import InputError, first_line, meant
 from vnait.injection import LogLength
 from vnait.inputs import Condensed, Fusion, LiteralFusion, Local, Nearest, Neighbours
 from vnait.method import Method, described
+
+logger = logging.getLogger("vnait")
+
+_MADE: WeakSet[Method] = WeakSet()  # by recipes, to find one that returns the same module again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -446,9 +452,16 @@ def build(
         periods=tuple(periods),
     )
     try:
-        return METHODS[method].make(size)
+        made = METHODS[method].make(size)
     except ValueError as error:  # of a part, which knows neither the method nor the model
         raise InputError(f"{method} can't be built at width {dim} with {num_heads} heads: {error}") from error
+    if made in _MADE:
+        raise InputError(
+            f"the recipe of {method} returns the same module again, whose weights two models would "
+            "share; build it within `make`."
+        )
+    _MADE.add(made)
+    return made
 
 
 def _refuse_several(method: object) -> None:
@@ -490,9 +503,24 @@ def sizes(*, dim: int = 768) -> list[dict[str, str | int | float]]:
 
 
 def _load_entry_points() -> None:
-    """Methods that installed packages add, under the entry point group `vnait.methods`."""
+    """Methods that installed packages add, under the entry point group `vnait.methods`. One that can't be
+    used is left out, with a warning.
+    """
     for entry in entry_points(group="vnait.methods"):
-        METHODS[entry.name] = entry.load()
+        try:
+            recipe = entry.load()
+        except Exception as error:  # of another package
+            recipe, wrong = None, f"can't be imported ({type(error).__name__}: {first_line(error)})"
+        else:
+            wrong = f"is a {type(recipe).__name__} and no vnait.methods.Recipe"
+        if entry.name in METHODS:
+            recipe, wrong = None, "has the name of a method that exists"
+        if isinstance(recipe, Recipe):
+            METHODS[entry.name] = recipe
+        else:
+            logger.warning(
+                "the method %s of the entry point %s %s; it is left out.", entry.name, entry.value, wrong
+            )
 
 
 _load_entry_points()

@@ -111,12 +111,17 @@ class Plan:
 
     def most_frequent(self) -> float:
         """The accuracy of always answering the most frequent class, mean over the splits: chance level. In a
-        regression: the RMSE of always answering the mean; of tags, the token accuracy, or the F1 of entities;
-        of several labels, the micro F1 of those that most rows have.
+        regression: the RMSE of always answering the mean of the learned rows, with the most labels;
+        of tags, the token accuracy, or the F1 of entities; of several labels, the micro F1 of those that most
+        rows have.
         """
         levels = {REGRESSION: _of_numbers, TAGGING: _of_tags, MULTILABEL: _of_sets}
         level = levels.get(self.table.task, _of_classes)
-        shares = [level(*map(labels_of, self.split(seed))) for seed in self.seeds]
+        if self.table.task == REGRESSION:
+            splits = [self.rows(self.shots[-1], seed) for seed in self.seeds]
+        else:
+            splits = [self.split(seed) for seed in self.seeds]
+        shares = [level(*map(labels_of, split)) for split in splits]
         return sum(shares) / len(shares)
 
     @property

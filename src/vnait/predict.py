@@ -157,7 +157,7 @@ def table_of(
         [
             *sides_of(words),
             *([_answer(row, classes, fitted.several)] if classes else []),
-            *(round(value, 6) for value in row.reshape(-1).tolist()),
+            *(round(value, 6) if classes else float(f"{value:.7g}") for value in row.reshape(-1).tolist()),
         ]
         for words, row in answers(fitted, texts())
     )

@@ -100,10 +100,16 @@ def tag_scores(
         return found
     with extra("tagging"):
         from seqeval import metrics
+    both = [[list(map(_in_bioes, tags)) for tags in rows] for rows in (truth, answers)]
     for name in ("f1", "precision", "recall"):
         score = getattr(metrics, f"{name}_score")
-        found[f"entity_{name}"] = float(score(truth, answers, zero_division=0))
+        found[f"entity_{name}"] = float(score(*both, zero_division=0))
     return found
+
+
+def _in_bioes(tag: str) -> str:
+    """The tag in the letters that seqeval knows: E- and S- for the L- and U- of BILOU."""
+    return {"L-": "E-", "U-": "S-"}.get(tag[:2], tag[:2]) + tag[2:]
 
 
 def set_scores(

@@ -119,7 +119,7 @@ def seeds_needed(differences: Sequence[float]) -> int | None:
     mean, spread = abs(float(np.mean(differences))), standard_error(differences) * np.sqrt(len(differences))
     if len(differences) < 2 or not mean or not spread:
         return None
-    counts = np.arange(2, 1001)
+    counts = np.arange(FEWEST, 1001)
     enough = stats.t.ppf(0.975, counts - 1) * spread / np.sqrt(counts) < mean
     return int(counts[enough.argmax()]) if enough.any() else None
 

@@ -102,7 +102,7 @@ def compare_command(
     if wrong := list(unknown_methods(names, base=base is not None)):
         raise InputError("; ".join(wrong) + ".")
     table = read_table(data, text, label, sep, encoding, task)
-    tests = None if test is None else read_table(test, text, label, sep, encoding, task)
+    tests = None if test is None else read_table(test, text, label, sep, encoding, task, of_tests=True)
     folder = out or Path("runs") / short(data)
     from vnait.cli import terminal
     from vnait.comparison import DEFAULT_METHODS, compare

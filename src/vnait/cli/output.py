@@ -50,10 +50,12 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def write_csv(file: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
     """Write rows as CSV with a header; returns how many they are."""
     writer = csv.writer(file, lineterminator="\n")
+    quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerow(names)
     count = 0
     for row in rows:
-        writer.writerow(row)
+        # Before Python 3.13 the writer leaves a carriage return unquoted, which ends a line for readers.
+        (quoted if any("\r" in str(cell) for cell in row) else writer).writerow(row)
         count += 1
     return count
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -88,5 +89,8 @@ def _beside(
 
     if again := next((name for name in keep if name in names), None):
         raise InputError(f"--keep {again}: the table has such a column already; leave it out.")
-    kept = zip(*(column(data, name, sep=sep, encoding=encoding)() for name in keep), strict=True)
+    columns = [column(data, name, sep=sep, encoding=encoding) for name in keep]
+    for cells in columns:  # so that what is wrong with one is found before anything is written
+        deque(cells(), maxlen=0)
+    kept = zip(*(cells() for cells in columns), strict=True)
     return [*keep, *names], ([*cells, *row] for cells, row in zip(kept, rows, strict=True))

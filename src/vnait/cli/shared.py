@@ -139,6 +139,8 @@ def read_table(
     sep: str | None,
     encoding: str | None,
     task: str = "classification",
+    *,
+    of_tests: bool = False,
 ) -> Table:
     """The table of a source; no label: its texts alone.
 
@@ -146,7 +148,7 @@ def read_table(
     """
     from vnait.data.tables import read
 
-    return read(source, text=text, label=label, sep=sep, encoding=encoding, task=task)
+    return read(source, text=text, label=label, sep=sep, encoding=encoding, task=task, of_tests=of_tests)
 
 
 def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` saved a model in") -> None:
@@ -160,12 +162,19 @@ def listed(names: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, names.split(","))))
 
 
+# Of files, which their folders' names leave out.
+ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx", ".conllu", ".conll")
+
+
 def short(source: str) -> str:
     """A folder's name for a source: reviews for data/reviews.csv, org-name for hf:org/name."""
     kind, colon, name = source.partition(":")
     if colon and kind in ("hf", "builtin"):
         return name.replace(":", "-").replace("/", "-").strip("-")
-    return Path(source).name.lstrip(".").split(".")[0]
+    path = Path(Path(source).name.lstrip("."))
+    while path.suffix.lower() in ENDINGS:
+        path = path.with_suffix("")
+    return path.name
 
 
 def print_json(document: dict[str, Any]) -> None:

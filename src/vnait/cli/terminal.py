@@ -99,7 +99,7 @@ def show_scores(record: Record) -> None:
     for name, value in sorted(shown.items()):
         if name not in ends:
             found = Interval(value, shown.get(f"{name}_low"), shown.get(f"{name}_high"))
-            say(f"{name:22} {found.written('{:.3f}')}")
+            say(f"{name:22} {found.written('{:.4g}' if name.endswith(('rmse', 'mae')) else '{:.3f}')}")
     if "unknown_share" in record.data:
         say(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
     say(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")

@@ -107,7 +107,7 @@ def train_command(
 
     def prepared() -> tuple[Prepared, dict[str, Any]]:
         table = read_table(data, text, label, sep, encoding, task)
-        tests = None if test is None else read_table(test, text, label, sep, encoding, task)
+        tests = None if test is None else read_table(test, text, label, sep, encoding, task, of_tests=True)
         from vnait.data import summary
         from vnait.saved import check_replaceable
         from vnait.train import prepare

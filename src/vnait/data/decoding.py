@@ -19,7 +19,13 @@ from vnait.files import unpacked
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|"}  # how a separator may be typed
-_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_MARKS = {  # the longest first: that of UTF-32 begins with that of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 _HEAD = 65_536  # characters from which the separator is found
 _ROWS = 50
 _PART = 1 << 16  # characters looked at together
@@ -47,6 +53,9 @@ class TextFile:
             raise InputError(
                 f"{path} is a zip archive; if it is an Excel workbook, name it .xlsx, else unpack it."
             )
+        if head.startswith((b"\x1f\x8b", b"PAR1")):
+            kind, ending = ("gzip", ".gz") if head.startswith(b"\x1f") else ("Parquet", ".parquet")
+            raise InputError(f"{path} is a {kind} file; name it {ending}.")
         found = encoding or next((name for mark, name in _MARKS.items() if head.startswith(mark)), "utf-8")
         file = cls(path, found)
         return replace(file, mark=file._check())

@@ -151,7 +151,7 @@ def _excel(path: Path, form: Format) -> Columns:
         sheet.reset_dimensions()  # a file's own note of its size may be wrong
         rows = [list(row) for row in sheet.iter_rows(values_only=True)]
     if len(book.sheetnames) > 1:
-        logger.info("%s: read its first sheet, %r, of %d.", path, book.sheetnames[0], len(book.sheetnames))
+        logger.info("%s: read its first sheet, %r, of %d.", path, sheet.title, len(book.sheetnames))
     blank = [all(cell is None for cell in row) for row in rows]
     rows = rows[blank.index(False) : len(blank) - blank[::-1].index(False)] if False in blank else []
     if not rows:

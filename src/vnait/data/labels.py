@@ -28,23 +28,25 @@ def cell_of(labels: Iterable[str]) -> str:
     return MARK.join(labels)
 
 
-def check_classes(labels: Sequence[str], source: str, column: str) -> None:
+def check_classes(labels: Sequence[str], source: str, column: str, *, repeated: bool = True) -> None:
     """Refuse dates, numbers or free text as labels: columns in which most values occur once. Log a label that
     may be several.
     """
     hint = ", or add --task regression" * is_number(labels[0])
-    _check_repeated(labels, len(labels), source, f"the column {column!r}", hint)
+    if repeated:
+        _check_repeated(labels, len(labels), source, f"the column {column!r}", hint)
     if marked := [label for label in labels if MARK in label]:
         logger.warning(
             "%s: %r counts as one label; if a text has several, add --task multilabel.", source, marked[0]
         )
 
 
-def check_sets(cells: Sequence[str], source: str, column: str) -> None:
+def check_sets(cells: Sequence[str], source: str, column: str, *, repeated: bool = True) -> None:
     """The same for cells of any number of labels; log a column in which no cell has two."""
     labels = list(chain.from_iterable(map(labels_in, cells)))
     hint = f", or write {MARK} between the labels of a text"
-    _check_repeated(labels, len(cells), source, f"the column {column!r}", hint)
+    if repeated:
+        _check_repeated(labels, len(cells), source, f"the column {column!r}", hint)
     if not any(MARK in cell for cell in cells):
         logger.warning(
             "%s: no row has two labels in the column %r; if some have, write %s between them.",

@@ -124,6 +124,7 @@ def read(
     sep: str | None = None,
     encoding: str | None = None,
     task: str = CLASSIFICATION,
+    of_tests: bool = False,
 ) -> Table:
     """The columns `text` and `label` of `source`; rows without text or label are dropped and logged.
 
@@ -138,6 +139,7 @@ def read(
              each word has a tag: the file is CoNLL-U or columns, as `vnait.data.tagged` reads them.
              "multilabel" if a text has any number of labels, with | between them; an empty cell is no label
     encoding of a CSV, TSV or JSONL file; None: by its byte-order mark, else UTF-8
+    of_tests    test rows, whose labels may all differ: those of the training rows must repeat
 
     Columns are found by their exact name, else ignoring case and surrounding space. Cells stay as written
     ("1", "NA" and "null" are ordinary labels); numbers and booleans of Parquet become strings (1.0 is "1.0").
@@ -155,7 +157,8 @@ def read(
         if sep is not None:
             raise InputError("columns with tags are separated by tabs or spaces; leave --sep (sep=) out.")
         return Table(*tagged(source, text=text, label=label, encoding=encoding), source, 0, task)
-    if label in _named(text) and len(_named(text)) <= 3:  # more than two columns are refused below
+    asked = {same(name) for name in _named(text)}  # columns are found in any case
+    if label is not None and same(label) in asked and len(_named(text)) <= 3:  # more are refused below
         raise InputError(
             f"the column {label!r} is given as text and as label; a model would read its answer. Name "
             "another with --text or --label (text=, label= in Python)."
@@ -175,9 +178,9 @@ def read(
     if task == REGRESSION:
         check_numbers(labels, source, label)
     elif task == MULTILABEL:
-        check_sets(labels_of(found), source, label)
+        check_sets(labels_of(found), source, label, repeated=not of_tests)
     else:
-        check_classes(labels_of(found), source, label)
+        check_classes(labels_of(found), source, label, repeated=not of_tests)
     return found
 
 

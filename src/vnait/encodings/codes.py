@@ -28,6 +28,8 @@ class Sinusoid(nn.Module):
 
     def __init__(self, *, dim: int, base: float = 10_000.0, learned: bool = False) -> None:
         super().__init__()
+        if not (math.isfinite(base) and base > 0):
+            raise ValueError(f"base={base}; expected a finite number above 0.")
         self.dim, self.base = dim, base
         self.change = nn.Parameter(torch.empty((dim + 1) // 2)) if learned else None
         self.reset_parameters()

@@ -1,4 +1,4 @@
-"""Laws of positions: fractional, per text, gradients, prefixes, shifts, order, and a single method."""
+"""Laws of positions: fractional, per text, gradients, prefixes, caches, shifts, order, one method."""
 
 from collections.abc import Callable
 
@@ -51,7 +51,7 @@ def per_sentence(subject: Subject) -> str | None:
 
 @law("gradient")
 def gradient(subject: Subject) -> str | None:
-    """Gradients reach the positions and every parameter of the coordinates."""
+    """Gradients reach the positions and every parameter of the method, and are finite."""
     _require_real_positions(subject)
     probe, (vectors, mask) = subject.probe(), text(subject, 4)
     axes = subject.axes
@@ -64,14 +64,14 @@ def gradient(subject: Subject) -> str | None:
     (found,) = torch.autograd.grad(loss, move, allow_unused=True, retain_graph=True)
     if failure := _no_gradient(found):
         return f"4 tokens: the gradient is {failure}"
-    coordinates = getattr(getattr(probe, "method", None), "coordinates", None)
-    if coordinates is None:
+    method = getattr(probe, "method", None)
+    if method is None:
         return None
     loss = _loss(probe(vectors, mask))
-    for name, parameter in coordinates.named_parameters():
+    for name, parameter in method.named_parameters():
         (found,) = torch.autograd.grad(loss, parameter, allow_unused=True, retain_graph=True)
-        if _no_gradient(found):
-            return f"4 tokens: none reaches coordinates.{name}"
+        if failure := _no_gradient(found):
+            return f"4 tokens: the gradient of {name} is {failure}"
     return None
 
 
@@ -93,6 +93,20 @@ def prefix(subject: Subject) -> str | None:
             continue
         if failure := difference(_first(alone, count), _first(whole, count)):
             return f"the first {count} of {longer} tokens: {failure}"
+    return None
+
+
+@law("cache")
+def cache(subject: Subject) -> str | None:
+    """If a method claims to be causal, tokens after those in a decoder's cache are read as without it."""
+    if not subject.causal:
+        raise DoesNotApply("makes no claim to be causal")
+    for past, count in ((1, 2), (2, 5), (5, 8), (20, 21)):
+        seen = subject.probe().continued(*text(subject, count), past)
+        if seen is None:
+            raise DoesNotApply("has no cache here")
+        if failure := difference(*seen):
+            return f"{past} of {count} tokens in the cache: {failure}"
     return None
 
 
@@ -212,4 +226,4 @@ def _loss(seen: Observation) -> Tensor:
     return sum(weighted, torch.zeros(()))
 
 
-LAWS = (fractional, per_sentence, gradient, prefix, translation, order, one_method)
+LAWS = (fractional, per_sentence, gradient, prefix, cache, translation, order, one_method)

@@ -149,13 +149,14 @@ def _errors(expected: Observation, seen: Observation, dtype: torch.dtype) -> lis
             continue
         one, other = _per_token(one), _per_token(other)
         error, bound = _error(one, other).amax(-1), unit * one.abs().amax(-1)
-        for row in (error > bound).nonzero().flatten().tolist()[:1]:
+        finite = one.isfinite().all(-1)
+        for row in (~finite | (error > bound)).nonzero().flatten().tolist()[:1]:
             sizes = f"{error[row]:.3g} (at most {error.max():.3g}), rounding is {bound[row]:.2g}"
-            errors.append((row, f"{name} off by {sizes}"))
+            errors.append((row, f"{name} off by {sizes}" if finite[row] else f"{name} is not finite"))
     if expected.bias is not None and seen.bias is not None:
         one, other = expected.bias.double(), seen.bias.to(dtype).double()
-        error = _error(one, other)
-        keys = (error > unit * (one.abs() + 1)).flatten(0, 2).any(0)
+        error = torch.where(one == other, 0, _error(one, other))  # a bias may be -inf
+        keys = ~(error <= unit * (one.abs() + 1)).flatten(0, 2).all(0)
         errors += [(key, f"bias off by {error.max():.3g}") for key in keys.nonzero().flatten().tolist()[:1]]
     return errors
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from transformers.cache_utils import DynamicLayer
 
 from vnait.coordinates import Index
 from vnait.coordinates.shared import located, takes_places
@@ -19,6 +20,7 @@ from vnait.laws.formulas import FORMULAS, Formula
 from vnait.method import Method, described
 from vnait.methods import METHODS, Size
 from vnait.model.backbone import Attention
+from vnait.model.causal import Words, causal_mask
 from vnait.randomness import apart, seed_generators
 
 SIZE = Size(dim=32, num_heads=2, max_length=64, mean_length=4.0)
@@ -65,6 +67,12 @@ class Probe(nn.Module):
         """The output with the method switched off; None without a model around the method."""
         return None
 
+    def continued(self, vectors: Tensor, mask: Tensor, past: int) -> tuple[Observation, Observation] | None:
+        """What a decoder observes of the tokens after the first `past`: without and with a cache of those;
+        None without a cache.
+        """
+        return None
+
     def window(self, length: int) -> Tensor:
         """Tokens of a long text to observe: its ends, and where half precision runs out of integers."""
         ranges = range(264), range(2044, 2054), range(4092, 4102), range(length - 8, length)
@@ -100,12 +108,24 @@ class Through(Probe):
         out = self.attention(x, injection, mask)
         if torch.compiler.is_compiling():  # what a model computes, and no more
             return Observation(x, out)
-        query, key = self.attention.queries_and_keys(x, injection)
-        scores = self.attention.scores(x, injection, mask)
-        return Observation(x, out, query, key, scores, injection.dense().bias)
+        scores, bias = self.attention.scores(x, injection, mask), injection.dense().bias
+        if injection.score_mod is not None:  # position is in the scores, so that equal words have equal keys
+            return Observation(x, out, scores=scores, bias=bias)
+        return Observation(x, out, *self.attention.queries_and_keys(x, injection), scores, bias)
 
     def without_method(self, vectors: Tensor, mask: Tensor) -> Tensor:
         return self.attention(vectors, Injection(), mask)
+
+    def continued(self, vectors: Tensor, mask: Tensor, past: int) -> tuple[Observation, Observation]:
+        x, injection, _ = self.method(vectors, mask)
+        out = self.attention(x, injection, causal_mask(mask))
+        whole = Observation(x[:, past:], out[:, past:])
+        words, stored = Words(), DynamicLayer()
+        for start, end in ((0, past), (past, mask.shape[1])):
+            here = slice(start, end)
+            _, (x, injection, _) = words.located(self.method, vectors[:, here], mask[:, here], None)
+            out = self.attention(x, injection, causal_mask(mask[:, :end], start), extend=stored.update)
+        return whole, Observation(x, out)
 
 
 class _Constant(nn.Module):
@@ -181,13 +201,11 @@ LIMITS = {
         Limit(("float16",), "off by inf", "its powers exceed float16 past 8 scale_base = 4,096 positions"),
     ),
     "cope": (
-        Limit(HALF, "same as", "the same words have the same queries and keys: it changes their scores"),
         Limit(("fractional",), "the same as at", COUNTS),
         Limit(("a text's own",), "no difference", COUNTS),
         Limit(("gradient",), "the gradient is None", COUNTS),
     ),
     "nape": (
-        Limit(HALF, "same as", "it gives distant keys no weight, so that all of them have the same score"),
         Limit(("prefix",), "attention off", "without a causal mask its threshold depends on every key"),
     ),
     "spectral": (

@@ -70,6 +70,11 @@ class VnaitConfig(PreTrainedConfig):
                 f"this model is of format {self.vnait_format}, and this vnait reads the formats {BEFORE[0]} "
                 f"to {FORMAT}; load it with the vnait that saved it, or train it again."
             )
+        if not isinstance(self.method, str):
+            raise InputError(
+                f"method is a {type(self.method).__name__}; a configuration has the name of one. Add it to "
+                "vnait.METHODS as a Recipe, and give its name."
+            )
         if self.vnait_format == 5:
             self.method = RENAMED.get(self.method, self.method)
         self.vnait_format = FORMAT

@@ -72,7 +72,7 @@ def packing(position_ids: Tensor | None, mask: Bool[Tensor, "B T"]) -> Packing |
         raise InputError(
             f"the position_ids of row {wrong} have {int(at[wrong, token])} at token {token}; they count 0, "
             "1, 2, ... over the real tokens of each text, and start again at 0 where another text begins. "
-            "Leave them out, or give known positions as `places` to a method that takes them."
+            "Leave them out."
         )
     if int(starts.sum(1).max()) < 2:
         return None

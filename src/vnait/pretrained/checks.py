@@ -23,6 +23,7 @@ from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY
 from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, last_states, probe
 
 WarmStart = Literal["exact", "fit"]
+BASE = 10_000.0  # the default of `Rotary`, for whatever base the model has
 LEFTOVER = 1e-4  # rounding, over the largest state: what permuting tokens may change without any position
 
 
@@ -175,7 +176,8 @@ def _check_rotary(method: Method, injection: Injection, name: str, site: Site, m
     if needs_rotary_attention(site, injection):
         _check_head_width(injection, name, site, model)
     else:
-        plain = isinstance(method.encoding, Rotary) and method.encoding.scaling is None
+        part = method.encoding
+        plain = isinstance(part, Rotary) and part.scaling is None and part.base in (BASE, *_bases(site))
         if not plain or injection.added is not None or injection.bias is not None:
             raise InputError(
                 f"{name} rotates in its own way, and {model} keeps its own base and scaling; take rope "
@@ -184,9 +186,17 @@ def _check_rotary(method: Method, injection: Injection, name: str, site: Site, m
     for slot in ("scale", "stretch"):
         if getattr(injection, slot) is not None:
             raise InputError(
-                f"{name} has a {slot} of its angles, which {model} can't apply; take a rotation without one, "
-                "such as rope or rope-linear."
+                f"{name} has a {slot} of its scores, which {model} can't apply beside its own rotation; take "
+                "rope or lpi."
             )
+
+
+def _bases(site: Site) -> set[float]:
+    """The bases of the model's own rotations, of every kind of layer."""
+    config = site.owner.config.get_text_config()
+    own = getattr(config, "rope_parameters", None) or {}
+    kinds = [own, *(kind for kind in own.values() if isinstance(kind, dict)), vars(config)]
+    return {kind["rope_theta"] for kind in kinds if kind.get("rope_theta")}
 
 
 def _check_head_width(injection: Injection, name: str, site: Site, model: str) -> None:

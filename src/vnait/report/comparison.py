@@ -272,7 +272,7 @@ def summary(about: About, results: Results) -> Section:
     rows: list[list[Cell]] = [
         ["name", facts["name"]],
         ["rows", f"{facts['rows']:,}"],
-        ["rows left out, without text", f"{facts['dropped']:,}"],
+        ["rows left out, without text or label", f"{facts['dropped']:,}"],
         ["rows that repeat the text of an earlier row", f"{facts['duplicates']:,}"],
         *classes,
         ["tokens per text: shortest, median, longest", f"{lengths[0]:,}; {lengths[3]:,}; {lengths[6]:,}"],

@@ -177,6 +177,12 @@ class Suite:
             started = time.perf_counter()
             models = self.fit(method, about, seeds, setting)
             seconds = (time.perf_counter() - started) / len(seeds)
+            for model, seed in zip(models, seeds, strict=True):
+                if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
+                    raise InputError(
+                        f"{method}, task {task}, seed {seed}: weights are not finite after training; its "
+                        "gradient is wrong somewhere."
+                    )
             return [
                 Record.now(
                     key=self.key(method, task, seed, setting),
@@ -253,12 +259,17 @@ def new_model(kind: type[Model], setting: Training, seed: int, **config: Any) ->
 @torch.no_grad()
 def answers(logits: Callable[[Tensor], Tensor], ids: Tensor, *, rows: int) -> Tensor | None:
     """The likeliest classes of texts, `rows` at a time: the bias of long texts takes much memory. None if the
-    method refuses the length, as a table does past its end.
+    method refuses the length, as a table does past its end. InputError for logits that are not finite.
     """
     try:
-        return torch.cat([logits(part).argmax(-1) for part in ids.split(rows)])
+        found = torch.cat([logits(part) for part in ids.split(rows)])
     except OutOfRange:
         return None
+    if not found.isfinite().all():
+        raise InputError(
+            f"the logits of texts of {ids.shape[1]} tokens are not finite; the method is wrong there."
+        )
+    return found.argmax(-1)
 
 
 def train(
