@@ -27,7 +27,7 @@ from rich.cells import cell_len
 from helpers import forkserver, save_vectors
 from vnait import cli, predict, train, vectors
 from vnait import data as text
-from vnait.cli.shared import app
+from vnait.cli.shared import app, short
 from vnait.coordinates import Span
 from vnait.data import vocabulary as vocabulary
 from vnait.encodings import Spatial
@@ -999,3 +999,24 @@ def test_a_file_in_place_of_the_models_folder_is_found_before_torch(given, capsy
     with pytest.raises(SystemExit):
         cli.main(["train", str(given / "data.csv"), "--out", str(given / "words.bin")])
     assert "is a file; a model is saved as a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("a/rev.2023.csv", "rev.2023"),
+        ("films.csv.gz", "films"),
+        ("hf:org/name", "org-name"),
+        (".hidden.TSV", "hidden"),
+    ],
+)
+def test_a_folder_has_the_name_of_its_file(source, name):
+    assert short(source) == name
+
+
+def test_a_column_to_keep_is_read_before_anything_is_written(home, vnait):
+    assert vnait("train", "data.csv", *SMALL, "--out", "kept")[0] == 0
+    lines = [{"text": "a film", "id": 1}, {"text": "a plot", "id": {"a": 1}}]
+    (home / "keep.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    code, out, err = vnait("predict", "kept", "keep.jsonl", "--keep", "id")
+    assert code == 2 and out == "" and "keep.jsonl" in err

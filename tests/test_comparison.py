@@ -696,3 +696,12 @@ def test_vectors_that_change_under_the_same_name_run_new_cells(words, tmp_path):
     vectors.save(vectors.Vectors(table.words, table.table[:, ::-1].copy(), "made"), words)
     small(words, tmp_path)
     assert len((tmp_path / "records.jsonl").read_bytes().splitlines()) == 2 * lines
+
+
+def test_a_file_is_read_as_it_is_written(tmp_path):
+    path = tmp_path / "films.csv"
+    rows = "text;label\n" + "g\u00fcter Film;gut\nschlechter Film;schlecht\n" * 10
+    path.write_bytes(rows.encode("cp1252"))
+    options = {"methods": ("none",), "seeds": 1, "steps": 2, "out": tmp_path / "out", "jobs": 1}
+    found = compare(path, sep=";", encoding="cp1252", **options)
+    assert found.plan.table.texts[0] == "g\u00fcter Film"

@@ -736,3 +736,34 @@ def test_the_import_loads_nothing_heavy():
 def test_a_separator_at_the_end_of_a_line_adds_no_field(tmp_path):
     table = read(written(tmp_path, "d.csv", "text,label\ngood,pos,\nbad,neg,,\n"))
     assert (table.texts, table.labels) == (["good", "bad"], ["pos", "neg"])
+
+
+@pytest.mark.parametrize(("text", "label"), [("label", "Label"), ("TEXT", "text"), ("text, Label", "label ")])
+def test_a_column_in_another_case_is_no_other_column(text, label, tmp_path):
+    (tmp_path / "films.csv").write_text("Text,Label\ngood,pos\nbad,neg\n")
+    with pytest.raises(InputError, match="is given as text and as label; a model would read its answer"):
+        read(tmp_path / "films.csv", text=text, label=label)
+
+
+def test_labels_of_test_rows_may_all_differ(tmp_path):
+    path = tmp_path / "test.csv"
+    path.write_text("text,label\n" + "".join(f"text {row},class {row}\n" for row in range(30)))
+    with pytest.raises(InputError, match="labels must repeat"):
+        read(path)
+    assert len(read(path, of_tests=True)) == 30
+
+
+def test_packed_bytes_under_the_name_of_a_csv_are_named(tmp_path):
+    path = tmp_path / "films.csv"
+    path.write_bytes(gzip.compress(b"text,label\ngood,pos\n"))
+    with pytest.raises(InputError, match=r"films\.csv is a gzip file; name it \.gz\."):
+        read(path)
+    path.write_bytes(b"PAR1" + bytes(20))
+    with pytest.raises(InputError, match=r"films\.csv is a Parquet file; name it \.parquet\."):
+        read(path)
+
+
+def test_utf_32_is_read_by_its_byte_order_mark(tmp_path):
+    path = tmp_path / "films.csv"
+    path.write_bytes("text,label\ngood,pos\nbad,neg\n".encode("utf-32"))
+    assert read(path).labels == ["pos", "neg"]

@@ -31,7 +31,7 @@ from vnait.encodings import Anchors, Centre, Fourier, NoPosition, Rotary, Scalar
 from vnait.injection import Injection, LogLength
 from vnait.inputs import Add, Local, Nearest, Neighbours, smoothness
 from vnait.method import Method
-from vnait.methods import METHODS, build
+from vnait.methods import METHODS, Recipe, build
 from vnait.model import (
     VnaitConfig,
     VnaitForMaskedLM,
@@ -497,3 +497,11 @@ def test_vectors_of_another_width_are_named() -> None:
 def test_a_sum_of_different_widths_is_named(parts: tuple[nn.Module, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Sum(*parts)(torch.arange(3.0)[None, :, None])
+
+
+def test_a_recipe_that_returns_one_module_for_all_is_refused(monkeypatch):
+    made = Method(coordinates=Index(), encoding=Sinusoid(dim=8))
+    monkeypatch.setitem(METHODS, "mine", Recipe(make=lambda size: made, formula="mine", source="mine"))
+    assert build("mine", dim=8) is made
+    with pytest.raises(InputError, match="returns the same module again, whose weights two models would"):
+        build("mine", dim=8)

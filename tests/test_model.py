@@ -25,6 +25,7 @@ from transformers import (
 
 from helpers import perturb
 from vnait.coordinates import Index
+from vnait.encodings import Sinusoid
 from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method
@@ -561,3 +562,11 @@ def test_padding_between_words_is_left_out_with_gradients_and_without():
         alone = model(ids).last_hidden_state
     torch.testing.assert_close(found[ids > 0], alone[ids > 0])
     torch.testing.assert_close(alone[0][ids[0] > 0], alone[1, :4])
+
+
+def test_a_configuration_has_the_name_of_a_method():
+    method = Method(coordinates=Index(), encoding=Sinusoid(dim=8))
+    with pytest.raises(
+        InputError, match=r"method is a Method; a configuration has the name of one\. Add it to"
+    ):
+        VnaitConfig(method=method)

@@ -16,7 +16,7 @@ import pytest
 from test_cli import CONTROL
 from vnait import cli
 from vnait.cli import terminal
-from vnait.cli.output import safe
+from vnait.cli.output import safe, write_csv
 from vnait.cli.shared import notes
 
 GOLDEN = Path(__file__).parent / "golden" / "format_6"
@@ -151,3 +151,12 @@ def test_an_installed_command_with_closed_streams():
     """The descriptors themselves, which a test in this process can't close."""
     status = os.system(f"{sys.executable} -m vnait list >&- 2>/dev/null")
     assert os.waitstatus_to_exitcode(status) == 2
+
+
+def test_a_carriage_return_ends_no_row():
+    file = io.StringIO()
+    rows = [["bad\rfilm", 1], ["good", 2], ["a\nb", 3]]
+    assert write_csv(file, ["text", "number"], rows) == 3
+    read = list(csv.reader(io.StringIO(file.getvalue(), newline="")))
+    assert read == [["text", "number"], *([text, str(number)] for text, number in rows)]
+    assert "\ngood,2\n" in file.getvalue()

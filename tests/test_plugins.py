@@ -121,3 +121,20 @@ def test_a_file_that_fails_leaves_no_module_behind(tmp_path):
     with pytest.raises(InputError, match="ZeroDivisionError"):
         plugins.load_file(path)
     assert "plugin_fails" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "message"),
+    [
+        ("rope", lambda self: METHODS["none"], "has the name of a method that exists"),
+        ("mine", lambda self: 3, "is a int and no vnait.methods.Recipe"),
+        ("mine", lambda self: 1 / 0, "can't be imported (ZeroDivisionError: division by zero)"),
+    ],
+)
+def test_an_entry_point_that_can_not_be_used_is_left_out(name, load, message, monkeypatch, caplog):
+    before = dict(METHODS)
+    entries = [EntryPoint(name=name, value="anywhere:RECIPE", group="vnait.methods")]
+    monkeypatch.setattr(EntryPoint, "load", load)
+    monkeypatch.setattr(methods, "entry_points", lambda group: entries)
+    methods._load_entry_points()
+    assert before == METHODS and message in caplog.text

@@ -711,6 +711,11 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], dict[str, Any], str]] = {
         {"method": "rope-yarn"},
         "rope-yarn rotates in its own way",
     ),
+    "another base": (
+        lambda: model_of("llama"),
+        {"method": Method(coordinates=Index(), encoding=Rotary(width=8, base=100.0))},
+        "rotates in its own way, and LlamaForCausalLM keeps its own base",
+    ),
     "narrow words": (
         lambda: model_of("electra"),
         {"method": "rope", "warm_start": None},

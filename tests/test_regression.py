@@ -17,6 +17,7 @@ from vnait.bag_of_words import BagRidge, bags_of, skill_at_numbers
 from vnait.cli import main
 from vnait.data import Table, read, summary
 from vnait.data.vocabulary import vocabulary_of
+from vnait.plan import Plan
 from vnait.predict import answers, load
 from vnait.pretrained.finetune import Base
 from vnait.record import read as records
@@ -289,3 +290,39 @@ def test_intervals_of_other_scores_stay_in_their_range(compared):
     )
     assert -1 <= low <= high <= 1
     assert compared.results.score("none", 20, "mae").low >= 0
+
+
+def test_the_level_to_beat_is_that_of_the_rows_that_are_learned():
+    rng = random.Random(0)
+    table = Table(["a film"] * 100, [str(rng.gauss(0, 1)) for _ in range(100)], "made", 0, "regression")
+    plan = Plan(
+        table=table,
+        test=None,
+        methods=("none",),
+        shots=(4,),
+        seeds=(0, 1),
+        run=Run(),
+        vectors=None,
+        tokenization="words",
+    )
+    level = []
+    for seed in plan.seeds:
+        learn, test = plan.rows(4, seed)
+        truth = np.array(test.labels, float)
+        level.append(np.sqrt(np.mean((truth - np.mean(np.array(learn.labels, float))) ** 2)))
+    assert plan.most_frequent() == pytest.approx(np.mean(level))
+
+
+def test_small_numbers_keep_their_digits(tmp_path, word_file, capsys):
+    rng = random.Random(0)
+    path = tmp_path / "small.csv"
+    rows = [(rng.choice(["good film", "bad plot"]), rng.uniform(1e-9, 1e-6)) for _ in range(40)]
+    path.write_text("text,label\n" + "".join(f"{text},{label!r}\n" for text, label in rows))
+    out = str(tmp_path / "model")
+    options = ["--method", "none", "--steps", "3", "--vectors", word_file]
+    main(["train", str(path), "--task", "regression", "--out", out, *options])
+    score = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("validation_rmse"))
+    assert 0 < float(score.split()[1]) < 1e-5
+    main(["predict", out, str(path)])
+    answers = [float(row["label"]) for row in csv.DictReader(capsys.readouterr().out.splitlines())]
+    assert all(0 < abs(answer) < 1e-5 and len(f"{answer:.7g}") > 7 for answer in answers)

@@ -428,3 +428,16 @@ def test_a_text_per_line_is_not_taken_for_columns(content, fitted, tmp_path, cap
 def test_columns_of_words_to_predict_are_read(content, tmp_path):
     texts, _ = tagged(written(tmp_path, content), label=None)
     assert texts[0] == "the film"
+
+
+def test_the_entities_of_bilou_are_those_of_bioes():
+    bilou = [["B-P", "L-P", "B-P", "L-P", "O", "U-P", "U-P"]]
+    answers = [["B-P", "L-P", "B-P", "I-P", "O", "U-P", "O"]]
+    other = [
+        [[tag.replace("L-", "E-").replace("U-", "S-") for tag in row] for row in rows]
+        for rows in (bilou, answers)
+    ]
+    found = tag_scores(bilou, answers, spans=True)
+    assert found["entity_recall"] == pytest.approx(tag_scores(*other, spans=True)["entity_recall"])
+    assert tag_scores(bilou, bilou, spans=True)["entity_f1"] == 1
+    assert found["entity_recall"] == 0.75  # "B-P I-P" has the same words as the second entity

@@ -400,3 +400,31 @@ def test_an_error_of_a_method_is_no_wrong_answer() -> None:
     assert answers(table, ids, rows=1) is None
     with pytest.raises(ValueError, match="too many values to unpack"):
         answers(broken, ids, rows=1)
+
+
+class Unbounded(nn.Module):
+    """Its gradient is not a number; what it returns is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, at):
+        apart = at - at.transpose(1, 2)
+        return Injection(bias=torch.where(apart > 0, -self.weight * torch.log(apart), 0)[:, None])
+
+
+def test_a_training_that_is_not_finite_is_no_result(monkeypatch, tmp_path):
+    recipe = Recipe(
+        make=lambda size: Method(coordinates=Index(), encoding=Unbounded()), formula="log", source="made"
+    )
+    monkeypatch.setitem(METHODS, "log", recipe)
+    options = {"methods": ["log"], "tasks": ["half"], "seeds": [0, 1], "setting": Setting(steps=3, tests=4)}
+    with pytest.raises(InputError, match="log, task half, seed 0: weights are not finite after training"):
+        SUITE.run(path=tmp_path / "records.jsonl", jobs=1, **options)
+    assert not (tmp_path / "records.jsonl").exists() or not records.read(tmp_path / "records.jsonl")
+
+
+def test_logits_that_are_not_finite_are_no_answers():
+    with pytest.raises(InputError, match="the logits of texts of 3 tokens are not finite"):
+        answers(lambda ids: torch.full((len(ids), 2), torch.nan), torch.zeros(4, 3).long(), rows=2)
