@@ -157,3 +157,13 @@ def test_records_without_validation_or_speed():
     for one in records:
         del one.metrics["ms_per_text"]
     assert "it trains in 1.5 s." in advice(results(records))[0]
+
+
+def test_a_baseline_above_chance_is_named_if_the_chosen_method_is_not():
+    wide = {BASELINE: FLAT, "none": [0.9, 0.5, 0.95, 0.45]}
+    valid = {BASELINE: [0.6] * 4, "none": [0.9] * 4}
+    (first, *_) = advice(results(made(wide, valid=valid)), most_frequent=0.55)
+    assert first.startswith(
+        "none, the best on the validation rows, is not clearly better than always answering"
+    )
+    assert first.endswith("average-logreg is, with 70.0 % [68.7, 71.3]: compare more seeds or labels.")

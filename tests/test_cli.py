@@ -981,7 +981,7 @@ def test_help_has_every_default(name, command):
 def test_test_rows_that_training_saw_are_counted(given, tmp_path, capsys):
     data = str(given / "data.csv")
     cli.main(["train", data, "--test", data, "--steps", "1", "--out", str(tmp_path / "model")])
-    assert "test rows also occur in the training rows, so scores are too high" in capsys.readouterr().err
+    assert "test rows also occur in the training rows, so scores are too good" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -1020,3 +1020,10 @@ def test_a_column_to_keep_is_read_before_anything_is_written(home, vnait):
     (home / "keep.jsonl").write_text("\n".join(map(json.dumps, lines)))
     code, out, err = vnait("predict", "kept", "keep.jsonl", "--keep", "id")
     assert code == 2 and out == "" and "keep.jsonl" in err
+
+
+def test_validation_rows_that_repeat_training_rows_are_named(home, vnait):
+    rows = [("good film", "pos"), ("bad plot", "neg")] * 10
+    (home / "twice.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    code, _, err = vnait("train", "twice.csv", *SMALL, "--out", "twice")
+    assert code == 0 and "validation rows also occur in the training rows" in err

@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 
 from helpers import compare_two, save_vectors
 from test_finetune import saved_base
-from vnait import InputError, Run, TextClassifier, TextRegressor, explain
+from vnait import InputError, Run, TextClassifier, TextRegressor, compare, explain
 from vnait.about import About
 from vnait.bag_of_words import BagOfEach, bags_of, skill_at_sets
 from vnait.baselines import fit_baseline
@@ -381,3 +381,12 @@ def test_lists_of_labels_are_sets(tmp_path):
     path.write_text(json.dumps({"text": "a", "label": ["x|y"]}), encoding="utf-8")
     with pytest.raises(InputError, match=r"has the label 'x\|y'; rename it without"):
         read(path, task="multilabel")
+
+
+def test_labels_that_a_split_leaves_out_are_named(tmp_path, caplog):
+    rows = [("good film", "a"), ("bad plot", "b|c")] * 10 + [("a film", f"rare{n}") for n in range(4)]
+    path = tmp_path / "rare.csv"
+    path.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    options = {"methods": ("none",), "seeds": 2, "steps": 2, "out": tmp_path / "out"}
+    compare(str(path), task="multilabel", jobs=1, **options)
+    assert "labels are so rare that the training rows of some seeds lack them ('rare" in caplog.text

@@ -36,7 +36,7 @@ def _model(results: Results, best: str, most_frequent: float | None) -> str:
         return (
             f"{best}, the best on the validation rows, is not clearly better than always "
             f"{results.metric.chance} ({_written(results, Interval(most_frequent, None, None))}): its "
-            f"{title} on the test rows is {score}. Check the labels, or collect more."
+            f"{title} on the test rows is {score}. {_above_chance(results, most_frequent)}"
         )
     speed = "" if row["ms_per_text"] is None else f" and takes {_short(row['ms_per_text'])} ms per text"
     return (
@@ -54,6 +54,16 @@ def _is_chance(results: Results, best: str, row: Mapping[str, Any], most_frequen
         return low <= most_frequent
     found = interval(_differences(results, best, MEAN) or [row["mean"] - most_frequent])
     return found.bounds[1] >= 0
+
+
+def _above_chance(results: Results, most_frequent: float) -> str:
+    """What to do if the chosen method is at chance: the best that is not, or else the data."""
+    rows = [row for row in results.rows if row["shots"] == results.most]
+    above = [row for row in rows if not _is_chance(results, row["method"], row, most_frequent)]
+    if not above or results.metric.better < 0:
+        return "Check the labels, or collect more."
+    row = max(above, key=lambda row: row["mean"])
+    return f"{row['method']} is, with {_written(results, interval_of(row))}: compare more seeds or labels."
 
 
 def _second(results: Results, best: str) -> str:

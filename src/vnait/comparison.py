@@ -17,7 +17,7 @@ from vnait.about import About, call
 from vnait.advice import advice
 from vnait.baselines import FROZEN, fit_baseline, pooled
 from vnait.data import Table, read, summary, warn_of_repeats
-from vnait.data.tables import CLASSIFICATION, TAGGING
+from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.engines import in_workers
 from vnait.errors import InputError
@@ -178,7 +178,8 @@ def compare(
     if reference not in (*plan.methods, *plan.baselines):
         known = ", ".join((*plan.methods, *plan.baselines))
         raise InputError(f"reference {reference!r} is not compared: give one of {known}.")
-    repeats = warn_of_repeats(*(part.texts for part in plan.split(plan.seeds[0])))
+    learn, tests = plan.split(plan.seeds[0])
+    repeats = warn_of_repeats(learn.texts, tests.texts)
     _check_splits(plan)
     if plan.test is not None:
         target_of(plan.table).check(plan.test, plan.table.name)
@@ -358,17 +359,28 @@ def _labelled(data: Source, **columns: Any) -> Table:
 
 
 def _check_splits(plan: Plan) -> None:
-    """Draw every split before anything trains, so that a class with too few rows raises early."""
+    """Draw every split before anything trains, so that a class with too few rows raises early. Log labels
+    that a model's rows lack.
+    """
+    lacking = set[str]()
     for seed in plan.seeds:
         for shots in plan.shots:
             try:
-                table, _ = plan.rows(shots, seed)
+                table, test = plan.rows(shots, seed)
                 if plan.run.validation:
                     table.split(holdout=plan.run.validation, seed=seed)
                 target_of(table)
+                if plan.test is None and table.task != REGRESSION:
+                    lacking |= set(test.single_labels) - set(table.single_labels)
             except InputError as error:
                 if plan.test is not None:
                     raise
                 raise InputError(
                     f"after {plan.held_out:.0%} of the rows are held out for the test, {error}"
                 ) from error
+    if lacking:
+        logger.warning(
+            "%d labels are so rare that the training rows of some seeds lack them (%s%s); there they count "
+            "as missed.",
+            *(len(lacking), ", ".join(map(repr, sorted(lacking)[:3])), " ..." * (len(lacking) > 3)),
+        )

@@ -20,7 +20,7 @@ from vnait.errors import InputError
 from vnait.methods import METHODS
 from vnait.pretrained.finetune import Base
 from vnait.record import key_of
-from vnait.results import ALL, Shots
+from vnait.results import ALL, Shots, by_size
 from vnait.run import OWN, PREFIX, RATE, Run, unknown_methods
 from vnait.scores import errors
 from vnait.targets import LabelSets, Tags
@@ -118,7 +118,7 @@ class Plan:
         levels = {REGRESSION: _of_numbers, TAGGING: _of_tags, MULTILABEL: _of_sets}
         level = levels.get(self.table.task, _of_classes)
         if self.table.task == REGRESSION:
-            splits = [self.rows(self.shots[-1], seed) for seed in self.seeds]
+            splits = [self.rows(by_size(self.shots)[-1], seed) for seed in self.seeds]
         else:
             splits = [self.split(seed) for seed in self.seeds]
         shares = [level(*map(labels_of, split)) for split in splits]

@@ -108,13 +108,18 @@ def train_command(
     def prepared() -> tuple[Prepared, dict[str, Any]]:
         table = read_table(data, text, label, sep, encoding, task)
         tests = None if test is None else read_table(test, text, label, sep, encoding, task, of_tests=True)
-        from vnait.data import summary
+        from vnait.data import summary, warn_of_repeats
         from vnait.saved import check_replaceable
         from vnait.train import prepare
 
         check_replaceable(out)
         words = _words(run, table.texts, vectors, tokenization)
-        return prepare(run, table, words, test=tests), summary(table, tokenization)
+        made = prepare(run, table, words, test=tests)
+        learned, held = (
+            [table.texts[row] for row in part] for part in (made.labelled.train, made.labelled.valid)
+        )
+        warn_of_repeats(learned, held, "validation")
+        return made, summary(table, tokenization)
 
     ready, about = once_per_node(prepared)
     from vnait import card as cards

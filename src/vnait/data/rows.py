@@ -100,12 +100,12 @@ def repeated(train_texts: Iterable[str], test_texts: Iterable[str]) -> int:
     return sum(_normalized(text) in known for text in test_texts)
 
 
-def warn_of_repeats(train_texts: Iterable[str], test_texts: Sequence[str]) -> int:
+def warn_of_repeats(train_texts: Iterable[str], test_texts: Sequence[str], what: str = "test") -> int:
     """`repeated`, with a warning in the log if there are any."""
     if count := repeated(train_texts, test_texts):
         logger.warning(
-            "%d of %d test rows also occur in the training rows, so scores are too high; remove the repeats.",
-            *(count, len(test_texts)),
+            "%d of %d %s rows also occur in the training rows, so scores are too good; remove the repeats.",
+            *(count, len(test_texts), what),
         )
     return count
 

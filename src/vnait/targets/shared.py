@@ -79,7 +79,10 @@ def check_known(labels: Sequence[str], names: Sequence[str], what: str, test: st
     found = Counter(labels)
     unseen = sorted(found.keys() - set(names))
     if len(unseen) == len(found):
-        raise InputError(f"{test} and {name} share no label: check the label column of both.")
+        raise InputError(
+            f"{test} and {name} share no label, such as {unseen[0]!r} and {names[0]!r}: check the label "
+            "column of both."
+        )
     if unseen:
         logger.warning(
             "%s: %d of %d %s that training never saw (%s%s); they count as wrong.",
