@@ -387,3 +387,86 @@ def test_a_model_of_the_same_class_is_plain():
     plain = transformers.BertModel(transformers.BertConfig(**SMALL)).eval()
     twin.load_state_dict(plain.state_dict())
     assert torch.equal(twin(ids_of())[0], plain(ids_of())[0])
+
+
+@torch.no_grad()
+def test_a_model_made_around_an_attached_one_leaves_its_weights_alone(tmp_path):
+    attached_to("bert").save_pretrained(tmp_path)
+    inner = transformers.AutoModel.from_pretrained(tmp_path).eval()
+    ids = ids_of()
+    before = inner(ids)[0]
+
+    class Head(transformers.BertPreTrainedModel):
+        def __init__(self, config: Any, bert: Any) -> None:
+            super().__init__(config)
+            self.bert, self.head = bert, nn.Linear(bert.config.hidden_size, 3)
+            self.post_init()
+
+    outer = Head(copy.deepcopy(inner.config), inner).eval()
+    assert torch.equal(outer.bert(ids)[0], before)
+    outer.init_weights()
+    assert torch.equal(outer.bert(ids)[0], before)
+
+
+@torch.no_grad()
+def test_weights_that_a_client_passes_are_saved_with_the_method(tmp_path):
+    model = attached_to("bert")
+    model.save_pretrained(tmp_path, state_dict=model.state_dict())
+    again = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    assert torch.equal(again(ids_of()).logits, model(ids_of()).logits)
+
+
+def test_what_would_lose_the_method_or_add_a_position_is_refused(tmp_path):
+    model = attached_to("bert")
+    with pytest.raises(
+        InputError, match=r"push_to_hub=True uploads a part of the folder; call model\.push_to_hub"
+    ):
+        model.save_pretrained(tmp_path / "new", push_to_hub=True)
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(InputError, match="a method is attached, and reads texts longer than the table"):
+        model.resize_position_embeddings(99)
+    decoder = model_of("llama")
+    vnait.attach(decoder, "vnait-causal", warm_start=None)
+    decoder.config._attn_implementation = "flash_attention_2"
+    with pytest.raises(
+        InputError, match="flash_attention_2 takes real-valued places for those of packed texts"
+    ):
+        decoder(ids_of())
+
+
+def test_a_text_model_that_decodes_by_an_argument_is_causal():
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    text = transformers.BlipTextConfig(
+        vocab_size=40, encoder_hidden_size=16, max_position_embeddings=32, **sizes
+    )
+    vision = transformers.BlipVisionConfig(image_size=8, patch_size=4, **sizes)
+    config = transformers.BlipConfig(text_config=text.to_dict(), vision_config=vision.to_dict())
+    model = transformers.BlipForConditionalGeneration(config).eval()
+    with pytest.raises(InputError, match="vnait lets tokens depend on later ones"):
+        vnait.attach(model, "vnait")
+
+
+class OfMask(nn.Module):
+    """A model of ids and mask, by position."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return self.model(input_ids=ids, attention_mask=mask).logits
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore")  # PyTorch's, of its tracer
+def test_a_traced_model_reads_padding():
+    model = model_of("bert")
+    vnait.attach(model, "sinusoidal")
+    next(iter(attached_owners(model).values())).vnait.gate.fill_(1)
+    model.requires_grad_(False)
+    ids = ids_of()
+    mask = torch.ones_like(ids)
+    with unchecked():  # sizes are tensors there
+        traced = torch.jit.trace(OfMask(model), (ids, mask), check_trace=False)
+    mask[0, -2:] = 0
+    assert torch.allclose(traced(ids, mask)[:, :-2], OfMask(model)(ids, mask)[:, :-2], atol=1e-5)

@@ -304,3 +304,11 @@ def test_auto_model_loads_what_an_encoder_saved(family, reading, tmp_path):
     again, ids = AutoModel.from_pretrained(tmp_path), ids_of(1, 40)
     assert type(again).__name__ == type(model).__name__
     torch.testing.assert_close(states(again, ids), states(model, ids))
+
+
+def test_another_attention_would_read_without_the_reading():
+    model = model_of("modernbert")
+    lengthen(model, "self-extended", limit=16)
+    model.set_attn_implementation("eager")
+    with pytest.raises(InputError, match="eager attention reads long texts without self-extended; call"):
+        model(torch.randint(5, 90, (1, 40)))

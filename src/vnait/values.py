@@ -13,8 +13,9 @@ from torch import Tensor
 
 
 def at_hand(numbers: Tensor) -> bool:
-    """Whether a number can be read at once: on the CPU, uncompiled."""
-    return numbers.device.type == "cpu" and not torch.compiler.is_compiling()
+    """Whether a number can be read at once: on the CPU, neither compiled nor traced."""
+    recorded = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    return numbers.device.type == "cpu" and not recorded
 
 
 def certain(right: Tensor) -> bool:

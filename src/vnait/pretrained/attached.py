@@ -322,6 +322,11 @@ def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
             f"{kind} attention ignores the {slot} of the method; call "
             f'model.set_attn_implementation("{needed}").'
         )
+    if attached.own_places is not None and attached.causal and "flash" in kind:
+        raise InputError(
+            f"{kind} takes real-valued places for those of packed texts; call "
+            'model.set_attn_implementation("sdpa").'
+        )
     if attached.own_places is None or not checkpoints(owner):
         return
     functions = (getattr(part, "_gradient_checkpointing_func", None) for part in owner.modules())

@@ -262,6 +262,8 @@ def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[f
         owner.set_attn_implementation(ROTARY)
     attached.arguments = arguments
     owner.vnait = attached.to(owner.device).train(owner.training)
+    for part in owner.modules():  # a model made around this one initializes what has no such mark
+        part._is_hf_initialized = True
     check_no_other_position(site, model)
     check_takes_effect(owner, name, model)
     change = (_probe_states(site) - before).float()

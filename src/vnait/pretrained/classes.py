@@ -38,6 +38,12 @@ class Changed:
         return _empty, (self.plain, *self.made), *state
 
 
+def refuse_push(options: dict[str, Any]) -> None:
+    """Raise InputError for `save_pretrained(push_to_hub=True)`, which uploads before vnait has written."""
+    if options.get("push_to_hub"):
+        raise InputError("push_to_hub=True uploads a part of the folder; call model.push_to_hub(NAME).")
+
+
 def class_changed(parents: tuple[type, ...], plain: Any, made: Any, **own: Any) -> Any:
     """A subclass of a model's class under the same name."""
     # transformers reads module and name of the class to save the model and to choose its loss.
@@ -61,9 +67,18 @@ class _WithMethod(Changed):
                 'lost; train with peft.get_peft_model and modules_to_save=["vnait"] instead.'
             )
         settings = attached_settings(self) if marked(self.config) else None  # without: in `save_base`
+        weights = (
+            self.state_dict() if state_dict is None else dict(state_dict)
+        )  # transformers empties its own
+        refuse_push(options)
         self.plain.save_pretrained(self, save_directory, is_main_process, state_dict, **options)
         if settings is not None and is_main_process:
-            write_attached(save_directory, settings, self.state_dict() if state_dict is None else state_dict)
+            write_attached(save_directory, settings, weights)
+
+    def resize_position_embeddings(self, *args: Any, **options: Any) -> None:
+        raise InputError(
+            "a method is attached, and reads texts longer than the table as it is; detach it before resizing."
+        )
 
 
 def _empty(plain: Any, make: Callable[[Any, Any], Any], given: Any) -> Any:

@@ -19,7 +19,7 @@ from vnait.errors import InputError, meant
 from vnait.evaluation import evaluating
 from vnait.pretrained.attached import checkpoints
 from vnait.pretrained.checks import check_free, check_unmarked
-from vnait.pretrained.classes import Changed, class_changed, enter_classes, leave_classes
+from vnait.pretrained.classes import Changed, class_changed, enter_classes, leave_classes, refuse_push
 from vnait.pretrained.locate import Site, find_sites, last_states, probe_ids
 from vnait.pretrained.parts import Inputs, Mask, Part, Special, joined, short_part, windows_of
 from vnait.pretrained.saving import write_type
@@ -261,6 +261,7 @@ class _Longer(Changed):
     """Parent of the class of a lengthened model, and of the models around it."""
 
     def save_pretrained(self: Any, save_directory: str | Path, *args: Any, **options: Any) -> None:
+        refuse_push(options)
         self.plain.save_pretrained(self, save_directory, *args, **options)
         if (Path(save_directory) / "config.json").is_file():  # not on other processes of a training
             write_type(save_directory)
@@ -279,6 +280,11 @@ def _class_of(plain: Any, reads: bool) -> Any:
         longer: Longer | None = getattr(self, "vnait_longer", None)
         if longer is None or inputs.length <= longer.limit:
             return read(*args, **kwargs)
+        if READINGS[longer.reading].attention and self.config._attn_implementation != LONG:
+            raise InputError(
+                f"{self.config._attn_implementation} attention reads long texts without {longer.reading}; "
+                f'call model.set_attn_implementation("{LONG}").'
+            )
         if READINGS[longer.reading].attention and checkpoints(self):
             raise InputError(
                 f"gradient checkpointing computes the layers again without {longer.reading}; train without "

@@ -331,4 +331,6 @@ def is_causal(owner: PreTrainedModel) -> bool:
     # Experts process tokens in groups, and the size of a group shows in the last digit.
     nearly = (one - other).abs().max() <= 4 * torch.finfo(one.dtype).eps * one.abs().max()
     declared = any(getattr(part, "is_causal", False) for part in owner.modules())
-    return bool(torch.equal(one, other) or (nearly and declared))
+    # BLIP's text model is causal only if the model around it asks for that.
+    decodes = getattr(owner.config, "is_decoder", False)
+    return bool(decodes or torch.equal(one, other) or (nearly and declared))
