@@ -173,6 +173,7 @@ def test_a_bad_upload_gets_the_command_lines_sentence(tab: Tab, tmp_path: Path) 
     assert "Traceback" not in tab.page.content() and "stars" in str(said.text_content())
 
 
+@pytest.mark.long
 @in_a_browser
 def test_a_comparison_runs_to_its_end_and_its_winner_can_be_asked(
     tab: Tab, model: Path, tmp_path: Path

@@ -428,6 +428,17 @@ def test_crossing_symmetries(family):
     assert changed["source"] > 1e-2 and changed["relative"] > 1e-2
 
 
+def test_relative_cross_attention_needs_an_attention_that_adds_it():
+    model = attached_to("bart", cross="relative")
+    model.set_attn_implementation("eager")
+    with pytest.raises(InputError, match='eager attention ignores the bias of cross="relative"; call'):
+        logits(model, ids_of())
+    t5 = attached_to("t5", cross="relative")
+    before = logits(t5, ids_of())
+    t5.set_attn_implementation("eager")
+    assert torch.allclose(logits(t5, ids_of()), before, atol=1e-4)
+
+
 def test_a_family_is_added_in_a_line():
     """Its table has a name that structure does not recognize."""
     model = model_of("bert")

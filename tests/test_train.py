@@ -1009,6 +1009,7 @@ SHARED = replace(RUN, method="vnait-paper", dropout=0.0, batch_size=9)
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_train_as_one_with_the_same_batches(table, words, tmp_path, loopback):
     torch.multiprocessing.spawn(train_a_share, args=(tmp_path,), nprocs=2)
     (one, first), (other, second) = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))

@@ -78,14 +78,16 @@ def _chosen(record: Record, results: Results | None) -> str:
 def _scores(record: Record, names: Mapping[str, str]) -> dict[str, list[str]]:
     """The written scores of the test rows and of the validation rows, as far as rows were held out."""
     found = {
-        rows: [record.metrics.get(prefix + name) for name in names]
+        rows: [_score(name, record.metrics.get(prefix + name)) for name in names]
         for rows, prefix in (("test", ""), ("validation", "validation_"))
     }
-    return {
-        rows: ["" if score is None else f"{score:.4g}" for score in own]
-        for rows, own in found.items()
-        if own and own[0] is not None
-    }
+    return {rows: own for rows, own in found.items() if own and own[0]}
+
+
+def _score(name: str, score: float | None) -> str:
+    if score is None:
+        return ""
+    return f"{score:.4g}" if name in ("rmse", "mae") else f"{score:.3f}"  # of any unit, or in [-1, 1]
 
 
 def _interval(row: Mapping[str, Any] | None, form: str, times: float) -> str:

@@ -322,6 +322,11 @@ def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
             f"{kind} attention ignores the {slot} of the method; call "
             f'model.set_attn_implementation("{needed}").'
         )
+    if isinstance(attached.crossing, Relative) and kind not in ("sdpa", ROTARY) and not _adds_biases(owner):
+        raise InputError(
+            f'{kind} attention ignores the bias of cross="relative"; call '
+            'model.set_attn_implementation("sdpa").'
+        )
     if attached.own_places is not None and attached.causal and "flash" in kind:
         raise InputError(
             f"{kind} takes real-valued places for those of packed texts; call "
@@ -335,6 +340,11 @@ def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
             "reentrant gradient checkpointing loses the gradient of learned places inside the layers; call "
             'model.gradient_checkpointing_enable({"use_reentrant": False}).'
         )
+
+
+def _adds_biases(owner: PreTrainedModel) -> bool:
+    """Whether its own attention adds a bias, whatever the implementation, as T5's does."""
+    return any(hasattr(part, "has_relative_attention_bias") for part in owner.modules())
 
 
 def checkpoints(owner: PreTrainedModel) -> bool:
