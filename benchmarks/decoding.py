@@ -39,7 +39,7 @@ def main() -> None:
     for length in options.lengths:
         found = times(names, length, options.layers, options.rounds)
         base = found["none"]
-        print(f"\nT = {length:,}, {options.layers} layers; none: {1000 * median(base):.2f} ms a token\n")
+        print(f"\nT = {length:,}, {options.layers} layers; none: {1000 * median(base):.2f} ms per token\n")
         print("| method | new token | tokens per second |\n|---|---|---|")
         for name, own in found.items():
             ratio = median(one / other for one, other in zip(own, base, strict=True))

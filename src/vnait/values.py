@@ -14,7 +14,7 @@ from torch import Tensor
 
 def at_hand(numbers: Tensor) -> bool:
     """Whether a number can be read at once: on the CPU, neither compiled nor traced."""
-    recorded = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    recorded = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
     return numbers.device.type == "cpu" and not recorded
 
 

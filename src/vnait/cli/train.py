@@ -118,7 +118,8 @@ def train_command(
         learned, held = (
             [table.texts[row] for row in part] for part in (made.labelled.train, made.labelled.valid)
         )
-        warn_of_repeats(learned, held, "validation")
+        if held:
+            warn_of_repeats(learned, held, "validation")
         return made, summary(table, tokenization)
 
     ready, about = once_per_node(prepared)
