@@ -355,6 +355,30 @@ def test_predict_writes_other_columns_where_asked(home, document, vnait):
         assert code == 2 and message in err
 
 
+def test_predict_writes_the_label_of_the_file_beside_its_own(home, document):
+    rows = document("predict", "model", table(home / "data.csv"), "--keep", "label")["rows"]
+    assert [row["label_given"] for row in rows] == [label for _, label in rows_of()]
+    assert {row["label"] for row in rows} <= {"neg", "pos"}
+
+
+def test_evaluate_scores_a_saved_model_as_its_training_did(home, document, said):
+    trained = document(
+        "train", table(home / "data.csv"), "--steps", "3", "--test", "data.csv", "--out", "scored"
+    )
+    found = document("evaluate", "scored", "data.csv")
+    accuracy = trained["record"]["metrics"]["accuracy"]
+    assert found["rows"] == len(rows_of()) and found["metrics"]["accuracy"] == accuracy
+    assert found["metrics"]["accuracy_low"] < accuracy < found["metrics"]["accuracy_high"] or accuracy == 1
+    shown = said("evaluate", "scored", "data.csv")
+    assert shown.splitlines()[0].startswith(f"accuracy               {accuracy:.3f} [")
+
+
+def test_evaluate_refuses_labels_of_something_else(home, vnait):
+    data = table(home / "other.csv", rows=[("a film", "red"), ("a dull film", "red"), ("film", "blue")])
+    code, out, err = vnait("evaluate", "model", data)
+    assert code == 2 and out == "" and "share no label" in err
+
+
 def test_predict_reads_lines_of_standard_input(home, document):
     rows = document("predict", "model", "-", given="good film\r\n\nschön, 很好\nlast".encode())["rows"]
     assert [row["text"] for row in rows] == ["good film", "", "schön, 很好", "last"]

@@ -21,7 +21,7 @@ from vnait.pretrained.finetune import Base
 from vnait.record import Record, key_of
 from vnait.run import PREFIX
 from vnait.scores import timed
-from vnait.targets import OF_CLASSES, Numbers, target_of
+from vnait.targets import target_of, with_names
 
 # scikit-learn's C on averaged vectors. On rows of five training files (trec, subj, tnews, eprstmt, splice; 8,
 # 16 and 64 labels per class; 5 splits) .03 was within a point of the best of .003 ... 1 in 13 of 15 cases;
@@ -237,5 +237,5 @@ def _fitted(name: str, table: Table, vocabulary: Vocabulary | Pooled, tokenizati
 
 
 def _scores(model: LinearClassifier, table: Table) -> dict[str, float]:
-    target = Numbers(0.0, 1.0) if table.task == REGRESSION else OF_CLASSES[table.task](model.classes)
+    target = with_names(table.task, model.classes)
     return target.scores(target.truth(table.labels or []), target.answers(model.outputs(table.texts)))

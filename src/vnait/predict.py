@@ -13,11 +13,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from vnait import linear, saved
-from vnait.data import WHOLE, Tally, encode
+from vnait.data import WHOLE, Table, Tally, encode
 from vnait.data.labels import cell_of
 from vnait.data.pairs import check_sides, sides_of
 from vnait.data.sentences import Piece, words_of
-from vnait.data.tables import MULTILABEL, PROBLEMS, TAGGING, Texts
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING, Texts
 from vnait.data.tokens import encode_words
 from vnait.errors import InputError
 from vnait.files import whole_folder
@@ -26,6 +26,7 @@ from vnait.logits import logits_of, word_logits_of
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import finetune, tokens
 from vnait.record import Record, warn_of_other
+from vnait.targets import with_names
 
 TOGETHER = 4096  # texts sorted by length, so that batches have little padding
 
@@ -137,6 +138,42 @@ def answers(
         found = read(some, tally) if isinstance(fitted, Fitted) else read(some)
         yield from zip(some, found, strict=True)
     tally.report()
+
+
+def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float]:
+    """The scores of a model on labelled rows, as `scores` of its target gives them (`vnait.targets`). Of
+    classes also the bounds of the accuracy's 95 % interval over texts, accuracy_low and accuracy_high.
+
+    table   read with `task=task_of(fitted)`
+
+    InputError if no label of the rows is one of the model's.
+    """
+    from vnait.statistics import proportion  # scipy, which other uses of a model do not wait for
+
+    classes, task = fitted.classes, task_of(fitted)
+    target = with_names(task, classes)
+    target.check(table, "the rows that the model learned from")
+    truth = target.truth(table.labels or [])
+    rows = [row for _, row in answers(fitted, table.texts)]
+    if task == REGRESSION:
+        return target.scores(truth, [float(row) for row in rows])
+    if task == TAGGING:
+        return target.scores(truth, [[classes[index] for index in row.argmax(-1)] for row in rows])
+    given = target.truth([_answer(row, classes, fitted.several) for row in rows])
+    scores = target.scores(truth, given)
+    if task == CLASSIFICATION:
+        bounds = proportion(sum(map(int.__eq__, truth, given)), len(truth)).bounds
+        scores |= dict(zip(("accuracy_low", "accuracy_high"), bounds, strict=True))
+    return scores
+
+
+def task_of(fitted: Fitted | LinearClassifier) -> str:
+    """What its labels are: one of `vnait.data.tables.TASKS`."""
+    if fitted.tags:
+        return TAGGING
+    if fitted.several:
+        return MULTILABEL
+    return CLASSIFICATION if len(fitted.classes) > 1 else REGRESSION
 
 
 def table_of(

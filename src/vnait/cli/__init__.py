@@ -11,7 +11,7 @@ import typer
 
 # They add their commands to the app, in the order of --help.
 # isort: off
-from vnait.cli import compare, train, predict, explain, doctor, extend, methods, pages, vectors  # noqa: F401
+from vnait.cli import compare, train, predict, evaluate, explain, doctor, extend, methods, pages, vectors  # noqa: F401
 
 # isort: on
 from vnait.cli.output import prepare_streams, say

@@ -32,7 +32,11 @@ def predict_command(
     sep: Separator = None,
     encoding: Encoding = None,
     keep: Annotated[
-        str, typer.Option(help="Other columns to write as well, with commas, such as id. Default: none.")
+        str,
+        typer.Option(
+            help="Other columns to write as well, with commas, such as id; label becomes label_given. Default: "
+            "none."
+        ),
     ] = "",
     out: Annotated[Path | None, typer.Option(help="A CSV file. Default: standard output.")] = None,
     as_json: AsJson = False,
@@ -87,10 +91,12 @@ def _beside(
     """The table of answers with columns of the file before it."""
     from vnait.data.tables import column
 
-    if again := next((name for name in keep if name in names), None):
+    answers = [name for name in names if name == "label" or name.startswith("probability_")]
+    if again := next((name for name in keep if name in names and name not in answers), None):
         raise InputError(f"--keep {again}: the table has such a column already; leave it out.")
     columns = [column(data, name, sep=sep, encoding=encoding) for name in keep]
     for cells in columns:  # so that what is wrong with one is found before anything is written
         deque(cells(), maxlen=0)
     kept = zip(*(cells() for cells in columns), strict=True)
-    return [*keep, *names], ([*cells, *row] for cells, row in zip(kept, rows, strict=True))
+    titles = [f"{name}_given" if name in answers else name for name in keep]
+    return [*titles, *names], ([*cells, *row] for cells, row in zip(kept, rows, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
@@ -92,17 +92,22 @@ def _others_grid(comparison: Comparison, shots: int | str) -> Grid:
 
 def show_scores(record: Record) -> None:
     """The scores of one training."""
+    show_metrics(record.metrics)
+    if "unknown_share" in record.data:
+        say(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
+    say(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")
+
+
+def show_metrics(metrics: Mapping[str, Any]) -> None:
+    """A score per line, with its interval if it has one."""
     from vnait.statistics import Interval  # scipy, which other commands do not wait for
 
-    shown = {name: value for name, value in record.metrics.items() if not isinstance(value, list)}
+    shown = {name: value for name, value in metrics.items() if not isinstance(value, list)}
     ends = {f"{name}_{end}" for name in shown for end in ("low", "high")}
     for name, value in sorted(shown.items()):
         if name not in ends:
             found = Interval(value, shown.get(f"{name}_low"), shown.get(f"{name}_high"))
             say(f"{name:22} {found.written('{:.4g}' if name.endswith(('rmse', 'mae')) else '{:.3f}')}")
-    if "unknown_share" in record.data:
-        say(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
-    say(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")
 
 
 def show_explanation(explanation: Explanation) -> None:

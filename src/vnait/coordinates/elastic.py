@@ -22,7 +22,7 @@ from vnait.coordinates.shared import (
     side_by_side,
     steps,
 )
-from vnait.coordinates.sources import ZeroLinear, weights_in
+from vnait.coordinates.sources import ZeroLinear, apply_in
 from vnait.coordinates.spans import SPAN
 
 
@@ -67,8 +67,8 @@ class Gate(nn.Module):
         return side_by_side(partial(by_tokens, self._level, before=1), mask, words, mask)
 
     def _level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
-        hidden = F.gelu(F.linear(words, *weights_in(words.dtype, self.look)))
-        level = self.START + F.linear(hidden, *weights_in(words.dtype, self.weigh))[..., 0]
+        hidden = F.gelu(apply_in(words.dtype, self.look, words))
+        level = self.START + apply_in(words.dtype, self.weigh, hidden)[..., 0]
         # The cosine; F.cosine_similarity copies all words three times. The first token has none before it: it
         # is masked and not cut off, since an export for all lengths refuses a size of T - 1 = 1.
         norm = torch.linalg.vector_norm(words, dim=-1).clamp_min(1e-8)
@@ -104,10 +104,10 @@ class ContextGate(Gate):
         self.value = ZeroLinear(dim, 1)
 
     def level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
-        key = self.SCALE * F.linear(words, *weights_in(words.dtype, self.key))[..., 0] + self.REST
+        key = self.SCALE * apply_in(words.dtype, self.key, words)[..., 0] + self.REST
         key = _inward(key, -6, 6)
         share = _straight_through(key.sigmoid(), self.SLOPE * key).masked_fill(~mask, 0)
-        value = self.SCALE * F.linear(words, *weights_in(words.dtype, self.value))[..., 0]
+        value = self.SCALE * apply_in(words.dtype, self.value, words)[..., 0]
         value = _inward(value, -self.MOST, self.MOST)
         value = _straight_through(value.clamp(-self.MOST, self.MOST), value)
         state = F.pad(_recurrence(1 - share, share * value)[:, :-1], (1, 0))

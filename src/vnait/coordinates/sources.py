@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -111,23 +111,27 @@ class Content(nn.Module):
             raise ValueError('the source "content" needs vectors: call coordinates(vectors, mask).')
         # Never in half: a position is the sum of thousands of gaps.
         dtype = torch.promote_types(vectors.dtype, torch.float32)
-        look, tell = weights_in(dtype, self.look), weights_in(dtype, self.tell)
 
         def read(words: Tensor, real: Tensor) -> Tensor:
             seen = F.pad((words * real[..., None]).to(dtype).transpose(1, 2), (self.before, self.after))
-            return UNIT_Z + F.linear(F.gelu(F.conv1d(seen, *look)).transpose(1, 2), *tell)[..., 0]
+            hidden = F.gelu(apply_in(dtype, self.look, seen)).transpose(1, 2)
+            return UNIT_Z + apply_in(dtype, self.tell, hidden)[..., 0]
 
         with torch.autocast(vectors.device.type, enabled=False):
             near = partial(by_tokens, read, before=self.before, after=self.after)
             return side_by_side(near, mask, vectors, mask)
 
 
-def weights_in(dtype: torch.dtype, part: nn.Module) -> tuple[Tensor, Tensor]:
-    """Weight and bias of a linear or convolutional part in this dtype, whatever the model's."""
-    weight, bias = cast(Any, part.weight), cast(Any, part.bias)
-    if callable(weight):  # an int8 layer of torch.ao.quantization
-        weight, bias = weight().dequantize(), bias()
-    return weight.to(dtype), bias.to(dtype)
+def apply_in(dtype: torch.dtype, part: nn.Module, x: Tensor) -> Tensor:
+    """part(x), of a linear or convolutional part, in this dtype, whatever the model's. A layer that a client
+    put in its place, such as one with LoRA, in int8 or with weights elsewhere, is called in its own dtype.
+    """
+    own = type(part).forward in (nn.Linear.forward, nn.Conv1d.forward) and "forward" not in vars(part)
+    if own:
+        weight, bias = cast(Tensor, part.weight).to(dtype), cast(Tensor, part.bias).to(dtype)
+        return F.conv1d(x, weight, bias) if isinstance(part, nn.Conv1d) else F.linear(x, weight, bias)
+    kept = next((one.dtype for one in part.parameters() if one.is_floating_point()), dtype)
+    return cast(Tensor, part(x.to(kept))).to(dtype)
 
 
 class ZeroLinear(nn.Linear):

@@ -31,4 +31,9 @@ def target_of(table: Table, rows: Sequence[int] | None = None) -> Target:
     return OF_CLASSES[table.task].of(table)
 
 
-__all__ = ["OF_CLASSES", "Classes", "LabelSets", "Numbers", "Tags", "Target", "target_of"]
+def with_names(task: str, names: Sequence[str]) -> Target:
+    """The target of a model whose labels are known; numbers are in their own unit."""
+    return Numbers(0.0, 1.0) if task == REGRESSION else OF_CLASSES[task](list(names))
+
+
+__all__ = ["OF_CLASSES", "Classes", "LabelSets", "Numbers", "Tags", "Target", "target_of", "with_names"]

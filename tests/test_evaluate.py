@@ -1,0 +1,60 @@
+"""Scores of a saved model on labelled rows: those that its training reported."""
+
+import pytest
+
+from vnait import InputError, Run
+from vnait.baselines import baselines_of, fit_baseline
+from vnait.data import Table
+from vnait.data.vocabulary import vocabulary_of
+from vnait.predict import evaluate, load, task_of
+from vnait.statistics import proportion
+from vnait.train import fit
+
+TEXTS = ["a warm film", "a dull film", "warm and dull", "a film and a film"] * 6
+LABELS = {
+    "classification": ["good", "bad", "bad", "good"] * 6,
+    "regression": ["1.5", "-2", "-0.5", "0"] * 6,
+    "multilabel": ["warm|film", "dull|film", "warm|dull", "film"] * 6,
+    "tagging": ["O B-X O", "O B-Y O", "B-X O B-Y", "O O O O O"] * 6,
+}
+
+
+@pytest.fixture(params=LABELS, scope="module")
+def table(request) -> Table:
+    return Table(TEXTS, LABELS[request.param], "made", 0, request.param)
+
+
+def check(model, table: Table, folder) -> None:
+    """The model, saved and loaded, has the scores of its own record; the interval of accuracy is Wilson's."""
+    model.save(folder)
+    again = load(folder)
+    assert task_of(again) == table.task
+    found = evaluate(again, table)
+    bounds = {name: found.pop(name) for name in ("accuracy_low", "accuracy_high") if name in found}
+    expected = {name: value for name, value in model.record.metrics.items() if name in found}
+    assert expected == pytest.approx(found, abs=1e-6) and len(found) >= 2
+    assert bool(bounds) == (table.task == "classification")
+    if bounds:
+        right = round(found["accuracy"] * len(table))
+        assert tuple(bounds.values()) == proportion(right, len(table)).bounds
+
+
+def test_a_transformer_has_the_scores_of_its_training(table, tmp_path):
+    run = Run(method="vnait", steps=4)
+    check(fit(run, table, vocabulary_of(table.texts), test=table), table, tmp_path / "model")
+
+
+def test_a_baseline_has_the_scores_of_its_training(table, tmp_path):
+    words = vocabulary_of(table.texts)
+    for name in baselines_of(table):
+        model = fit_baseline(name, table, table, words, tokenization="words", seed=0)
+        check(model, table, tmp_path / name)
+
+
+def test_a_label_that_training_never_saw_counts_as_wrong(caplog):
+    table = Table(TEXTS, LABELS["classification"], "made", 0)
+    model = fit_baseline("tfidf-logreg", table, table, vocabulary_of(TEXTS), tokenization="words", seed=0)
+    new = Table(TEXTS[:4], ["good", "bad", "odd", "good"], "new", 0)
+    assert evaluate(model, new)["accuracy"] <= 0.75 and "'odd'" in caplog.text
+    with pytest.raises(InputError, match="share no label"):
+        evaluate(model, Table(TEXTS[:2], ["odd", "even"], "new", 0))
