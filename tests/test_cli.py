@@ -355,6 +355,14 @@ def test_predict_writes_other_columns_where_asked(home, document, vnait):
         assert code == 2 and message in err
 
 
+def test_compare_shows_macro_f1_where_a_class_is_rare(home, said):
+    options = ("--methods", "none", "--seeds", "2")
+    rare = [row for row in rows_of() if row[1] == "neg"][:8] + [row for row in rows_of() if row[1] == "pos"]
+    for rows, shown in ((rows_of(), False), (rare, True)):
+        table(home / f"{len(rows)}.csv", rows=rows)
+        assert ("macro_f1" in said("compare", f"{len(rows)}.csv", *options, *SMALL)) == shown
+
+
 def test_predict_writes_the_label_of_the_file_beside_its_own(home, document):
     rows = document("predict", "model", table(home / "data.csv"), "--keep", "label")["rows"]
     assert [row["label_given"] for row in rows] == [label for _, label in rows_of()]

@@ -143,6 +143,7 @@ def test_every_part_is_there_and_every_figure_has_a_table(made: Path) -> None:
         "Parameters and time",
         "By length of the text",
         "Answers of vnait (best on validation and reference)",
+        "Other scores",
         "The data",
         "Classes",
         "Lengths of the texts",

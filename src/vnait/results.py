@@ -25,7 +25,7 @@ class Metric:
     within   its range;  others: further scores of each record
     times    factor of a difference, with its form and the word behind it
     chance   what always gives the same answer
-    others_say   what the further scores are, in a report; "": it does not show them
+    others_say   what the further scores are, in a report
     """
 
     name: str
@@ -39,7 +39,7 @@ class Metric:
     unit: str
     chance: str
     kinds: str  # after a number of rows to learn from
-    others_say: str = ""
+    others_say: str
 
     @property
     def differences(self) -> tuple[float, float]:
@@ -64,6 +64,8 @@ ACCURACY = Metric(
     unit=" points",
     chance="answering the most frequent class",
     kinds="labels per class",
+    others_say="macro F1 is the mean over classes of each one's F1, in which rare classes count as much as "
+    "others; MCC is 0 for answers by chance and 1 for right ones.",
 )
 RMSE = Metric(
     name="rmse",

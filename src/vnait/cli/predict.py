@@ -34,8 +34,8 @@ def predict_command(
     keep: Annotated[
         str,
         typer.Option(
-            help="Other columns to write as well, with commas, such as id; label becomes label_given. Default: "
-            "none."
+            help="Other columns to write as well, with commas, such as id; label becomes label_given. "
+            "Default: none."
         ),
     ] = "",
     out: Annotated[Path | None, typer.Option(help="A CSV file. Default: standard output.")] = None,

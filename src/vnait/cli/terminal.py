@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vnait.record import Record
 
 BAR = 24  # cells of the longest bar
+UNEVEN = 1.5  # times its even share: from here the accuracy of a frequent class can hide the rare ones
 HEADING = 11  # cells per line of a heading, if its name can be broken
 
 
@@ -40,7 +41,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     for shots in comparison.plan.shots:
         say()
         print_wrapped(_comparison_grid(comparison, shots))
-        if metric.others_say:
+        if metric is not ACCURACY or chance > UNEVEN / len(set(data.single_labels)):
             say()
             print_wrapped(_others_grid(comparison, shots))
     say()

@@ -28,8 +28,7 @@ def sections(results: Results, about: About | None) -> Iterator[Section]:
     yield lengths(results)
     if results.metric is not RMSE:
         yield from confusions(results)
-    if results.metric.others_say:
-        yield others(results)
+    yield others(results)
     if about is not None:
         yield summary(about, results)
         yield numbers(about.data) if "numbers" in about.data else classes(about.data, results)
@@ -202,7 +201,7 @@ def _table(caption: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str
 
 
 def others(results: Results) -> Section:
-    """The further scores of numbers and of tags, each with its interval."""
+    """The further scores, each with its interval."""
     names = results.metric.others
     rows: list[list[Cell]] = []
     for shots in by_size(results.shots)[::-1]:
