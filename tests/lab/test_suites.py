@@ -349,7 +349,7 @@ def test_the_pages_are_written_from_their_records() -> None:
 
 
 def arms_of_the_ablation() -> dict[str, Callable[[Size], Method]]:
-    arms: dict[str, Callable[[Size], Method]] = ablation.ARMS
+    arms: dict[str, Callable[[Size], Method]] = ablation.ARMS | ablation.COUNTING
     return arms
 
 

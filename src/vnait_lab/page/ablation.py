@@ -1,4 +1,4 @@
-"""`vnait-warp` without one of its parts, on tasks of the length suite."""
+"""`vnait-warp` and `vnait` without one of their parts, on tasks of the length suite."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from vnait.record import Record
 from vnait_lab.page.parts import Section, difference, mean, over_seeds, table
-from vnait_lab.runs.ablation import ARMS, TASKS
+from vnait_lab.runs.ablation import OF, TASKS
 
 
 def section(found: list[Record]) -> Section:
-    text = f"""## Ablation of `vnait-warp`
+    text = f"""## Ablation of `vnait-warp` and `vnait`
 
 `vnait-warp` was `vnait` until 2026-11-25. In the setting of the length suite; accuracy in % at 320 and 500
-tokens, mean over seeds. The last column is the paired difference to `vnait-warp` over these tasks, with its
-95 % interval over seeds. Command:
+tokens, mean over seeds. The last column is the paired difference, over these tasks, to the method of which an
+arm lacks a part, with its 95 % interval over seeds. Command:
 `python -m vnait_lab.runs.ablation`.
 
 {ablated(found, TASKS)}"""
@@ -30,20 +30,21 @@ On further tasks, some of them from `src/vnait_lab/runs/held_out.py`:
 
 
 def ablated(everything: Sequence[Record], tasks: Sequence[str]) -> str:
-    """One line per arm: its accuracy per task, and its difference to `vnait-warp` if it ran all of them."""
+    """One line per arm: its accuracy per task, and its difference to the whole method if it ran all of them."""
     found = [one for one in everything if one.data["name"] in tasks]
-    base = over_seeds([one for one in found if one.method == "vnait-warp"], far)
     lines: list[list[object]] = []
-    for arm in ARMS:
-        own = [one for one in found if one.method == arm]
-        if not own:
-            continue
-        scores = over_seeds(own, far)
-        each = [mean(far(one) for one in own if one.data["name"] == task) for task in tasks]
-        complete = {one.data["name"] for one in own} == set(tasks)
-        minus = difference(scores, base) if arm != "vnait-warp" and complete else ""
-        lines.append([arm, len(scores), *each, minus])
-    return table(["arm", "seeds", *tasks, "minus vnait-warp"], lines)
+    for whole, arms in OF.items():
+        base = over_seeds([one for one in found if one.method == whole], far)
+        for arm in dict.fromkeys([whole, *arms]):
+            own = [one for one in found if one.method == arm]
+            if not own:
+                continue
+            scores = over_seeds(own, far)
+            each = [mean(far(one) for one in own if one.data["name"] == task) for task in tasks]
+            complete = {one.data["name"] for one in own} == set(tasks)
+            minus = difference(scores, base) if arm != whole and complete else ""
+            lines.append([arm, len(scores), *each, minus])
+    return table(["arm", "seeds", *tasks, "minus the whole"], lines)
 
 
 def far(one: Record) -> float:

@@ -1,11 +1,11 @@
-"""`vnait-warp` without one of its parts, on few labels."""
+"""`vnait-warp` and `vnait` without one of their parts, on few labels."""
 
 from __future__ import annotations
 
 from vnait.baselines import BASELINES
 from vnait.record import Record
 from vnait_lab.page.parts import Section, difference, mean, table
-from vnait_lab.runs.ablation import ARMS
+from vnait_lab.runs.ablation import OF
 from vnait_lab.suites.few_labels import score_of
 
 
@@ -15,17 +15,20 @@ def section(found: list[Record]) -> Section:
     for one in found:
         scores.setdefault((str(one.data["name"]), one.method), {})[one.seed] = score_of(one)
     lines: list[list[object]] = []
-    for arm in (*BASELINES, "none", *ARMS):
+    first, *_ = OF  # the method that the controls are paired with
+    whole_of = {arm: whole for whole, arms in OF.items() for arm in (whole, *arms)}
+    for arm in (*BASELINES, "none", *whole_of):
         if any(one.method == arm for one in found):
+            whole = whole_of.get(arm, first)
             line: list[object] = [arm]
             for name in sets:
                 by_seed = scores.get((name, arm), {})
-                minus = "" if arm == "vnait-warp" else difference(by_seed, scores[name, "vnait-warp"])
+                minus = "" if arm == whole else difference(by_seed, scores[name, whole])
                 line += [len(by_seed), mean(by_seed.values()), minus]
             lines.append(line)
-    heads = [head for name in sets for head in ("draws", name, "minus vnait-warp")]
+    heads = [head for name in sets for head in ("draws", name, "minus the whole")]
     shots = " and ".join(map(str, sorted({one.data["shots"] for one in found})))
-    text = f"""## Ablation of `vnait-warp` on few labels
+    text = f"""## Ablation of `vnait-warp` and `vnait` on few labels
 
 {shots} labels per class, in the setting of the few-label suite, tested on 30 % of train.csv, which each draw
 holds out; paired differences with their 95 % interval over draws. Command:

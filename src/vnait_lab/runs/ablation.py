@@ -1,5 +1,5 @@
-"""The contribution of each part of `vnait-warp`, the default until 2026-11-25: all parts, and arms that leave
-one out or replace it.
+"""The contribution of each part of `vnait-warp`, the default until 2026-11-25, and of the relation in today's
+`vnait`: all parts, and arms that leave one out or replace it.
 
     python -m vnait_lab.runs.ablation [--tasks order,middle] [--arms "vnait-warp,no window"] [--seeds 3]
     VNAIT_DATA=DIR python -m vnait_lab.runs.ablation --sets trec,splice --seeds 10 [--shots 16]
@@ -23,7 +23,7 @@ from vnait.comparison import run_plan
 from vnait.coordinates import SPAN, Ends, Index, Jitter, Randomized, Span
 from vnait.encodings import Anchors, Centre, Fourier, Scalar, Spatial, Table
 from vnait.injection import LogLength
-from vnait.inputs import Add, Fusion, Local, Nearest, Neighbours
+from vnait.inputs import Add, Condensed, Fusion, Local, Nearest, Neighbours
 from vnait.method import Method
 from vnait.methods import METHODS, Recipe, Size, parameters
 from vnait_lab import RECORDS
@@ -94,6 +94,14 @@ def whole(
     )
 
 
+def counting(size: Size, relation: Callable[..., nn.Module] | None) -> Method:
+    """`vnait` with another relation."""
+    method = METHODS["vnait"].make(size)
+    assert isinstance(method.inputs, Condensed)
+    method.inputs.inputs = Add() if relation is None else relation(dim=size.dim, hidden=16)
+    return method
+
+
 def random_floats(size: Size) -> Method:
     """S from sorted random numbers in [0, 100), drawn anew for every training text, in place of jitter; in
     evaluation from their means.
@@ -139,6 +147,11 @@ ARMS: dict[str, Callable[[Size], Method]] = {
     "e + s alone": lambda size: whole(size, relation=None, window=None, nearest=False, scale=False),
     "a table of as many parameters": table,
 }
+COUNTING: dict[str, Callable[[Size], Method]] = {  # of `vnait`
+    "vnait without relation": lambda size: counting(size, None),
+    "vnait with a relation without s": lambda size: counting(size, Unplaced),
+}
+OF = {"vnait-warp": ARMS, "vnait": COUNTING}  # the arms of each method
 
 
 def main() -> None:
@@ -150,15 +163,16 @@ def main() -> None:
     command.add_argument(
         "--shots", type=numbers, default="16", help="labels per class of the sets [%(default)s]"
     )
-    command.add_argument("--arms", type=names, default=",".join(ARMS), help="[all: %(default)s]")
+    command.add_argument(
+        "--arms", type=names, default=",".join([*ARMS, "vnait", *COUNTING]), help="[all: %(default)s]"
+    )
     options = command.parse_args()
-    default = METHODS[
-        "vnait-warp"
-    ].formula  # every arm's key depends on it, since its change changes every arm
-    for name, make in ARMS.items():
-        METHODS[name] = Recipe(
-            make=make, formula=f"{default}; ablation: {name}", source="vnait_lab.runs.ablation"
-        )
+    for default, arms in OF.items():
+        formula = METHODS[default].formula  # in every arm's key, since its change changes every arm
+        for name, make in arms.items():
+            METHODS[name] = Recipe(
+                make=make, formula=f"{formula}; ablation: {name}", source="vnait_lab.runs.ablation"
+            )
     if options.sets:
         on_few_labels(options, data_folder(command, "one folder per set (train.csv and test.csv)"))
         return
