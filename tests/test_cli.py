@@ -501,6 +501,13 @@ def test_the_installed_command_writes_plain_text_into_a_pipe():
     assert not CONTROL.search(done.stdout) and max(map(cell_len, done.stdout.splitlines())) <= 80
 
 
+def test_an_explanation_is_printed_without_the_library_of_figures(home):
+    code = "import sys; sys.modules['matplotlib'] = None; from vnait.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, "explain", "model", "a good film"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == "" and "Logit" in done.stdout
+
+
 @pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error(home, given):
     table(home / "long.csv", rows_of(rows=2000))

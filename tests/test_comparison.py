@@ -254,6 +254,23 @@ def test_a_method_of_a_file_runs_in_other_processes_too(words, tmp_path):
     assert {row["method"] for row in found.rows} >= {"none", "log-bias"}
 
 
+def test_a_file_of_methods_is_loaded_again(tmp_path):
+    """Also where `make` is of another module, as a `functools.partial` is."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        FILE + "import functools\n"
+        "METHODS = {n: Recipe(make=functools.partial(r.make), formula=r.formula, source=r.source) "
+        "for n, r in METHODS.items()}\n"
+    )
+    try:
+        assert plugins.load_file(path) == plugins.load_file(path) == ["log-bias"]
+        shutil.copy(path, tmp_path / "other.py")
+        with pytest.raises(InputError, match="exists already"):
+            plugins.load_file(tmp_path / "other.py")
+    finally:
+        methods.METHODS.pop("log-bias", None)
+
+
 def test_settings_may_be_of_numpy(words, tmp_path):
     found = small(words, tmp_path, methods=("none",), seeds=np.arange(1), shots=np.array([4]))
     command = json.loads((found.path.parent / "about.json").read_text())["command"]

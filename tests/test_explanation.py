@@ -242,6 +242,13 @@ def test_a_tree_is_told_on_the_tokens_of_its_words(english, tmp_path, newline):
     assert explain(english, conllu.tree(path, 2)).tokens == ["go"]
 
 
+def test_a_phrase_of_which_one_token_is_left_is_none(english, tmp_path):
+    """The explanation is printed with the mean gap inside each phrase."""
+    path = tmp_path / "one.conllu"
+    path.write_text(TREE.replace("\tdull\tdull\t", "\t\u200b\t\u200b\t"), encoding="utf-8")
+    assert explain(english, conllu.tree(path)).phrases == []
+
+
 def test_trees_of_a_packed_file_whose_blank_lines_have_spaces(tmp_path):
     path = tmp_path / "two.conllu.gz"
     path.write_bytes(gzip.compress(TREE.replace("\n\n", "\n \n").encode()))

@@ -13,7 +13,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates import Span
-from vnait.inputs import Add, Fusion, LiteralFusion, Local, Nearest, Neighbours, boundary, cosine, smoothness
+from vnait.inputs import (
+    Add,
+    Condensed,
+    Fusion,
+    LiteralFusion,
+    Local,
+    Nearest,
+    Neighbours,
+    boundary,
+    cosine,
+    smoothness,
+)
 
 SIZES = {
     "batch": st.integers(1, 3),
@@ -300,6 +311,13 @@ def test_nearest_picks_the_first_word_that_counts_as_loud_from_afar_as_from_near
 def test_nearest_is_told_in_words(given: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="take an even number of heads, and a reach of 1 or more"):
         Nearest(dim=4, **given)
+
+
+def test_without_views_both_kinds_of_neighbours_are_the_input_layer_alone():
+    e = torch.randn(1, 3, 4)
+    at = torch.tensor([[[0.0, 0.0, 1.0, 1.0], [0.0, 0.5, 0.5, 0.0], [0.0, 1.0, 0.0, 1.0]]])
+    assert torch.equal(Neighbours(Add(), [])(e, None), e)
+    assert torch.equal(Condensed(Add(), [])(e, None, at), e)
 
 
 def test_views_add_up() -> None:

@@ -490,6 +490,13 @@ def test_a_fit_needs_few_waves_for_a_smooth_table(family, caplog):
     assert f"differ by at most {report.difference:.2g}" in caplog.text
 
 
+def test_waves_leave_at_most_a_hundredth_of_the_root_mean_square():
+    place = (torch.arange(64.0) + 0.5) * math.pi / 64
+    for size, count in ((0.95, 1), (1.05, 6)):  # of the wave beside a constant, in hundredths
+        rows = 1 + 0.01 * size * math.sqrt(2) * torch.cos(5 * place)[:, None]
+        assert len(Waves(rows).weight) == count
+
+
 def test_waves_reproduce_a_table_of_noise():
     rows = torch.randn(17, 3, generator=torch.Generator().manual_seed(0))
     waves = Waves(rows)

@@ -133,6 +133,11 @@ def test_the_verdict_comes_first_and_in_words(made: Path) -> None:
     assert "test rows were not used" in first.sentences[len(said)]
 
 
+def test_without_a_default_the_reference_is_no_baseline(made: Path) -> None:
+    found = [one for one in records.read(made / "records.jsonl") if one.method != "vnait"]
+    assert "steps" in next(one for one in found if one.method == report.results_of(found, None).reference).run
+
+
 def test_every_part_is_there_and_every_figure_has_a_table(made: Path) -> None:
     found = sections_of(made)
     assert list(found) == [

@@ -24,6 +24,8 @@ from typing import Any
 
 from vnait.errors import InputError, first_line
 
+_SOURCES: dict[str, Path] = {}  # the file that a method came from
+
 
 @lru_cache(maxsize=1)
 def plugins() -> tuple[ModuleType, ...]:
@@ -68,9 +70,10 @@ def load_file(path: str | Path) -> list[str]:
             raise InputError(
                 f"{path}: METHODS[{method!r}] is a {type(recipe).__name__}; give a vnait.methods.Recipe."
             )
-        if method in METHODS and METHODS[method].make.__module__ != name:
+        if method in METHODS and _SOURCES.get(method) != path.resolve():
             raise InputError(
                 f"{path} defines the method {method!r}, which exists already; give it another name."
             )
     METHODS.update(added)
+    _SOURCES.update(dict.fromkeys(added, path.resolve()))
     return list(added)

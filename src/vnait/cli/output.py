@@ -39,7 +39,8 @@ def json_of(document: Mapping[str, Any]) -> str:
 
 def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print {"rows": [{name: cell, ...}, ...]} as `json_of` writes it, a row at a time."""
-    before = '{\n  "rows": ['
+    sys.stdout.write('{\n  "rows": [')
+    before = ""
     for row in rows:
         written = json_of(dict(zip(names, row, strict=True)))
         sys.stdout.write(f"{before}\n    " + written.replace("\n", "\n    "))

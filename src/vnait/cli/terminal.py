@@ -113,8 +113,7 @@ def show_metrics(metrics: Mapping[str, Any]) -> None:
 
 def show_explanation(explanation: Explanation) -> None:
     """A row per token, with its gap as a bar; then the method, the heads and the first layer's scores."""
-    from vnait.explanation.display import printable
-    from vnait.explanation.export import logit_parts
+    from vnait.explanation.display import logit_parts, printable
 
     say(f"{explanation.label}  (probability {explanation.probability:.3f})")
     say(fill(logit_parts(explanation), Console().width), end="\n\n")

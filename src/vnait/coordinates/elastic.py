@@ -132,7 +132,7 @@ class Elastic(nn.Module):
     token that counts nothing has S of the token before, and stands halfway between its neighbours in a and b,
     so that no token that counts has its place.
 
-    Known places, such as timestamps, scale the weights in R, a and b: g_i (t_i - t_{i-1}) over the mean step,
+    Known places, such as timestamps, scale the weights that R sums: g_i (t_i - t_{i-1}) over the mean step,
     and g_1. Source: this project.
 
     >>> Elastic(Gate(dim=4))(torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool))[0, :, 1:3].tolist()

@@ -85,9 +85,9 @@ class Randomized(nn.Module):
     draw   "subset": different integers (arXiv 2305.16843). "floats": real numbers (arXiv 2602.14050)
 
     The k-th of n has the mean k (limit + 1) / (n + 1) - 1, floats k limit / (n + 1). The papers draw in
-    evaluation, too; with the mean a text has one answer, at places that training has seen. A place depends on
-    the number of tokens that follow, so this is not for decoders. In training a text longer than `limit` is
-    an error for "subset".
+    evaluation, too; with the mean a text has one answer, at places that training has seen. Those of more than
+    `limit` tokens are less than 1 apart, and the first is below 0. A place depends on the number of tokens
+    that follow, so this is not for decoders. In training a text longer than `limit` is an error for "subset".
 
     >>> Randomized(limit=9).eval()(None, torch.ones(1, 4, dtype=torch.bool))[0, :, 0]
     tensor([1., 3., 5., 7.])

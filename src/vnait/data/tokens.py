@@ -127,7 +127,7 @@ class Tally:
         lengths = [len(row) for row in ids]
         self.texts += len(ids)
         self.cut += sum(length > self.max_length for length in lengths)
-        self.longest = max(self.longest, *lengths)
+        self.longest = max([self.longest, *lengths])
         self.tokens += sum(lengths)
         self.unknown += sum(row.count(unknown) for row in ids)
 

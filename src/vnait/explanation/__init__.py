@@ -228,7 +228,7 @@ def _syntax(tree: Tree, tokenization: str, count: int) -> tuple[list[Arc], list[
     phrases = [
         (first[start], first[end + 1] - 1, relation)
         for (start, end), head, relation in zip(tree.spans, tree.heads, tree.relations, strict=True)
-        if head >= 0 and end > start and first[end + 1] > first[start]
+        if head >= 0 and end > start and first[end + 1] > first[start] + 1
     ]
     return [arc for arc in arcs if max(arc[:2]) < count], [phrase for phrase in phrases if phrase[1] < count]
 

@@ -1,9 +1,17 @@
-"""Words for figures and terminals: without control characters, cut, in fonts that have their letters."""
+"""Words for figures and terminals: without control characters, cut, in fonts that have their letters; the
+parts of a logit in a sentence.
+"""
+
+from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
+
+if TYPE_CHECKING:
+    from vnait.explanation import Explanation
 
 logger = logging.getLogger("vnait")
 
@@ -19,6 +27,17 @@ def printable(word: str) -> str:
     """
     plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in word)
     return plain if cell_len(plain) <= CELLS else set_cell_size(plain, CELLS - 1).rstrip() + "…"
+
+
+def logit_parts(explanation: Explanation) -> str:
+    """The logit of the answer and its two parts, in a sentence.
+
+    >>> from types import SimpleNamespace
+    >>> logit_parts(SimpleNamespace(logit={"Transformer": 0.25, "bag of words": 1.0}))
+    "Logit +1.25 over the labels' mean: Transformer +0.25, bag of words +1.00"
+    """
+    parts = ", ".join(f"{name} {part:+.2f}" for name, part in explanation.logit.items())
+    return f"Logit {sum(explanation.logit.values()):+.2f} over the labels' mean: {parts}"
 
 
 def drawable(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -9,7 +9,7 @@ import torch
 from vnait import drawing, page
 from vnait.errors import extra
 from vnait.explanation import Explanation
-from vnait.explanation.display import printable
+from vnait.explanation.display import logit_parts, printable
 from vnait.explanation.figure import figure
 from vnait.files import whole_file
 from vnait.page.sections import Column, Image, Section, Table
@@ -48,17 +48,6 @@ def png(explanation: Explanation, *, narrow: float | None = None) -> bytes:
     with BytesIO() as file:
         figure(explanation, narrow=narrow).savefig(file, format="png")
         return file.getvalue()
-
-
-def logit_parts(explanation: Explanation) -> str:
-    """The logit of the answer and its two parts, in a sentence.
-
-    >>> from types import SimpleNamespace
-    >>> logit_parts(SimpleNamespace(logit={"Transformer": 0.25, "bag of words": 1.0}))
-    "Logit +1.25 over the labels' mean: Transformer +0.25, bag of words +1.00"
-    """
-    parts = ", ".join(f"{name} {part:+.2f}" for name, part in explanation.logit.items())
-    return f"Logit {sum(explanation.logit.values()):+.2f} over the labels' mean: {parts}"
 
 
 def token_table(explanation: Explanation) -> Table:

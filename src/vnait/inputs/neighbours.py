@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import Literal, cast
@@ -44,7 +44,7 @@ class Neighbours(nn.Module):
 
     def forward(self, vectors: X, added: X | None) -> X:
         x: Tensor = self.inputs(vectors, added)
-        return x + _seen(self.views, vectors) if self.views else x
+        return x + _seen(self.views, vectors)
 
 
 class Condensed(nn.Module):
@@ -107,8 +107,10 @@ def _whole(weight: Float[Tensor, "B T"]) -> Tensor:
     return (counts | (weight == 0)).all(-1) & (starts.sum(-1) <= 1)
 
 
-def _seen(views: Iterable[nn.Module], vectors: X) -> X:
-    """The sum of all views."""
+def _seen(views: nn.ModuleList, vectors: X) -> X:
+    """The sum of all views; 0 without one."""
+    if not views:
+        return torch.zeros_like(vectors)
     return reduce(add, (view(vectors) for view in views))  # not sum, which adds the first one to 0
 
 

@@ -187,8 +187,8 @@ class Attention(nn.Module):
             if weights is not None:
                 weights.append(own)
             mixed = own.to(value.dtype) @ value
-        elif distance is not None and _flexes(query):
-            mixed = _fused(query, key, value, cast(DistanceBias, distance), attention_mask)
+        elif isinstance(distance, DistanceBias) and _flexes(query):
+            mixed = _fused(query, key, value, distance, attention_mask)
         elif strip is not None:
             _check_heads(len(strip), self.num_heads)
             mixed = toeplitz.attend(query, key, value, strip.to(query.dtype))

@@ -19,11 +19,11 @@ from vnait.pretrained.checks import (
     check_exact,
     check_free,
     check_no_other_position,
+    check_not_quantized,
     check_sides,
     check_site,
     check_supported,
     check_takes_effect,
-    check_unmarked,
     needs_rotary_attention,
 )
 from vnait.pretrained.classes import enter_classes, give_position, leave_classes, silence_patches
@@ -117,7 +117,7 @@ def attach(
     name = type(model).__name__
     check_free(model)
     sites = find_sites(model)
-    check_unmarked(*(site.owner.config for site in sites))
+    check_not_quantized(*(site.owner.config for site in sites))
     check_sides(sites, method, decoder, cross, name)
     methods = [method]
     if len(sites) == 2:

@@ -287,7 +287,7 @@ def marked(config: PreTrainedConfig) -> bool:
     return isinstance(found, dict) and found.get("attached_by") == MARK["attached_by"]
 
 
-def check_unmarked(*configs: PreTrainedConfig) -> None:
-    """Refuse quantized bases, whose weights no method can start from; nobody has tried."""
+def check_not_quantized(*configs: PreTrainedConfig) -> None:
+    """Refuse quantized models: attaching to them is untested."""
     if any(getattr(one, "quantization_config", None) and not marked(one) for one in configs):
         raise InputError("the model is quantized, which attach was never tried on; load it unquantized.")

@@ -18,7 +18,7 @@ from vnait.coordinates.shared import rank
 from vnait.errors import InputError, meant
 from vnait.evaluation import evaluating
 from vnait.pretrained.attached import checkpoints
-from vnait.pretrained.checks import check_free, check_unmarked
+from vnait.pretrained.checks import check_free, check_not_quantized
 from vnait.pretrained.classes import Changed, class_changed, enter_classes, leave_classes, refuse_push
 from vnait.pretrained.locate import Site, find_sites, last_states, probe_ids
 from vnait.pretrained.parts import Inputs, Mask, Part, Special, joined, short_part, windows_of
@@ -247,7 +247,7 @@ def site_of(model: nn.Module) -> Site:
         )
     if sites[0].patches is not None:
         raise InputError(f"{type(model).__name__} reads images, and a model that reads texts was expected.")
-    check_unmarked(sites[0].owner.config)
+    check_not_quantized(sites[0].owner.config)
     return sites[0]
 
 

@@ -98,7 +98,7 @@ def rescaled(rotary: Any, rotation: str, factor: int, limit: int) -> nn.Module:
 
     ntk   base * factor^(d / (d - 2)), d channels: the slowest pair turns `factor` times slower, the fastest
           as before (NTK-aware scaling, arXiv 2306.15595, section on related work; arXiv 2309.00071, 3.1)
-    yarn  NTK by parts, and scores over (0.1 log(factor) + 1)^-2 (YaRN, arXiv 2309.00071), of transformers
+    yarn  NTK by parts, and scores times (0.1 log(factor) + 1)^2 (YaRN, arXiv 2309.00071), as in transformers
     """
     config = deepcopy(rotary.config)
     parameters = config.rope_parameters

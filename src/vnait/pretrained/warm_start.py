@@ -52,7 +52,9 @@ class Waves(nn.Module):
         waves = _waves(place, self.max_length, self.max_length)
         weight = waves.T @ rows.double() * 2 / self.max_length
         weight[0] /= 2
-        energy = weight.square().sum(1).flip(0).cumsum(0).flip(0)  # of wave k and all faster ones
+        energy = weight.square().sum(1)
+        energy[0] *= 2  # the mean square of the constant wave is 1, of the others 1/2
+        energy = energy.flip(0).cumsum(0).flip(0)  # of wave k and all faster ones
         count = max(int((energy > TOLERANCE**2 * energy[0]).sum()), 1)
         self.weight = nn.Parameter(weight[:count].to(torch.promote_types(rows.dtype, torch.float32)))
 

@@ -76,7 +76,8 @@ def results_of(found: Sequence[Record], about: About | None) -> Results:
         of_last = [record for record in found if record.data.get("name") == last]
         kept = list({(one.method, one.data["shots"], one.seed): one for one in of_last}.values())
     methods = list(dict.fromkeys(record.method for record in kept))
-    default = "vnait" if "vnait" in methods else methods[-1]
+    trained = [one.method for one in kept if "steps" in one.run]  # and no baseline
+    default = "vnait" if "vnait" in methods else [*methods[-1:], *trained][-1]
     return Results(
         records=kept,
         methods=methods,

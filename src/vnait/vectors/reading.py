@@ -178,7 +178,7 @@ def _scan(path: Path, file: BufferedReader, new: bool) -> tuple[int, int, list[s
 def _check_matrix(path: Path, file: BufferedReader, new: bool, dim: int) -> None:
     if new and _unpack(file, "<?")[0]:
         raise InputError(
-            f"{path} is a quantised fastText model (.ftz), which gensim can't read; give the full .bin."
+            f"{path} is a quantized fastText model (.ftz), which gensim can't read; give the full .bin."
         )
     rows, width = _unpack(file, "<2q")
     if width != dim:

@@ -30,7 +30,7 @@ On further tasks, some of them from `src/vnait_lab/runs/held_out.py`:
 
 
 def ablated(everything: Sequence[Record], tasks: Sequence[str]) -> str:
-    """One line per arm: its accuracy per task, and its difference to the whole method if it ran all of them."""
+    """One line per arm: its accuracy per task, and its difference to the whole method if all tasks ran."""
     found = [one for one in everything if one.data["name"] in tasks]
     lines: list[list[object]] = []
     for whole, arms in OF.items():
