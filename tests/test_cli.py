@@ -27,7 +27,7 @@ from rich.cells import cell_len
 from helpers import forkserver, save_vectors
 from vnait import cli, predict, train, vectors
 from vnait import data as text
-from vnait.cli.shared import app, short
+from vnait.cli.shared import app, folder_name
 from vnait.coordinates import Span
 from vnait.data import vocabulary as vocabulary
 from vnait.encodings import Spatial
@@ -1051,7 +1051,7 @@ def test_a_file_in_place_of_the_models_folder_is_found_before_torch(given, capsy
     ],
 )
 def test_a_folder_has_the_name_of_its_file(source, name):
-    assert short(source) == name
+    assert folder_name(source) == name
 
 
 def test_a_column_to_keep_is_read_before_anything_is_written(home, vnait):

@@ -164,11 +164,11 @@ def test_answers_come_in_parts_and_what_was_cut_is_logged_once(learned, monkeypa
     monkeypatch.setattr(learned.fitted_.model.config, "max_length", 6)
     texts = [*X, "zyx " * 30, ""]
     given = iter(texts)
-    some = predict.answers(learned.fitted_, given)
+    some = predict.predictions(learned.fitted_, given)
     first = next(some)
     assert len(list(given)) == len(texts) - 16  # no more of them are read than are needed
     assert first[0] == X[0]
-    found = list(predict.answers(learned.fitted_, iter(texts)))
+    found = list(predict.predictions(learned.fitted_, iter(texts)))
     assert [text for text, _ in found] == texts
     expected = learned.fitted_.probabilities(texts)
     np.testing.assert_allclose(np.stack([row for _, row in found]), expected, atol=1e-6)

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 
 from vnait import cli, data, vectors
 from vnait.errors import InputError
-from vnait.files import UNPACK_LIMIT, alone, check_replaceable, unpacked, whole_file, whole_folder, writing
+from vnait.files import UNPACK_LIMIT, atomic_file, atomic_folder, check_replaceable, locked, unpacked, writing
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -34,10 +34,10 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 def put(draft: Path, content: str, kind) -> None:
-    (draft / "weights" if kind is whole_folder else draft).write_text(content)
+    (draft / "weights" if kind is atomic_folder else draft).write_text(content)
 
 
-@pytest.fixture(params=[whole_file, whole_folder], ids=["file", "folder"])
+@pytest.fixture(params=[atomic_file, atomic_folder], ids=["file", "folder"])
 def kind(request):
     return request.param
 
@@ -48,7 +48,7 @@ def target(request, kind, tmp_path) -> Path:
     if request.param == "over an old one":
         with kind(path) as draft:
             put(draft, "old", kind)
-            if kind is whole_folder:
+            if kind is atomic_folder:
                 (draft / "notes").write_text("old notes")
     else:
         path.parent.mkdir()
@@ -58,7 +58,7 @@ def target(request, kind, tmp_path) -> Path:
 def test_the_new_one_takes_the_place_of_all_that_was_there(kind, target):
     with kind(target) as draft:
         put(draft, "new", kind)
-    expected = {"model.bin": "new"} if kind is whole_file else {"model.bin": "/", "model.bin/weights": "new"}
+    expected = {"model.bin": "new"} if kind is atomic_file else {"model.bin": "/", "model.bin/weights": "new"}
     assert tree(target.parent) == expected
 
 
@@ -133,7 +133,7 @@ def test_the_disk_has_the_content_before_the_rename_and_the_name_after_it(kind, 
     monkeypatch.setattr(os, "replace", watched)
     with kind(target) as draft:
         put(draft, "new", kind)
-        if kind is whole_folder:
+        if kind is atomic_folder:
             (draft / "base").mkdir()
             put(draft / "base", "inner", kind)
     before, after = events[: events.index("renamed")], events[events.index("renamed") + 1 :]
@@ -162,8 +162,8 @@ def test_a_kill_leaves_the_old_file_readable(tmp_path):
     target = tmp_path / "model"
     target.write_text("old")
     script = (
-        "import os, sys\nfrom vnait.files import whole_file\n"
-        "with whole_file(sys.argv[1]) as draft:\n    draft.write_text('half')\n    os.kill(os.getpid(), 9)\n"
+        "import os, sys\nfrom vnait.files import atomic_file\n"
+        "with atomic_file(sys.argv[1]) as draft:\n    draft.write_text('half')\n    os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(target)])
     assert done.returncode == -signal.SIGKILL
@@ -282,21 +282,21 @@ def test_a_folder_has_one_writer_and_a_killed_one_blocks_nobody(tmp_path):
     with holder(out) as process:
         message = rf"out is being written by the process {process.pid} on \S+\. Wait for it or stop it, "
         for _ in range(2):
-            with pytest.raises(InputError, match=message), alone(out):
+            with pytest.raises(InputError, match=message), locked(out):
                 pass
     assert process.returncode == -signal.SIGKILL and (out / ".lock").exists()
-    with alone(out), alone(out):
+    with locked(out), locked(out):
         (out / "result").write_text("whole")
     assert tree(tmp_path) == {"out": "/", "out/result": "whole"}
 
 
 def test_a_lock_leaves_no_folder_behind_and_one_that_ends_frees_it(tmp_path):
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), alone(tmp_path / "out"):
+        with pytest.raises(ZeroDivisionError), locked(tmp_path / "out"):
             raise ZeroDivisionError
     assert tree(tmp_path) == {}
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"can't write .*file: File exists"), alone(tmp_path / "file"):
+    with pytest.raises(InputError, match=r"can't write .*file: File exists"), locked(tmp_path / "file"):
         pass
 
 
@@ -345,8 +345,8 @@ def test_a_link_stays_a_link_to_the_new_content(kind, target, tmp_path):
     with kind(link) as draft:
         put(draft, "new", kind)
     assert link.is_symlink()
-    assert tree(target if kind is whole_folder else target.parent) == {
-        "weights" if kind is whole_folder else "model.bin": "new"
+    assert tree(target if kind is atomic_folder else target.parent) == {
+        "weights" if kind is atomic_folder else "model.bin": "new"
     }
 
 

@@ -17,7 +17,7 @@ from test_cli import CONTROL
 from vnait import cli
 from vnait.cli import terminal
 from vnait.cli.output import safe, write_csv
-from vnait.cli.shared import notes
+from vnait.cli.shared import set_up_logging
 
 GOLDEN = Path(__file__).parent / "golden" / "format_6"
 MODEL = str(GOLDEN / "vnait")
@@ -140,7 +140,7 @@ def test_tables_and_notes_are_safe(monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     terminal.print_wrapped(grid)
-    notes(quiet=False)
+    set_up_logging(quiet=False)
     logging.getLogger("vnait").warning("the label %s", f"x{HOSTILE}")
     out, err = capsys.readouterr()
     for printed in (out, err):

@@ -22,7 +22,7 @@ from vnait.data import Pair, Table, encode, read, summary, tokenizer, words
 from vnait.data.pairs import cut
 from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError
-from vnait.predict import answers, load
+from vnait.predict import load, predictions
 from vnait.pretrained.finetune import Base
 from vnait.train import fit
 
@@ -259,7 +259,7 @@ def test_answers_of_a_base_whose_tokenizer_has_no_separator(tmp_path):
     texts = [Pair.of("good film", "bad"), Pair.of("the very bad film", "a")] * 4
     run = Run(method="own", base=str(source), steps=2, max_length=16, validation=0.25)
     fitted = fit(run, Table(texts, ["x", "y"] * 4, "made", 0), Base.load(source))
-    assert [text for text, _ in answers(fitted, texts)] == texts
+    assert [text for text, _ in predictions(fitted, texts)] == texts
 
 
 def test_the_accuracy_alone_is_that_without_the_bag_where_pairs_are_cut(word_file):

@@ -18,12 +18,12 @@ from vnait.cli import main
 from vnait.data import Table, read, summary
 from vnait.data.vocabulary import vocabulary_of
 from vnait.plan import Plan
-from vnait.predict import answers, load
+from vnait.predict import load, predictions
 from vnait.pretrained.finetune import Base
 from vnait.record import read as records
 from vnait.report.comparison import sections
 from vnait.results import RMSE, Results
-from vnait.scores import errors
+from vnait.scores import regression_scores
 from vnait.targets import Numbers, target_of
 from vnait.train import fit
 
@@ -106,10 +106,10 @@ def test_numbers_are_standardized_before_they_are_rounded():
 
 def test_errors_agree_with_their_formulas():
     truth, answer = [1.0, 2.0, 4.0], [1.5, 2.0, 3.0]
-    found = errors(truth, answer)
+    found = regression_scores(truth, answer)
     assert found["rmse"] == pytest.approx(np.sqrt(1.25 / 3)) and found["mae"] == pytest.approx(0.5)
     assert found["pearson"] == pytest.approx(np.corrcoef(truth, answer)[0, 1]) and found["spearman"] == 1
-    assert set(errors(truth, [2.0] * 3)) == {"rmse", "mae"}  # a constant has no correlation
+    assert set(regression_scores(truth, [2.0] * 3)) == {"rmse", "mae"}  # a constant has no correlation
 
 
 @pytest.mark.parametrize("bag", [0, 0.4, None])
@@ -128,8 +128,10 @@ def test_a_model_learns_standardized_numbers_and_answers_in_their_unit(bag, file
     again = load(tmp_path / "model")
     found = again.numbers(test.texts)
     assert np.array_equal(found, fitted.numbers(test.texts))
-    assert errors([*map(float, test.labels)], found)["rmse"] == pytest.approx(metrics["rmse"], rel=1e-4)
-    assert [number for _, number in answers(again, test.texts)] == pytest.approx(found.tolist(), rel=1e-6)
+    assert regression_scores([*map(float, test.labels)], found)["rmse"] == pytest.approx(
+        metrics["rmse"], rel=1e-4
+    )
+    assert [number for _, number in predictions(again, test.texts)] == pytest.approx(found.tolist(), rel=1e-6)
 
 
 def test_numbers_are_standardized_by_the_training_rows_only():
@@ -215,7 +217,7 @@ def test_the_saved_model_answers_with_numbers_and_refuses_the_rest(compared, fil
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert list(rows[0]) == ["text", "label"] and len(rows) == 150
     truth = [float(label) for _, label in rows_of()]
-    assert errors(truth, [row["label"] for row in rows])["pearson"] > 0.8
+    assert regression_scores(truth, [row["label"] for row in rows])["pearson"] > 0.8
     fitted = load(folder)
     with pytest.raises(InputError, match="answers with numbers and has no classes"):
         fitted.probabilities(["a good film"])

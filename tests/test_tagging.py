@@ -17,7 +17,7 @@ from vnait.about import About
 from vnait.baselines import fit_baseline
 from vnait.cli import main
 from vnait.data import Table, read, summary
-from vnait.data.sentences import Piece, words_of
+from vnait.data.sentences import Piece, split_words
 from vnait.data.tagged import tagged
 from vnait.data.vocabulary import vocabulary_of
 from vnait.predict import load, table_of
@@ -82,7 +82,7 @@ def file(tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("tagged") / "made.conll"
     table = table_of_rows()
     pairs = (
-        zip(words_of(text), words_of(tags), strict=True)
+        zip(split_words(text), split_words(tags), strict=True)
         for text, tags in zip(table.texts, table.labels, strict=True)
     )
     path.write_text("\n".join("".join(f"{word}\t{tag}\n" for word, tag in rows) for rows in pairs))
@@ -112,7 +112,7 @@ def written(tmp_path, text: str, name: str = "words.txt") -> str:
 def test_words_and_tags_of_conllu(name, tmp_path):
     path = written(tmp_path, UNIVERSAL, name)
     table = read(path, task="tagging")
-    assert list(map(words_of, table.texts)) == [["Do", "n't", "go", "to", "New\u00a0York"], ["Stop"]]
+    assert list(map(split_words, table.texts)) == [["Do", "n't", "go", "to", "New\u00a0York"], ["Stop"]]
     assert table.labels == ["AUX PART VERB ADP PROPN", "VERB"] and table.task == "tagging"
     assert read(path, task="tagging", label="XPOS").labels[0] == "VBP RB VB IN NNP"
     assert read(path, task="tagging", text="lemma", label="8").labels[1] == "root"
@@ -349,7 +349,9 @@ def test_its_report_advice_and_card_speak_of_tags(compared):
 def test_a_comparison_of_spans_is_about_entities(tmp_path, word_file):
     pytest.importorskip("seqeval")
     texts, _ = rows_of(40, seed=0)
-    tags = [" ".join("B-X" if word in ("walk", "play") else "O" for word in words_of(text)) for text in texts]
+    tags = [
+        " ".join("B-X" if word in ("walk", "play") else "O" for word in split_words(text)) for text in texts
+    ]
     table = Table(texts, tags, "spans", 0, "tagging")
     run = Run(steps=5, num_layers=1)
     found = compare(table, methods=["none"], seeds=1, out=tmp_path, vectors=word_file, run=run, jobs=1)
@@ -367,8 +369,8 @@ def test_on_the_command_line(file, word_file, tmp_path, capsys):
     capsys.readouterr()
     with (tmp_path / "tagged.csv").open() as lines:
         rows = list(csv.DictReader(lines))
-    assert [row["word"] for row in rows if row["sentence"] == "1"] == words_of(table_of_rows().texts[0])
-    assert len(rows) == sum(len(words_of(text)) for text in table_of_rows().texts)
+    assert [row["word"] for row in rows if row["sentence"] == "1"] == split_words(table_of_rows().texts[0])
+    assert len(rows) == sum(len(split_words(text)) for text in table_of_rows().texts)
     table = written(tmp_path, "text\nthe walk\nthey\n", "texts.csv")
     main(["predict", folder, table, "--json", "--quiet"])
     printed = json.loads(capsys.readouterr().out)["rows"]
@@ -386,7 +388,7 @@ def test_a_base_tags_words(method, tmp_path):
     rng = random.Random(0)
     texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, 6))) for _ in range(40)]
     kinds = dict(zip(WORDS, ["A", "A", "N", "N", "D", "V", "D", "R"], strict=True))
-    tags = [" ".join(kinds[word] for word in words_of(text)) for text in texts]
+    tags = [" ".join(kinds[word] for word in split_words(text)) for text in texts]
     table = Table(texts, tags, "made", 0, "tagging")
     run = Run(method=method, base=str(base), steps=40, max_length=16, learning_rate=3e-3)
     fitted = fit(run, table, Base.load(base), test=table)

@@ -619,7 +619,9 @@ def test_stopped_before_or_after_the_rows_are_joined_it_goes_on(stop, table, wor
 
 def bags(words, table) -> sparse.csr_array:
     ids = encode(words.tokenizer, table.texts, max_length=99)
-    return bag_of_words.bags_of(ids, bag_of_words.rarity(words.frequency, words.tokenizer.all_special_ids))
+    return bag_of_words.bags_of(
+        ids, bag_of_words.sif_weights(words.frequency, words.tokenizer.all_special_ids)
+    )
 
 
 @pytest.mark.parametrize("classes", [("neg", "pos"), ("neg", "pos", "mix")])
@@ -731,7 +733,7 @@ def test_classes_of_a_row_or_two_pass_without_a_warning(words):
 
 
 def test_a_rare_word_says_more_than_a_frequent_one():
-    weights = bag_of_words.rarity(np.array([0.2, 0.001]))
+    weights = bag_of_words.sif_weights(np.array([0.2, 0.001]))
     assert bag_of_words.bags_of([[0, 1]], weights).toarray()[0] == pytest.approx([0.048, 0.909], abs=0.001)
 
 
@@ -776,7 +778,9 @@ def test_a_word_of_one_class_never_argues_for_another():
     with one_thread():  # several would mostly wait for each other
         for seed in range(1000):
             texts, labels, table, of_class = generated(seed)
-            weights = bag_of_words.rarity(np.random.default_rng(seed).uniform(0, 0.2, len(table)), [0, 1, 2])
+            weights = bag_of_words.sif_weights(
+                np.random.default_rng(seed).uniform(0, 0.2, len(table)), [0, 1, 2]
+            )
             model = bag_of_words.BagRegression(table).fit(bag_of_words.bags_of(texts, weights), labels)
             random_ = np.random.default_rng(seed)
             word = int(random_.choice(sorted(of_class)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait import schemas
-from vnait.files import whole_file
+from vnait.files import atomic_file
 
 NAME = "about.json"
 
@@ -45,7 +45,7 @@ class About:
 
     def write(self, folder: str | Path) -> None:
         """Write the file into the folder, whole or not at all."""
-        with whole_file(Path(folder) / NAME) as draft:
+        with atomic_file(Path(folder) / NAME) as draft:
             draft.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 

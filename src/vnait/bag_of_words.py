@@ -27,7 +27,7 @@ from vnait.threads import one_thread
 STRENGTH = 10.0
 ALPHAS = (0.1, 1.0, 10.0)  # of ridge regression, for rows of unit length
 FOLDS = KFold(5, shuffle=True, random_state=0)
-RARE = 0.01  # the frequency of a word with weight 1/2: `rarity`
+RARE = 0.01  # the frequency of a word with weight 1/2: `sif_weights`
 # Part of a comparison's keys: a change runs all cells again.
 FORMULA = "L2 logistic regression of unit bags and their vectors, C = 10; share 1 - (1 - w)(1 - u)^2"
 
@@ -36,7 +36,7 @@ Weights = NDArray[np.float64] | None  # (texts,), with a mean of 1; None: all ar
 
 
 @contextmanager
-def few_rows_per_class() -> Iterator[None]:
+def ignoring_few_rows() -> Iterator[None]:
     """Without scikit-learn's warning, at every fit, that classes of one or two rows may be numbers."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
@@ -55,9 +55,9 @@ def of_each(
     head: LogisticRegression, features: Any, labels: NDArray[Any], rows: Weights = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weights (C, F) and biases (C,) of a copy of `head` for each of the labels (texts, C), learned on its
-    own from features (texts, F); of a label that all texts have, or none, its `prior`.
+    own from features (texts, F); of a label that all texts have, or none, its `log_odds`.
     """
-    weights, bias = np.zeros((labels.shape[1], features.shape[1])), prior(labels)
+    weights, bias = np.zeros((labels.shape[1], features.shape[1])), log_odds(labels)
     for label, has in enumerate(labels.T):
         if 0 < has.sum() < len(has):
             one = clone(head).fit(features, has, rows)
@@ -65,7 +65,7 @@ def of_each(
     return weights, bias
 
 
-def prior(labels: NDArray[Any], rows: Weights = None) -> NDArray[np.float64]:
+def log_odds(labels: NDArray[Any], rows: Weights = None) -> NDArray[np.float64]:
     """The logit of each label, log (n + 1/2) / (N - n + 1/2), n of the N rows of labels (N, C) have it; with
     weights, sums of them.
 
@@ -78,7 +78,7 @@ def prior(labels: NDArray[Any], rows: Weights = None) -> NDArray[np.float64]:
     return found
 
 
-def rarity(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray[np.float32]:
+def sif_weights(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray[np.float32]:
     """The weight a / (a + p) of each word, a = .01, p its frequency (SIF, Arora et al. 2017).
 
     The weight of the ids in `special` is 0, since an unknown word is no evidence for any class.
@@ -136,7 +136,7 @@ class BagRegression(ClassifierMixin, _Bag):
     def fit(self, bags: Bags, labels: Sequence[int], sample_weight: Weights = None) -> Self:
         """Fit to `labels` (texts,) of two classes or more."""
         features, length = _features(bags, self.table)
-        with few_rows_per_class():
+        with ignoring_few_rows():
             head = LogisticRegression(C=STRENGTH, max_iter=2000).fit(features, labels, sample_weight)
         weights, bias = both_classes(head)
         logits = _of_words(weights, self.table, length)
@@ -177,7 +177,7 @@ class BagOfEach(_Bag):
         """Fit to `labels` (texts, C), 1 where a text has one."""
         features, length = _features(bags, self.table)
         head = LogisticRegression(C=STRENGTH, max_iter=2000)
-        with few_rows_per_class():
+        with ignoring_few_rows():
             weights, self.bias_ = of_each(head, features, labels, sample_weight)
         self.classes_ = np.arange(len(self.bias_))
         self.logits_ = _of_words(weights, self.table, length) / _mean_length(bags)
@@ -233,7 +233,7 @@ def skill_at_sets(bags: Bags, labels: NDArray[Any], table: NDArray[Any], weights
     def f1(answered: NDArray[Any]) -> float:
         return float(2 * each @ (labels * answered).sum(1) / (each @ (labels + answered).sum(1) + 1))
 
-    chance = f1(np.tile(prior(labels) > 0, (len(labels), 1)))
+    chance = f1(np.tile(log_odds(labels) > 0, (len(labels), 1)))
     return max(0.0, (f1(answers) - chance) / (1 - chance))
 
 
@@ -283,7 +283,7 @@ def _held_out(
     model: _Bag, bags: Bags, labels: Sequence[Any] | NDArray[Any], folds: Any, weights: Weights
 ) -> NDArray[Any]:
     """Each row's answer of the model that the other folds fitted."""
-    with one_thread(), few_rows_per_class():  # sums in a fixed order, whatever else runs
+    with one_thread(), ignoring_few_rows():  # sums in a fixed order, whatever else runs
         return cross_val_predict(model, bags, labels, cv=folds, params={"sample_weight": weights})
 
 

@@ -11,8 +11,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
-from vnait.bag_of_words import STRENGTH, both_classes, few_rows_per_class, of_each, prior
-from vnait.data import WHOLE, Table, encode, words
+from vnait.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, log_odds, of_each
+from vnait.data import NO_LIMIT, Table, encode, words
 from vnait.data.pairs import are_pairs
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary
@@ -47,7 +47,7 @@ def tfidf(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) ->
 def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
     """The mean of a text's semantic vectors, standardized, then logistic regression."""
     tokenizer, vectors = vocabulary.tokenizer, vocabulary.table
-    means = np.stack([vectors[row].mean(0) for row in encode(tokenizer, table.texts, max_length=WHOLE)])
+    means = np.stack([vectors[row].mean(0) for row in encode(tokenizer, table.texts, max_length=NO_LIMIT)])
     scaler = StandardScaler().fit(means)
     head = _head(table, LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000), RidgeCV(ALPHAS))
     names = tokenizer.convert_ids_to_tokens(range(len(vectors)))
@@ -65,8 +65,8 @@ def frozen(name: str, table: Table, features: Pooled) -> LinearClassifier:
 
 
 def constant(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
-    """The mean of the training rows, for any text; of sets of labels the `prior` of each: the answer is every
-    label that most rows have.
+    """The mean of the training rows, for any text; of sets of labels the `log_odds` of each: the answer is
+    every label that most rows have.
     """
     terms = Terms(kind="mean", tokenization=tokenization, terms=[UNKNOWN], unknown=UNKNOWN)
     labels, sets = _labels(table), table.task == MULTILABEL
@@ -76,7 +76,7 @@ def constant(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
         features=terms,
         classes=classes,
         weights=np.zeros((1, len(classes))),
-        bias=prior(labels) if sets else np.array([labels.mean()]),
+        bias=log_odds(labels) if sets else np.array([labels.mean()]),
         inputs=0,
         several=sets,
     )
@@ -199,7 +199,7 @@ def fit_baseline(
     truth = target.truth(test.labels or [])
     answer, per_text = timed(lambda: target.answers(model.outputs(test.texts)), test)
     encoder = vocabulary if isinstance(vocabulary, Vocabulary) else vocabulary.base
-    lengths = list(map(len, encoder.encode(test.texts, max_length=WHOLE)))
+    lengths = list(map(len, encoder.encode(test.texts, max_length=NO_LIMIT)))
     record = Record.now(
         key=key_of(name, table.fingerprint, test.fingerprint, encoder.source, tokenization),
         method=name,
@@ -228,7 +228,7 @@ def fit_baseline(
 
 
 def _fitted(name: str, table: Table, vocabulary: Vocabulary | Pooled, tokenization: str) -> LinearClassifier:
-    with few_rows_per_class():
+    with ignoring_few_rows():
         if isinstance(vocabulary, Pooled):
             found = frozen(name, table, vocabulary)
         else:

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from vnait.errors import meant
+from vnait.errors import did_you_mean
 
 DIM, MAX_LENGTH = 768, 512  # the sizes of the saved rows
 FILE = "catalogue.json"
@@ -63,7 +63,8 @@ def unknown(given: Iterable[str]) -> Iterator[str]:
     known = names()
     for name in given:
         if name not in known:
-            yield f"method {name!r} is not known.{meant(name, known)} The methods are {', '.join(known)}"
+            meant = did_you_mean(name, known)
+            yield f"method {name!r} is not known.{meant} The methods are {', '.join(known)}"
 
 
 def _loaded() -> Any:

@@ -11,15 +11,15 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from vnait.values import at_hand
+from vnait.values import readable
 
 CHUNK = 2048  # tokens
 
 
-def by_texts(read: Callable[..., Tensor], *parts: Tensor | None) -> Tensor:
+def map_texts(read: Callable[..., Tensor], *parts: Tensor | None) -> Tensor:
     """read(*parts), (B, T, any), of which a text depends on its own rows of the parts (B, T, any) only.
 
-    >>> by_texts(torch.add, torch.ones(3, 2, 1), torch.ones(3, 2, 1)).shape
+    >>> map_texts(torch.add, torch.ones(3, 2, 1), torch.ones(3, 2, 1)).shape
     torch.Size([3, 2, 1])
     """
     batch, length = cast(Tensor, parts[0]).shape[:2]
@@ -35,19 +35,19 @@ def by_texts(read: Callable[..., Tensor], *parts: Tensor | None) -> Tensor:
     return whole
 
 
-def by_tokens(
+def map_tokens(
     read: Callable[[Tensor, Tensor], Tensor], words: Tensor, mask: Tensor, *, before: int = 0, after: int = 0
 ) -> Tensor:
     """read(words, mask), (B, T), of which each number depends on `before` tokens before and `after` after it.
 
-    >>> by_tokens(lambda words, mask: words.sum(-1) * mask, torch.ones(1, 2, 3), torch.ones(1, 2)).tolist()
+    >>> map_tokens(lambda words, mask: words.sum(-1) * mask, torch.ones(1, 2, 3), torch.ones(1, 2)).tolist()
     [[3.0, 3.0]]
     """
     batch, length = mask.shape
     if _whole(words) or batch * length <= CHUNK:
         return read(words, mask)
     if batch > 1:
-        return by_texts(lambda *text: by_tokens(read, *text, before=before, after=after), words, mask)
+        return map_texts(lambda *text: map_tokens(read, *text, before=before, after=after), words, mask)
     found = []
     for start in range(0, length, CHUNK):
         first = max(start - before, 0)
@@ -58,4 +58,4 @@ def by_tokens(
 
 def _whole(words: Tensor | None) -> bool:
     traced = torch._C._get_tracing_state() is not None
-    return torch.is_grad_enabled() or traced or not at_hand(cast(Tensor, words))
+    return torch.is_grad_enabled() or traced or not readable(cast(Tensor, words))

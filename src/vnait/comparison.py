@@ -21,7 +21,7 @@ from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.engines import in_workers
 from vnait.errors import InputError
-from vnait.files import alone, whole_file
+from vnait.files import atomic_file, locked
 from vnait.linear import LinearClassifier
 from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan
@@ -184,7 +184,7 @@ def compare(
     if plan.test is not None:
         target_of(plan.table).check(plan.test, plan.table.name)
     out = Path(out)
-    with alone(out):
+    with locked(out):
         check_replaceable(out / "model")
         _warn_of_others(plan, out)
         facts = summary(plan.table, plan.tokenization)
@@ -204,7 +204,7 @@ def compare(
         )
         about.write(out)
         # Also for a model saved by an earlier comparison, since other methods may have been compared since.
-        with whole_file(out / "model" / card.NAME) as draft:
+        with atomic_file(out / "model" / card.NAME) as draft:
             (winner,) = record.read(out / "model" / "record.json")
             draft.write_text(card.card(winner, facts, comparison.results), encoding="utf-8")
         return comparison

@@ -69,7 +69,7 @@ def as_input_error(
         raise InputError(f"{before}{message(error)}{after}") from error
 
 
-def has_half(text: str) -> bool:
+def has_surrogate(text: str) -> bool:
     """Whether a text has half a character, a surrogate, which UTF-8 has no bytes for.
 
     >>> has_half("caf\\udce9"), has_half("caf\\u00e9")
@@ -84,10 +84,10 @@ def one_of(name: str, given: str, known: tuple[str, ...]) -> None:
         raise ValueError(f"{name}={given!r} is not known; take one of {', '.join(known)}.")
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question that suggests the closest known name; "" if none is close.
 
-    >>> meant("vnat", ["rope", "vnait"]), meant("xyz", ["rope"])
+    >>> did_you_mean("vnat", ["rope", "vnait"]), did_you_mean("xyz", ["rope"])
     (" Did you mean 'vnait'?", '')
     """
     close = get_close_matches(name, list(known), n=1)

@@ -22,7 +22,7 @@ GIB = 2**30
 
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
+def atomic_file(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which replaces `path` unless the block raises.
 
     A link stays a link, to the new file. InputError for what is not a file, such as a device or a pipe.
@@ -36,7 +36,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(path: str | Path) -> Iterator[Path]:
+def atomic_folder(path: str | Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`, which replaces `path` unless the block raises."""
     target = _real(path)
     with _beside(target) as draft:
@@ -117,7 +117,7 @@ _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 
 
 @contextmanager
-def alone(folder: str | Path) -> Iterator[None]:
+def locked(folder: str | Path) -> Iterator[None]:
     """Be the only process that writes to the folder; InputError if another one does.
 
     The system releases the lock when the process ends, even if it is killed.

@@ -21,10 +21,10 @@ from vnait import schemas
 from vnait.data import collate
 from vnait.data import words as words_of
 from vnait.data.pairs import check_sides
-from vnait.data.sentences import words_of as words_in
+from vnait.data.sentences import split_words as words_in
 from vnait.data.tables import MULTILABEL
 from vnait.errors import InputError, as_input_error, first_line
-from vnait.files import whole_folder
+from vnait.files import atomic_folder
 from vnait.pretrained.finetune import BASE, Base, no_bars
 from vnait.pretrained.loading import from_pretrained
 from vnait.record import Record, warn_of_other
@@ -253,7 +253,7 @@ class LinearClassifier:
         if self.record is not None:
             files["record.json"] = self.record.line() + "\n"
         warn_of_other(folder, self.record)
-        with whole_folder(folder) as draft:
+        with atomic_folder(folder) as draft:
             if isinstance(self.features, Pooled):
                 self.features.save(draft / BASE)
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft / WEIGHTS)

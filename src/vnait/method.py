@@ -11,14 +11,14 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.chunks import by_texts
+from vnait.chunks import map_texts
 from vnait.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
-from vnait.coordinates.shared import furthest, side_by_side
+from vnait.coordinates.shared import max_lookback, without_padding_between
 from vnait.encodings.shared import since
 from vnait.errors import DoesNotFit
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
-from vnait.values import at_hand, certain
+from vnait.values import all_true, readable
 
 logger = logging.getLogger("vnait")
 
@@ -94,7 +94,7 @@ class Method(nn.Module):
         encoding adds vectors of another width.
         """
         _check_inputs(vectors, mask)
-        if not certain(mask):
+        if not all_true(mask):
             vectors = vectors.masked_fill(~mask[..., None], 0)  # so that no window reads padding
         at, injection = self.inject(vectors, mask, places)
         added = None if injection.added is None else injection.added.to(vectors.dtype)
@@ -107,9 +107,9 @@ class Method(nn.Module):
             injection = injection + self.scale(mask)
         seen = (vectors, added, at) if getattr(self.inputs, "reads_coordinates", False) else (vectors, added)
         # In training a part may draw a number per call.
-        read = self.inputs if self.training else partial(by_texts, self.inputs)
+        read = self.inputs if self.training else partial(map_texts, self.inputs)
         # What reads one token alone does not depend on where padding is.
-        x = read(*seen) if furthest([self.inputs]) == 0 else side_by_side(read, mask, *seen)
+        x = read(*seen) if max_lookback([self.inputs]) == 0 else without_padding_between(read, mask, *seen)
         return MethodOutput(x, injection, at)
 
     @property
@@ -117,7 +117,7 @@ class Method(nn.Module):
         """How many tokens before it a token's x and gap are computed from, for `since`; None: all."""
         coordinates = _plain(self.coordinates)
         parts = (self.inputs, coordinates) if coordinates.per_sentence else (self.inputs,)
-        return None if self.training else furthest(parts)
+        return None if self.training else max_lookback(parts)
 
     def gaps(self, vectors: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T *gaps"]:
         """What the coordinates of words are computed from, token by token; nothing if they count tokens."""
@@ -161,7 +161,7 @@ class Method(nn.Module):
         """Coordinates and injection; if they depend on the mask alone, computed once per distinct mask."""
         jitter = self.coordinates if isinstance(self.coordinates, Jitter) else None
         plain = _plain(self.coordinates)
-        if self.coordinates.per_sentence or places is not None or not at_hand(mask):
+        if self.coordinates.per_sentence or places is not None or not readable(mask):
             at = _checked(plain, located(plain, vectors, mask, places), mask)
             return at, self._injection(at if jitter is None else jitter.move(at, mask))
         check_mask(mask)  # here a row of the mask is still a row of the batch

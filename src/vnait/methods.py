@@ -63,7 +63,7 @@ from vnait.encodings import (
     Table,
     XPos,
 )
-from vnait.errors import InputError, first_line, meant
+from vnait.errors import InputError, did_you_mean, first_line
 from vnait.injection import LogLength
 from vnait.inputs import Condensed, Fusion, LiteralFusion, Local, Nearest, Neighbours
 from vnait.method import Method, described
@@ -438,8 +438,8 @@ def build(
     if not isinstance(method, str) or method not in METHODS:
         _refuse_several(method)
         raise InputError(
-            f"method {method!r} is not known.{meant(str(method), METHODS)} Take one of {', '.join(METHODS)}, "
-            "or register it in vnait.METHODS."
+            f"method {method!r} is not known.{did_you_mean(str(method), METHODS)} Take one of "
+            f"{', '.join(METHODS)}, or register it in vnait.METHODS."
         )
     if min(dim, num_heads) < 1:
         raise InputError(f"dim is {dim} and num_heads {num_heads}; both must be 1 or more.")

@@ -13,7 +13,7 @@ from vnait.baselines import AVERAGED_STRENGTH, FROZEN, baselines_of
 from vnait.data import Table
 from vnait.data.labels import labels_in
 from vnait.data.pairs import are_pairs
-from vnait.data.sentences import words_of
+from vnait.data.sentences import split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
 from vnait.errors import InputError
@@ -22,7 +22,7 @@ from vnait.pretrained.finetune import Base
 from vnait.record import key_of
 from vnait.results import ALL, Shots, by_size
 from vnait.run import OWN, PREFIX, RATE, Run, unknown_methods
-from vnait.scores import errors
+from vnait.scores import regression_scores
 from vnait.targets import LabelSets, Tags
 
 
@@ -185,12 +185,12 @@ def _of_classes(learn: list[str], test: list[str]) -> float:
 
 def _of_numbers(learn: list[str], test: list[str]) -> float:
     mean = sum(map(float, learn)) / len(learn)
-    return errors([*map(float, test)], [mean] * len(test))["rmse"]
+    return regression_scores([*map(float, test)], [mean] * len(test))["rmse"]
 
 
 def _of_tags(learn: list[str], test: list[str]) -> float:
-    tags = Counter(chain.from_iterable(map(words_of, learn)))
-    target, truth = Tags(sorted(tags)), list(map(words_of, test))
+    tags = Counter(chain.from_iterable(map(split_words, learn)))
+    target, truth = Tags(sorted(tags)), list(map(split_words, test))
     found = target.scores(truth, [[tags.most_common(1)[0][0]] * len(row) for row in truth])
     return found.get("entity_f1", found["token_accuracy"])
 

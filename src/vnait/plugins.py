@@ -35,7 +35,7 @@ def plugins() -> tuple[ModuleType, ...]:
     )
 
 
-def answers(question: str, *arguments: Any) -> list[Any]:
+def call_plugins(question: str, *arguments: Any) -> list[Any]:
     """What the plugins that define the function `question` return for these arguments."""
     return [getattr(plugin, question)(*arguments) for plugin in plugins() if hasattr(plugin, question)]
 

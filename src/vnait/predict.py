@@ -13,14 +13,14 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from vnait import linear, saved
-from vnait.data import WHOLE, Table, Tally, encode
+from vnait.data import NO_LIMIT, Table, TextCounts, encode
 from vnait.data.labels import cell_of
 from vnait.data.pairs import check_sides, sides_of
-from vnait.data.sentences import Piece, words_of
+from vnait.data.sentences import Piece, split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING, Texts
 from vnait.data.tokens import encode_words
 from vnait.errors import InputError
-from vnait.files import whole_folder
+from vnait.files import atomic_folder
 from vnait.linear import LinearClassifier, check_classes, check_texts
 from vnait.logits import logits_of, word_logits_of
 from vnait.model import VnaitForTokenClassification
@@ -57,7 +57,7 @@ class Fitted:
         """Whether a text has any number of its labels."""
         return bool(self.model.config.problem_type == PROBLEMS[MULTILABEL])
 
-    def probabilities(self, texts: Sequence[str], tally: Tally | None = None) -> NDArray[np.float64]:
+    def probabilities(self, texts: Sequence[str], tally: TextCounts | None = None) -> NDArray[np.float64]:
         """P(class | text), (texts, classes); they sum to 1, unless a text has `several`. An empty text counts
         as one unknown word.
 
@@ -68,31 +68,31 @@ class Fitted:
         logits = self._outputs(texts, tally)
         return (torch.sigmoid(logits) if self.several else torch.softmax(logits, -1)).numpy()
 
-    def of_words(self, texts: Sequence[str], tally: Tally | None = None) -> list[NDArray[np.float64]]:
+    def of_words(self, texts: Sequence[str], tally: TextCounts | None = None) -> list[NDArray[np.float64]]:
         """P(tag | word) of each sentence (words, tags). The words of a text have a space between them."""
         if not self.tags:
             raise InputError("the model answers whole texts; use `vnait predict` (in Python, probabilities).")
         logits = word_logits_of(self.model, self._pieces(texts, tally))
         return [torch.softmax(_finite(row).double(), -1).numpy() for row in logits]
 
-    def numbers(self, texts: Sequence[str], tally: Tally | None = None) -> NDArray[np.float64]:
+    def numbers(self, texts: Sequence[str], tally: TextCounts | None = None) -> NDArray[np.float64]:
         """The number of each text (texts,), of a regression."""
         check_classes(self.classes, no=True)
         return self._outputs(texts, tally)[:, 0].numpy()
 
-    def _outputs(self, texts: Sequence[str], tally: Tally | None) -> Tensor:
+    def _outputs(self, texts: Sequence[str], tally: TextCounts | None) -> Tensor:
         check_sides(texts, self.pairs)
         return _finite(logits_of(self.model, self.ids(texts, tally))).double()
 
-    def ids(self, texts: Sequence[str], tally: Tally | None = None) -> list[list[int]]:
+    def ids(self, texts: Sequence[str], tally: TextCounts | None = None) -> list[list[int]]:
         """The ids of each text, at most `longest`."""
         if self.max_length is None:
             return encode(self.tokenizer, texts, max_length=self.longest, tally=tally)
         if tally is not None:
-            tally.add(tokens.encode(self.tokenizer, texts, max_length=WHOLE), self.tokenizer.unk_token_id)
+            tally.add(tokens.encode(self.tokenizer, texts, max_length=NO_LIMIT), self.tokenizer.unk_token_id)
         return tokens.encode(self.tokenizer, texts, max_length=self.longest)
 
-    def _pieces(self, texts: Sequence[str], tally: Tally | None) -> list[list[Piece]]:
+    def _pieces(self, texts: Sequence[str], tally: TextCounts | None) -> list[list[Piece]]:
         if self.max_length is None:
             return encode_words(self.tokenizer, texts, max_length=self.longest, tally=tally)
         return tokens.encode_words(self.tokenizer, texts, max_length=self.longest)
@@ -102,7 +102,7 @@ class Fitted:
         saved.check_replaceable(folder)
         warn_of_other(folder, self.record)
         record = {} if self.record is None else {"record.json": self.record.line() + "\n"}
-        with whole_folder(folder) as draft, finetune.no_bars():
+        with atomic_folder(folder) as draft, finetune.no_bars():
             if self.max_length is None:
                 self.tokenizer.model_max_length = self.longest  # for pipelines that truncate
                 self.model.save_pretrained(draft)
@@ -119,7 +119,7 @@ class Fitted:
                 (draft / name).write_text(content, encoding="utf-8")
 
 
-def answers(
+def predictions(
     fitted: Fitted | LinearClassifier, texts: Iterable[str]
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
     """Each text with P(class | text), with the number of a regression or with P(tag | word), in the order of
@@ -127,9 +127,9 @@ def answers(
 
     At the end it logs how many texts were cut, and a share of unknown words above 20 %.
     """
-    tally = Tally(WHOLE)  # a tuned base's tokenizer cuts its texts itself
+    tally = TextCounts(NO_LIMIT)  # a tuned base's tokenizer cuts its texts itself
     if isinstance(fitted, Fitted) and fitted.max_length is None:
-        tally.max_length = WHOLE if fitted.tags else fitted.longest
+        tally.max_length = NO_LIMIT if fitted.tags else fitted.longest
     rest = iter(texts)
     read: Callable[..., Any] = fitted.of_words
     if not fitted.tags:
@@ -154,7 +154,7 @@ def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float
     target = with_names(task, classes)
     target.check(table, "the rows that the model learned from")
     truth = target.truth(table.labels or [])
-    rows = [row for _, row in answers(fitted, table.texts)]
+    rows = [row for _, row in predictions(fitted, table.texts)]
     if task == REGRESSION:
         return target.scores(truth, [float(row) for row in rows])
     if task == TAGGING:
@@ -196,7 +196,7 @@ def table_of(
             *([_answer(row, classes, fitted.several)] if classes else []),
             *(round(value, 6) if classes else float(f"{value:.7g}") for value in row.reshape(-1).tolist()),
         ]
-        for words, row in answers(fitted, texts())
+        for words, row in predictions(fitted, texts())
     )
     return [*columns, *_answer_names(classes)], rows
 
@@ -213,8 +213,8 @@ def _answer_names(classes: Sequence[str]) -> list[str]:
 
 def _word_rows(fitted: Fitted | LinearClassifier, texts: Texts) -> Iterator[list[object]]:
     classes = fitted.classes
-    for number, (text, found) in enumerate(answers(fitted, texts()), 1):
-        for word, row in zip(words_of(text), found, strict=True):
+    for number, (text, found) in enumerate(predictions(fitted, texts()), 1):
+        for word, row in zip(split_words(text), found, strict=True):
             yield [number, word, classes[int(row.argmax())], *(round(value, 6) for value in row.tolist())]
 
 

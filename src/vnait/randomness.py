@@ -9,7 +9,7 @@ import torch
 
 
 @contextmanager
-def apart() -> Iterator[None]:
+def preserved_generators() -> Iterator[None]:
     """Restore the generators on exit; else a bootstrap around a seeded training would repeat one draw."""
     python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(range(torch.cuda.device_count())):

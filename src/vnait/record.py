@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from vnait import schemas
 from vnait.engines import in_workers
 from vnait.errors import InputError
-from vnait.files import alone
+from vnait.files import locked
 
 logger = logging.getLogger("vnait")
 
@@ -138,7 +138,7 @@ def run_cells(
     InputError if another process runs cells for the same folder.
     """
     path = Path(path)
-    with alone(path.parent):
+    with locked(path.parent):
         done = {record.key: record for record in read(path) if record.key in cells} if path.is_file() else {}
         if done:
             logger.info("%d of %d cells are done already (%s)", len(done), len(cells), path)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from vnait import catalogue
-from vnait.errors import InputError, meant
+from vnait.errors import InputError, did_you_mean
 
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
 LATER = ("threads",)  # settings that keys have only away from their default, so that earlier keys stay
@@ -153,4 +153,4 @@ def unknown_methods(methods: Iterable[str], *, base: bool) -> Iterator[str]:
             yield f"method {method!r} needs a pretrained base: give one with --base (base= in Python)"
         elif (inner := method.removeprefix(PREFIX)) not in (OWN, *(known := catalogue.names())):
             hint = f"After {PREFIX} comes {OWN} or a method"
-            yield f"method {method!r} is not known.{meant(inner, known)} {hint}"
+            yield f"method {method!r} is not known.{did_you_mean(inner, known)} {hint}"

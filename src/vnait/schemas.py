@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict, get_args, get_type_hints, is_typeddict
 
-from vnait.errors import as_input_error, first_line, has_half
+from vnait.errors import as_input_error, first_line, has_surrogate
 
 Number = int | float
 LARGEST = 2**63 - 1  # of an integer in PyTorch
@@ -258,7 +258,7 @@ def check(schema: Any, found: object, place: str = "it") -> Any:
     if not isinstance(found, Mapping):
         raise ValueError(f"{place} is {_shown(found)}, expected an object")
     for text in _texts(found):
-        if has_half(text):
+        if has_surrogate(text):
             raise ValueError(f"{place} has {_shown(text)}, with half a character")
     of = "its" if place == "it" else f"{place}'s"
     for name, kind in _hints(schema).items():

@@ -158,7 +158,7 @@ def are_spans(tags: Iterable[str]) -> bool:
     return bool(kinds) and kinds <= {f"{mark}-" for mark in "BIESLU"}
 
 
-def errors(truth: Sequence[float], answers: Sequence[float]) -> dict[str, float]:
+def regression_scores(truth: Sequence[float], answers: Sequence[float]) -> dict[str, float]:
     """rmse and mae in the unit of the numbers; pearson and spearman in [-1, 1], left out where undefined.
 
     >>> {name: round(score, 3) for name, score in errors([1, 2, 3], [1, 2, 5]).items()}

@@ -14,7 +14,7 @@ from accelerate import PartialState
 from accelerate.tracking import MLflowTracker, TensorBoardTracker, WandBTracker
 
 from vnait.errors import InputError, as_input_error, first_line
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 from vnait.run import Run
 
 logger = logging.getLogger("vnait")
@@ -59,7 +59,10 @@ def tracking(run: Run, key: str) -> Iterator[Callable[[Status], None]]:
         if not PartialState().is_main_process:
             return
         after = ". Leave --track (track=) out, or choose another."
-        with as_input_error(Exception, f"{run.track} failed: ", after, message=first_line), apart():
+        with (
+            as_input_error(Exception, f"{run.track} failed: ", after, message=first_line),
+            preserved_generators(),
+        ):
             if not trackers:
                 trackers.append(_started(run, key, status.step))
             found = {name: getattr(status, name) for name in MEASURED}

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 
-def at_hand(numbers: Tensor) -> bool:
+def readable(numbers: Tensor) -> bool:
     """Whether a number can be read at once: on the CPU, neither compiled nor traced."""
     recorded = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
     return numbers.device.type == "cpu" and not recorded
 
 
-def certain(right: Tensor) -> bool:
+def all_true(right: Tensor) -> bool:
     """Whether every entry is known to be True."""
-    return at_hand(right) and bool(right.all())
+    return readable(right) and bool(right.all())
 
 
 def check(

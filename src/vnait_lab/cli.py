@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vnait.cli.shared import AsJson, Backend, Quiet, bar, listed, notes, print_json
+from vnait.cli.shared import AsJson, Backend, Quiet, listed, print_json, progress, set_up_logging
 from vnait.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def study_command(
     quiet: Quiet = False,
 ) -> None:
     """Test claims about positions, or compare methods on a suite; finished cells do not run again."""
-    notes(quiet)
+    set_up_logging(quiet)
     from vnait_lab import studies, terminal
     from vnait_lab.runners import SUITES, Options
 
@@ -79,7 +79,7 @@ def study_command(
         _run_studies(names, quick=quick, out=out, jobs=jobs, backend=backend, as_json=as_json, quiet=quiet)
         return
     out = out or Path("runs") / suites[0]
-    with bar(quiet, "training") as callback:
+    with progress(quiet, "training") as callback:
         outcome = SUITES[suites[0]](
             Options(
                 methods=listed(methods),
@@ -111,7 +111,7 @@ def _run_studies(
     from vnait_lab import studies, terminal
 
     out = out or Path("runs") / ("studies-quick" if quick else "studies")
-    with bar(quiet, "studying") as callback:
+    with progress(quiet, "studying") as callback:
         rows = studies.run(names, quick=quick, out=out, jobs=jobs, backend=backend, callback=callback)
     page = report.write(out)
     if as_json:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from vnait import record as records
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 from vnait.record import Callback, Record
 from vnait.statistics import Interval, interval, paired
 from vnait.threads import one_thread
@@ -328,7 +328,7 @@ def key(study: Study, arm: str, seed: int, budget: Budget) -> str:
 def run_cell(study: Study, arm: str, seed: int, budget: Budget) -> Record:
     """One arm with one seed, on one core."""
     started = time.perf_counter()
-    with one_thread(), apart():
+    with one_thread(), preserved_generators():
         metrics = study.run(arm, seed, budget)
     return Record.now(
         key=key(study, arm, seed, budget),

@@ -5,7 +5,7 @@ import pytest
 from helpers import record
 from vnait.baselines import OF_TAGS
 from vnait.data import Table
-from vnait.data.sentences import words_of
+from vnait.data.sentences import split_words
 from vnait.record import Record
 from vnait_lab.page.tagging import section
 from vnait_lab.runs.tagging import FILES, METHODS_RUN, SHUFFLED, SIZES, plans, shuffled, verdict
@@ -47,11 +47,13 @@ def test_the_verdict_needs_a_lead_and_a_gain_from_order(lead, gain, word):
 def test_the_control_keeps_each_tag_at_its_word(tmp_path):
     tags = dict(zip("abcdefgh", "ABCDEFGH", strict=True))
     texts = [" ".join("abcdefgh"), "c a"]
-    labels = [" ".join(tags[word] for word in words_of(text)) for text in texts]
+    labels = [" ".join(tags[word] for word in split_words(text)) for text in texts]
     table = Table(texts, labels, NAME, 0, "tagging")
     mixed = shuffled(table)
     assert mixed.name == NAME + SHUFFLED and mixed.texts[0] != texts[0]
-    assert sorted(words_of(mixed.texts[0])) == list("abcdefgh") and mixed.labels[0] == mixed.texts[0].upper()
+    assert (
+        sorted(split_words(mixed.texts[0])) == list("abcdefgh") and mixed.labels[0] == mixed.texts[0].upper()
+    )
     for name, files in FILES.items():
         (tmp_path / name).mkdir()
         line = "1\ta\ta\tNOUN\tN\t_\t0\troot\t_\t_\n2\tb\tb\tVERB\tV\t_\t0\troot\t_\t_\n\n"

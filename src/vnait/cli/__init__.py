@@ -14,14 +14,14 @@ import typer
 from vnait.cli import compare, train, predict, evaluate, explain, doctor, extend, methods, pages, vectors  # noqa: F401
 
 # isort: on
-from vnait.cli.output import prepare_streams, say
+from vnait.cli.output import echo, prepare_streams
 from vnait.cli.shared import app
 from vnait.errors import InputError
-from vnait.plugins import answers
+from vnait.plugins import call_plugins
 
 __all__ = ["app", "main"]
 
-answers("commands", app)
+call_plugins("commands", app)
 
 STOPPED = 130  # the exit code of what Ctrl-C ended
 
@@ -57,5 +57,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _said(error: object, code: int) -> int:
-    say(f"vnait: {' '.join(str(error).split())}", file=sys.stderr)
+    echo(f"vnait: {' '.join(str(error).split())}", file=sys.stderr)
     return code

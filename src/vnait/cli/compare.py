@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vnait.cli.output import say
+from vnait.cli.output import echo
 from vnait.cli.shared import (
     AsJson,
     Backend,
@@ -27,12 +27,12 @@ from vnait.cli.shared import (
     Tokenization,
     VectorFile,
     app,
-    bar,
+    folder_name,
     listed,
-    notes,
     print_json,
+    progress,
     read_table,
-    short,
+    set_up_logging,
 )
 from vnait.errors import InputError, MissingExtra
 from vnait.run import Run, unknown_methods
@@ -96,18 +96,18 @@ def compare_command(
     """Compare positional methods and two baselines on labelled text; save the best model and write a
     report.
     """
-    notes(quiet)
+    set_up_logging(quiet)
     counts, names = _shots(shots), listed(methods)
     run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate, threads=threads)
     if wrong := list(unknown_methods(names, base=base is not None)):
         raise InputError("; ".join(wrong) + ".")
     table = read_table(data, text, label, sep, encoding, task)
     tests = None if test is None else read_table(test, text, label, sep, encoding, task, of_tests=True)
-    folder = out or Path("runs") / short(data)
+    folder = out or Path("runs") / folder_name(data)
     from vnait.cli import terminal
     from vnait.comparison import DEFAULT_METHODS, compare
 
-    with bar(quiet, "comparing") as move:
+    with progress(quiet, "comparing") as move:
         found = compare(
             table,
             methods=names or DEFAULT_METHODS,
@@ -132,10 +132,10 @@ def compare_command(
         print_json({"rows": found.rows, "paired": found.paired, **words, **paths})
         return
     terminal.show_comparison(found, table)
-    say(f"\nmodel: {folder / 'model'} ({found.best})")
+    echo(f"\nmodel: {folder / 'model'} ({found.best})")
     for name, path in files.items():
         if path is not None:
-            say(f"{name}: {path}")
+            echo(f"{name}: {path}")
 
 
 def _drawn(files: dict[str, Callable[[], Path]]) -> dict[str, Path | None]:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from vnait.cli.output import say
-from vnait.cli.shared import AsJson, Quiet, app, bar, listed, notes, print_json
+from vnait.cli.output import echo
+from vnait.cli.shared import AsJson, Quiet, app, listed, print_json, progress, set_up_logging
 from vnait.errors import InputError
 
 
@@ -27,20 +27,20 @@ def doctor_command(
     quiet: Quiet = False,
 ) -> None:
     """Look for faults of position in a text model of transformers, by rule; exit 1 if one is a bug."""
-    notes(quiet)
+    set_up_logging(quiet)
     from vnait.diagnosis import doctor
-    from vnait.files import whole_file
+    from vnait.files import atomic_file
 
     if sarif is not None and sarif.is_dir():
         raise InputError(f"--sarif {sarif} is a folder; give a file.")
-    with bar(quiet, "examining") as move:
+    with progress(quiet, "examining") as move:
         report = doctor(model, rules=listed(rules), ignore=listed(ignore), callback=move)
     if sarif is not None:
-        with whole_file(sarif) as draft:
+        with atomic_file(sarif) as draft:
             draft.write_text(json.dumps(report.sarif(), indent=2) + "\n", encoding="utf-8")
     if as_json:
         print_json(report.document())
     else:
-        say(report.text())
+        echo(report.text())
     if report.bugs:
         raise typer.Exit(1)

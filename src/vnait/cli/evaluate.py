@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vnait.cli.output import say
+from vnait.cli.output import echo
 from vnait.cli.shared import (
     AsJson,
     Data,
@@ -18,9 +18,9 @@ from vnait.cli.shared import (
     Text,
     app,
     check_folder,
-    notes,
     print_json,
     read_table,
+    set_up_logging,
 )
 
 
@@ -37,7 +37,7 @@ def evaluate_command(
     quiet: Quiet = False,
 ) -> None:
     """Score a saved model on labelled texts."""
-    notes(quiet)
+    set_up_logging(quiet)
     check_folder(model)
     from vnait.predict import evaluate, load, task_of
 
@@ -50,4 +50,4 @@ def evaluate_command(
     from vnait.cli.terminal import show_metrics
 
     show_metrics(metrics)
-    say(f"{'rows':22} {len(table):,}")
+    echo(f"{'rows':22} {len(table):,}")

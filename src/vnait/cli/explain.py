@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vnait.cli.output import say
-from vnait.cli.shared import AsJson, app, check_folder, notes, print_json
+from vnait.cli.output import echo
+from vnait.cli.shared import AsJson, app, check_folder, print_json, set_up_logging
 from vnait.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def explain_command(
     """Show how the model reads one text: each token's coordinate, gap, rho and bag-of-words weight, the kind
     of each head, and the method.
     """
-    notes(quiet=False)
+    set_up_logging(quiet=False)
     if (text is None) == (conllu is None):
         raise InputError("give one text, or a sentence of a file with --conllu.")
     if out is not None or bertviz is not None:
@@ -51,7 +51,7 @@ def explain_command(
     from vnait.cli import terminal
     from vnait.data.conllu import tree
     from vnait.explanation import explain
-    from vnait.files import whole_file
+    from vnait.files import atomic_file
     from vnait.linear import LinearClassifier
     from vnait.predict import load
 
@@ -64,7 +64,7 @@ def explain_command(
     explanation = explain(fitted, given)
     if bertviz is not None:
         view = export.head_view(explanation)
-        with whole_file(bertviz) as draft:
+        with atomic_file(bertviz) as draft:
             draft.write_text(view, encoding="utf-8")
     if out is not None:
         export.save(explanation, out)
@@ -76,7 +76,7 @@ def explain_command(
     else:
         terminal.show_explanation(explanation)
         for path in filter(None, (out, bertviz)):
-            say(f"file        {path}")
+            echo(f"file        {path}")
 
 
 def _explain_baseline(fitted: LinearClassifier, given: str | Tree, file: Path | None, as_json: bool) -> None:

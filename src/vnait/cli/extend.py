@@ -5,18 +5,18 @@ from typing import Annotated
 
 import typer
 
-from vnait.cli.output import say
+from vnait.cli.output import echo
 from vnait.cli.shared import (
     AsJson,
     Encoding,
     Quiet,
     Separator,
     app,
-    bar,
     listed,
-    notes,
     print_json,
+    progress,
     read_table,
+    set_up_logging,
 )
 from vnait.errors import InputError
 
@@ -59,7 +59,7 @@ def extend_command(
     quiet: Quiet = False,
 ) -> None:
     """Compare methods for texts longer than an embedder's limit, and save one."""
-    notes(quiet)
+    set_up_logging(quiet)
     options = {"--text": text != "text", "--query": query, "--label": label != "label"}
     if data is None and (alone := next((name for name, given in options.items() if given), None)):
         raise InputError(f"{alone} names a column, and there is no file; give one after the model.")
@@ -70,7 +70,7 @@ def extend_command(
         raise InputError(f"--save {save} needs a folder; give --out, too.")
     from vnait.extension import extend
 
-    with bar(quiet, "extending") as move:
+    with progress(quiet, "extending") as move:
         report = extend(
             model,
             to=to,
@@ -87,7 +87,7 @@ def extend_command(
     if as_json:
         print_json(report.document())
     else:
-        say(report.text())
+        echo(report.text())
 
 
 def _own(

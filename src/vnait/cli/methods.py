@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from vnait import catalogue
-from vnait.cli.output import say
-from vnait.cli.shared import AsJson, Quiet, app, bar, check_folder, notes, print_json
+from vnait.cli.output import echo
+from vnait.cli.shared import AsJson, Quiet, app, check_folder, print_json, progress, set_up_logging
 from vnait.plugins import load_file
 
 
@@ -38,7 +38,7 @@ def draw_command(
     as_json: AsJson = False,
 ) -> None:
     """Draw methods, a row each: coordinates, codes, similarity of positions and its decay."""
-    notes(quiet=True)
+    set_up_logging(quiet=True)
     if model is not None:
         check_folder(model)
     from vnait import drawing
@@ -60,7 +60,7 @@ def draw_command(
         found = [{"method": one.name, "note": one.note, "panels": titles} for one, titles in panels]
         print_json({"rows": found, "file": str(out)})
     else:
-        say(out)
+        echo(out)
 
 
 @app.command("list")
@@ -108,14 +108,14 @@ def conformance_command(
     """Check positional methods, ours and those of other libraries, against the laws that each must keep; exit
     1 if a law is broken.
     """
-    notes(quiet)
+    set_up_logging(quiet)
     from vnait import laws
     from vnait.cli import terminal
 
     wanted = [method for name in names or ("ours", "peers") for method in _methods_of(name)]
     tried = [subject for name in wanted for subject in laws.subjects(name)]
     unique = list({subject.name: subject for subject in tried}.values())
-    with bar(quiet, "checking") as move:
+    with progress(quiet, "checking") as move:
         rows = laws.conformance(unique, callback=move)
     if as_json:
         print_json({"rows": [asdict(row) for row in rows]})

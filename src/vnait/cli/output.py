@@ -27,7 +27,7 @@ def safe(words: object) -> str:
     return _STEERING.sub(lambda found: ascii(found[0])[1:-1], str(words))
 
 
-def say(words: object = "", *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
+def echo(words: object = "", *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
     """Print `safe` words, on standard output unless a file is given."""
     print(safe(words), file=file, end=end, flush=flush)
 

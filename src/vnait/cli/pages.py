@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from vnait.cli.output import say
-from vnait.cli.shared import AsJson, app, check_folder, notes, print_json
+from vnait.cli.output import echo
+from vnait.cli.shared import AsJson, app, check_folder, print_json, set_up_logging
 
 
 @app.command("playground")
@@ -27,7 +27,7 @@ def playground_command(
     ] = None,
 ) -> None:
     """Serve a page for the browser: explanations of a text as you type, comparisons, reports."""
-    notes(quiet=False)
+    set_up_logging(quiet=False)
     from vnait.playground import serve
 
     with suppress(KeyboardInterrupt):
@@ -36,7 +36,7 @@ def playground_command(
             host=host,
             port=port,
             names=name or [],
-            ready=lambda address: say(f"{address}  (Ctrl-C ends it)", flush=True),
+            ready=lambda address: echo(f"{address}  (Ctrl-C ends it)", flush=True),
         )
     # Open pages would keep the server alive, and Python's exit may wait for a thread that draws a picture.
     os._exit(0)
@@ -53,4 +53,4 @@ def report_command(
     from vnait import report
 
     path = report.write(folder)
-    print_json({"report": str(path)}) if as_json else say(path)
+    print_json({"report": str(path)}) if as_json else echo(path)

@@ -11,8 +11,18 @@ from typing import Annotated
 
 import typer
 
-from vnait.cli.output import check_letters, print_rows, say, write_csv
-from vnait.cli.shared import AsJson, Encoding, Quiet, Separator, Text, app, check_folder, listed, notes
+from vnait.cli.output import check_letters, echo, print_rows, write_csv
+from vnait.cli.shared import (
+    AsJson,
+    Encoding,
+    Quiet,
+    Separator,
+    Text,
+    app,
+    check_folder,
+    listed,
+    set_up_logging,
+)
 from vnait.errors import InputError
 
 
@@ -43,7 +53,7 @@ def predict_command(
     quiet: Quiet = False,
 ) -> None:
     """Add a label and the probability of each class to every text, or to every word if the model tags."""
-    notes(quiet)
+    set_up_logging(quiet)
     check_folder(model)
     if out is not None and out.exists() and Path(data).exists() and out.samefile(data):
         raise InputError(f"--out {out} is the file that is read, and would be lost; choose a new name.")
@@ -52,7 +62,7 @@ def predict_command(
     if keep and not is_table(data):
         raise InputError(f"--keep {keep} names columns, and {data} is not a table; leave it out.")
     from vnait.data.tables import piped, stream
-    from vnait.files import whole_file
+    from vnait.files import atomic_file
 
     fitted = None
     if data == "-":
@@ -75,9 +85,9 @@ def predict_command(
         check_letters(chain(names, texts()))
         write_csv(sys.stdout, names, rows)
     else:
-        with whole_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        with atomic_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
             count = write_csv(file, names, rows)
-        say(f"{count} rows: {out}")
+        echo(f"{count} rows: {out}")
 
 
 def _beside(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vnait import files, plugins
-from vnait.cli.output import json_of, safe, say
+from vnait.cli.output import echo, json_of, safe
 from vnait.errors import InputError
 from vnait.run import Run
 
@@ -116,7 +116,7 @@ Threads = Annotated[int, setting("threads")]
 LearningRate = Annotated[float, setting("learning_rate")]
 
 
-def notes(quiet: bool) -> None:
+def set_up_logging(quiet: bool) -> None:
     """Send log messages to standard error, one per line."""
     logger = logging.getLogger("vnait")
     logger.handlers[:] = [logging.StreamHandler()]  # replaced: `main` may run twice in one process
@@ -166,7 +166,7 @@ def listed(names: str) -> tuple[str, ...]:
 ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx", ".conllu", ".conll")
 
 
-def short(source: str) -> str:
+def folder_name(source: str) -> str:
     """A folder's name for a source: reviews for data/reviews.csv, org-name for hf:org/name."""
     kind, colon, name = source.partition(":")
     if colon and kind in ("hf", "builtin"):
@@ -188,14 +188,14 @@ def print_facts(facts: dict[str, Any], as_json: bool) -> None:
         print_json(facts)
     else:
         for name, value in facts.items():
-            say(f"{name:10} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+            echo(f"{name:10} {', '.join(map(str, value)) if isinstance(value, list) else value}")
 
 
 EVERY = 10  # seconds between two lines of progress where there is no terminal
 
 
 @contextmanager
-def bar(quiet: bool, title: str) -> Iterator[Any]:
+def progress(quiet: bool, title: str) -> Iterator[Any]:
     """Progress on standard error, called with (done, total, note): a bar on a terminal, else a line every ten
     seconds.
     """
@@ -233,4 +233,4 @@ class _Lines:
         self.last = now
         fresh = done - self.first
         left = f", about {(now - self.started) / fresh * (total - done):.0f} s left" if fresh else ""
-        say(f"vnait: {self.title}: {done} of {total} done{left}", file=sys.stderr, flush=True)
+        echo(f"vnait: {self.title}: {done} of {total} done{left}", file=sys.stderr, flush=True)

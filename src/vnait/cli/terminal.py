@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as Grid
 
-from vnait.cli.output import say
+from vnait.cli.output import echo
 
 if TYPE_CHECKING:
     from vnait.comparison import Comparison
@@ -36,15 +36,15 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
         f"{100 * chance:.1f} %" if metric.better > 0 else f"{metric.form.format(chance)}, lower is better"
     )
     seeds = len(comparison.plan.seeds)
-    say(f"{data.name}: {len(data)} rows, {kinds}, {seeds} seed{'s' * (seeds > 1)}")
-    say(f"{metric.title} of always {metric.chance}: {written}")
+    echo(f"{data.name}: {len(data)} rows, {kinds}, {seeds} seed{'s' * (seeds > 1)}")
+    echo(f"{metric.title} of always {metric.chance}: {written}")
     for shots in comparison.plan.shots:
-        say()
+        echo()
         print_wrapped(_comparison_grid(comparison, shots))
         if metric is not ACCURACY or chance > UNEVEN / len(set(data.single_labels)):
-            say()
+            echo()
             print_wrapped(_others_grid(comparison, shots))
-    say()
+    echo()
     for sentence in comparison.sentences():
         print_wrapped(sentence)
     linear = metric in (ACCURACY, SETS)
@@ -54,7 +54,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
         f"{'alone: without the linear part that each Transformer has beside it; ' * linear}"
         f"seconds: of training; ms: per text.{f' {FIXED}' * (comparison.plan.test is not None)}"
     )
-    say()
+    echo()
     for sentence in comparison.advice():
         print_wrapped(sentence)
 
@@ -95,8 +95,8 @@ def show_scores(record: Record) -> None:
     """The scores of one training."""
     show_metrics(record.metrics)
     if "unknown_share" in record.data:
-        say(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
-    say(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")
+        echo(f"{'unknown words':22} {record.data['unknown_share']:.3f}")
+    echo(f"{'parameters':22} {record.parameters:,}\n{'seconds':22} {record.seconds:.1f}")
 
 
 def show_metrics(metrics: Mapping[str, Any]) -> None:
@@ -108,22 +108,22 @@ def show_metrics(metrics: Mapping[str, Any]) -> None:
     for name, value in sorted(shown.items()):
         if name not in ends:
             found = Interval(value, shown.get(f"{name}_low"), shown.get(f"{name}_high"))
-            say(f"{name:22} {found.written('{:.4g}' if name.endswith(('rmse', 'mae')) else '{:.3f}')}")
+            echo(f"{name:22} {found.written('{:.4g}' if name.endswith(('rmse', 'mae')) else '{:.3f}')}")
 
 
 def show_explanation(explanation: Explanation) -> None:
     """A row per token, with its gap as a bar; then the method, the heads and the first layer's scores."""
     from vnait.explanation.display import logit_parts, printable
 
-    say(f"{explanation.label}  (probability {explanation.probability:.3f})")
-    say(fill(logit_parts(explanation), Console().width), end="\n\n")
+    echo(f"{explanation.label}  (probability {explanation.probability:.3f})")
+    echo(fill(logit_parts(explanation), Console().width), end="\n\n")
     tokens = [printable(token) for token in explanation.tokens]
     width = max(cell_len(token) for token in [*tokens, "token"])
     rho = explanation.similarity
     says = explanation.says
     head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho")
     head += "" if says is None else "   adds"
-    say(head)
+    echo(head)
     unknown = "" if all(explanation.known) else "  (unknown word)"
     longest = max(min(BAR, Console().width - len(head) - 2 - len(unknown)), 1)
     unit = max([gap for gap in explanation.gaps if gap > 0], default=1.0)
@@ -133,11 +133,11 @@ def show_explanation(explanation: Explanation) -> None:
         cells += "" if rho is None else f"  {rho[number]:5.2f}"
         cells += "" if says is None else f"  {says[number]:+5.2f}"
         bar = "#" * round(longest * max(gap, 0.0) / unit) + ("" if explanation.known[number] else unknown)
-        say(f"{token}{' ' * (width - cell_len(token))}{cells}  {bar}".rstrip())
+        echo(f"{token}{' ' * (width - cell_len(token))}{cells}  {bar}".rstrip())
     if says is not None:
         constant = explanation.logit["bag of words"] - sum(says)
-        say(f"{'(constant)':{width}}{' ' * (len(head) - width - len('   adds'))}  {constant:+5.2f}")
-    say()
+        echo(f"{'(constant)':{width}}{' ' * (len(head) - width - len('   adds'))}  {constant:+5.2f}")
+    echo()
     _fact("method", f"{explanation.method}: {explanation.formula}")
     for words in explanation.enters:
         _fact("enters", words)
@@ -157,7 +157,7 @@ def show_explanation(explanation: Explanation) -> None:
 
 def show_terms(facts: dict[str, Any]) -> None:
     """The answer of a baseline, and what each term adds to its logit, the largest first."""
-    say(f"{facts['label']}  (probability {facts['probability']:.3f}, by {facts['method']})\n")
+    echo(f"{facts['label']}  (probability {facts['probability']:.3f}, by {facts['method']})\n")
     grid = new_grid("term", "adds to the logit", left=1)
     for term, added in facts["terms"].items():
         grid.add_row(term, f"{added:+.2f}")
@@ -166,19 +166,19 @@ def show_terms(facts: dict[str, Any]) -> None:
 
 
 def _fact(name: str, words: str) -> None:
-    say(fill(f"{name:12}{words}", Console().width, subsequent_indent=" " * 12))
+    echo(fill(f"{name:12}{words}", Console().width, subsequent_indent=" " * 12))
 
 
 def show_catalogue(rows: Sequence[dict[str, Any]], *, dim: int, max_length: int) -> None:
     """The methods. Formula and source have their own lines, so that nothing is cut at 80 columns."""
     wide = max(len(row["name"]) for row in rows)
-    say(f"Width {dim}, longest text {max_length}.\n")
-    say(f"{'method':{wide}} {'parameters':>10}  learned  causal")
+    echo(f"Width {dim}, longest text {max_length}.\n")
+    echo(f"{'method':{wide}} {'parameters':>10}  learned  causal")
     for row in rows:
         learned, causal = ("yes" if row[name] else "no" for name in ("learned", "causal"))
-        say(f"\n{row['name']:{wide}} {row['parameters']:>10,}  {learned:7}  {causal}")
+        echo(f"\n{row['name']:{wide}} {row['parameters']:>10,}  {learned:7}  {causal}")
         for line in (row["formula"], row["source"]):
-            say(indent(fill(line, Console().width - 4), "    "))
+            echo(indent(fill(line, Console().width - 4), "    "))
 
 
 def show_sizes(rows: Sequence[dict[str, Any]], *, dim: int) -> None:
@@ -202,18 +202,18 @@ def show_conformance(rows: Sequence[Row]) -> None:
         for law in laws:
             grid.add_row(law, *(marks[name, law] for name in names))
         print_wrapped(grid)
-        say()
+        echo()
     broken = [row for row in rows if row.passed is False]
     for row in broken:
-        say(f"{row.implementation}: {row.law}: {row.detail}")
+        echo(f"{row.implementation}: {row.law}: {row.detail}")
     skipped = [row for row in rows if row.passed is None]
     for reason in dict.fromkeys(row.detail for row in skipped):
         some = [row for row in skipped if row.detail == reason]
         names = list(dict.fromkeys(row.implementation for row in some))
         listed = ", ".join(names) if len(names) <= 3 else f"{len(names)} implementations"
-        say(f"-  {', '.join(dict.fromkeys(row.law for row in some))}: {reason} ({listed})")
+        echo(f"-  {', '.join(dict.fromkeys(row.law for row in some))}: {reason} ({listed})")
     kept = len(rows) - len(broken) - len(skipped)
-    say(f"\n{kept} kept, {len(broken)} broken, {len(skipped)} not applicable (-)")
+    echo(f"\n{kept} kept, {len(broken)} broken, {len(skipped)} not applicable (-)")
 
 
 def blocks_of(names: Sequence[str], first: int) -> list[list[str]]:
@@ -253,4 +253,4 @@ def print_wrapped(what: Any) -> None:
     console = Console(highlight=False, soft_wrap=False, markup=False, color_system=None)
     with console.capture() as captured:
         console.print(what)
-    say(captured.get(), end="")
+    echo(captured.get(), end="")

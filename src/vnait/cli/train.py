@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vnait.cli.output import say
+from vnait.cli.output import echo
 from vnait.cli.shared import (
     AsJson,
     Data,
@@ -26,11 +26,11 @@ from vnait.cli.shared import (
     Tokenization,
     VectorFile,
     app,
-    bar,
     listed,
-    notes,
     print_json,
+    progress,
     read_table,
+    set_up_logging,
     setting,
 )
 from vnait.errors import InputError
@@ -84,7 +84,7 @@ def train_command(
 
     The same command resumes a training that was killed.
     """
-    notes(quiet)
+    set_up_logging(quiet)
     if not out.name:
         raise InputError(f"--out {out} is the folder you are in; choose a new name.")
     if out.is_file():
@@ -125,7 +125,7 @@ def train_command(
     ready, about = once_per_node(prepared)
     from vnait import card as cards
     from vnait.cli import terminal
-    from vnait.files import alone
+    from vnait.files import locked
     from vnait.train import best, forget, train
 
     folder = out.with_name(out.name + ".checkpoints")
@@ -133,14 +133,14 @@ def train_command(
     checkpoints = [folder / f"{one:g},{other:g}" if several else folder for one, other in penalties]
 
     def trained(penalty: tuple[float, float], own: Path) -> Fitted:
-        with bar(quiet or not is_first(), f"training {method}") as move:
+        with progress(quiet or not is_first(), f"training {method}") as move:
             return train(
                 ready.penalized(*penalty),
                 checkpoints=own,
                 callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
             )
 
-    with alone(folder) if is_first() else nullcontext():
+    with locked(folder) if is_first() else nullcontext():
         tried = list(map(trained, penalties, checkpoints))
         if not is_first():
             return
@@ -153,7 +153,7 @@ def train_command(
         print_json({"model": str(out), "record": asdict(fitted.record)})
         return
     terminal.show_scores(fitted.record)
-    say(f"model: {out}")
+    echo(f"model: {out}")
 
 
 def _penalties(run: Run, smoothness: str | None, boundary: str | None) -> list[tuple[float, float]]:

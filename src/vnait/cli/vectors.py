@@ -13,9 +13,9 @@ from vnait.cli.shared import (
     Text,
     Tokenization,
     app,
-    notes,
     print_facts,
     read_table,
+    set_up_logging,
 )
 
 vectors_app = typer.Typer(help="Semantic vectors: train, inspect and convert them.", no_args_is_help=True)
@@ -38,7 +38,7 @@ def vectors_train_command(
     as_json: AsJson = False,
 ) -> None:
     """Train Word2Vec on a column of texts."""
-    notes(quiet=False)
+    set_up_logging(quiet=False)
     from vnait import data as texts
     from vnait import vectors
 

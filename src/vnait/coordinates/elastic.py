@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.chunks import by_tokens
+from vnait.chunks import map_tokens
 from vnait.coordinates.shared import (
     At,
     Line,
@@ -19,8 +19,8 @@ from vnait.coordinates.shared import (
     Vectors,
     check_mask,
     nearest_real,
-    side_by_side,
     steps,
+    without_padding_between,
 )
 from vnait.coordinates.sources import ZeroLinear, apply_in
 from vnait.coordinates.spans import SPAN
@@ -64,7 +64,7 @@ class Gate(nn.Module):
 
     def level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         """l of vectors in full precision."""
-        return side_by_side(partial(by_tokens, self._level, before=1), mask, words, mask)
+        return without_padding_between(partial(map_tokens, self._level, before=1), mask, words, mask)
 
     def _level(self, words: Float[Tensor, "B T D"], mask: Mask) -> Line:
         hidden = F.gelu(apply_in(words.dtype, self.look, words))

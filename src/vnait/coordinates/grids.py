@@ -21,9 +21,9 @@ from vnait.coordinates.shared import (
     Vectors,
     Wrapper,
     check_mask,
-    furthest,
     known,
     located,
+    max_lookback,
     nearest_real,
     rank,
     takes_places,
@@ -209,7 +209,7 @@ class Joined(nn.Module):
     @property
     def behind(self) -> int | None:
         """The most of all, if all of them have gaps."""
-        return furthest(part if part.per_sentence else None for part in self.coordinates)
+        return max_lookback(part if part.per_sentence else None for part in self.coordinates)
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         return torch.cat([located(part, vectors, mask, places) for part in self.coordinates], -1)

@@ -19,7 +19,7 @@ from vnait.coordinates.shared import (
     rank,
 )
 from vnait.errors import one_of
-from vnait.values import at_hand, check
+from vnait.values import check, readable
 
 
 class Jitter(Wrapper):
@@ -131,7 +131,7 @@ class Randomized(nn.Module):
                 f"limit={self.limit}; raise it."
             ),
         )
-        if at_hand(mask):  # a loop of permutations is quicker than to sort a table
+        if readable(mask):  # a loop of permutations is quicker than to sort a table
             return torch.stack([torch.randperm(self.limit) for _ in mask])
         return torch.rand(len(mask), self.limit, device=mask.device).argsort(-1)
 

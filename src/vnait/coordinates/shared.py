@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.values import at_hand, certain, check
+from vnait.values import all_true, check, readable
 
 Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]
@@ -25,7 +25,7 @@ def rank(mask: Mask) -> Tensor:
 
 def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     """The line, with padding set to the nearest real token's value, without gradient."""
-    if certain(mask):  # no padding
+    if all_true(mask):  # no padding
         return line
     length = mask.shape[-1]
     place = torch.arange(length, device=mask.device).expand_as(mask)
@@ -38,17 +38,17 @@ def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     return torch.where(mask, line, line.detach().gather(-1, nearest))
 
 
-def side_by_side(read: Callable[..., Tensor], mask: Mask, *parts: Tensor | None) -> Tensor:
+def without_padding_between(read: Callable[..., Tensor], mask: Mask, *parts: Tensor | None) -> Tensor:
     """read(*parts), (B, T, any), with no padding between the tokens of a text, for what reads neighbours.
 
     Parts are (B, T, any). Where padding stands within a text its tokens are moved to the left, and back. On a
     GPU, where a check would have to wait, such a mask ends the program; compiled it is not found.
     """
-    if certain(mask):
+    if all_true(mask):
         return read(*parts)
     starts = mask & ~F.pad(mask, (1, 0))[:, :-1]
     whole = starts.sum(-1) <= 1
-    if not at_hand(mask):
+    if not readable(mask):
         message = "row {} has padding between its tokens, which is read on the CPU alone; move it to an end."
         check(whole, "padding stands before or after a text, not within it", message.format)
     elif not bool(whole.all()):
@@ -149,7 +149,7 @@ def steps(places: Num[Tensor, "B T P"], mask: Mask) -> Line:
     return torch.where(number == 0, 1, shares)
 
 
-def furthest(parts: Iterable[nn.Module | None]) -> int | None:
+def max_lookback(parts: Iterable[nn.Module | None]) -> int | None:
     """The most that `behind` is, how many tokens before its own a token reads; None if a part doesn't say."""
     most = 0
     for part in parts:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.chunks import by_tokens
-from vnait.coordinates.shared import Line, Mask, Vectors, rank, side_by_side
+from vnait.chunks import map_tokens
+from vnait.coordinates.shared import Line, Mask, Vectors, rank, without_padding_between
 from vnait.errors import OutOfRange
 from vnait.values import check
 
@@ -118,8 +118,8 @@ class Content(nn.Module):
             return UNIT_Z + apply_in(dtype, self.tell, hidden)[..., 0]
 
         with torch.autocast(vectors.device.type, enabled=False):
-            near = partial(by_tokens, read, before=self.before, after=self.after)
-            return side_by_side(near, mask, vectors, mask)
+            near = partial(map_tokens, read, before=self.before, after=self.after)
+            return without_padding_between(near, mask, vectors, mask)
 
 
 def apply_in(dtype: torch.dtype, part: nn.Module, x: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ from vnait.data.rows import batches, collate, repeated, shots, split, warn_of_re
 from vnait.data.summary import QUANTILES, summary
 from vnait.data.tables import Table, read, stream
 from vnait.data.tokens import (
+    NO_LIMIT,
     TOKENIZATIONS,
-    WHOLE,
-    Tally,
+    TextCounts,
     encode,
     report_unknown,
     tokenizer,
@@ -20,12 +20,12 @@ from vnait.data.tokens import (
 )
 
 __all__ = [
+    "NO_LIMIT",
     "QUANTILES",
     "TOKENIZATIONS",
-    "WHOLE",
     "Pair",
     "Table",
-    "Tally",
+    "TextCounts",
     "batches",
     "collate",
     "encode",

@@ -16,10 +16,10 @@ def sentence(words: Iterable[str]) -> str:
     return " ".join("\u00a0".join(word.split()) for word in words)
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of `sentence`, or of any text with white space between them.
 
-    >>> words_of("about 10\\xa0000 films"), words_of("")
+    >>> split_words("about 10\\xa0000 films"), split_words("")
     (['about', '10\\xa0000', 'films'], [])
     """
     return [word for word in re.split(r"[ \t\r\n]+", text) if word]

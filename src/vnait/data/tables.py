@@ -24,9 +24,9 @@ from vnait.data.decoding import TextFile, same, separator_of
 from vnait.data.formats import Columns, Format, columns_of
 from vnait.data.labels import MARK, alike, cell_of, check_classes, check_numbers, check_sets, labels_in
 from vnait.data.pairs import Pair, are_pairs, sides_of
-from vnait.data.sentences import words_of
+from vnait.data.sentences import split_words
 from vnait.data.tagged import tagged
-from vnait.errors import InputError, has_half
+from vnait.errors import InputError, has_surrogate
 
 logger = logging.getLogger("vnait")
 
@@ -65,7 +65,7 @@ class Table:
     @property
     def single_labels(self) -> list[str]:
         """The labels of all rows one by one, where a row has several: of its words, or of its text."""
-        parts = {TAGGING: words_of, MULTILABEL: labels_in}.get(self.task)
+        parts = {TAGGING: split_words, MULTILABEL: labels_in}.get(self.task)
         labels = self.labels or []
         return labels if parts is None else list(chain.from_iterable(map(parts, labels)))
 
@@ -307,7 +307,7 @@ def _set(cell: object, source: str, row: int, column: str) -> str:
 
 def _string(cell: object, source: str, row: int, column: str) -> str:
     """The cell as a string, "" if it is missing."""
-    if isinstance(cell, str) and not has_half(cell):
+    if isinstance(cell, str) and not has_surrogate(cell):
         return cell
     where = f"{source}, row {row}, column {column!r}"
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
@@ -315,7 +315,7 @@ def _string(cell: object, source: str, row: int, column: str) -> str:
     if not isinstance(cell, (str, numbers.Number, datetime.date, datetime.time)):
         raise InputError(f"{where} has a value of type {type(cell).__name__}; expected text or a number.")
     written = str(cell)
-    if has_half(written):
+    if has_surrogate(written):
         raise InputError(
             f"{where} contains a lone surrogate, which is not valid text; write it "
             "again from the original text."

@@ -8,7 +8,7 @@ from pathlib import Path
 from vnait.data.decoding import TextFile, same
 from vnait.data.formats import check_file, is_table
 from vnait.data.sentences import sentence
-from vnait.errors import InputError, meant
+from vnait.errors import InputError, did_you_mean
 
 NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
 DOCUMENT = "-DOCSTART-"  # starts the first line of a document in CoNLL-2003
@@ -129,4 +129,4 @@ def _column(given: str, names: Sequence[str], usual: dict[str, str], source: str
     if name.isdecimal() and 1 <= int(name) <= len(names):
         return int(name) - 1
     known = f"of {', '.join(names)}" if names is NAMES else f"from 1 to {len(names)}"
-    raise InputError(f"{source} has no column {given!r}; give one {known}.{meant(name, names)}")
+    raise InputError(f"{source} has no column {given!r}; give one {known}.{did_you_mean(name, names)}")

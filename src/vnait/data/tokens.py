@@ -12,8 +12,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
-from vnait.data.sentences import Piece, pieces, words_of
-from vnait.errors import InputError, extra, has_half
+from vnait.data.sentences import Piece, pieces, split_words
+from vnait.errors import InputError, extra, has_surrogate
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -22,7 +22,7 @@ logger = logging.getLogger("vnait")
 
 SPECIAL = ("[PAD]", "[UNK]", "[MASK]")
 MANY_UNKNOWN = 0.2
-WHOLE = 10**9  # a `max_length` that cuts no text
+NO_LIMIT = 10**9  # a `max_length` that cuts no text
 _PART = 4096  # texts tokenized together
 
 # Zero-width space and byte-order mark separate words too, though Unicode doesn't count them as white space.
@@ -112,7 +112,7 @@ def words(texts: Iterable[str], tokenization: str) -> list[list[str]]:
 
 
 @dataclass
-class Tally:
+class TextCounts:
     """What texts lose as they become at most `max_length` ids, in one call of `encode` or in several."""
 
     max_length: int
@@ -146,7 +146,11 @@ class Tally:
 
 
 def encode(
-    tokenizer: PreTrainedTokenizerFast, texts: Iterable[str], *, max_length: int, tally: Tally | None = None
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Iterable[str],
+    *,
+    max_length: int,
+    tally: TextCounts | None = None,
 ) -> list[list[int]]:
     """The ids of each text, at least one and at most `max_length`; the number of texts cut is logged, or left
     to a `tally` of several calls.
@@ -159,7 +163,7 @@ def encode(
     """
     if max_length < 1:
         raise InputError(f"max_length is {max_length}; expected at least 1 token.")
-    lost = Tally(max_length) if tally is None else tally
+    lost = TextCounts(max_length) if tally is None else tally
     ids: list[list[int]] = []
     texts = iter(texts)
     while part := list(islice(texts, _PART)):  # the tokenizer needs some 100 bytes a token
@@ -178,15 +182,19 @@ def encode(
 
 
 def encode_words(
-    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], *, max_length: int, tally: Tally | None = None
+    tokenizer: PreTrainedTokenizerFast,
+    texts: Sequence[str],
+    *,
+    max_length: int,
+    tally: TextCounts | None = None,
 ) -> list[list[Piece]]:
     """Sentences with a space between two words in pieces of at most `max_length` ids; no word is left out.
 
     >>> encode_words(tokenizer(["don", "t", "stop"]), ["Don't stop"], max_length=9)
     [[Piece(ids=[3, 1, 4, 5], starts=[0, 3])]]
     """
-    words = [words_of(text) for text in texts]
-    each = iter(encode(tokenizer, chain.from_iterable(words), max_length=WHOLE, tally=tally))
+    words = [split_words(text) for text in texts]
+    each = iter(encode(tokenizer, chain.from_iterable(words), max_length=NO_LIMIT, tally=tally))
     return [pieces([next(each) for _ in row], max_length) for row in words]
 
 
@@ -259,7 +267,7 @@ def _spacing(tokenization: str) -> Any:
 
 def _segmented(texts: Iterable[str], tokenization: str | None) -> Iterable[str]:
     texts = list(texts)
-    if halved := next((text for text in texts if has_half(text)), None):
+    if halved := next((text for text in texts if has_surrogate(text)), None):
         raise InputError(
             f"the text {halved[:40]!r} contains a lone surrogate, which is not valid text; write it again "
             "from the original text."

@@ -131,7 +131,7 @@ def look_up(texts: Sequence[str], path: str, *, tokenization: str = "words") -> 
     """The words of the texts, with vectors from a file."""
     wanted = {word for sentence in tokens.words(texts, tokenization) for word in sentence}
     found = _vocabulary(word_vectors.load(path, wanted), texts, tokenization)
-    tokens.report_unknown(found.tokenizer, found.encode(texts, max_length=tokens.WHOLE))
+    tokens.report_unknown(found.tokenizer, found.encode(texts, max_length=tokens.NO_LIMIT))
     return found
 
 
@@ -144,7 +144,7 @@ def _vocabulary(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Vo
         raise InputError(f"{vectors.source}: every vector of these words is zero; take other vectors.")
     counts = np.zeros(len(names), dtype=np.int64)
     for start in range(0, len(texts), _PART):  # ids take more memory than the texts
-        ids = tokens.encode(tokenizer, texts[start : start + _PART], max_length=tokens.WHOLE)
+        ids = tokens.encode(tokenizer, texts[start : start + _PART], max_length=tokens.NO_LIMIT)
         counts += np.bincount(np.fromiter(chain.from_iterable(ids), dtype=np.int64), minlength=len(names))
     frequency = (counts / counts.sum()).astype(np.float32)
     table = table - frequency @ table

@@ -15,9 +15,9 @@ from vnait.diagnosis.loading import check_readable, subject_of
 from vnait.diagnosis.report import Report
 from vnait.diagnosis.rule import Finding, NotTried, Rule, Severity, finding
 from vnait.diagnosis.rules import RULES
-from vnait.errors import InputError, meant
+from vnait.errors import InputError, did_you_mean
 from vnait.evaluation import evaluating
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 
 
 def doctor(
@@ -49,7 +49,11 @@ def doctor(
     chosen = _chosen(rules, ignore)
     with _calm():
         subject = subject_of(model, tokenizer)
-        with evaluating(subject.model), torch.autocast(subject.model.device.type, enabled=False), apart():
+        with (
+            evaluating(subject.model),
+            torch.autocast(subject.model.device.type, enabled=False),
+            preserved_generators(),
+        ):
             check_readable(subject)
             findings: list[Finding] = []
             kept: list[str] = []
@@ -84,7 +88,7 @@ def _chosen(rules: Sequence[str], ignore: Sequence[str]) -> list[Rule]:
     named = [code.upper() for code in (*rules, *ignore)]
     if unknown := next((code for code in named if code not in RULES), None):
         raise InputError(
-            f"there is no rule {unknown}; take one of {', '.join(RULES)}.{meant(unknown, RULES)}"
+            f"there is no rule {unknown}; take one of {', '.join(RULES)}.{did_you_mean(unknown, RULES)}"
         )
     wanted = ({code.upper() for code in rules} or set(RULES)) - {code.upper() for code in ignore}
     if not wanted:

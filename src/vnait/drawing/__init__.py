@@ -20,7 +20,7 @@ with extra("figures"):
 
 from vnait.drawing.examples import Example, from_options, random_words, trained, untrained
 from vnait.drawing.panels import KINDS, Panel, panels
-from vnait.files import whole_file
+from vnait.files import atomic_file
 from vnait.methods import METHODS
 
 __all__ = [
@@ -69,7 +69,7 @@ def save(drawn: Figure, path: str | Path) -> None:
     reproduced.
     """
     path = check_path(path)
-    with whole_file(path) as draft, matplotlib.rc_context({"svg.hashsalt": "vnait"}):
+    with atomic_file(path) as draft, matplotlib.rc_context({"svg.hashsalt": "vnait"}):
         if path.suffix == ".svg":
             drawn.savefig(draft, format="svg", metadata={"Date": None})
         elif path.suffix == ".pdf":

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vnait.errors import InputError, as_input_error, has_half
+from vnait.errors import InputError, as_input_error, has_surrogate
 from vnait.method import Method
 from vnait.methods import build, parameters
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 
 if TYPE_CHECKING:
     from vnait.predict import Fitted
@@ -68,7 +68,7 @@ def untrained(name: str, *, texts: Sequence[Float[Tensor, "T D"]], **size: Any) 
     `vnait.build`.
     """
     longest = max(512, *map(len, texts))
-    with apart():
+    with preserved_generators():
         torch.manual_seed(SEED)
         with as_input_error(ValueError):
             method = build(name, dim=texts[0].shape[-1], max_length=longest, **size)
@@ -83,7 +83,7 @@ def trained(fitted: Fitted, *, texts: Sequence[str] = (), length: int | None = N
     of its vocabulary.
     """
     config = fitted.model.config
-    if any(map(has_half, texts)):
+    if any(map(has_surrogate, texts)):
         raise InputError("the text is not UTF-8; give it in UTF-8.")
     length = length or min(LENGTH, fitted.longest)
     if length > fitted.longest:

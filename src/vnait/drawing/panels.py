@@ -22,7 +22,7 @@ from vnait.errors import as_input_error
 from vnait.evaluation import evaluating
 from vnait.injection import Injection
 from vnait.method import Method, MethodOutput
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 
 LOOKS: tuple[dict[str, Any], ...] = tuple(
     {"color": colour, "ls": style, "lw": 1}
@@ -197,7 +197,7 @@ def drawn_in_training(method: Method, vectors: Float[Tensor, "T D"]) -> list[Flo
     """`DRAWS` draws of the coordinates in training mode; empty if they equal those in evaluation."""
     mask = torch.ones(1, len(vectors), dtype=torch.bool)
     at = evaluate(method, vectors).at
-    with evaluating(method), apart():
+    with evaluating(method), preserved_generators():
         method.train()
         torch.manual_seed(SEED)
         draws = [method.coordinates(vectors[None], mask) for _ in range(DRAWS)]

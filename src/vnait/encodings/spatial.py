@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.chunks import by_texts
+from vnait.chunks import map_texts
 from vnait.coordinates import SPAN
 from vnait.encodings.shared import At, first_axes, precision
 from vnait.errors import one_of
@@ -69,7 +69,7 @@ class Spatial(nn.Module):
             spatial = cast(Tensor, self.mlp(features))
             return spatial if self.direct is None else spatial.add_(self.direct(features))
 
-        return Injection(added=by_texts(read, at))
+        return Injection(added=map_texts(read, at))
 
 
 class _Direct(nn.Linear):

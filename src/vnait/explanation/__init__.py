@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vnait import data as texts
 from vnait.data.conllu import Tree
-from vnait.errors import InputError, has_half
+from vnait.errors import InputError, has_surrogate
 from vnait.explanation.attention import head_kind, score_terms, shares
 from vnait.injection import Injection
 from vnait.inputs import cosine
@@ -99,7 +99,7 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
     text = given if isinstance(given, str) else " ".join(given.words)
     if not text.strip():
         raise InputError("the text is empty; give some words to explain.")
-    if has_half(text):
+    if has_surrogate(text):
         raise InputError("the text is not UTF-8; give it in UTF-8.")
     check_explained(fitted)
     if not isinstance(fitted.model, VnaitForSequenceClassification):

@@ -11,7 +11,7 @@ from vnait.errors import extra
 from vnait.explanation import Explanation
 from vnait.explanation.display import logit_parts, printable
 from vnait.explanation.figure import figure
-from vnait.files import whole_file
+from vnait.files import atomic_file
 from vnait.page.sections import Column, Image, Section, Table
 
 LABEL = "Tokens on the coordinate line, gaps, rho and attention"
@@ -29,7 +29,7 @@ def save(explanation: Explanation, path: str | Path) -> None:
         drawing.save(figure(explanation), path)
         return
     text = page.html(f"One text, explained by {explanation.method}", _sections(explanation))
-    with whole_file(path) as draft:
+    with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel
 
-from vnait.errors import InputError, as_input_error, extra, first_line, meant
+from vnait.errors import InputError, as_input_error, did_you_mean, extra, first_line
 from vnait.extension.arms import ARMS, CUT, MEAN, SUREST, WORDS, Embedder, arms_of
 from vnait.extension.measuring import Result, measure
 from vnait.extension.report import Report
 from vnait.extension.tasks import GENERATED, MOST, NEEDLES, Task, own
-from vnait.files import check_replaceable, whole_folder
+from vnait.files import atomic_folder, check_replaceable
 from vnait.pretrained.finetune import no_bars
 from vnait.pretrained.lengthening import SETTINGS as LENGTHENED
 from vnait.pretrained.loading import from_pretrained
 from vnait.pretrained.saving import OWN_TYPE
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 
 SHORTEST = 256
 UNSAVED = (CUT, WORDS)
@@ -68,7 +68,7 @@ def extend(
         _check_folder(out)
     embedder, name = _embedder(model, limit, to)
     chosen = _arms(arms, save, embedder)
-    with apart(), no_bars():
+    with preserved_generators(), no_bars():
         work = _tasks(embedder, tasks, lengths, texts, documents, queries, labels)
         results = _measured(embedder, chosen, work, callback)
         report = Report(
@@ -147,7 +147,9 @@ def _arms(arms: Sequence[str], save: str | None, embedder: Embedder) -> tuple[st
     possible = arms_of(embedder.source)
     for name in (*arms, *([save] if save else [])):
         if name not in ARMS:
-            raise InputError(f"there is no arm {name}; take one of {', '.join(ARMS)}.{meant(name, ARMS)}")
+            raise InputError(
+                f"there is no arm {name}; take one of {', '.join(ARMS)}.{did_you_mean(name, ARMS)}"
+            )
         if name not in possible:
             raise InputError(
                 f"{name} is not for this model, whose positions come from "
@@ -228,7 +230,7 @@ def _saved(report: Report, embedder: Embedder, out: Path, save: str | None) -> R
     embedder.extend(arm)
     embedder.model.max_seq_length = report.to
     try:
-        with whole_folder(out) as draft:
+        with atomic_folder(out) as draft:
             embedder.model.save_pretrained(str(draft), create_model_card=False)
             settings = draft / "sentence_bert_config.json"
             # Without it, sentence-transformers lowers the length to the model's max_position_embeddings.

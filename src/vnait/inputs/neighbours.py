@@ -12,10 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates.shared import furthest
+from vnait.coordinates.shared import max_lookback
 from vnait.errors import one_of
 from vnait.inputs.fusion import X
-from vnait.values import certain
+from vnait.values import all_true
 
 
 class Neighbours(nn.Module):
@@ -40,7 +40,7 @@ class Neighbours(nn.Module):
     @property
     def behind(self) -> int | None:
         """The most of all parts; None if one has none."""
-        return furthest((self.inputs, *self.views))
+        return max_lookback((self.inputs, *self.views))
 
     def forward(self, vectors: X, added: X | None) -> X:
         x: Tensor = self.inputs(vectors, added)
@@ -77,7 +77,7 @@ class Condensed(nn.Module):
             )
         batch, length, _ = vectors.shape
         place, weight = at[..., 1:2].nan_to_num().clamp(0, length - 1), at[..., 3:4]  # a row in any case
-        if not torch.is_grad_enabled() and certain(_whole(weight[..., 0])):
+        if not torch.is_grad_enabled() and all_true(_whole(weight[..., 0])):
             # Where all tokens count the text is condensed as it is; weights need their gradient in training.
             return cast(Tensor, self.inputs(vectors, added) + _seen(self.views, vectors))
         low = place.floor()

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vnait.coordinates import SPAN, Gate
-from vnait.coordinates.shared import side_by_side
+from vnait.coordinates.shared import without_padding_between
 
 
 def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
@@ -24,7 +24,7 @@ def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[T
         off = (line.diff(dim=-1, prepend=line[:, :1]) - ideal).masked_fill(~between, 0)
         return F.huber_loss(off, torch.zeros_like(off), reduction="none", delta=1.0)
 
-    return side_by_side(uneven, mask, at[..., 0], mask).sum() / len(mask)
+    return without_padding_between(uneven, mask, at[..., 0], mask).sum() / len(mask)
 
 
 def muting(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vnait.errors import InputError, meant
+from vnait.errors import InputError, did_you_mean
 from vnait.laws import positions, precision, running, texts
 from vnait.laws.register import Law, try_law
 from vnait.laws.subjects import Limit, Observation, Probe, Subject, subject_of_name, subject_of_part
 from vnait.methods import METHODS
-from vnait.plugins import answers
-from vnait.randomness import apart
+from vnait.plugins import call_plugins
+from vnait.randomness import preserved_generators
 from vnait.threads import one_thread
 
 __all__ = ["LAWS", "Law", "Limit", "Observation", "Probe", "Row", "Subject", "conformance", "subjects"]
@@ -66,7 +66,10 @@ def conformance(
     for number, one in enumerate(tried):
         if callback is not None:
             callback(number, len(tried), one.name)
-        with one_thread(), apart():  # texts are small: several threads would mostly wait for each other
+        with (
+            one_thread(),
+            preserved_generators(),
+        ):  # texts are small: several threads would mostly wait for each other
             rows += [Row(one.name, law.name, *try_law(law, one)) for law in chosen]
     return rows
 
@@ -90,12 +93,12 @@ def subjects(
         return [subject_of_name(name) for name in METHODS]
     if subject in METHODS:
         return [subject_of_name(subject)]
-    added = {name: make for names in answers("subjects") for name, make in names.items()}
+    added = {name: make for names in call_plugins("subjects") for name, make in names.items()}
     if subject not in added:
         known = ["ours", *METHODS, *added]
         raise InputError(
             f"{subject!r} is neither a method nor an implementation that a plugin adds."
-            f"{meant(subject, known)} Take one of {', '.join(known)}."
+            f"{did_you_mean(subject, known)} Take one of {', '.join(known)}."
         )
     return list(added[subject]())
 
@@ -105,6 +108,6 @@ def _laws(names: Iterable[str] | None) -> list[Law]:
     for name in names:
         if name not in LAWS:
             raise InputError(
-                f"the law {name!r} is not known.{meant(name, LAWS)} Take one of {', '.join(LAWS)}."
+                f"the law {name!r} is not known.{did_you_mean(name, LAWS)} Take one of {', '.join(LAWS)}."
             )
     return [LAWS[name] for name in names]

@@ -15,7 +15,7 @@ from vnait.laws.formulas import Expected
 from vnait.laws.register import DoesNotApply, difference, error_line, law, text
 from vnait.laws.subjects import Observation, Probe, Subject
 from vnait.model.backbone import Attention
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 
 
 @law("deterministic")
@@ -27,7 +27,7 @@ def deterministic(subject: Subject) -> str | None:
         used = subject.probe()
         with suppress(Exception):  # a call that fails is for another law
             used(*text(subject, other))
-        with apart():
+        with preserved_generators():
             torch.manual_seed(count + other)
             again = used(vectors, mask)
         if failure := difference(fresh, again, tolerance=0.0):

@@ -21,7 +21,7 @@ from vnait.method import Method, described
 from vnait.methods import METHODS, Size
 from vnait.model.backbone import Attention
 from vnait.model.causal import Words, causal_mask
-from vnait.randomness import apart, seed_generators
+from vnait.randomness import preserved_generators, seed_generators
 
 SIZE = Size(dim=32, num_heads=2, max_length=64, mean_length=4.0)
 
@@ -184,7 +184,7 @@ class Subject:
 
     def probe(self, size: Size | None = None, *, seed: int = 0) -> Probe:
         """A fresh probe in evaluation mode, all parameters moved off their start, determined by the seed."""
-        with apart():
+        with preserved_generators():
             seed_generators(seed)
             probe = self.make(size or self.size).eval()
             with torch.no_grad():

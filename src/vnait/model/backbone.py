@@ -19,7 +19,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from vnait.errors import DoesNotFit
 from vnait.injection import DistanceBias, Injection, ScoreMod
 from vnait.model import toeplitz
-from vnait.values import certain
+from vnait.values import all_true
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
@@ -323,7 +323,7 @@ def _compiled() -> Callable[..., Tensor]:
 
 def _needed(attention_mask: AttentionMask) -> AttentionMask:
     """None for a mask that is known to hide nothing."""
-    return None if attention_mask is None or certain(attention_mask) else attention_mask
+    return None if attention_mask is None or all_true(attention_mask) else attention_mask
 
 
 def _masked_bias(

@@ -22,7 +22,7 @@ from vnait.model.auto_map import write_stub
 from vnait.model.backbone import AttentionMask, Encoder
 from vnait.model.configuration import FORMAT, VnaitConfig
 from vnait.model.packing import packing
-from vnait.randomness import apart, seed_generators
+from vnait.randomness import preserved_generators, seed_generators
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
@@ -57,7 +57,7 @@ class VnaitPreTrainedModel(PreTrainedModel):
             divide_taps(model)
             model.name_or_path = model.config.name_or_path = str(name)
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
-        with apart():
+        with preserved_generators():
             _take_constants(model.base_model.method, _method(model.config))
         return loaded
 
@@ -283,7 +283,7 @@ class SemanticVectors(nn.Embedding):
 
 def seed_weights(model: nn.Module, seed: int) -> None:
     """Start every module from (seed, its name) only, so that the parts that two methods share start equal."""
-    with apart():
+    with preserved_generators():
         # Reversed: the first owner of tied weights sets them last.
         for name, module in reversed(list(model.named_modules())):
             seed_generators(zlib.crc32(f"{seed}/{name}".encode()))

@@ -32,7 +32,7 @@ from vnait.pretrained.layers import ROTARY, DifferentiableRotary, SilencedTable,
 from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe, probe_ids
 from vnait.pretrained.saving import attached_owners
 from vnait.pretrained.warm_start import Rows, Waves, first_row
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 
 logger = logging.getLogger("vnait")
 OPTIONS = {"max_length", "mean_length", "periods", "shape"}
@@ -158,7 +158,9 @@ def detach(model: nn.Module) -> None:
 
 
 def _decoder_default(method: str | Method, site: Site) -> str:
-    with apart():  # the method built here is thrown away and must not advance the caller's random state
+    with (
+        preserved_generators()
+    ):  # the method built here is thrown away and must not advance the caller's random state
         if isinstance(method, str) and build(method, dim=site.dim, num_heads=site.heads, max_length=8).causal:
             return method
     return "vnait-causal"

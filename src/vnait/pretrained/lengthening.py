@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from vnait.coordinates.shared import rank
-from vnait.errors import InputError, meant
+from vnait.errors import InputError, did_you_mean
 from vnait.evaluation import evaluating
 from vnait.pretrained.attached import checkpoints
 from vnait.pretrained.checks import check_free, check_not_quantized
@@ -159,7 +159,8 @@ def lengthen(model: nn.Module, reading: str, *, limit: int | None = None, specia
     """
     if reading not in READINGS:
         raise InputError(
-            f"there is no reading {reading!r}; take one of {', '.join(READINGS)}.{meant(reading, READINGS)}"
+            f"there is no reading {reading!r}; take one of {', '.join(READINGS)}."
+            f"{did_you_mean(reading, READINGS)}"
         )
     site = site_of(model)
     owner = site.owner

@@ -23,7 +23,7 @@ from vnait.pretrained.checks import unmark
 from vnait.pretrained.lengthening import SETTINGS as LONGER
 from vnait.pretrained.lengthening import lengthen
 from vnait.pretrained.saving import OWN_TYPE, SETTINGS, WEIGHTS
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 
 _ATTACHED = r"(^|\.)vnait\."  # weights that the plain model does not have
 HUB = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
@@ -103,6 +103,6 @@ class _Loader:
                 return loaded
         hub = {name: kwargs[name] for name in HUB if name in kwargs}
         files = [cached_file(folder, name, **hub) for name in (SETTINGS, WEIGHTS)]
-        with apart():  # loading draws no random numbers
+        with preserved_generators():  # loading draws no random numbers
             attach_from(model, Path(files[0]).parent)
         return loaded

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from vnait.errors import InputError
-from vnait.files import check_replaceable, whole_folder
+from vnait.files import atomic_folder, check_replaceable
 from vnait.pretrained.attached import Attached, attached_to
 from vnait.pretrained.checks import mark, unmark
 from vnait.pretrained.locate import owners_of
@@ -46,7 +46,7 @@ def save_adapter(model: nn.Module, folder: str | Path) -> None:
     """
     check_replaceable(folder, (WEIGHTS, SETTINGS), "an adapter")
     owners = attached_owners(model)
-    with whole_folder(folder) as draft:
+    with atomic_folder(folder) as draft:
         _write(draft, {**_settings(owners), "base": base_of(owners)}, model.state_dict())
 
 

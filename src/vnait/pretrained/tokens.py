@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vnait.data.pairs import sides_of
-from vnait.data.sentences import Piece, pieces, words_of
+from vnait.data.sentences import Piece, pieces, split_words
 from vnait.errors import InputError
 
 
@@ -29,7 +29,7 @@ def encode_words(tokenizer: Any, texts: Sequence[str], *, max_length: int) -> li
     first = mask.index(0)
     after = len(ids) - mask[::-1].index(0)
     _check_room(max_length, sum(mask))
-    words = [words_of(text) for text in texts]
+    words = [split_words(text) for text in texts]
     # Behind a space, as in a text: byte-level tokenizers have other tokens at its start.
     flat = [f" {word}" for row in words for word in row]
     found = tokenizer(flat, add_special_tokens=False)["input_ids"] if flat else []

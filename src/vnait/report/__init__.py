@@ -10,9 +10,9 @@ from vnait import page
 from vnait import record as records
 from vnait.about import About
 from vnait.errors import InputError
-from vnait.files import whole_file
+from vnait.files import atomic_file
 from vnait.page.sections import Section
-from vnait.plugins import answers
+from vnait.plugins import call_plugins
 from vnait.record import Record
 from vnait.report import comparison
 from vnait.results import Results, metric_of
@@ -38,7 +38,7 @@ def write(folder: str | Path) -> Path:
         raise InputError(f"{source} holds no finished run; let the comparison or study go on first.")
     title, sections = _content(folder, found)
     path = folder / "report.html"
-    with whole_file(path) as draft:
+    with atomic_file(path) as draft:
         draft.write_text(page.html(title, sections), encoding="utf-8")
     return path
 
@@ -50,7 +50,7 @@ def _content(folder: Path, found: list[Record]) -> tuple[str, list[Section]]:
         results = results_of(found, about)
         name = results.records[0].data.get("name", folder.name) if about is None else about.data["name"]
         return f"Positional methods on {name}", list(comparison.sections(results, about))
-    for content in filter(None, answers("report", folder, found)):
+    for content in filter(None, call_plugins("report", folder, found)):
         title, sections = content
         return title, list(sections)
     names = dict.fromkeys(str(record.data.get("name")) for record in found)

@@ -16,7 +16,7 @@ from vnait.bag_of_words import Weights
 from vnait.data import Table
 from vnait.data.tables import NUMBER, REGRESSION
 from vnait.errors import InputError
-from vnait.scores import errors, squares_by_length
+from vnait.scores import regression_scores, squares_by_length
 from vnait.targets.shared import OfTexts
 
 FURTHEST, LARGEST = 1e5, 1e30  # of a number: the mean over the spread, and the spread, which fit into float32
@@ -86,7 +86,7 @@ class Numbers(OfTexts):
 
     def scores(self, truth: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """rmse, mae, pearson, spearman."""
-        return errors(truth, answers)
+        return regression_scores(truth, answers)
 
     def details(self, truth: Sequence[Any], answers: Sequence[Any], lengths: Sequence[int]) -> dict[str, Any]:
         """Squared errors by length."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from vnait.bag_of_words import Weights, prior
+from vnait.bag_of_words import Weights, log_odds
 from vnait.data import Table
 from vnait.data.labels import cell_of, labels_in
 from vnait.data.tables import MULTILABEL
@@ -60,12 +60,12 @@ class LabelSets(OfTexts):
 
     @torch.no_grad()
     def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
-        """Set the head's bias to the `prior` of each label (arXiv 1708.02002, section 4.1): most labels are
-        rare, and from 1/2 on a few hundred steps teach the model little else. Not in a base, whose states
-        may differ too little at first: there it was slower.
+        """Set the head's bias to the `log_odds` of each label (arXiv 1708.02002, section 4.1): most labels
+        are rare, and from 1/2 on a few hundred steps teach the model little else. Not in a base, whose
+        states may differ too little at first: there it was slower.
         """
         if isinstance(model, VnaitForSequenceClassification):
-            start = prior(self.tensor(truth).numpy(), weights)
+            start = log_odds(self.tensor(truth).numpy(), weights)
             model.classifier.bias.copy_(torch.from_numpy(start))
 
     def loss(self, logits: Tensor, truth: Tensor, reduction: str = "mean") -> Tensor:

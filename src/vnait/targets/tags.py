@@ -15,7 +15,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from vnait.data import Table
-from vnait.data.sentences import words_of
+from vnait.data.sentences import split_words
 from vnait.data.tables import TAGGING
 from vnait.errors import InputError, extra
 from vnait.logits import word_logits_of
@@ -59,7 +59,7 @@ class Tags(Common):
 
     def truth(self, labels: Sequence[str]) -> list[Any]:
         """The tags of each sentence."""
-        return list(map(words_of, labels))
+        return list(map(split_words, labels))
 
     def check(self, test: Table, name: str) -> None:
         """Raise InputError if no tag of the test sentences is known; log those that aren't."""
@@ -119,7 +119,7 @@ class Tags(Common):
 def check_tags(table: Table) -> None:
     """Raise InputError unless each word of a table has a tag."""
     for row, (text, label) in enumerate(zip(table.texts, table.labels or [], strict=True), 1):
-        words, tags = len(words_of(text)), len(words_of(label))
+        words, tags = len(split_words(text)), len(split_words(label))
         if not words or words != tags:
             raise InputError(
                 f"{table.name}, sentence {row} has {words} words and {tags} tags; give each word a tag, with "

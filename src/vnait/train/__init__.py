@@ -20,7 +20,7 @@ from vnait.methods import parameters
 from vnait.model import VnaitForSequenceClassification
 from vnait.predict import Fitted
 from vnait.pretrained.finetune import Base
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 from vnait.record import Record, key_of
 from vnait.results import metric_of
 from vnait.run import Run
@@ -94,7 +94,7 @@ def prepare(
             f"the run's base is {run.base!r}, with a {type(vocabulary).__name__}; a run with a base needs a "
             "Base, and one without a Vocabulary."
         )
-    with apart(), threads(run.threads):
+    with preserved_generators(), threads(run.threads):
         marks = [table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
         labelled = Labelled.of(run, table, vocabulary, weights)
         if weights is not None and table.task == TAGGING:
@@ -113,7 +113,7 @@ def prepare(
         )
 
 
-@apart()
+@preserved_generators()
 def train(
     prepared: Prepared,
     *,

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from vnait import bag_of_words
-from vnait.data import WHOLE, Table, collate
+from vnait.data import NO_LIMIT, Table, collate
 from vnait.data.vocabulary import Vocabulary
 from vnait.errors import InputError
 from vnait.model import VnaitForSequenceClassification
@@ -104,7 +104,7 @@ class Labelled:
             lambda: target.logits(model, target.encode(self.vocabulary, test.texts, self.max_length)), test
         )
         answer = target.answers(logits)
-        whole = self.vocabulary.encode(test.texts, max_length=WHOLE)
+        whole = self.vocabulary.encode(test.texts, max_length=NO_LIMIT)
         found = {**target.scores(truth, answer), **target.details(truth, answer, list(map(len, whole)))}
         mixed = isinstance(model, VnaitForSequenceClassification) and model.bag.is_fitted
         if mixed and isinstance(target, Classes | LabelSets):

@@ -104,7 +104,7 @@ class Loop:
             ids = [labelled.ids[row] for row in labelled.train]
             labels = labelled.target.tensor([labelled.labels[row] for row in labelled.train]).tolist()
             special = labelled.vocabulary.tokenizer.all_special_ids
-            weights = bag_of_words.rarity(labelled.vocabulary.frequency, special)
+            weights = bag_of_words.sif_weights(labelled.vocabulary.frequency, special)
             each = None if labelled.weights is None else labelled.weights[labelled.train]
             share = bag_of_words.mix(model, ids, labels, weights, self.run.bag, each)
         if self.accelerator.num_processes > 1:

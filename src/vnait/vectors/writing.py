@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vnait.errors import InputError, has_half
-from vnait.files import whole_file
+from vnait.errors import InputError, has_surrogate
+from vnait.files import atomic_file
 from vnait.vectors.reading import info, load
 from vnait.vectors.table import Vectors
 
@@ -31,11 +31,11 @@ def save(vectors: Vectors, path: str | Path) -> None:
     packed = target.suffix == ".gz"
     kind = target.with_suffix("").suffix if packed else target.suffix
     if kind == ".kv" and not packed:
-        with whole_file(target) as draft:
+        with atomic_file(target) as draft:
             _write_keyed(vectors, draft)
     elif kind in _WRITERS:
         _check_words(vectors, target)
-        with whole_file(target) as draft, _created(draft, packed) as file:
+        with atomic_file(target) as draft, _created(draft, packed) as file:
             _WRITERS[kind](vectors, file)
     else:
         raise InputError(
@@ -89,7 +89,7 @@ def _check_words(vectors: Vectors, target: Path) -> None:
             raise InputError(
                 f"{target}: the word {word!r} is empty or has white space; save as .kv, which allows that."
             )
-        if has_half(word):
+        if has_surrogate(word):
             raise InputError(
                 f"{target}: the word {word!r} is not valid Unicode (a lone surrogate); leave it out."
             )

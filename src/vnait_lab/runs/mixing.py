@@ -28,7 +28,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from vnait import bag_of_words, record
 from vnait import data as text
-from vnait.bag_of_words import BagRegression, bags_of, rarity, share_of, skill, strange
+from vnait.bag_of_words import BagRegression, bags_of, share_of, sif_weights, skill, strange
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import Pooled
 from vnait.logits import logits_of
@@ -90,7 +90,7 @@ def arms(
     part = fit(run, learn.select(rows), words).model
     deep_held = logits_of(part, [ids[row] for row in held]).double().numpy()
 
-    weights = rarity(words.frequency, words.tokenizer.all_special_ids)
+    weights = sif_weights(words.frequency, words.tokenizer.all_special_ids)
     bags, bags_test = bags_of(ids, weights), bags_of(ids_test, weights)
     linear = BagRegression(words.table).fit(bags, labels.tolist())
     wide = linear.decision_function(bags_test)

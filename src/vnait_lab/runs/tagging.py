@@ -22,7 +22,7 @@ import numpy as np
 
 from vnait.comparison import run_plan
 from vnait.data import Table, read
-from vnait.data.sentences import sentence, words_of
+from vnait.data.sentences import sentence, split_words
 from vnait.data.tables import TAGGING, labels_of
 from vnait.plan import Plan
 from vnait.record import Record
@@ -49,7 +49,7 @@ def shuffled(table: Table) -> Table:
     random = np.random.default_rng(0)
     texts, labels = [], []
     for text, label in zip(table.texts, labels_of(table), strict=True):
-        words, tags = words_of(text), words_of(label)
+        words, tags = split_words(text), split_words(label)
         order = random.permutation(len(words))
         texts.append(sentence(words[place] for place in order))
         labels.append(sentence(tags[place] for place in order))

@@ -24,7 +24,7 @@ from vnait.comparison import run_plan
 from vnait.data import Pair, Table, read
 from vnait.data.pairs import sides_of
 from vnait.data.rows import split_numbers
-from vnait.data.sentences import words_of
+from vnait.data.sentences import split_words
 from vnait.plan import Plan
 from vnait.record import Record
 from vnait.results import ALL
@@ -43,7 +43,7 @@ QUICK = Run(validation=0, tune_vectors=True, steps=20)
 def questions(pairs: Sequence[tuple[str, ...]], name: str, seed: int) -> Table:
     """Two rows per pair: with its own second text, yes, and with the next longer one of another pair, no."""
     order = np.random.default_rng(seed).permutation(len(pairs)).tolist()
-    order.sort(key=lambda row: len(words_of(pairs[row][1])))  # rows of equal length stay in random order
+    order.sort(key=lambda row: len(split_words(pairs[row][1])))  # rows of equal length stay in random order
     other = dict(zip(order, [*order[1:], *order[:1]], strict=True))
     texts: list[str] = []
     labels: list[str] = []

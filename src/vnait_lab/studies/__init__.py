@@ -16,8 +16,8 @@ from typing import Any
 
 import matplotlib
 
-from vnait.errors import InputError, meant
-from vnait.files import whole_file
+from vnait.errors import InputError, did_you_mean
+from vnait.files import atomic_file
 from vnait_lab import study
 from vnait_lab.runners import SUITES
 from vnait_lab.studies.figures import STYLE
@@ -74,7 +74,7 @@ def load(name: str) -> Study:
     """Return the study of this name."""
     if name not in NAMES:
         raise InputError(
-            f"unknown study {name!r}.{meant(name, [*SUITES, *NAMES])} Choose from all, "
+            f"unknown study {name!r}.{did_you_mean(name, [*SUITES, *NAMES])} Choose from all, "
             f"{', '.join([*SUITES, *NAMES])}."
         )
     found: Study = import_module(f"vnait_lab.studies.{name}").STUDY
@@ -122,7 +122,7 @@ def draw(one: Study, found: Findings, folder: Path) -> Path | None:
     if any(arm not in found for arm in one.arms):
         return None
     path = folder / f"{one.name}.png"
-    with whole_file(path) as draft, matplotlib.rc_context(STYLE):
+    with atomic_file(path) as draft, matplotlib.rc_context(STYLE):
         one.draw(found).savefig(draft, dpi=110, format="png", metadata={"Software": None})
     return path
 

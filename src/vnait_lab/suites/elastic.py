@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from vnait.methods import build
 from vnait.model import VnaitForSequenceClassification
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.fillers import ORACLES, TASKS, VOCABULARY, Task, condensed
@@ -99,7 +99,7 @@ SUITE = Suite(
 
 def reads_words(method: str) -> bool:
     """Whether the coordinates of a method depend on the words of a text."""
-    with apart(), torch.no_grad():
+    with preserved_generators(), torch.no_grad():
         torch.manual_seed(0)
         built = build(method, dim=32, num_heads=4).eval()
         for parameter in built.coordinates.parameters():

@@ -13,10 +13,10 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from vnait import record as records
-from vnait.errors import InputError, OutOfRange, meant
+from vnait.errors import InputError, OutOfRange, did_you_mean
 from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import VnaitConfig, seed_weights
-from vnait.randomness import apart
+from vnait.randomness import preserved_generators
 from vnait.record import Callback, Record
 from vnait.statistics import UNIT, Interval, interval
 from vnait.targets.tags import IGNORED
@@ -173,7 +173,7 @@ class Suite:
         """
         METHODS[method] = recipe
         about = self.tasks[task]
-        with one_thread(), apart():
+        with one_thread(), preserved_generators():
             started = time.perf_counter()
             models = self.fit(method, about, seeds, setting)
             seconds = (time.perf_counter() - started) / len(seeds)
@@ -249,7 +249,7 @@ def judged(holds: bool, found: str, *, seeds: int, missing: Sequence[str]) -> Ve
 def new_model(kind: type[Model], setting: Training, seed: int, **config: Any) -> Model:
     """An untrained model. Weights depend on the seed and their names; parts of two methods start equal."""
     sizes = {name: size for name, size in asdict(setting).items() if name in SIZES}
-    with apart():
+    with preserved_generators():
         torch.manual_seed(seed)  # for parts that `seed_weights` cannot start again
         model = kind(VnaitConfig(**sizes, **config, dropout=0.0)).train()
     seed_weights(model, seed)
@@ -335,5 +335,6 @@ def check(what: str, names: Sequence[str], known: Mapping[str, Any]) -> None:
     for name in names:
         if name not in known:
             raise InputError(
-                f"the {what} {name!r} is not known.{meant(name, known)} Take one of {', '.join(known)}."
+                f"the {what} {name!r} is not known.{did_you_mean(name, known)} "
+                f"Take one of {', '.join(known)}."
             )
