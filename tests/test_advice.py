@@ -55,7 +55,7 @@ HIGH = [0.90, 0.92, 0.89, 0.91]
 def test_a_clear_lead_wins_and_order_matters():
     found = results(made({BASELINE: FLAT, "none": FLAT, "vnait": HIGH}))
     assert found.best == "vnait"
-    first, second = advice(found, most_frequent=0.5)
+    first, second = advice(found, chance_level=0.5)
     score = "its accuracy on the test rows is 90.5 % [88.4, 92.6]"
     assert first == f"Use vnait: {score}; it trains in 1.5 s and takes 1 ms per text."
     difference = "vnait minus none, the method without positions, is +20.5 points ["
@@ -65,7 +65,7 @@ def test_a_clear_lead_wins_and_order_matters():
 def test_a_model_that_is_worse_on_the_test_rows_is_advised_with_that_said():
     worse = results(made({BASELINE: HIGH, "vnait": FLAT}, valid={BASELINE: FLAT, "vnait": HIGH}))
     assert worse.best == "vnait"
-    (first,) = advice(worse, most_frequent=0.5)
+    (first,) = advice(worse, chance_level=0.5)
     assert re.search(rf" On the test rows {BASELINE} is better by 20\.5 points \[.*\]; the validation", first)
 
 
@@ -109,7 +109,7 @@ def test_without_none_or_with_methods_of_a_base_alone_order_is_left_out():
 
 
 def test_nothing_that_beats_guessing_is_said_so():
-    (first, *_) = advice(results(made({BASELINE: FLAT, "none": FLAT, "vnait": FLAT})), most_frequent=0.7)
+    (first, *_) = advice(results(made({BASELINE: FLAT, "none": FLAT, "vnait": FLAT})), chance_level=0.7)
     assert first.startswith(
         "average-logreg, the best on the validation rows, is not clearly better than always answering the "
         "most frequent class (70.0 %): its accuracy on the test rows is"
@@ -162,7 +162,7 @@ def test_records_without_validation_or_speed():
 def test_a_baseline_above_chance_is_named_if_the_chosen_method_is_not():
     wide = {BASELINE: FLAT, "none": [0.9, 0.5, 0.95, 0.45]}
     valid = {BASELINE: [0.6] * 4, "none": [0.9] * 4}
-    (first, *_) = advice(results(made(wide, valid=valid)), most_frequent=0.55)
+    (first, *_) = advice(results(made(wide, valid=valid)), chance_level=0.55)
     assert first.startswith(
         "none, the best on the validation rows, is not clearly better than always answering"
     )

@@ -27,7 +27,7 @@ from vnait.encodings import AlibiBias, Rotary, Sinusoid, T5Bias, Table
 from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.laws import LAWS, Row, Subject, conformance, subjects
-from vnait.laws.subjects import Through
+from vnait.laws.subjects import MethodProbe
 from vnait.method import Method
 from vnait.methods import METHODS
 from vnait.model import backbone
@@ -121,7 +121,7 @@ def built(coordinates: nn.Module, encoding: nn.Module, **parts: nn.Module) -> Me
 def like(name: str, method: Callable[[], Method]) -> Subject:
     """Formula and claims of a method in METHODS, with other parts."""
     (subject,) = subjects(name)
-    return replace(subject, make=lambda size: Through(method(), size))
+    return replace(subject, make=lambda size: MethodProbe(method(), size))
 
 
 class Cast(Index):
@@ -230,7 +230,7 @@ def halves_that_do_not_fit(patch: Patch) -> object:
             return Injection(added=super().forward(at).added + torch.cat([half, half], -1))
 
     (subject,) = subjects("sinusoidal")
-    return replace(subject, make=lambda size: Through(built(Index(), Halves(dim=size.dim)), size))
+    return replace(subject, make=lambda size: MethodProbe(built(Index(), Halves(dim=size.dim)), size))
 
 
 @mutant("no token")

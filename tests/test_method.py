@@ -435,12 +435,12 @@ def test_a_model_has_a_head_at_least() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "behind"), [("vnait-causal", 16), ("cable", 1), ("rope", 0), ("vnait", None)]
+    ("name", "lookback"), [("vnait-causal", 16), ("cable", 1), ("rope", 0), ("vnait", None)]
 )
-def test_how_far_back_a_new_token_reads(name: str, behind: int | None) -> None:
+def test_how_far_back_a_new_token_reads(name: str, lookback: int | None) -> None:
     method = build(name, dim=8, num_heads=2, max_length=32)
-    assert method.behind is None  # in training
-    assert method.eval().behind == behind
+    assert method.lookback is None  # in training
+    assert method.eval().lookback == lookback
 
 
 def _text_with_a_hole(dim: int) -> tuple[Tensor, Tensor, Tensor]:

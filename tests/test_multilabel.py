@@ -322,7 +322,7 @@ def test_a_comparison_is_about_micro_f1(compared):
     assert compared.results.metric is SETS
     rows = {row["method"]: row for row in compared.rows if row["shots"] == "all"}
     assert list(rows) == ["majority", "tfidf-logreg", "average-logreg", "none", "sinusoidal"]
-    assert rows["majority"]["mean"] == pytest.approx(compared.plan.most_frequent())
+    assert rows["majority"]["mean"] == pytest.approx(compared.plan.chance_level())
     assert rows["none"]["alone"] is not None and rows["majority"]["alone"] is None
     assert {one.data["rows"] for one in compared.results.of("none", 20)} == {20}
     assert [line.split(":")[0] for line in compared.sentences()] == ["At 20 rows", "With all rows"]

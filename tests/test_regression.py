@@ -172,7 +172,7 @@ def test_a_comparison_has_the_mean_and_ridge_regression_beside_the_methods(compa
     assert compared.results.metric is RMSE
     by_method = {row["method"]: row for row in compared.rows if row["shots"] == "all"}
     assert list(by_method) == ["mean", "tfidf-ridge", "average-ridge", "none", "sinusoidal"]
-    assert by_method["mean"]["mean"] == pytest.approx(compared.plan.most_frequent())
+    assert by_method["mean"]["mean"] == pytest.approx(compared.plan.chance_level())
     assert by_method["tfidf-ridge"]["mean"] < 0.7 * by_method["mean"]["mean"]
     assert by_method["mean"]["ci_low"] < by_method["mean"]["mean"] < by_method["mean"]["ci_high"]
     ranked = [row["mean"] for row in compared.results.ranked("all")]
@@ -312,7 +312,7 @@ def test_the_level_to_beat_is_that_of_the_rows_that_are_learned():
         learn, test = plan.rows(4, seed)
         truth = np.array(test.labels, float)
         level.append(np.sqrt(np.mean((truth - np.mean(np.array(learn.labels, float))) ** 2)))
-    assert plan.most_frequent() == pytest.approx(np.mean(level))
+    assert plan.chance_level() == pytest.approx(np.mean(level))
 
 
 def test_small_numbers_keep_their_digits(tmp_path, word_file, capsys):

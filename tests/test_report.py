@@ -126,7 +126,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_verdict_comes_first_and_in_words(made: Path) -> None:
     heading, first = next(iter(sections_of(made).items()))
     results = report.results_of(records.read(made / "records.jsonl"), About.read(made))
-    said = [*advice(results, most_frequent=About.read(made).most_frequent), *results.sentences()]
+    said = [*advice(results, chance_level=About.read(made).most_frequent), *results.sentences()]
     assert heading == "Conclusions" and list(first.sentences[: len(said)]) == said
     assert first.sentences[0].startswith(f"Use {results.best}: ")
     assert any(sentence.startswith("At 16 labels per class: vnait is ahead of ") for sentence in said)

@@ -317,7 +317,7 @@ def test_a_comparison_is_about_tokens(compared):
     assert compared.results.metric is TOKENS
     rows = {row["method"]: row for row in compared.rows if row["shots"] == "all"}
     assert list(rows) == ["frequent-tag", "window-logreg", "none", "sinusoidal"]
-    assert rows["window-logreg"]["mean"] > rows["frequent-tag"]["mean"] > compared.plan.most_frequent()
+    assert rows["window-logreg"]["mean"] > rows["frequent-tag"]["mean"] > compared.plan.chance_level()
     assert {one.data["rows"] for one in compared.results.of("none", 10)} == {10}
     assert compared.sentences()[0].startswith("At 10 sentences: ")
     assert compared.sentences()[1].startswith("With all sentences: ")
@@ -355,7 +355,7 @@ def test_a_comparison_of_spans_is_about_entities(tmp_path, word_file):
     table = Table(texts, tags, "spans", 0, "tagging")
     run = Run(steps=5, num_layers=1)
     found = compare(table, methods=["none"], seeds=1, out=tmp_path, vectors=word_file, run=run, jobs=1)
-    assert found.results.metric is ENTITIES and found.plan.most_frequent() == 0
+    assert found.results.metric is ENTITIES and found.plan.chance_level() == 0
     assert {row["mean"] for row in found.rows if row["method"] == "frequent-tag"} == {1.0}
 
 

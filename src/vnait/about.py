@@ -24,7 +24,7 @@ class About:
     data, test      `vnait.data.summary` of the table, and of the test file, if there is one
     repeated        test rows of the first seed that also occur in the training rows
     most_frequent   the accuracy of always answering the most frequent class, in [0, 1]; in regression
-                    the RMSE of always answering the mean; see `Plan.most_frequent`
+                    the RMSE of always answering the mean; see `Plan.chance_level`
     """
 
     command: str

@@ -16,27 +16,27 @@ CLEAR = 0.03  # half width of an interval, in accuracy, above which a difference
 FLAT = 0.005  # gain of accuracy per doubling of the labels below which more are hardly worth it
 
 
-def advice(results: Results, *, most_frequent: float | None = None) -> list[str]:
+def advice(results: Results, *, chance_level: float | None = None) -> list[str]:
     """Up to three sentences; none if no method could be chosen.
 
-    most_frequent   the accuracy of always answering the most frequent class, in [0, 1]
+    chance_level   the accuracy of always answering the most frequent class, in [0, 1]
     """
     best = results.best
     if best is None:
         return []
-    found = [_model(results, best, most_frequent), _order(results), _labels(results, best)]
+    found = [_model(results, best, chance_level), _order(results), _labels(results, best)]
     return [sentence for sentence in found if sentence]
 
 
-def _model(results: Results, best: str, most_frequent: float | None) -> str:
+def _model(results: Results, best: str, chance_level: float | None) -> str:
     row = next(row for row in results.rows if row["method"] == best and row["shots"] == results.most)
     score = _written(results, interval_of(row))
     title = results.metric.title
-    if most_frequent is not None and _is_chance(results, best, row, most_frequent):
+    if chance_level is not None and _is_chance(results, best, row, chance_level):
         return (
             f"{best}, the best on the validation rows, is not clearly better than always "
-            f"{results.metric.chance} ({_written(results, Interval(most_frequent, None, None))}): its "
-            f"{title} on the test rows is {score}. {_above_chance(results, most_frequent)}"
+            f"{results.metric.chance} ({_written(results, Interval(chance_level, None, None))}): its "
+            f"{title} on the test rows is {score}. {_above_chance(results, chance_level)}"
         )
     speed = "" if row["ms_per_text"] is None else f" and takes {_short(row['ms_per_text'])} ms per text"
     return (
@@ -45,21 +45,21 @@ def _model(results: Results, best: str, most_frequent: float | None) -> str:
     )
 
 
-def _is_chance(results: Results, best: str, row: Mapping[str, Any], most_frequent: float) -> bool:
+def _is_chance(results: Results, best: str, row: Mapping[str, Any], chance_level: float) -> bool:
     """Whether the interval of the best method includes the constant answer. Errors depend more on the split
     than on the method, so they are paired with the errors of the mean.
     """
     if results.metric.better > 0:
         low: float = row["mean"] if row["ci_low"] is None else row["ci_low"]
-        return low <= most_frequent
-    found = interval(_differences(results, best, MEAN) or [row["mean"] - most_frequent])
+        return low <= chance_level
+    found = interval(_differences(results, best, MEAN) or [row["mean"] - chance_level])
     return found.bounds[1] >= 0
 
 
-def _above_chance(results: Results, most_frequent: float) -> str:
+def _above_chance(results: Results, chance_level: float) -> str:
     """What to do if the chosen method is at chance: the best that is not, or else the data."""
     rows = [row for row in results.rows if row["shots"] == results.most]
-    above = [row for row in rows if not _is_chance(results, row["method"], row, most_frequent)]
+    above = [row for row in rows if not _is_chance(results, row["method"], row, chance_level)]
     if not above or results.metric.better < 0:
         return "Check the labels, or collect more."
     row = max(above, key=lambda row: row["mean"])

@@ -91,7 +91,7 @@ class Comparison:
 
     def advice(self) -> list[str]:
         """What to do, in up to three sentences."""
-        return advice(self.results, most_frequent=self.plan.most_frequent())
+        return advice(self.results, chance_level=self.plan.chance_level())
 
     def report(self) -> Path:
         """Write report.html beside the records, the same page as `vnait report`."""
@@ -105,7 +105,7 @@ class Comparison:
         from vnait.drawing import accuracy
 
         path = self.path.parent / "accuracy.png"
-        drawing.save(accuracy.figure(self.results, self.plan.most_frequent()), path)
+        drawing.save(accuracy.figure(self.results, self.plan.chance_level()), path)
         return path
 
 
@@ -200,7 +200,7 @@ def compare(
             data=facts,
             test=None if plan.test is None else summary(plan.test, tokenization),
             repeated=repeats,
-            most_frequent=plan.most_frequent(),
+            most_frequent=plan.chance_level(),
         )
         about.write(out)
         # Also for a model saved by an earlier comparison, since other methods may have been compared since.

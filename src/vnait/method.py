@@ -113,7 +113,7 @@ class Method(nn.Module):
         return MethodOutput(x, injection, at)
 
     @property
-    def behind(self) -> int | None:
+    def lookback(self) -> int | None:
         """How many tokens before it a token's x and gap are computed from, for `since`; None: all."""
         coordinates = _plain(self.coordinates)
         parts = (self.inputs, coordinates) if coordinates.per_sentence else (self.inputs,)
@@ -135,7 +135,7 @@ class Method(nn.Module):
     ) -> MethodOutput:
         """x and injection of the tokens after the first `past`, and all coordinates.
 
-        vectors   those of the new tokens and of `behind` tokens before them, zero at padding
+        vectors   those of the new tokens and of `lookback` tokens before them, zero at padding
         gaps      those of all tokens
         """
         coordinates, new = _plain(self.coordinates), mask.shape[1] - past

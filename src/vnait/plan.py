@@ -109,11 +109,10 @@ class Plan:
         """The seed of the vectors; with a test file all seeds have the same training texts."""
         return seed if self.test is None else 0
 
-    def most_frequent(self) -> float:
-        """The accuracy of always answering the most frequent class, mean over the splits: chance level. In a
-        regression: the RMSE of always answering the mean of the learned rows, with the most labels;
-        of tags, the token accuracy, or the F1 of entities; of several labels, the micro F1 of those that most
-        rows have.
+    def chance_level(self) -> float:
+        """The score of an answer that does not depend on the text, mean over the splits: of the most frequent
+        class the accuracy, of the most frequent tag the token accuracy or the F1 of entities, of the labels
+        that most rows have the micro F1, of the mean of the learned numbers, with the most labels, the RMSE.
         """
         levels = {REGRESSION: _of_numbers, TAGGING: _of_tags, MULTILABEL: _of_sets}
         level = levels.get(self.table.task, _of_classes)

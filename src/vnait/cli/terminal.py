@@ -29,7 +29,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table per number of shots, then the conclusions and the advice."""
     from vnait.results import ACCURACY, FIXED, SETS  # scipy, which other commands do not wait for
 
-    metric, chance = comparison.results.metric, comparison.plan.most_frequent()
+    metric, chance = comparison.results.metric, comparison.plan.chance_level()
     kind = {"classification": "classes", "tagging": "tags", "multilabel": "labels"}.get(data.task)
     kinds = f"{len(set(data.single_labels))} {kind}" if kind else "numbers as labels"
     written = (

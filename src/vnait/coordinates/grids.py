@@ -207,7 +207,7 @@ class Joined(nn.Module):
         return all(map(takes_places, self.coordinates))
 
     @property
-    def behind(self) -> int | None:
+    def lookback(self) -> int | None:
         """The most of all, if all of them have gaps."""
         return max_lookback(part if part.per_sentence else None for part in self.coordinates)
 

@@ -150,11 +150,11 @@ def steps(places: Num[Tensor, "B T P"], mask: Mask) -> Line:
 
 
 def max_lookback(parts: Iterable[nn.Module | None]) -> int | None:
-    """The most that `behind` is, how many tokens before its own a token reads; None if a part doesn't say."""
+    """The largest `lookback`, a number of earlier tokens, of the parts; None if one has none."""
     most = 0
     for part in parts:
-        behind = getattr(part, "behind", None)
-        if behind is None:
+        lookback = getattr(part, "lookback", None)
+        if lookback is None:
             return None
-        most = max(most, int(behind))
+        most = max(most, int(lookback))
     return most

@@ -102,7 +102,7 @@ class Content(nn.Module):
         return self.after == 0
 
     @property
-    def behind(self) -> int:
+    def lookback(self) -> int:
         """How many tokens before i it reads."""
         return self.before
 

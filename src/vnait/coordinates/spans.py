@@ -107,9 +107,9 @@ class Span(nn.Module):
         return bool(self.source.per_sentence)
 
     @property
-    def behind(self) -> int | None:
+    def lookback(self) -> int | None:
         """How many tokens before its own a gap is read from; None: unknown."""
-        return getattr(self.source, "behind", None)
+        return getattr(self.source, "lookback", None)
 
     @property
     def takes_places(self) -> bool:
@@ -301,9 +301,9 @@ class Start(nn.Module):
         return self.running.per_sentence
 
     @property
-    def behind(self) -> int | None:
+    def lookback(self) -> int | None:
         """As the coordinate."""
-        return self.running.behind
+        return self.running.lookback
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
         return self.locate(self.gaps(vectors, mask), mask)

@@ -14,10 +14,10 @@ MARKS = ("o", "s", "^", "D", "v", "X", "P")
 LONGEST = 30  # letters of a name
 
 
-def figure(results: Results, most_frequent: float) -> Figure:
+def figure(results: Results, chance_level: float) -> Figure:
     """A row per method, the best on top; with several numbers of labels, a line per method over them.
 
-    most_frequent   the accuracy of always answering the most frequent class, a dashed line
+    chance_level   the accuracy of always answering the most frequent class, a dashed line
     """
     several = len(results.shots) > 1
     height = 4.5 if several else 1.2 + 0.32 * len(results.rows)
@@ -29,7 +29,7 @@ def figure(results: Results, most_frequent: float) -> Figure:
     title, chance = (f"{metric.title} on the test rows, %", metric.chance.removeprefix("answering the "))
     if metric.better < 0:
         title, chance = (f"{metric.title} on the test rows, lower is better", "mean")
-    level = metric.times * most_frequent
+    level = metric.times * chance_level
     line(level, linestyle="--", color="0.6", linewidth=1, label=chance)
     (axes.set_ylabel if several else axes.set_xlabel)(f"{title} [95 % interval]")
     axes.spines[["top", "right"]].set_visible(False)

@@ -25,7 +25,7 @@ from vnait.pretrained.attached import Attached
 from vnait.pretrained.finetune import read_by_method
 
 Arc = tuple[int, int, str]
-PLACES = {
+SLOT_EFFECTS = {
     "added": "joins the semantic vectors in the input layer",
     "rotary": "rotates queries and keys",
     "stretch": "stretches queries and keys",
@@ -244,5 +244,7 @@ def entry_points(injection: Injection) -> list[str]:
     >>> entry_points(Injection(scale=torch.ones(1, 1)))
     ['multiplies the attention scores']
     """
-    places = dict.fromkeys(words for slot, words in PLACES.items() if getattr(injection, slot) is not None)
+    places = dict.fromkeys(
+        words for slot, words in SLOT_EFFECTS.items() if getattr(injection, slot) is not None
+    )
     return list(places) or ["adds no position: the Transformer sees words without their order"]

@@ -20,7 +20,7 @@ class Add(nn.Module):
     """
 
     causal = True
-    behind = 0
+    lookback = 0
 
     def forward(self, vectors: X, added: X | None) -> X:
         return vectors if added is None else vectors + added
@@ -38,7 +38,7 @@ class Fusion(nn.Module):
     """
 
     causal = True
-    behind = 0
+    lookback = 0
 
     def __init__(self, *, dim: int, hidden: int = 16) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class LiteralFusion(nn.Module):
     """
 
     causal = True
-    behind = 0
+    lookback = 0
 
     def __init__(self, *, dim: int, hidden: int) -> None:
         super().__init__()

@@ -38,8 +38,8 @@ class Neighbours(nn.Module):
         return all(bool(part.causal) for part in (self.inputs, *self.views))
 
     @property
-    def behind(self) -> int | None:
-        """The most of all parts; None if one has none."""
+    def lookback(self) -> int | None:
+        """The largest of the parts; None if one has none."""
         return max_lookback((self.inputs, *self.views))
 
     def forward(self, vectors: X, added: X | None) -> X:
@@ -199,7 +199,7 @@ class Local(_View):
             self.taps.copy_(taps[:, None] / self.speed)
 
     @property
-    def behind(self) -> int:
+    def lookback(self) -> int:
         """How many tokens before it a token's view reads."""
         return (self.taps.shape[-1] - 1) // (1 if self.causal else 2)
 
@@ -207,7 +207,7 @@ class Local(_View):
         # As an image of one row whose channels are last: so no kernel has to copy its vectors or the result.
         row = vectors.transpose(1, 2)[:, :, None]
         taps = (self.speed * self.taps)[:, :, None]
-        window = F.conv2d(row, taps, padding=(0, self.behind), groups=len(taps))
+        window = F.conv2d(row, taps, padding=(0, self.lookback), groups=len(taps))
         return self.drop_texts(window[:, :, 0, : vectors.shape[1]].transpose(1, 2))
 
     def extra_repr(self) -> str:
@@ -265,7 +265,7 @@ class Nearest(_View):
             self.fade.copy_((1 / tau).expm1().log().repeat(sides))
 
     @property
-    def behind(self) -> int:
+    def lookback(self) -> int:
         """How many tokens before it a token's view reads."""
         return self.reach
 

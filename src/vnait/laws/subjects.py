@@ -79,7 +79,7 @@ class Probe(nn.Module):
         return torch.tensor(sorted({token for some in ranges for token in some if token < length}))
 
 
-class Through(Probe):
+class MethodProbe(Probe):
     """A `Method` of this package through the backbone's own `Attention`."""
 
     def __init__(self, method: Method, size: Size) -> None:
@@ -229,7 +229,7 @@ def subject_of_name(name: str) -> Subject:
     make = METHODS[name].make
     subject = Subject(
         name=name,
-        make=lambda size: Through(make(size), size),
+        make=lambda size: MethodProbe(make(size), size),
         formula=FORMULAS.get(name),
         limits=LIMITS.get(name, ()),
     )
@@ -252,7 +252,7 @@ def subject_of_part(part: nn.Module, *, dim: int | None = None, num_heads: int |
     own_dim, own_heads = _size_of(method)
     size = replace(SIZE, dim=dim or own_dim or SIZE.dim, num_heads=num_heads or own_heads or SIZE.num_heads)
     subject = Subject(
-        name=name, make=lambda size: Through(copy.deepcopy(method), size), size=size, sized=True
+        name=name, make=lambda size: MethodProbe(copy.deepcopy(method), size), size=size, sized=True
     )
     return _with_claims(subject, method)
 

@@ -142,7 +142,7 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
             mask = new if attention_mask is None else attention_mask.bool()
             texts = packing(position_ids, mask)
             if texts is not None:
-                vectors, mask = texts.apart(vectors), texts.real
+                vectors, mask = texts.unpack(vectors), texts.real
             x, injection, at = self.model.method(vectors, mask)
         else:
             located = words_of(cache).located(self.model.method, vectors, new, attention_mask)
@@ -157,7 +157,7 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
         output = self.model.output(x, injection, seen, output_hidden_states, output_attentions, cache)
         if texts is None:
             return Encoded(output, at, mask)
-        return Encoded(texts.together(output), at, mask, packed=True)
+        return Encoded(texts.repack(output), at, mask, packed=True)
 
     @staticmethod
     def create_masks_for_generate(*args: Any, attention_mask: Tensor | None, **kwargs: Any) -> Tensor | None:
@@ -210,17 +210,17 @@ class Words(DynamicLayer):
         self, method: Method, vectors: Vectors, new: Mask, attention_mask: AnyMask
     ) -> tuple[Mask, MethodOutput]:
         """The mask of all tokens, and the method's output for the new ones; a cache changes neither."""
-        past, behind = self.get_seq_length(), method.behind
+        past, lookback = self.get_seq_length(), method.lookback
         vectors = vectors.masked_fill(~new[..., None], 0)
-        if behind is None:  # the method has to read the whole text again
+        if lookback is None:  # the method has to read the whole text again
             whole, mask, _ = self.extend(vectors, new)
             mask = mask if attention_mask is None else attention_mask.bool()
             x, injection, at = method(whole, begun(mask))
             return mask, MethodOutput(x[:, past:], injection.since(past), at)
-        before = self.values[:, 0, max(past - behind, 0) :] if past and behind else vectors[:, :0]
+        before = self.values[:, 0, max(past - lookback, 0) :] if past and lookback else vectors[:, :0]
         seen = torch.cat([before, vectors], 1)
         gaps = method.gaps(seen, torch.ones_like(seen[..., 0], dtype=torch.bool))[:, before.shape[1] :]
-        _, mask, gaps = self.extend(vectors if behind else vectors[..., :0], new, gaps)
+        _, mask, gaps = self.extend(vectors if lookback else vectors[..., :0], new, gaps)
         mask = mask if attention_mask is None else attention_mask.bool()
         return mask, method.since(past, seen, begun(mask), gaps)
 

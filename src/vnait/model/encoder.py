@@ -186,13 +186,13 @@ class VnaitModel(VnaitPreTrainedModel):
         vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds, position_ids)
         texts = packing(position_ids, mask)
         if texts is not None:
-            vectors, mask = texts.apart(vectors), texts.real
-            places = None if places is None else texts.apart(places)
+            vectors, mask = texts.unpack(vectors), texts.real
+            places = None if places is None else texts.unpack(places)
         x, injection, at = self.method(vectors, mask, places)
         output = self.output(x, injection, mask, output_hidden_states, output_attentions)
         if texts is None:
             return Encoded(output, at, mask)
-        return Encoded(texts.together(output), at, mask, packed=True)
+        return Encoded(texts.repack(output), at, mask, packed=True)
 
     def output(
         self,

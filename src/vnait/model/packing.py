@@ -25,11 +25,11 @@ class Packing(NamedTuple):
     real: Bool[Tensor, "N L"]
     size: tuple[int, int]
 
-    def apart(self, packed: Tensor) -> Tensor:
+    def unpack(self, packed: Tensor) -> Tensor:
         """(B, T, ...) -> (N, L, ...), one text per row; padding is undefined."""
         return packed[self.row, self.column]
 
-    def together(self, output: BaseModelOutput) -> BaseModelOutput:
+    def repack(self, output: BaseModelOutput) -> BaseModelOutput:
         """The output of the texts as that of the rows; zero at padding and between two texts."""
 
         def states(apart: Tensor) -> Tensor:

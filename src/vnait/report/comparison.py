@@ -42,7 +42,7 @@ def conclusions(results: Results, about: About | None) -> Section:
     metric = results.metric
     sentences = [
         *([] if metric.better > 0 else [f"{metric.title} is an error: lower is better."]),
-        *advice(results, most_frequent=about.most_frequent if about else None),
+        *advice(results, chance_level=about.most_frequent if about else None),
         *results.sentences(),
     ]
     if results.best is not None:

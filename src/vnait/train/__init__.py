@@ -58,13 +58,13 @@ def fit(
 class Prepared:
     """A run with its texts as ids.
 
-    marks    the fingerprints of texts, labels, vectors and weights
+    fingerprints    the fingerprints of texts, labels, vectors and weights
     facts    about the data, for the record
     pairs    whether a row has two texts
     """
 
     run: Run
-    marks: list[Any]
+    fingerprints: list[Any]
     labelled: Labelled
     test: Table | None
     facts: dict[str, Any]
@@ -73,7 +73,7 @@ class Prepared:
     @property
     def key(self) -> str:
         """The fingerprint of all of it."""
-        return key_of(self.run.facts, *self.marks)
+        return key_of(self.run.facts, *self.fingerprints)
 
     def penalized(self, smoothness: float, boundary: float) -> Prepared:
         """The same texts, with other weights of the coordinates' regularizer."""
@@ -95,7 +95,7 @@ def prepare(
             "Base, and one without a Vocabulary."
         )
     with preserved_generators(), threads(run.threads):
-        marks = [table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
+        fingerprints = [table.fingerprint, test.fingerprint if test else None, vocabulary.fingerprint]
         labelled = Labelled.of(run, table, vocabulary, weights)
         if weights is not None and table.task == TAGGING:
             raise InputError("weights are of texts, and each word has a tag; leave them out.")
@@ -105,7 +105,7 @@ def prepare(
             warn_of_repeats(table.texts, test.texts)
         return Prepared(
             run=run,
-            marks=[*marks, *([] if weights is None else [list(weights)])],
+            fingerprints=[*fingerprints, *([] if weights is None else [list(weights)])],
             labelled=labelled,
             test=test,
             facts=_facts(table, test, labelled),
@@ -130,7 +130,7 @@ def train(
                 log(status)
                 callback(status)
 
-            loop.go(watch)
+            loop.train(watch)
         model, share = loop.model_of(labelled if loop.keeps_best else labelled.whole())
         validation = labelled.validation_metrics(model) if loop.keeps_best else loop.progress.validation
         test = {} if prepared.test is None else labelled.metrics(model, prepared.test)

@@ -57,7 +57,7 @@ class Loop:
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
         self.progress = Progress()
 
-    def go(self, callback: Callable[[Status], None]) -> None:
+    def train(self, callback: Callable[[Status], None]) -> None:
         """Train to the last step, or, if the best is kept, until `patience` evaluations are not better."""
         self.checkpoints.resume(self.accelerator, self.progress)
         started = time.perf_counter() - self.progress.seconds

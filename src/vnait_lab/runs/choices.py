@@ -65,7 +65,7 @@ class Relation(nn.Module):
     """x = e + s + MLP([e; s; e - s; rho 1_D]), or of [e; s] alone."""
 
     causal = True
-    behind = 0
+    lookback = 0
 
     def __init__(self, *, dim: int, hidden: Sequence[int], activation: type[nn.Module], whole: bool) -> None:
         super().__init__()
