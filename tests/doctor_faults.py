@@ -333,6 +333,17 @@ def no_position_is_added(model):
     model.bert.embeddings.position_embeddings.weight.data.zero_()
 
 
+@fault("SRC04", "bert")
+def half_of_the_table_repeats_the_other(model):
+    rows = model.bert.embeddings.position_embeddings.weight.data
+    rows[len(rows) // 2 :] = rows[: len(rows) // 2]
+
+
+@fault("SRC04", "bert")
+def a_row_far_away_is_not_a_number(model):
+    model.bert.embeddings.position_embeddings.weight.data[-3] = float("nan")
+
+
 @fault("SRC01", "bloom")
 def alibi_is_zero(model):
     own = model.transformer.build_alibi_tensor

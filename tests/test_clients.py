@@ -195,6 +195,26 @@ def test_peft_calls_forward_directly():
     assert not torch.allclose(tuned(ids.flip(1))[0].flip(1), expected, atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+def test_lora_and_weights_elsewhere_reach_the_gaps():
+    """The layers of learned gaps are called as a client has changed them."""
+    from accelerate import cpu_offload
+    from peft import LoraConfig, get_peft_model
+
+    model, ids = transformers.BertModel(transformers.BertConfig(**SMALL)).eval(), ids_of()
+    vnait.attach(model)
+    with torch.no_grad():
+        expected = model(ids)[0]
+        cpu_offload(model, execution_device=torch.device("cpu"))
+        assert torch.equal(model(ids)[0], expected)
+    model = transformers.BertModel(transformers.BertConfig(**SMALL))
+    vnait.attach(model)
+    tuned = get_peft_model(model, LoraConfig(target_modules="all-linear", r=2))
+    tuned(ids)[0].square().sum().backward()
+    (weight,) = (one for name, one in tuned.named_parameters() if "weigh.lora_B" in name)
+    assert weight.grad.abs().sum() > 0
+
+
 def test_sentence_transformers_trains_and_saves_an_attached_embedder(tmp_path):
     """It calls `forward` directly. The same on a trained embedder: benchmarks/embedders.py."""
     library = pytest.importorskip("sentence_transformers")

@@ -70,6 +70,41 @@ def test_a_composite_model_is_loaded_with_its_method(make, method, auto, tmp_pat
     assert torch.equal(answers(auto.from_pretrained(tmp_path / "again").eval()), answers(model))
 
 
+@pytest.mark.parametrize("method", ["rope", "alibi", "kerple", "vnait-causal"])
+def test_cross_attention_stays_without_position(method):
+    """The order of another text changes nothing; its length may differ. With a cache, too."""
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        **SMALL, is_decoder=True, add_cross_attention=True, initializer_range=0.2
+    )
+    model = transformers.BertLMHeadModel(config).eval()
+    vnait.attach(trained(model), method, warm_start=None)
+    ids, source = ids_of(1, 9), torch.randn(1, 12, SMALL["hidden_size"])
+
+    def read(states: torch.Tensor, cache: bool = False) -> torch.Tensor:
+        inputs = {"encoder_hidden_states": states, "use_cache": cache}
+        if not cache:
+            return model(input_ids=ids, **inputs).logits
+        first = model(input_ids=ids[:, :6], **inputs)
+        return model(input_ids=ids[:, 6:], past_key_values=first.past_key_values, **inputs).logits
+
+    with torch.no_grad():
+        expected = read(source)
+        torch.testing.assert_close(read(source.flip(1)), expected, rtol=0, atol=1e-4)
+        torch.testing.assert_close(read(source, cache=True), expected[:, 6:], rtol=0, atol=1e-4)
+        assert not torch.allclose(read(source[:, :5]), expected, atol=1e-3)
+    vnait.detach(model)
+    assert not any(part._forward_pre_hooks for part in model.modules())
+
+
+def test_one_side_is_not_saved_alone(tmp_path):
+    model = bert_to_bert()
+    vnait.attach(model)
+    with pytest.raises(InputError, match=r"BertModel is one side of a model .* save the whole"):
+        model.encoder.save_pretrained(tmp_path / "part")
+    assert not (tmp_path / "part" / "vnait.json").exists()
+
+
 def test_a_composite_model_is_loaded_lengthened(tmp_path):
     model = of_images_and_text()
     lengthen(model, "interpolated")

@@ -6,7 +6,7 @@ from vnait import InputError, Run
 from vnait.baselines import baselines_of, fit_baseline
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
-from vnait.predict import evaluate, load, task_of
+from vnait.predict import evaluate, load
 from vnait.statistics import proportion
 from vnait.train import fit
 
@@ -28,7 +28,7 @@ def check(model, table: Table, folder) -> None:
     """The model, saved and loaded, has the scores of its own record; the interval of accuracy is Wilson's."""
     model.save(folder)
     again = load(folder)
-    assert task_of(again) == table.task
+    assert again.task == table.task
     found = evaluate(again, table)
     bounds = {name: found.pop(name) for name in ("accuracy_low", "accuracy_high") if name in found}
     expected = {name: value for name, value in model.record.metrics.items() if name in found}

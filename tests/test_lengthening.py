@@ -21,6 +21,7 @@ from transformers import (
     LlamaModel,
     ModernBertConfig,
     ModernBertModel,
+    PreTrainedModel,
     Qwen3Config,
     Qwen3Model,
     RobertaConfig,
@@ -286,6 +287,17 @@ def test_inputs_that_long_texts_can_not_have_are_refused(inputs, words):
     lengthen(model, "interpolated")
     with pytest.raises(InputError, match=words):
         model(input_ids=ids_of(1, 40), **inputs)
+
+
+def test_states_that_the_configuration_asks_for_are_refused():
+    model = model_of("bert")
+    for part in model.modules():
+        if isinstance(part, PreTrainedModel):
+            part.config.output_hidden_states = True
+    lengthen(model, "interpolated")
+    assert len(model(input_ids=ids_of(1, 4)).hidden_states) > 1
+    with pytest.raises(InputError, match="are not collected"):
+        model(input_ids=ids_of(1, 40))
 
 
 def test_a_cache_does_not_pass_the_limit():

@@ -191,7 +191,9 @@ def test_a_saved_model_answers_with_sets(fitted, tmp_path):
 
 
 def test_it_is_not_taken_for_one_label(fitted, compared, capsys):
-    message = "gives a text any number of labels, and this needs exactly one; use `vnait predict`"
+    message = (
+        "answers with any number of labels per text, and this needs one class per text; use `vnait predict`"
+    )
     with pytest.raises(InputError, match=message):
         explain(fitted, "the soup")
     with pytest.raises(SystemExit):
@@ -369,7 +371,9 @@ def test_a_base_learns_sets(tmp_path):
     assert fitted.record.metrics["micro_f1"] > 0.9
     fitted.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.several and again.probabilities(texts) == pytest.approx(fitted.probabilities(texts))
+    assert again.task == "multilabel" and again.probabilities(texts) == pytest.approx(
+        fitted.probabilities(texts)
+    )
 
 
 def test_lists_of_labels_are_sets(tmp_path):

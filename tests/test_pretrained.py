@@ -10,6 +10,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -1047,6 +1048,28 @@ def test_reentrant_checkpointing_of_a_rotation_is_refused():
     checkpoint(model, {"use_reentrant": True})
     with pytest.raises(InputError, match=r"reentrant gradient checkpointing loses the gradient"):
         model(ids_of())
+
+
+@pytest.mark.parametrize(("method", "refused"), [("kerple", True), ("alibi", False), ("vnait", False)])
+def test_reentrant_checkpointing_of_what_is_learned_in_the_layers_is_refused(method, refused):
+    model = model_of("bert").train()
+    vnait.attach(model, method, warm_start=None)
+    checkpoint(model, {"use_reentrant": True})
+    with pytest.raises(InputError, match="reentrant") if refused else nullcontext():
+        model(ids_of()).logits.sum().backward()
+
+
+def test_a_dynamic_rotation_is_left_as_it_was():
+    """Its frequencies follow the longest text, so that attaching must not read one past its limit."""
+    torch.manual_seed(0)
+    rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}
+    config = transformers.LlamaConfig(**{**SMALL, "max_position_embeddings": 16}, rope_parameters=rope)
+    model = transformers.LlamaForCausalLM(config).eval()
+    fresh = copy.deepcopy(model)
+    vnait.attach(model, "vnait-causal")
+    vnait.detach(model)
+    ids = torch.randint(3, SMALL["vocab_size"], (1, 40))
+    assert torch.equal(logits(model, ids), logits(fresh, ids))
 
 
 def test_in_bfloat16_the_method_is_computed_in_float32():

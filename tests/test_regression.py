@@ -219,20 +219,20 @@ def test_the_saved_model_answers_with_numbers_and_refuses_the_rest(compared, fil
     truth = [float(label) for _, label in rows_of()]
     assert regression_scores(truth, [row["label"] for row in rows])["pearson"] > 0.8
     fitted = load(folder)
-    with pytest.raises(InputError, match="answers with numbers and has no classes"):
+    with pytest.raises(InputError, match="answers with a number per text, and this needs one class per text"):
         fitted.probabilities(["a good film"])
     with pytest.raises(SystemExit):
         main(["explain", folder, "a good film"])
-    assert "answers with numbers" in capsys.readouterr().err
+    assert "answers with a number per text" in capsys.readouterr().err
 
 
 def test_a_regression_is_not_taken_for_a_classifier(file, word_file, tmp_path):
     table = read(file, task="regression")
     fitted = fit(Run(method="none", steps=2), table, vocabulary_of(table.texts, vectors=word_file))
     fitted.save(tmp_path / "model")
-    with pytest.raises(InputError, match="answers with numbers and has no classes"):
+    with pytest.raises(InputError, match="answers with a number per text, and this needs one class per text"):
         TextClassifier.load(tmp_path / "model")
-    with pytest.raises(InputError, match="answers with numbers and has no classes"):
+    with pytest.raises(InputError, match="answers with a number per text, and this needs one class per text"):
         explain(fitted, "a good film")
 
 

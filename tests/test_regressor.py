@@ -107,9 +107,9 @@ def test_saved_and_pickled_it_answers_the_same(learned, tmp_path):
 def test_classes_and_numbers_are_not_taken_for_each_other(learned, word_file, tmp_path):
     learned.save(tmp_path / "numbers")
     TextClassifier(**QUICK, vectors=word_file).fit(X, ["a", "b"] * 30).save(tmp_path / "classes")
-    with pytest.raises(InputError, match=r"answers with numbers and has no classes; use .*TextRegressor"):
+    with pytest.raises(InputError, match=r"answers with a number per text, .*; use .*TextRegressor"):
         TextClassifier.load(tmp_path / "numbers")
-    with pytest.raises(InputError, match="has classes and answers with no numbers"):
+    with pytest.raises(InputError, match="answers with one class per text, and this needs a number per text"):
         TextRegressor.load(tmp_path / "classes")
 
 

@@ -229,7 +229,7 @@ def test_answers_are_a_row_per_word(fitted):
 
 def test_a_tagger_is_not_taken_for_a_classifier(fitted, compared, tmp_path, capsys):
     fitted.save(tmp_path / "model")
-    message = "tags each word and has no answer for a text; use `vnait predict`"
+    message = "answers with a tag per word, and this needs "
     for call in (
         lambda: fitted.probabilities(["the walk"]),
         lambda: explain(fitted, "the walk"),
@@ -240,7 +240,7 @@ def test_a_tagger_is_not_taken_for_a_classifier(fitted, compared, tmp_path, caps
     for folder in (tmp_path / "model", compared.path.parent / "model"):
         with pytest.raises(SystemExit):
             main(["explain", str(folder), "the walk"])
-        assert "tags each word" in capsys.readouterr().err
+        assert "answers with a tag per word" in capsys.readouterr().err
 
 
 def test_the_interval_is_over_sentences():
@@ -395,7 +395,9 @@ def test_a_base_tags_words(method, tmp_path):
     assert fitted.record.metrics["token_accuracy"] > 0.9
     fitted.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.tags and np.allclose(again.of_words(texts)[3], fitted.of_words(texts)[3], atol=1e-6)
+    assert again.task == "tagging" and np.allclose(
+        again.of_words(texts)[3], fitted.of_words(texts)[3], atol=1e-6
+    )
 
 
 def test_a_base_reads_words_between_its_special_tokens():

@@ -78,7 +78,7 @@ def constant(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
         weights=np.zeros((1, len(classes))),
         bias=log_odds(labels) if sets else np.array([labels.mean()]),
         inputs=0,
-        several=sets,
+        task=table.task,
     )
 
 
@@ -100,6 +100,7 @@ def frequent(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
         weights=weights,
         bias=np.log(share),
         inputs=len(weights),
+        task=TAGGING,
     )
 
 
@@ -145,7 +146,7 @@ def _linear(
         weights=weights.T,
         bias=bias,
         inputs=weights.shape[1],
-        several=table.task == MULTILABEL,
+        task=table.task,
     )
 
 
@@ -220,7 +221,7 @@ def fit_baseline(
             "ms_per_text": per_text,
         },
         # scikit-learn learns only the difference of two classes.
-        parameters=(1 if len(model.classes) == 2 and not model.several else len(model.classes))
+        parameters=(1 if len(model.classes) == 2 and model.task != MULTILABEL else len(model.classes))
         * (model.inputs + 1),
         seconds=seconds,
     )

@@ -20,10 +20,10 @@ from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION
 from vnait.data.vocabulary import vocabulary_of
 from vnait.errors import InputError, as_input_error
 from vnait.explanation import Explanation, explain
-from vnait.linear import check_classes, check_texts
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.run import Run
+from vnait.targets import check_task
 from vnait.tracking import Status
 from vnait.train import fit
 from vnait.vectors.training import LEARNED
@@ -86,10 +86,9 @@ class _OfTexts(BaseEstimator):
     def _load(cls, folder: str | Path, *, numbers: bool) -> tuple[Self, list[Any]]:
         """A saved estimator, this class's or one of `vnait train`, and its labels of their own types."""
         fitted = predict.load_transformer(folder)
-        check_texts(fitted.tags)
+        check_task(fitted.task, *([REGRESSION] if numbers else [CLASSIFICATION, MULTILABEL]))
         if not isinstance(fitted.model, VnaitForSequenceClassification):
             raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
-        check_classes(fitted.classes, no=numbers)
         known = cls._get_param_names()
         notes = _notes(Path(folder) / NOTES, fitted, known)
         estimator = cls(**(notes["parameters"] if notes else _parameters(fitted, known)))
@@ -203,7 +202,7 @@ class TextClassifier(ClassifierMixin, _OfTexts):
         """The most probable label of each text, (n,), or a 1 for each that is probable, (n, labels)."""
         check_is_fitted(self)
         probabilities = self.predict_proba(X)
-        if self.fitted_.several:
+        if self.fitted_.task == MULTILABEL:
             return (probabilities > 0.5).astype(int)
         answer: NDArray[Any] = self.classes_[probabilities.argmax(1)]
         return answer
@@ -296,7 +295,7 @@ def _notes(path: Path, fitted: predict.Fitted, known: Sequence[str]) -> dict[str
     with as_input_error((ValueError, TypeError, RecursionError), f"{path} is damaged: ", "."):
         notes = schemas.check(schemas.Estimator, json.loads(path.read_text(encoding="utf-8")))
         names = list(map(str, notes["classes"]))
-        if fitted.several:  # no text may have had one of them
+        if fitted.task == MULTILABEL:  # no text may have had one of them
             names = [name for name in names if name in fitted.classes]
         if sorted(names) != sorted(fitted.classes):
             raise ValueError(f"its classes aren't those of the model ({', '.join(fitted.classes)})")

@@ -22,12 +22,13 @@ from vnait.data import collate
 from vnait.data import words as words_of
 from vnait.data.pairs import check_sides
 from vnait.data.sentences import split_words as words_in
-from vnait.data.tables import MULTILABEL
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import atomic_folder
 from vnait.pretrained.finetune import BASE, Base, no_bars
 from vnait.pretrained.loading import from_pretrained
 from vnait.record import Record, warn_of_other
+from vnait.targets import check_task
 
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"
 WRITTEN = (NOTES, WEIGHTS, "record.json", "README.md")  # the files of a saved baseline
@@ -170,17 +171,12 @@ class LinearClassifier:
     inputs: int  # learned weights per class; "mean" stores the product with the word vectors
     record: Record | None = None
     pairs: bool = False  # whether it reads two texts per row
-    several: bool = False  # whether a text has any number of its labels
-
-    @property
-    def tags(self) -> bool:
-        """Whether it answers each word of a text."""
-        return isinstance(self.features, Contexts)
+    task: str = CLASSIFICATION  # one of `vnait.data.tables.TASKS`
 
     def outputs(self, texts: Sequence[str]) -> Any:
         """Logits (texts, C), or a list of logits (words, C) if it tags words."""
         found = self.logits(texts)
-        if not self.tags:
+        if self.task != TAGGING:
             return found
         return np.split(found, np.cumsum([len(words_in(text)) for text in texts])[:-1])
 
@@ -196,16 +192,15 @@ class LinearClassifier:
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """P(class | text), (texts, C); of the bias alone for a text without a known term."""
-        check_texts(self.tags)
-        check_classes(self.classes)
+        check_task(self.task, CLASSIFICATION, MULTILABEL)
         logits = self.logits(texts)
-        if self.several:
+        if self.task == MULTILABEL:
             return np.asarray(special.expit(logits))
         return np.asarray(special.softmax(logits, axis=1))
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """The number of each text (texts,), of a regression."""
-        check_classes(self.classes, no=True)
+        check_task(self.task, REGRESSION)
         return self.logits(texts)[:, 0]
 
     def explain(self, text: str) -> dict[str, Any]:
@@ -216,7 +211,7 @@ class LinearClassifier:
             raise InputError(
                 f"the model {self.name} embeds whole texts, so it has no terms to list; explain another one."
             )
-        check_one(self.several)
+        check_task(self.task, CLASSIFICATION)
         probability = self.probabilities([text])[0]
         best = int(probability.argmax())
         row = self.features([text]).tocoo()
@@ -244,7 +239,7 @@ class LinearClassifier:
         notes = {"format": 1, "name": self.name, "classes": self.classes, "inputs": self.inputs, **kind}
         if self.pairs:
             notes["pairs"] = True
-        if self.several:
+        if self.task == MULTILABEL:
             notes["task"] = MULTILABEL
         arrays = {"weights": self.weights, "bias": self.bias}
         if terms is not None and terms.idf is not None:
@@ -259,35 +254,6 @@ class LinearClassifier:
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft / WEIGHTS)
             for name, content in files.items():
                 (draft / name).write_text(content, encoding="utf-8")
-
-
-def check_texts(tags: bool) -> None:
-    """Raise InputError if a model tags words, and so has no answer for a text."""
-    if tags:
-        raise InputError(
-            "the model tags each word and has no answer for a text; use `vnait predict` (in Python, "
-            "of_words)."
-        )
-
-
-def check_one(several: bool) -> None:
-    """Raise InputError if a model gives a text any number of labels, where one is shown."""
-    if several:
-        raise InputError(
-            "the model gives a text any number of labels, and this needs exactly one; use `vnait predict` "
-            "(in Python, vnait.predict.load)."
-        )
-
-
-def check_classes(classes: Sequence[str], no: bool = False) -> None:
-    """Raise InputError if a model has no classes but answers with numbers; with `no`, if it has classes."""
-    if (len(classes) == 1) != no:
-        if no:
-            raise InputError("the model has classes and answers with no numbers; use probabilities.")
-        raise InputError(
-            "the model answers with numbers and has no classes; use `vnait predict` (in Python, "
-            "TextRegressor or numbers)."
-        )
 
 
 def load(folder: Path, record: Record | None) -> LinearClassifier:
@@ -315,7 +281,7 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
             inputs=notes["inputs"],
             record=record,
             pairs=notes.get("pairs", False),
-            several=notes.get("task") == MULTILABEL,
+            task=_task_in(notes),
         )
     width = found.inputs if isinstance(features, Pooled) else len(features.terms)
     classes = len(found.classes)
@@ -327,3 +293,10 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
         if has != shape:
             raise InputError(f"{folder} is damaged: its {name} are {has}, not {shape}. Train it again.")
     return found
+
+
+def _task_in(notes: Mapping[str, Any]) -> str:
+    """The task of a saved baseline; only sets of labels are noted."""
+    if notes["kind"] in CONTEXTS:
+        return TAGGING
+    return str(notes.get("task", CLASSIFICATION if len(notes["classes"]) > 1 else REGRESSION))

@@ -21,12 +21,12 @@ from vnait.data.tables import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, 
 from vnait.data.tokens import encode_words
 from vnait.errors import InputError
 from vnait.files import atomic_folder
-from vnait.linear import LinearClassifier, check_classes, check_texts
+from vnait.linear import LinearClassifier
 from vnait.logits import logits_of, word_logits_of
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import finetune, tokens
 from vnait.record import Record, warn_of_other
-from vnait.targets import with_names
+from vnait.targets import check_task, with_names
 
 TOGETHER = 4096  # texts sorted by length, so that batches have little padding
 
@@ -40,7 +40,7 @@ class Fitted:
     record: Record | None = None
     max_length: int | None = None  # only of a fine-tuned base, whose configuration has no such field
     pairs: bool = False  # whether it reads two texts per row
-    tags: bool = False  # whether it answers each word of a text
+    task: str = CLASSIFICATION  # one of `vnait.data.tables.TASKS`
 
     @property
     def classes(self) -> list[str]:
@@ -52,32 +52,25 @@ class Fitted:
         """The most tokens of a text that it reads."""
         return self.max_length or int(self.model.config.max_length)
 
-    @property
-    def several(self) -> bool:
-        """Whether a text has any number of its labels."""
-        return bool(self.model.config.problem_type == PROBLEMS[MULTILABEL])
-
     def probabilities(self, texts: Sequence[str], tally: TextCounts | None = None) -> NDArray[np.float64]:
         """P(class | text), (texts, classes); they sum to 1, unless a text has `several`. An empty text counts
         as one unknown word.
 
         The number of texts cut is logged, or left to a `tally` of several calls, with that of unknown words.
         """
-        check_texts(self.tags)
-        check_classes(self.classes)
+        check_task(self.task, CLASSIFICATION, MULTILABEL)
         logits = self._outputs(texts, tally)
-        return (torch.sigmoid(logits) if self.several else torch.softmax(logits, -1)).numpy()
+        return (torch.sigmoid(logits) if self.task == MULTILABEL else torch.softmax(logits, -1)).numpy()
 
     def of_words(self, texts: Sequence[str], tally: TextCounts | None = None) -> list[NDArray[np.float64]]:
         """P(tag | word) of each sentence (words, tags). The words of a text have a space between them."""
-        if not self.tags:
-            raise InputError("the model answers whole texts; use `vnait predict` (in Python, probabilities).")
+        check_task(self.task, TAGGING)
         logits = word_logits_of(self.model, self._pieces(texts, tally))
         return [torch.softmax(_finite(row).double(), -1).numpy() for row in logits]
 
     def numbers(self, texts: Sequence[str], tally: TextCounts | None = None) -> NDArray[np.float64]:
         """The number of each text (texts,), of a regression."""
-        check_classes(self.classes, no=True)
+        check_task(self.task, REGRESSION)
         return self._outputs(texts, tally)[:, 0].numpy()
 
     def _outputs(self, texts: Sequence[str], tally: TextCounts | None) -> Tensor:
@@ -112,7 +105,7 @@ class Fitted:
                 notes = {"method": self.record.run["method"], "max_length": self.max_length}
                 if self.pairs:
                     notes["pairs"] = True
-                if self.tags:
+                if self.task == TAGGING:
                     notes["task"] = TAGGING
                 finetune.save(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
@@ -129,11 +122,10 @@ def predictions(
     """
     tally = TextCounts(NO_LIMIT)  # a tuned base's tokenizer cuts its texts itself
     if isinstance(fitted, Fitted) and fitted.max_length is None:
-        tally.max_length = NO_LIMIT if fitted.tags else fitted.longest
+        tally.max_length = NO_LIMIT if fitted.task == TAGGING else fitted.longest
     rest = iter(texts)
-    read: Callable[..., Any] = fitted.of_words
-    if not fitted.tags:
-        read = fitted.probabilities if len(fitted.classes) > 1 else fitted.numbers
+    readers: dict[str, Callable[..., Any]] = {TAGGING: fitted.of_words, REGRESSION: fitted.numbers}
+    read = readers.get(fitted.task, fitted.probabilities)
     while some := list(islice(rest, TOGETHER)):
         found = read(some, tally) if isinstance(fitted, Fitted) else read(some)
         yield from zip(some, found, strict=True)
@@ -144,13 +136,13 @@ def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float
     """The scores of a model on labelled rows, as `scores` of its target gives them (`vnait.targets`). Of
     classes also the bounds of the accuracy's 95 % interval over texts, accuracy_low and accuracy_high.
 
-    table   read with `task=task_of(fitted)`
+    table   read with `task=fitted.task`
 
     InputError if no label of the rows is one of the model's.
     """
     from vnait.statistics import proportion  # scipy, which other uses of a model do not wait for
 
-    classes, task = fitted.classes, task_of(fitted)
+    classes, task = fitted.classes, fitted.task
     target = with_names(task, classes)
     target.check(table, "the rows that the model learned from")
     truth = target.truth(table.labels or [])
@@ -159,21 +151,12 @@ def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float
         return target.scores(truth, [float(row) for row in rows])
     if task == TAGGING:
         return target.scores(truth, [[classes[index] for index in row.argmax(-1)] for row in rows])
-    given = target.truth([_answer(row, classes, fitted.several) for row in rows])
+    given = target.truth([_answer(row, classes, task) for row in rows])
     scores = target.scores(truth, given)
     if task == CLASSIFICATION:
         bounds = proportion(sum(map(int.__eq__, truth, given)), len(truth)).bounds
         scores |= dict(zip(("accuracy_low", "accuracy_high"), bounds, strict=True))
     return scores
-
-
-def task_of(fitted: Fitted | LinearClassifier) -> str:
-    """What its labels are: one of `vnait.data.tables.TASKS`."""
-    if fitted.tags:
-        return TAGGING
-    if fitted.several:
-        return MULTILABEL
-    return CLASSIFICATION if len(fitted.classes) > 1 else REGRESSION
 
 
 def table_of(
@@ -183,17 +166,17 @@ def table_of(
     model tags words: the number of the sentence, from 1, and the word in place of the text. If a text has any
     number of labels: those above 1/2, with | between them.
     """
-    if fitted.tags:
+    if fitted.task == TAGGING:
         return ["sentence", "word", *_answer_names(fitted.classes)], _word_rows(fitted, texts)
     check_sides(texts(), fitted.pairs)
     columns = [name.strip() for name in text.split(",")] if fitted.pairs else [text]
     if any(name == "label" or name.startswith("probability_") for name in columns):  # the answers' names
         columns = ["text", "other_text"][: len(columns)]
-    classes = fitted.classes if len(fitted.classes) > 1 else []  # none: a regression's numbers
+    classes = [] if fitted.task == REGRESSION else fitted.classes
     rows = (
         [
             *sides_of(words),
-            *([_answer(row, classes, fitted.several)] if classes else []),
+            *([_answer(row, classes, fitted.task)] if classes else []),
             *(round(value, 6) if classes else float(f"{value:.7g}") for value in row.reshape(-1).tolist()),
         ]
         for words, row in predictions(fitted, texts())
@@ -201,8 +184,8 @@ def table_of(
     return [*columns, *_answer_names(classes)], rows
 
 
-def _answer(row: NDArray[np.float64], classes: Sequence[str], several: bool) -> str:
-    if not several:
+def _answer(row: NDArray[np.float64], classes: Sequence[str], task: str) -> str:
+    if task != MULTILABEL:
         return classes[int(row.argmax())]
     return cell_of(name for name, value in zip(classes, row, strict=True) if value > 0.5)
 
@@ -239,16 +222,25 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
         with finetune.no_bars():
             tuned, tokenizer, notes = finetune.load(folder)
         settings = {"max_length": notes["max_length"], "pairs": notes.get("pairs", False)}
-        settings["tags"] = notes.get("task") == TAGGING
-        return Fitted(model=tuned, tokenizer=tokenizer, record=record, **settings)
+        task = _task_of(tuned, notes.get("task") == TAGGING)
+        return Fitted(model=tuned, tokenizer=tokenizer, record=record, task=task, **settings)
     model, tokenizer = saved.load_both(folder)
     return Fitted(
         model=model,
         tokenizer=tokenizer,
         record=record,
         pairs=tokenizer.sep_token is not None,
-        tags=isinstance(model, VnaitForTokenClassification),
+        task=_task_of(model, isinstance(model, VnaitForTokenClassification)),
     )
+
+
+def _task_of(model: PreTrainedModel, tags: bool) -> str:
+    """The task of a saved model; `tags` tells whether it is of words."""
+    if tags:
+        return TAGGING
+    if model.config.problem_type == PROBLEMS[MULTILABEL]:
+        return MULTILABEL
+    return CLASSIFICATION if model.config.num_labels > 1 else REGRESSION
 
 
 def _finite(logits: Tensor) -> Tensor:

@@ -39,10 +39,10 @@ def evaluate_command(
     """Score a saved model on labelled texts."""
     set_up_logging(quiet)
     check_folder(model)
-    from vnait.predict import evaluate, load, task_of
+    from vnait.predict import evaluate, load
 
     fitted = load(model)
-    table = read_table(data, text, label, sep, encoding, task_of(fitted), of_tests=True)
+    table = read_table(data, text, label, sep, encoding, fitted.task, of_tests=True)
     metrics = evaluate(fitted, table)
     if as_json:
         print_json({"model": str(model), "data": data, "rows": len(table), "metrics": metrics})

@@ -70,10 +70,11 @@ def predict_command(
     elif is_table(data):
         texts = stream(data, text=text, sep=sep, encoding=encoding)
     else:  # columns of words or of texts: the model decides
+        from vnait.data.tables import TAGGING
         from vnait.predict import load
 
         fitted = load(model)
-        texts = stream(data, text=text, sep=sep, encoding=encoding, tags=fitted.tags)
+        texts = stream(data, text=text, sep=sep, encoding=encoding, tags=fitted.task == TAGGING)
     from vnait.predict import load, table_of
 
     names, rows = table_of(fitted or load(model), text, texts)

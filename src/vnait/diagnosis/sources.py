@@ -54,6 +54,13 @@ def without_rotation(model: Any, ids: Tensor, path: str, **more: Any) -> float:
         return difference(before, model(input_ids=ids, **more)[0])
 
 
+def unusable_rows(model: Any, path: str, first: int) -> float:
+    """How many rows of a table are not finite, or equal to another."""
+    rows = model.get_parameter(f"{path}.weight")[first:]
+    finite = rows[rows.isfinite().all(1)]
+    return float(len(rows) - len(finite.unique(dim=0)))
+
+
 def reordered_without_tables(model: Any, ids: Tensor, order: list[int], paths: list[str]) -> float:
     """How much the last token's first state changes if the tokens before it are reordered, without tables."""
     zeros = {f"{path}.weight": torch.zeros_like(model.get_parameter(f"{path}.weight")) for path in paths}
@@ -145,6 +152,32 @@ def two_sources(subject: Subject) -> Evidence | None:
         return _both(subject, acting, kinds)
     if len(kinds) == 1 and acting and not subject.encodes_and_decodes:
         return _unknown(subject, acting, *kinds)
+    return None
+
+
+@rule(
+    "SRC04",
+    "unusable rows",
+    Severity.BUG,
+    advice="load the table again; else give texts that end before these rows",
+)
+def rows_without_use(subject: Subject) -> Evidence | None:
+    """A position table has rows that are not finite, or equal to another, so that two places look the same."""
+    tables = [source.path for source in _sources(subject) if source.kind == TABLE]
+    if not tables:
+        raise NotTried("it has no position table")
+    for path in tables:
+        arguments = {"path": path, "first": subject.reserved}
+        count = int(subject.measure(unusable_rows, part=subject.model, **arguments))
+        if count:
+            total = len(subject.model.get_parameter(f"{path}.weight")) - subject.reserved
+            return Evidence(
+                size=count,
+                measured=f"{count} of {total} rows of {path} are not finite, or equal to another",
+                smallest=f"a text of {total} tokens",
+                reproduction=subject.script(unusable_rows, part=subject.model, **arguments),
+                shown=count,
+            )
     return None
 
 

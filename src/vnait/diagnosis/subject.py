@@ -26,9 +26,7 @@ Measure = Callable[..., float]
 
 def difference(one: Tensor, other: Tensor) -> float:
     """max |one - other| / max |one|; 0 if they are equal."""
-    if torch.equal(one, other):
-        return 0.0
-    return float((one - other).abs().max() / one.abs().max())
+    return 0.0 if torch.equal(one, other) else float((one - other).abs().max() / one.abs().max())
 
 
 class Case(NamedTuple):

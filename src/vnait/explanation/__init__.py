@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from vnait import data as texts
 from vnait.data.conllu import Tree
+from vnait.data.tables import CLASSIFICATION
 from vnait.errors import InputError, has_surrogate
 from vnait.explanation.attention import head_kind, score_terms, shares
 from vnait.injection import Injection
 from vnait.inputs import cosine
-from vnait.linear import check_classes, check_one, check_texts
 from vnait.method import described
 from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
@@ -23,6 +23,7 @@ from vnait.model.backbone import Block
 from vnait.predict import Fitted
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.finetune import read_by_method
+from vnait.targets import check_task
 
 Arc = tuple[int, int, str]
 SLOT_EFFECTS = {
@@ -203,9 +204,7 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
 
 def check_explained(fitted: Fitted) -> None:
     """Raise InputError if the model reads pairs of texts, or answers with numbers or several labels."""
-    check_texts(fitted.tags)
-    check_classes(fitted.classes)
-    check_one(fitted.several)
+    check_task(fitted.task, CLASSIFICATION)
     if fitted.pairs:
         raise InputError("the model reads pairs of texts, and explain shows one; use `vnait predict`.")
 

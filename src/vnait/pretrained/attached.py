@@ -119,6 +119,14 @@ class Attached(nn.Module):
         rotary = output.injection.rotary if self.own_attention else None
         return AttachedOutput(x.to(vectors.dtype), places, output.injection.since(past).dense().bias, rotary)
 
+    @property
+    def learns_inside(self) -> bool:
+        """Whether something learned acts inside the layers: places, a bias, angles, or cross-attention's."""
+        parts = self.method.coordinates, self.method.encoding
+        learned = any(weight.requires_grad for part in parts for weight in part.parameters())
+        slots = (self.has_bias or self.own_attention is not None) and learned
+        return slots or self.own_places is not None or isinstance(self.crossing, Target | Relative)
+
     def _old(
         self, old: Rows | Waves, places: Float[Tensor, "B T"], mask: Mask, shape: Shape | None
     ) -> Vectors:
@@ -332,12 +340,12 @@ def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
             f"{kind} takes real-valued places for those of packed texts; call "
             'model.set_attn_implementation("sdpa").'
         )
-    if attached.own_places is None or not checkpoints(owner):
+    if not attached.learns_inside or not checkpoints(owner):
         return
     functions = (getattr(part, "_gradient_checkpointing_func", None) for part in owner.modules())
     if any(getattr(function, "keywords", {}).get("use_reentrant") for function in functions):
         raise InputError(
-            "reentrant gradient checkpointing loses the gradient of learned places inside the layers; call "
+            "reentrant gradient checkpointing loses the gradient of what is learned inside the layers; call "
             'model.gradient_checkpointing_enable({"use_reentrant": False}).'
         )
 

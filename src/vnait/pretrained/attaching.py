@@ -28,7 +28,14 @@ from vnait.pretrained.checks import (
 )
 from vnait.pretrained.classes import enter_classes, give_position, leave_classes, silence_patches
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
-from vnait.pretrained.layers import ROTARY, DifferentiableRotary, SilencedTable, pre_attention, rows_of
+from vnait.pretrained.layers import (
+    ROTARY,
+    DifferentiableRotary,
+    SilencedTable,
+    pre_attention,
+    pre_cross_attention,
+    rows_of,
+)
 from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe, probe_ids
 from vnait.pretrained.saving import attached_owners
 from vnait.pretrained.warm_start import Rows, Waves, first_row
@@ -89,14 +96,16 @@ def attach(
             0. Table, places, gate and method are trained; whether the model's own weights are is up to you.
             "fit" replaces the table by the fewest cosine waves that reproduce it to 1% of its root mean
             square. None starts from the method alone, x = m(e), at random: a model to train, not to use.
-        options: mean_length, shape, periods, max_length, as for `vnait.build`
+        options: mean_length, shape, periods, max_length, as for `vnait.build`; a method without use for one
+            ignores it, and the log-length scale that mean_length is for is dropped
 
     Raises:
         InputError: the model can't carry the method; the message names the reason.
 
     A method built by name drops its log-length scale: a pretrained model keeps the scale of its scores.
     Texts may exceed the model's table: an encoder compresses p to end at the last row (position
-    interpolation, arXiv 2306.15595); a decoder repeats the last row.
+    interpolation, arXiv 2306.15595); a decoder repeats the last row. Attach to the whole model that you will
+    save: what is attached to a part of it, such as its encoder, may be lost when the whole is loaded.
 
     The method counts the tokens of `attention_mask`; padding may be on either side. Results with and without
     a cache of keys and values agree. `detach` restores the model bit for bit. Attach before peft's
@@ -257,6 +266,8 @@ def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[f
     for attention in site.attentions:
         attention.module.register_forward_pre_hook(pre_attention, with_kwargs=True)
         give_position(attention.module)
+    for attention in site.cross_attentions:
+        attention.module.register_forward_pre_hook(pre_cross_attention, with_kwargs=True)
     if site.patches is not None:
         silence_patches(owner.get_submodule(site.patches.path))
     enter_classes(whole, owner)
@@ -292,7 +303,7 @@ def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
         learned = any(weight.requires_grad for weight in own)
         for path, module in list(owner.named_modules()):
             hooks = module._forward_pre_hooks.items()
-            for key in [key for key, hook in hooks if hook is pre_attention]:
+            for key in [key for key, hook in hooks if hook in (pre_attention, pre_cross_attention)]:
                 del module._forward_pre_hooks[key]
                 module._forward_pre_hooks_with_kwargs.pop(key, None)
             if isinstance(module, SilencedTable | DifferentiableRotary):
@@ -314,7 +325,8 @@ def _probe_states(site: Site) -> Float[Tensor, "N D"]:
         return last_states(site.owner, probe(site.owner, 2, 0)).flatten(0, 1)
     lengths = [len(_rows(table.module)) for table in site.tables]
     limits = [length // 2 + 1 for length in lengths if length < 256]
-    limits += [site.owner.config.max_position_embeddings] if site.turning else []
+    if site.turning or site.rotaries:  # a dynamic rotation keeps the frequencies of its longest text
+        limits += [getattr(site.owner.config, "max_position_embeddings", None) or 128]
     ids = probe_ids(site.owner, 2, min([128, *limits]))
     mask = torch.ones_like(ids)
     mask[1, ids.shape[1] // 2 + 1 :] = 0

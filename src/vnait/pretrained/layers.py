@@ -20,6 +20,7 @@ from vnait.model.backbone import rotate
 
 Bias = Float[Tensor, "B H T TK"]
 ATTENTION_INPUTS = "vnait"  # keyword that carries `AttentionInputs` from the model to its attention modules
+ENCODER_STATES = "encoder_hidden_states", "cross_attention_states"  # names of an encoder's states in layers
 ROTARY = "vnait_rotary"  # keyword that carries angles, and name of the attention that rotates by them
 
 
@@ -165,6 +166,17 @@ def pre_attention(
     if bias is not None and kwargs.get("position_bias") is None:
         kwargs["position_bias"] = bias
     return args, kwargs
+
+
+def pre_cross_attention(
+    attention: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Hook before cross-attention that would get the bias and the angles of self-attention, as in BERT: its
+    keys are of another text, so remove them.
+    """
+    if all(kwargs.get(name) is None for name in ENCODER_STATES):
+        return None
+    return args, {name: value for name, value in kwargs.items() if name not in ("position_bias", ROTARY)}
 
 
 def sines(places: Float[Tensor, "B T"], width: int) -> Float[Tensor, "B T K"]:

@@ -15,7 +15,7 @@ from vnait.errors import InputError
 from vnait.evaluation import evaluating
 from vnait.pretrained import inside
 from vnait.pretrained.images import Patches, patches_of, permuted, random_images
-from vnait.pretrained.layers import SilencedTable, rows_of
+from vnait.pretrained.layers import ENCODER_STATES, SilencedTable, rows_of
 
 SUPPORTED = (
     "BERT, RoBERTa, DistilBERT, ELECTRA, ModernBERT, GPT-2, BLOOM, Llama, Qwen3, Mistral, T5, BART, ViT and "
@@ -78,6 +78,7 @@ class Site:
     alibi       whether it builds ALiBi's bias by `build_alibi_tensor`
     inside      paths of sources of position that can't be replaced
     attentions  attention modules that accept another text (cross-attention)
+    cross_attentions   those that get it from every layer, by a name in ENCODER_STATES
     causal      whether a token depends on earlier ones only
     patches     how an image becomes tokens, with a table of position; None in texts
     """
@@ -91,6 +92,7 @@ class Site:
     alibi: bool
     inside: tuple[str, ...]
     attentions: tuple[Submodule, ...]
+    cross_attentions: tuple[Submodule, ...]
     causal: bool
     patches: Patches | None = None
 
@@ -200,6 +202,7 @@ def _site(path: str, owner: PreTrainedModel) -> Site:
         alibi=hasattr(owner, "build_alibi_tensor"),
         inside=tuple(part.path for part in parts if part.module not in replaceable and _is_inside(part)),
         attentions=tuple(part for part in parts if _is_attention(part.module)),
+        cross_attentions=tuple(_reading_another_text(parts)),
         causal=is_causal(owner),
         patches=patches_of(owner),
     )
@@ -247,6 +250,14 @@ def _is_relative(module: nn.Module) -> bool:
         and hasattr(module, "_relative_position_bucket")
         and (_accepts(module, "position_bias", "key_value_states") or _computes_bias(module))
     )
+
+
+def _reading_another_text(parts: Sequence[Submodule]) -> Iterator[Submodule]:
+    """The innermost modules that take an encoder's states, such as BERT's cross-attention."""
+    readers = [part for part in parts if any(_accepts(part.module, name) for name in ENCODER_STATES)]
+    for part in readers:
+        if not any(other.path.startswith(f"{part.path}.") for other in readers):
+            yield part
 
 
 def _computes_bias(module: nn.Module) -> bool:

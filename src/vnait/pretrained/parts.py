@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,18 +27,24 @@ class Inputs:
 
     names           that it takes
     buffered_types  whether it takes token types from a buffer, which is as long as its table
+    collected       whether its configuration asks for more outputs, which inputs may ask for, too
     """
 
     names: tuple[str, ...]
     values: Mapping[str, Any]
     buffered_types: bool = False
+    collected: Mapping[str, bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, owner: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inputs:
         """The inputs of a call of this model."""
         names = tuple(inspect.signature(owner.forward).parameters)
         buffered = any(name.endswith("token_type_ids") for name, _ in owner.named_buffers())
-        return cls(names, {**dict(zip(names, args, strict=False)), **kwargs}, buffered)
+        config = getattr(owner, "config", None)
+        more = {
+            name: bool(getattr(config, name, False)) for name in ("output_hidden_states", "output_attentions")
+        }
+        return cls(names, {**dict(zip(names, args, strict=False)), **kwargs}, buffered, more)
 
     @cached_property
     def length(self) -> int:
@@ -54,7 +60,8 @@ class Inputs:
         for name, advice in REFUSED.items():
             if self.values.get(name) is not None:
                 raise InputError(f"a text past the model's limit was given with {name}; {advice}.")
-        if any(self.values.get(name) for name in ("output_hidden_states", "output_attentions")):
+        given = {name: self.values.get(name) for name in self.collected}
+        if any(self.collected[name] if value is None else value for name, value in given.items()):
             raise InputError(
                 "hidden states and attentions of texts past the model's limit are not collected; give "
                 "texts within it, or leave output_hidden_states and output_attentions out."

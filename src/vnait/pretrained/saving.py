@@ -97,6 +97,11 @@ def write_type(folder: str | Path) -> None:
 
 def _settings(owners: dict[str, PreTrainedModel]) -> dict[str, Any]:
     arguments = next(iter(owners.values())).vnait.arguments
+    if len(owners) < len(arguments["described"]):
+        parts = " and ".join(type(part).__name__ for part in owners.values())
+        raise InputError(
+            f"{parts} is one side of a model whose other side got a method by the same call; save the whole."
+        )
     scale = {path: owner.vnait.scale for path, owner in owners.items()}
     return {"format": FORMAT, **arguments, "scale": scale}
 

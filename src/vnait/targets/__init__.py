@@ -12,6 +12,7 @@ from vnait.errors import InputError
 from vnait.targets.classes import Classes
 from vnait.targets.numbers import Numbers
 from vnait.targets.sets import LabelSets
+from vnait.targets.shared import check_task
 from vnait.targets.tags import Tags
 
 Target = Classes | Numbers | Tags | LabelSets
@@ -36,4 +37,14 @@ def with_names(task: str, names: Sequence[str]) -> Target:
     return Numbers(0.0, 1.0) if task == REGRESSION else OF_CLASSES[task](list(names))
 
 
-__all__ = ["OF_CLASSES", "Classes", "LabelSets", "Numbers", "Tags", "Target", "target_of", "with_names"]
+__all__ = [
+    "OF_CLASSES",
+    "Classes",
+    "LabelSets",
+    "Numbers",
+    "Tags",
+    "Target",
+    "check_task",
+    "target_of",
+    "with_names",
+]

@@ -150,7 +150,7 @@ def train(
         record=record,
         max_length=run.max_length if run.base else None,
         pairs=prepared.pairs,
-        tags=labelled.target.task == TAGGING,
+        task=labelled.target.task,
     )
 
 
