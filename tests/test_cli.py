@@ -355,6 +355,17 @@ def test_predict_writes_other_columns_where_asked(home, document, vnait):
         assert code == 2 and message in err
 
 
+def test_methods_that_are_empty_are_not_the_default_ones(vnait, home):
+    code, _, err = vnait("compare", "data.csv", "--methods", "")
+    assert code == 2 and "--methods is empty; name methods" in err
+
+
+def test_labels_are_checked_before_words(vnait, home):
+    data = table(home / "one.csv", rows=[("a", "x"), ("b", "x"), ("c", "x")])
+    code, _, err = vnait("train", data, "--out", "new")
+    assert code == 2 and "has one class only (x)" in err
+
+
 def test_compare_shows_macro_f1_where_a_class_is_rare(home, said):
     options = ("--methods", "none", "--seeds", "2")
     rare = [row for row in rows_of() if row[1] == "neg"][:8] + [row for row in rows_of() if row[1] == "pos"]
@@ -409,7 +420,7 @@ def test_explain(home, said, document):
     assert re.fullmatch(
         r"Logit [+]\d.\d\d over the labels' mean: Transformer [+-]\d.\d\d, bag of words [+-]\d.\d\d", lines[1]
     )
-    assert lines[3].split() == ["token", "coordinate", "gap", "rho", "adds"]
+    assert lines[3].split() == "token coordinate gap rho adds gap as a bar".split()
     assert [line.split()[0] for line in lines[4:8]] == ["a", "good", "zyx", "film"]
     assert [("(unknown word)" in line) for line in lines[4:8]] == [False, False, True, False]
     assert lines[7].split()[1] == "100.00" and all(re.search(" #+", line) for line in lines[4:8])
@@ -975,9 +986,7 @@ def test_ctrl_c_in_a_training_is_one_sentence_and_the_same_command_goes_on(home,
     process.join()
     assert process.exitcode == 130
     assert Path("out").read_text() == ""
-    assert Path("err").read_text() == (
-        "vnait: stopped; finished work is saved; run the same command to resume.\n"
-    )
+    assert Path("err").read_text() == ("vnait: stopped; the same command goes on from what was finished.\n")
     assert not Path("new").exists()
     code, _, err = vnait(*command[:-2], "--out", "new")  # not quiet now
     assert code == 0 and re.search(r"^vnait: continuing from step (25|50|75)$", err, re.MULTILINE)

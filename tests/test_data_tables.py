@@ -296,6 +296,15 @@ def test_a_column_that_stands_twice_is_refused_where_it_is_asked_for(tmp_path):
     assert read(other).texts == ["good", "bad"]
 
 
+def test_fields_of_inner_objects_have_names_with_dots(tmp_path):
+    lines = [{"id": 1, "body": {"text": "good"}, "meta": {"of": {"label": "pos"}}, "a.b": 1, "a": {"b": 2}}]
+    lines.append({"id": 2, "body": {"text": "bad"}, "meta": {"of": {"label": "neg"}}, "a.b": 3})
+    source = written(tmp_path, "nested.jsonl", "\n".join(map(json.dumps, lines)))
+    got = read(source, text="body.text", label="meta.of.label")
+    assert (got.texts, got.labels) == (["good", "bad"], ["pos", "neg"])
+    assert read(source, text="body.text", label="a.b").labels == ["1", "3"]  # a field of its own is first
+
+
 def test_quotes_of_a_tsv_that_quotes_nothing_are_characters(tmp_path):
     rows = 'text\tlabel\n"great" film\tpos\n"so he said\tneg\nmiddle\tpos\n"the end\tneg\nlast\tpos\n'
     got = read(written(tmp_path, "q.tsv", rows))
@@ -303,6 +312,8 @@ def test_quotes_of_a_tsv_that_quotes_nothing_are_characters(tmp_path):
     assert got.labels == ["pos", "neg", "pos", "neg", "pos"]
     quoted = written(tmp_path, "w.tsv", 'text\tlabel\n"one\nline"\tpos\n"a\ttab"\tneg\n')
     assert read(quoted).texts == ["one\nline", "a\ttab"]
+    both = written(tmp_path, "v.tsv", 'text\tlabel\n"one\n\tline"\tpos\nlast\tneg\n')
+    assert read(both).texts == ["one\n\tline", "last"]
 
 
 def test_quotes_of_a_tsv_that_fit_neither_way_are_refused(tmp_path):

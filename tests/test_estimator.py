@@ -259,7 +259,7 @@ def test_class_weights_are_saved_with_labels_of_their_own_type(word_file, tmp_pa
         (None, [1, 0] * 20, "all rows with a weight above 0 have one label"),
         (None, ["much"] * 40, "sample_weight is not numbers"),
         ("fair", None, "class_weight is 'fair': "),
-        ({"negative": 2}, None, "class_weight is {'negative': 2}: "),
+        ({"negative": 2}, None, "class_weight is {'negative': 2}: 'negative' is not a label of y, whose"),
     ],
 )
 def test_wrong_weights_are_one_sentence(class_weight, sample_weight, message, word_file):

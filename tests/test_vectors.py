@@ -386,7 +386,7 @@ def test_fasttext_models_that_gensim_cannot_read(put):
     whole = bytearray(Path(datapath("toy-model.bin")).read_bytes())
     matrix = whole.index(np.array([122, 5], dtype="<i8").tobytes())  # 22 words and 100 buckets, 5 wide
     for (at, new), message in {
-        (matrix - 1, b"\1"): "is a quantised fastText model",
+        (matrix - 1, b"\1"): "is a quantized fastText model",
         (matrix + 1, b"\xff"): r"its matrix of 65,402 rows is cut",
         (matrix, b"\x79"): "is a damaged fastText model: its sizes disagree",
         (matrix + 8, b"\4"): "its matrix has width 4, and its settings 5",
@@ -658,7 +658,7 @@ def test_words_far_into_a_long_sentence_are_trained():
         (
             [["a", "b"], ["c"]],
             {},
-            "no word occurs 2 times .* in the 2 texts, the most frequent one 1 times; give more",
+            r"no word occurs 2 times in the texts \(min_count is 2, and there are 2 texts\): give more",
         ),
         (SENTENCES, {"min_count": 99}, "no word occurs 99 times"),
         (["one string"], {}, "sentence 1 is one string, 'one string'; give a list of its words"),

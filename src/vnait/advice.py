@@ -58,11 +58,11 @@ def _is_chance(results: Results, best: str, row: Mapping[str, Any], chance_level
 
 def _above_chance(results: Results, chance_level: float) -> str:
     """What to do if the chosen method is at chance: the best that is not, or else the data."""
-    rows = [row for row in results.rows if row["shots"] == results.most]
+    rows = results.ranked(results.most)
     above = [row for row in rows if not _is_chance(results, row["method"], row, chance_level)]
     if not above or results.metric.better < 0:
         return "Check the labels, or collect more."
-    row = max(above, key=lambda row: row["mean"])
+    row = above[0]
     return f"{row['method']} is, with {_written(results, interval_of(row))}: compare more seeds or labels."
 
 
@@ -70,10 +70,10 @@ def _second(results: Results, best: str) -> str:
     """The best other method on the test rows, if it is better there, or can't be told apart from `best`; then
     with the seeds to do so.
     """
-    rows = [row for row in results.rows if row["shots"] == results.most and row["method"] != best]
+    rows = [row for row in results.ranked(results.most) if row["method"] != best]
     if not rows:
         return ""
-    next_ = max(rows, key=lambda row: results.metric.better * row["mean"])["method"]
+    next_ = rows[0]["method"]
     differences = _differences(results, best, next_)
     found = interval(differences)
     if results.metric.better * found.sign > 0:

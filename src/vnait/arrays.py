@@ -139,6 +139,14 @@ def weights_of(
         return None
     weights = np.ones(len(labels))
     if class_weight is not None:
+        if isinstance(class_weight, Mapping):
+            known = set(labels.tolist())
+            if unknown := next((key for key in class_weight if key not in known), None):
+                listed = ", ".join(map(repr, sorted(known, key=str)[:5]))
+                raise InputError(
+                    f"class_weight is {class_weight!r}: {unknown!r} is not a label of y, whose labels are "
+                    f"{listed}."
+                )
         before = f"class_weight is {class_weight!r}: "
         with as_input_error((TypeError, ValueError), before, ".", message=first_line):
             weights = compute_sample_weight(class_weight, labels)

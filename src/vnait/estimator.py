@@ -60,7 +60,7 @@ class _OfTexts(BaseEstimator):
         callback: Callable[[Status], None],
     ) -> Self:
         run = self._run()
-        table = Table(texts=given, labels=labels, name="X", dropped=0, task=task)
+        table = Table(texts=given, labels=labels, name="X and y", dropped=0, task=task)
         words = vocabulary_of(given, vectors=self.vectors, tokenization=self.tokenization, seed=run.seed)
         self.fitted_ = fit(run, table, words, weights=weights, callback=callback)
         self.seed_ = run.seed

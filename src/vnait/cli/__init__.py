@@ -50,8 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (FloatingPointError, MemoryError) as error:
         sys.exit(_said(error, 1))
     if code == STOPPED:
-        kept = "finished work is saved; run the same command to resume."
-        _said(f"stopped; {kept}", STOPPED)
+        _said("stopped; the same command goes on from what was finished.", STOPPED)
     if code:
         sys.exit(code)
 

@@ -57,12 +57,12 @@ def compare_command(
     sep: Separator = None,
     encoding: Encoding = None,
     methods: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Names from `vnait list`, with commas. Default: none, sinusoidal, learned, vnait-uniform, "
             "vnait."
         ),
-    ] = "",
+    ] = None,
     shots: Annotated[str, typer.Option(help="Rows per class to learn from, with commas, or all.")] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
     out: Annotated[
@@ -97,7 +97,9 @@ def compare_command(
     report.
     """
     set_up_logging(quiet)
-    counts, names = _shots(shots), listed(methods)
+    counts, names = _shots(shots), listed(methods or "")
+    if methods is not None and not names:
+        raise InputError("--methods is empty; name methods, or leave it out for the default ones.")
     run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate, threads=threads)
     if wrong := list(unknown_methods(names, base=base is not None)):
         raise InputError("; ".join(wrong) + ".")

@@ -123,7 +123,7 @@ def show_explanation(explanation: Explanation) -> None:
     says = explanation.says
     head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho")
     head += "" if says is None else "   adds"
-    echo(head)
+    echo(f"{head}  gap as a bar")
     unknown = "" if all(explanation.known) else "  (unknown word)"
     longest = max(min(BAR, Console().width - len(head) - 2 - len(unknown)), 1)
     unit = max([gap for gap in explanation.gaps if gap > 0], default=1.0)

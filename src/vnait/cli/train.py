@@ -110,9 +110,11 @@ def train_command(
         tests = None if test is None else read_table(test, text, label, sep, encoding, task, of_tests=True)
         from vnait.data import summary, warn_of_repeats
         from vnait.saved import check_replaceable
+        from vnait.targets import target_of
         from vnait.train import prepare
 
         check_replaceable(out)
+        target_of(table)  # what is wrong with the labels, before what is wrong with the words
         words = _words(run, table.texts, vectors, tokenization)
         made = prepare(run, table, words, test=tests)
         learned, held = (

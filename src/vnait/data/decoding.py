@@ -191,7 +191,7 @@ def rows_of(lines: Callable[[], Iterable[str]], separator: str) -> Rows:
 
     Quotes follow RFC 4180. Most tab-separated files quote nothing: if the quotes of one don't pair up, or a
     quoted field would contain a tab and a line break, they are read as ordinary characters, provided that
-    every row then has as many fields as the header. ValueError with the reason if neither reading fits.
+    every row then has as many fields as the header. ValueError with the reason if no reading fits.
 
     >>> list(rows_of(lambda: ["text,label\\n", '"good, but long",pos\\n'], ",")())
     [['text', 'label'], ['good, but long', 'pos']]
@@ -204,12 +204,22 @@ def rows_of(lines: Callable[[], Iterable[str]], separator: str) -> Rows:
     try:
         for number, row in enumerate(quoted()):
             if separator == "\t" and any("\t" in cell and ("\n" in cell or "\r" in cell) for cell in row):
+                if _fits(quoted) and not _fits(plain):
+                    return quoted
                 raise ValueError(f"row {number} has a quoted field with a tab and a line break in it")
     except ValueError:
-        if separator != "\t" or len({len(row) for row in plain()}) > 1:
-            raise
-        return plain
+        if separator == "\t" and _fits(plain):
+            return plain
+        raise
     return quoted
+
+
+def _fits(rows: Rows) -> bool:
+    """Whether every row has as many fields as the header."""
+    try:
+        return len({len(row) for row in rows()}) == 1
+    except ValueError:
+        return False
 
 
 def _rows(lines: Callable[[], Iterable[str]], separator: str, quoting: Literal[0, 3]) -> Iterator[list[str]]:

@@ -123,7 +123,22 @@ def _json_lines(path: Path, form: Format) -> Columns:
 def _object(row: object, place: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise InputError(f"{place} is not a JSON object; {_OBJECTS}")
-    return row
+    return _flat(row)
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """With the fields of an inner object, too, by names such as body.text.
+
+    >>> _flat({"id": "7", "body": {"text": "good"}})["body.text"]
+    'good'
+    """
+    inner = {
+        f"{name}.{key}": value
+        for name, found in row.items()
+        if isinstance(found, dict)
+        for key, value in _flat(found).items()
+    }
+    return {**inner, **row} if inner else row
 
 
 _ARRAY = re.compile(r"\[\s*(\{|$)")  # else a line with an array is not an object

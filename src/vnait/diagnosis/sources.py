@@ -162,7 +162,7 @@ def two_sources(subject: Subject) -> Evidence | None:
     advice="load the table again; else give texts that end before these rows",
 )
 def rows_without_use(subject: Subject) -> Evidence | None:
-    """A position table has rows that are not finite, or equal to another, so that two places look the same."""
+    """A position table has rows that are not finite, or equal to another: two places look the same."""
     tables = [source.path for source in _sources(subject) if source.kind == TABLE]
     if not tables:
         raise NotTried("it has no position table")

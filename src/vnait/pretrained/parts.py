@@ -64,7 +64,8 @@ class Inputs:
         if any(self.collected[name] if value is None else value for name, value in given.items()):
             raise InputError(
                 "hidden states and attentions of texts past the model's limit are not collected; give "
-                "texts within it, or leave output_hidden_states and output_attentions out."
+                "texts within it, or leave output_hidden_states and output_attentions out, also of the "
+                "configuration."
             )
         mask, tokens = self.values.get("attention_mask"), self._tokens
         assert tokens is not None

@@ -76,6 +76,6 @@ def _check_sentences(sentences: Sequence[Sequence[str]], min_count: int) -> None
         raise InputError(f"the {len(sentences):,} texts have no word; give texts that are not empty.")
     if most < min_count:
         raise InputError(
-            f"no word occurs {min_count} times (min_count) in the {len(sentences):,} texts, the most "
-            f"frequent one {most} times; give more texts, characters as tokens, or vectors of your own."
+            f"no word occurs {min_count} times in the texts (min_count is {min_count}, and there are "
+            f"{len(sentences):,} texts): give more of them, characters as tokens, or vectors of your own."
         )

@@ -119,7 +119,7 @@ ROWS = (
         "000 3.6",
         "The relation captures an interaction that adding positions ignores",
         shown="arms *no relation* and *e + s alone* of the ablation: `python -m vnait_lab.runs.ablation`",
-        lacks="of `vnait-warp`, not of today's default; a table of differences, without a verdict",
+        lacks="a table of differences, without a verdict; of today's default on two sets and five tasks",
     ),
     Row(
         "000 3.7; 001 method 5",
@@ -203,7 +203,7 @@ ROWS = (
         "001 closing note",
         "The representation is more robust",
         sources=("001, robustness",),
-        lacks="splice and TREC alone; in TREC the bag of words beside each method decides most",
+        lacks="splice, TREC and AG News; in the last two the bag of words beside each method decides most",
     ),
     Row(
         "000 5.2 (1); 001 future work 1",
