@@ -69,7 +69,7 @@ def log_odds(labels: NDArray[Any], rows: Weights = None) -> NDArray[np.float64]:
     """The logit of each label, log (n + 1/2) / (N - n + 1/2), n of the N rows of labels (N, C) have it; with
     weights, sums of them.
 
-    >>> prior(np.array([[1, 0], [1, 0], [0, 0]])).round(2).tolist()
+    >>> log_odds(np.array([[1, 0], [1, 0], [0, 0]])).round(2).tolist()
     [0.51, -1.95]
     """
     each = np.ones(len(labels)) if rows is None else rows
@@ -83,7 +83,7 @@ def sif_weights(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray
 
     The weight of the ids in `special` is 0, since an unknown word is no evidence for any class.
 
-    >>> rarity(np.array([0.5, 0.0, 0.01, 0.09]), special=[0]).round(2).tolist()
+    >>> sif_weights(np.array([0.5, 0.0, 0.01, 0.09]), special=[0]).round(2).tolist()
     [0.0, 1.0, 0.5, 0.10000000149011612]
     """
     weights: NDArray[np.float32] = (RARE / (RARE + np.asarray(frequency))).astype(np.float32)

@@ -72,7 +72,7 @@ def as_input_error(
 def has_surrogate(text: str) -> bool:
     """Whether a text has half a character, a surrogate, which UTF-8 has no bytes for.
 
-    >>> has_half("caf\\udce9"), has_half("caf\\u00e9")
+    >>> has_surrogate("caf\\udce9"), has_surrogate("caf\\u00e9")
     (True, False)
     """
     return _HALF.search(text) is not None

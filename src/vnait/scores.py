@@ -161,7 +161,7 @@ def are_spans(tags: Iterable[str]) -> bool:
 def regression_scores(truth: Sequence[float], answers: Sequence[float]) -> dict[str, float]:
     """rmse and mae in the unit of the numbers; pearson and spearman in [-1, 1], left out where undefined.
 
-    >>> {name: round(score, 3) for name, score in errors([1, 2, 3], [1, 2, 5]).items()}
+    >>> {name: round(score, 3) for name, score in regression_scores([1, 2, 3], [1, 2, 5]).items()}
     {'rmse': 1.155, 'mae': 0.667, 'pearson': 0.961, 'spearman': 1.0}
     """
     import numpy as np
