@@ -420,7 +420,7 @@ def test_explain(home, said, document):
     assert re.fullmatch(
         r"Logit [+]\d.\d\d over the labels' mean: Transformer [+-]\d.\d\d, bag of words [+-]\d.\d\d", lines[1]
     )
-    assert lines[3].split() == "token coordinate gap rho adds gap as a bar".split()
+    assert lines[3].split() == ["token", "coordinate", "gap", "rho", "adds", "gap", "as", "a", "bar"]
     assert [line.split()[0] for line in lines[4:8]] == ["a", "good", "zyx", "film"]
     assert [("(unknown word)" in line) for line in lines[4:8]] == [False, False, True, False]
     assert lines[7].split()[1] == "100.00" and all(re.search(" #+", line) for line in lines[4:8])

@@ -5,6 +5,7 @@ from itertools import pairwise
 from math import log2
 from typing import Any
 
+from vnait.errors import plural
 from vnait.record import Record
 from vnait.results import ALL, Results, by_size, interval_of
 from vnait.statistics import Interval, interval, paired, seeds_needed
@@ -84,7 +85,7 @@ def _second(results: Results, best: str) -> str:
     needed = seeds_needed(differences)
     count = len(differences)
     more = f"; about {needed} would be needed" if needed is not None and needed > count else ""
-    return f" Over {count} seed{'s' * (count > 1)} it can't be told apart from {next_}{more}."
+    return f" Over {plural(count, 'seed')} it can't be told apart from {next_}{more}."
 
 
 def _order(results: Results) -> str:

@@ -3,7 +3,6 @@
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -27,6 +26,7 @@ from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan
 from vnait.predict import Fitted, load
 from vnait.pretrained.finetune import Base
+from vnait.quiet import logger_at
 from vnait.record import Callback, Record
 from vnait.results import ALL, Results, Shots, by_size
 from vnait.run import OWN, PREFIX, Run
@@ -279,7 +279,7 @@ def _calls(plan: Plan, cells: list[Cell], workers: dict[str, Any], keep: Path | 
 
 
 def _vocabulary(plan: Plan, seed: int) -> tuple[int, Vocabulary]:
-    with one_thread(), _hushed():
+    with one_thread(), logger_at("vnait", logging.ERROR):  # each cell would warn of the texts
         return seed, plan.vocabulary(seed)
 
 
@@ -292,7 +292,7 @@ def run_cell(
     """
     if recipe is not None:
         METHODS[cell.method.removeprefix(PREFIX)] = recipe
-    with one_thread(), _hushed():
+    with one_thread(), logger_at("vnait", logging.ERROR):  # each cell would warn of the texts
         fitted = _fitted(plan, cell, words)
         if keep is not None and cell == _kept(plan, cell.method):
             fitted.save(keep / plan.key(cell))
@@ -339,17 +339,6 @@ def _save_best(plan: Plan, method: str, models: Path, folder: Path) -> None:
                 fitted = _fitted(plan, cell, plan.vocabulary(cell.seed))
         fitted.save(folder)
     shutil.rmtree(models, ignore_errors=True)
-
-
-@contextmanager
-def _hushed() -> Iterator[None]:
-    """No warnings: every cell would repeat those on the texts."""
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _labelled(data: Source, **columns: Any) -> Table:

@@ -97,3 +97,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of another library's error without its full stop; its type if it has no message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def one_line(error: BaseException) -> str:
+    """The whole message of another library's error on one line, without its full stop; its type if empty."""
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
+def plural(count: int, name: str) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "token"), plural(2, "token")
+    ('1 token', '2 tokens')
+    """
+    return f"{count} {name}{'' if count == 1 else 's'}"

@@ -25,8 +25,9 @@ from vnait.data.sentences import split_words as words_in
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import atomic_folder
-from vnait.pretrained.finetune import BASE, Base, no_bars
+from vnait.pretrained.finetune import BASE, Base
 from vnait.pretrained.loading import from_pretrained
+from vnait.quiet import no_bars
 from vnait.record import Record, warn_of_other
 from vnait.targets import check_task
 

@@ -25,6 +25,7 @@ from vnait.linear import LinearClassifier
 from vnait.logits import logits_of, word_logits_of
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import finetune, tokens
+from vnait.quiet import no_bars
 from vnait.record import Record, warn_of_other
 from vnait.targets import check_task, with_names
 
@@ -95,7 +96,7 @@ class Fitted:
         saved.check_replaceable(folder)
         warn_of_other(folder, self.record)
         record = {} if self.record is None else {"record.json": self.record.line() + "\n"}
-        with atomic_folder(folder) as draft, finetune.no_bars():
+        with atomic_folder(folder) as draft, no_bars():
             if self.max_length is None:
                 self.tokenizer.model_max_length = self.longest  # for pipelines that truncate
                 self.model.save_pretrained(draft)
@@ -219,7 +220,7 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
     if (folder / linear.NOTES).is_file():
         return linear.load(folder, record)
     if (folder / finetune.NOTES).is_file():
-        with finetune.no_bars():
+        with no_bars():
             tuned, tokenizer, notes = finetune.load(folder)
         settings = {"max_length": notes["max_length"], "pairs": notes.get("pairs", False)}
         task = _task_of(tuned, notes.get("task") == TAGGING)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vnait.errors import plural
 from vnait.record import Record
 from vnait.statistics import UNIT, Interval, interval, paired, standard_error
 
@@ -296,7 +297,7 @@ class Results:
         if of_sign[0]:
             names = _listed([str(row["method"]) for row in of_sign[0]])
             count = min(row["seeds"] for row in of_sign[0])
-            over = f"{count} seed{'s' * (count > 1)}" + ", too few for an interval (3 or more)" * (count < 3)
+            over = plural(count, "seed") + ", too few for an interval (3 or more)" * (count < 3)
             parts.append(f"{names} can't be told apart from {self.reference} over {over}")
         return f"{self.where(shots)}: {'; '.join(parts) or 'nothing to compare'}."
 

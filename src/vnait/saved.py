@@ -18,6 +18,7 @@ from vnait.model import (
 )
 from vnait.pretrained import finetune
 from vnait.pretrained.loading import from_pretrained
+from vnait.quiet import no_bars
 from vnait.record import Record
 
 TRANSFORMERS = (
@@ -61,7 +62,7 @@ def record_in(folder: Path) -> Record | None:
 
 def load_both(folder: Path) -> tuple[Classifier, Any]:
     """A classifier and its tokenizer, or an `InputError` if one does not fit the other."""
-    with finetune.no_bars():
+    with no_bars():
         model = load_classifier(folder)
         tokenizer = _tokenizer(folder)
     if len(tokenizer) != model.config.vocab_size:

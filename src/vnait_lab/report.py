@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from numbers import Real
 from pathlib import Path
 
+from vnait.errors import plural
 from vnait.page.sections import Cell, Column, Image, Section, Table
 from vnait.record import Record
 from vnait.report.provenance import provenance
@@ -71,9 +72,7 @@ def verdicts(studies: Sequence[Study], found: dict[str, list[Record]], stopped: 
             for row in rows
         ],
     )
-    sentence = (
-        f"{len(rows)} claim{'s' * (len(rows) > 1)}: {counted}. Each rule was written before the study ran."
-    )
+    sentence = f"{plural(len(rows), 'claim')}: {counted}. Each rule was written before the study ran."
     sentences = [sentence]
     if stopped:
         sentences.append(f"Stopped before all seeds ran, so these verdicts may change: {', '.join(stopped)}.")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from vnait.cli.output import echo
+from vnait.errors import plural
 
 if TYPE_CHECKING:
     from vnait.comparison import Comparison
@@ -36,7 +37,7 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
         f"{100 * chance:.1f} %" if metric.better > 0 else f"{metric.form.format(chance)}, lower is better"
     )
     seeds = len(comparison.plan.seeds)
-    echo(f"{data.name}: {len(data)} rows, {kinds}, {seeds} seed{'s' * (seeds > 1)}")
+    echo(f"{data.name}: {len(data)} rows, {kinds}, {plural(seeds, 'seed')}")
     echo(f"{metric.title} of always {metric.chance}: {written}")
     for shots in comparison.plan.shots:
         echo()

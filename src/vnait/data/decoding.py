@@ -14,7 +14,7 @@ from itertools import dropwhile, islice
 from pathlib import Path
 from typing import BinaryIO, Literal, TextIO
 
-from vnait.errors import InputError
+from vnait.errors import InputError, one_line
 from vnait.files import unpacked
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
@@ -150,8 +150,9 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         with path.open("rb") as file:
             yield unpacked(file, path, MOST) if path.suffix.lower() == ".gz" else file
     except (OSError, EOFError, zlib.error) as error:
-        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise InputError(f"{path} can't be read: {reason}. Check the file and its permissions.") from error
+        raise InputError(
+            f"{path} can't be read: {one_line(error)}. Check the file and its permissions."
+        ) from error
 
 
 def separator_of(typed: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from zipfile import ZipFile
 
 from vnait.data.decoding import MOST, SEPARATORS, TextFile, rows_of, same, separator_of, sniffed
-from vnait.errors import InputError, as_input_error, extra
+from vnait.errors import InputError, as_input_error, extra, one_line
 from vnait.files import check_unpacked
 
 logger = logging.getLogger("vnait")
@@ -147,7 +147,7 @@ _OBJECTS = "expected one JSON object per line, or an array of objects."
 
 def _json(text: str, place: str) -> Any:
     with as_input_error(
-        (ValueError, RecursionError), f"{place} is not JSON: ", f"; {_OBJECTS}", message=_reason
+        (ValueError, RecursionError), f"{place} is not JSON: ", f"; {_OBJECTS}", message=one_line
     ):
         return json.loads(text, parse_float=str, parse_int=str)  # numbers as written: 1.10 stays "1.10"
 
@@ -158,7 +158,7 @@ def _excel(path: Path, form: Format) -> Columns:
         from openpyxl import load_workbook
     before, after = f"{path} can't be read as an Excel workbook: ", ". Save it again as .xlsx."
     # openpyxl, zipfile and expat raise their own.
-    with as_input_error(Exception, before, after, message=_reason):
+    with as_input_error(Exception, before, after, message=one_line):
         with ZipFile(path) as archive:
             check_unpacked(path, sum(part.file_size for part in archive.infolist()), MOST)
         book = load_workbook(path, read_only=True, data_only=True)
@@ -187,7 +187,7 @@ def _parquet(path: Path, form: Format) -> Columns:
         as_input_error,
         (OSError, ValueError, pa.ArrowException),
         f"{path} can't be read as Parquet: ",
-        message=_reason,
+        message=one_line,
     )
 
     def cells(at: int) -> Iterator[object]:
@@ -224,7 +224,7 @@ def _hub(source: str, split: str) -> Columns:
     before = f"{source} (split {split!r}) could not be loaded: "
     after = ". Check the name, the split and the network, or give a local file."
     # The libraries below raise a dozen unrelated types (httpx, fsspec, pyarrow, datasets).
-    with as_input_error(Exception, before, after, message=_reason):
+    with as_input_error(Exception, before, after, message=one_line):
         data = datasets.load_dataset(name, config or None, split=split)
 
     def cells(at: int) -> list[object]:
@@ -261,11 +261,6 @@ def _polarity() -> Columns:
     labels = [label.removeprefix("__label__") for label, _ in rows]
     texts = [text.strip() for _, text in rows]
     return ["text", "label"], lambda at: (texts, labels)[at]
-
-
-def _reason(error: BaseException) -> str:
-    """The message of a library's error on one line, without its full stop."""
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 
 _READERS: dict[str, Callable[[Path, Format], Columns]] = {

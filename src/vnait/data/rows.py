@@ -10,7 +10,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from vnait.errors import InputError
+from vnait.errors import InputError, plural
 
 logger = logging.getLogger("vnait")
 
@@ -133,7 +133,7 @@ def _shuffled(labels: Sequence[str], seed: int) -> dict[str, list[int]]:
 
 def _counts(names: Sequence[str], classes: dict[str, list[int]]) -> str:
     sizes = {name: len(classes[name]) for name in names[:3]}
-    shown = ", ".join(f"class {name!r} has {size} row{'s' * (size != 1)}" for name, size in sizes.items())
+    shown = ", ".join(f"class {name!r} has {plural(size, 'row')}" for name, size in sizes.items())
     return shown + f" and {len(names) - 3} more have too few" * (len(names) > 3)
 
 

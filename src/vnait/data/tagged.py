@@ -8,7 +8,7 @@ from pathlib import Path
 from vnait.data.decoding import TextFile, same
 from vnait.data.formats import check_file, is_table
 from vnait.data.sentences import sentence
-from vnait.errors import InputError, did_you_mean
+from vnait.errors import InputError, did_you_mean, plural
 
 NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
 DOCUMENT = "-DOCSTART-"  # starts the first line of a document in CoNLL-2003
@@ -115,7 +115,7 @@ def _check_widths(blocks: Sequence[list[Line]], names: Sequence[str], source: st
         if len(cells) != len(names):
             expected = "CoNLL-U has" if names is NAMES else f"line {blocks[0][0][0]} has"
             raise InputError(
-                f"{source}, line {number} has {len(cells)} column{'s' * (len(cells) != 1)}, and {expected} "
+                f"{source}, line {number} has {plural(len(cells), 'column')}, and {expected} "
                 f"{len(names)}; write a word per line, with the same columns for each and a blank line after "
                 "a sentence."
             )

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
 from vnait.diagnosis.subject import Case, Subject, difference
+from vnait.errors import plural
 
 STEPS = ((1, 1), (2, 1), (3, 2), (5, 1))  # tokens at first, tokens per step
 LEFT = ((2, 1), (3, 3), (6, 4))  # tokens, places of padding
@@ -58,7 +59,7 @@ def full_pass(subject: Subject) -> Evidence | None:
     name = "decoder_input_ids" if two else "input_ids"
     cases = [
         Case(
-            f"{count} token{'s' if count > 1 else ''}, then {step} at a time",
+            f"{plural(count, 'token')}, then {step} at a time",
             {"ids": subject.text(count + 2 * step), "start": count, "step": step, "name": name, **more},
         )
         for count, step in STEPS
@@ -80,7 +81,7 @@ def left_padding_with_cache(subject: Subject) -> Evidence | None:
     first = subject.first_position() if subject.accepts("position_ids") else None
     cases = [
         Case(
-            f"{count} tokens, {left} place{'s' if left > 1 else ''} of padding before them",
+            f"{count} tokens, {plural(left, 'place')} of padding before them",
             {"ids": subject.text(count), "pad": subject.pad, "left": left, "first": first},
         )
         for count, left in LEFT
@@ -95,7 +96,7 @@ def generate(subject: Subject) -> Evidence | None:
         raise NotTried("it does not generate from a text that it continues")
     cases = [
         Case(
-            f"{count} tokens, {left} place{'s' if left > 1 else ''} of padding before them",
+            f"{count} tokens, {plural(left, 'place')} of padding before them",
             {"ids": subject.text(count), "pad": subject.pad, "left": left},
         )
         for count, left in LEFT[:2]

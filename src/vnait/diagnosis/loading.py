@@ -18,6 +18,7 @@ from vnait.diagnosis.subject import Subject, accepts
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.pretrained import finetune
 from vnait.pretrained.loading import from_pretrained
+from vnait.quiet import no_bars
 
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "spiece*")
 ADAPTERS = {"adapter_config.json": "a PEFT adapter", "vnait.json": "an adapter of vnait"}
@@ -79,7 +80,7 @@ def _loaded(source: str | Path) -> Subject:
             f"{source} has a baseline that reads bags of words, without positions; give a Transformer."
         )
     if (folder / finetune.NOTES).is_file():
-        with finetune.no_bars():
+        with no_bars():
             model, tokenizer, _ = finetune.load(folder)
         lines = ("from vnait.predict import load", f"model = load({str(folder)!r}).model")
         return Subject(
@@ -94,7 +95,7 @@ def _loaded(source: str | Path) -> Subject:
 
 def _pretrained(source: str | Path) -> Subject:
     before = f"{source} can't be loaded as a model of transformers: "
-    with finetune.no_bars(), as_input_error(Exception, before, ".", message=first_line):
+    with no_bars(), as_input_error(Exception, before, ".", message=first_line):
         config = from_pretrained(AutoConfig, source)
         auto = _auto(config)
         model = from_pretrained(auto, source, dtype=torch.float32)

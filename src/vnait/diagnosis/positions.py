@@ -8,6 +8,7 @@ from torch import Tensor
 
 from vnait.diagnosis.rule import Evidence, Severity, rule
 from vnait.diagnosis.subject import Subject, difference, restated
+from vnait.errors import plural
 
 
 def reversed_places(model: Any, ids: Tensor, first: int, **more: Any) -> float:
@@ -62,8 +63,7 @@ def shifted(subject: Subject) -> Evidence | None:
     """The positions that a model takes by itself are not 0, 1, 2, ... in position_ids."""
     subject.need("position_ids")
     cases = [
-        subject.case(f"{count} token{'s' if count > 1 else ''}", ids=subject.text(count), first=0)
-        for count in (1, 2, 6)
+        subject.case(f"{plural(count, 'token')}", ids=subject.text(count), first=0) for count in (1, 2, 6)
     ]
     evidence = subject.first_over(restated, cases, what="outputs move")
     if evidence is None:

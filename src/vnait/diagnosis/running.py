@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from transformers.utils import logging as transformers_logging
 
 from vnait.diagnosis.loading import check_readable, subject_of
 from vnait.diagnosis.report import Report
@@ -17,6 +14,7 @@ from vnait.diagnosis.rule import Finding, NotTried, Rule, Severity, finding
 from vnait.diagnosis.rules import RULES
 from vnait.errors import InputError, did_you_mean
 from vnait.evaluation import evaluating
+from vnait.quiet import no_logs, no_notes
 from vnait.randomness import preserved_generators
 
 
@@ -47,7 +45,7 @@ def doctor(
     ['LEN01']
     """
     chosen = _chosen(rules, ignore)
-    with _calm():
+    with no_logs(logging.WARNING), no_notes():  # inputs are wrong on purpose
         subject = subject_of(model, tokenizer)
         with (
             evaluating(subject.model),
@@ -94,18 +92,3 @@ def _chosen(rules: Sequence[str], ignore: Sequence[str]) -> list[Rule]:
     if not wanted:
         raise InputError("no rule is left to try; ignore fewer.")
     return [rule for code, rule in RULES.items() if code in wanted]
-
-
-@contextmanager
-def _calm() -> Iterator[None]:
-    """Without the warnings and notes of transformers, which bad inputs are tried on on purpose."""
-    shown, root = transformers_logging.get_verbosity(), logging.root.manager.disable
-    transformers_logging.set_verbosity_error()
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        transformers_logging.set_verbosity(shown)
-        logging.disable(root)

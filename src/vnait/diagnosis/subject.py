@@ -292,15 +292,6 @@ def tried(run: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         ) from error
 
 
-def plural(count: int, name: str) -> str:
-    """A number with its noun.
-
-    >>> plural(1, "token"), plural(2, "token")
-    ('1 token', '2 tokens')
-    """
-    return f"{count} {name}{'' if count == 1 else 's'}"
-
-
 def _shown(value: Any) -> str:
     if isinstance(value, PreTrainedTokenizerBase):
         return "tokenizer"

@@ -18,10 +18,10 @@ from vnait.extension.measuring import Result, measure
 from vnait.extension.report import Report
 from vnait.extension.tasks import GENERATED, MOST, NEEDLES, Task, own
 from vnait.files import atomic_folder, check_replaceable
-from vnait.pretrained.finetune import no_bars
 from vnait.pretrained.lengthening import SETTINGS as LENGTHENED
 from vnait.pretrained.loading import from_pretrained
 from vnait.pretrained.saving import OWN_TYPE
+from vnait.quiet import no_bars
 from vnait.randomness import preserved_generators
 
 SHORTEST = 256

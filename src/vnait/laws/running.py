@@ -15,6 +15,7 @@ from vnait.laws.formulas import Expected
 from vnait.laws.register import DoesNotApply, difference, error_line, law, text
 from vnait.laws.subjects import Observation, Probe, Subject
 from vnait.model.backbone import Attention
+from vnait.quiet import no_logs
 from vnait.randomness import preserved_generators
 
 
@@ -87,14 +88,11 @@ def formula(subject: Subject) -> str | None:
 def _changed(subject: Subject, call: Callable[..., Observation]) -> str | None:
     """How `call`, made of the subject's probe, differs from it on a text of 5 tokens; None if it does not."""
     vectors, mask = text(subject, 5)
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # PyTorch logs at length what it can't compile before it raises
     try:
-        seen = call(vectors, mask)
+        with no_logs(logging.CRITICAL):  # PyTorch logs at length what it can't compile before it raises
+            seen = call(vectors, mask)
     except Exception as error:
         return f"5 tokens: {error_line(error)}"
-    finally:
-        logging.disable(before)
     failure = difference(subject.probe()(vectors, mask), seen)
     return failure and f"5 tokens: {failure}"
 

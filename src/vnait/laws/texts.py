@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import torch
 
+from vnait.errors import plural
 from vnait.laws.register import DoesNotApply, difference, error_line, is_finite, is_refusal, law, row_of, text
 from vnait.laws.subjects import Subject
 
@@ -49,7 +50,7 @@ def no_gradients(subject: Subject) -> str | None:
         with torch.no_grad():
             again = probe(vectors, mask)
         if failure := difference(seen, again):
-            return f"{count} token{'s' * (count > 1)}: {failure}"
+            return f"{plural(count, 'token')}: {failure}"
     return None
 
 
@@ -126,7 +127,7 @@ def _padding(subject: Subject, *, left: bool) -> str | None:
         together = row_of(probe(vectors, mask), mask, 1)
         alone = probe(vectors[1:, mask[1]], mask[1:, mask[1]])
         if failure := difference(row_of(alone, mask[1:, mask[1]], 0), together):
-            return f"{count} token{'s' * (count > 1)} and {room} of padding: {failure}"
+            return f"{plural(count, 'token')} and {room} of padding: {failure}"
     return None
 
 

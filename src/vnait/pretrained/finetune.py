@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +18,6 @@ from transformers import (
     AutoTokenizer,
     PreTrainedModel,
 )
-from transformers.utils import logging as transformers_logging
 
 from vnait import schemas
 from vnait.data.rows import collate
@@ -30,6 +28,7 @@ from vnait.methods import build
 from vnait.pretrained import attach, load_adapter, save_adapter, save_base, tokens
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.loading import from_pretrained
+from vnait.quiet import no_bars, no_notes
 from vnait.run import OWN, Run
 
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
@@ -91,20 +90,15 @@ class Base:
         """A classifier on the base with the run's method attached; its head is random, by the run's seed."""
         torch.manual_seed(run.seed)
         names = dict(enumerate(classes))
-        shown = transformers_logging.get_verbosity()
-        transformers_logging.set_verbosity_error()  # it would warn that the head is new
         before = f"{self.source} can't be loaded as a classifier: "
-        try:
-            with no_bars(), as_input_error(Exception, before, ".", message=first_line):
-                model = from_pretrained(
-                    CLASSES[task == TAGGING],
-                    self.source,
-                    **({"problem_type": PROBLEMS[task]} if task in PROBLEMS else {}),
-                    id2label=names,
-                    label2id={name: index for index, name in names.items()},
-                )
-        finally:
-            transformers_logging.set_verbosity(shown)
+        with no_bars(), no_notes(), as_input_error(Exception, before, ".", message=first_line):
+            model = from_pretrained(
+                CLASSES[task == TAGGING],
+                self.source,
+                **({"problem_type": PROBLEMS[task]} if task in PROBLEMS else {}),
+                id2label=names,
+                label2id={name: index for index, name in names.items()},
+            )
         model.config.pad_token_id = self.tokenizer.pad_token_id
         setattr(model.config, SEPARATOR, self.separator(model))
         if run.method != OWN:
@@ -196,18 +190,6 @@ def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
     if notes["method"] != OWN:
         load_adapter(model, folder / ADAPTER)
     return model.eval(), base.tokenizer, dict(notes)
-
-
-@contextmanager
-def no_bars() -> Iterator[None]:
-    """Hide transformers' progress bars beside ours."""
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()
 
 
 def _only_adds_vectors(method: str) -> bool:

@@ -2,8 +2,7 @@
 
 import logging
 import struct
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -13,8 +12,12 @@ import numpy as np
 from jaxtyping import Float32
 
 from vnait.errors import InputError
+from vnait.quiet import logger_at
 from vnait.vectors.streams import FASTTEXT, FASTTEXT_MAGIC, NATIVE, Layout, collect, records, rows, sniff
 from vnait.vectors.table import Vectors, none_known
+
+# Its warnings, of few jobs or missing n-grams, are not about the user's data.
+GENSIM = "gensim", logging.CRITICAL + 1
 
 _SHOWN = 5
 
@@ -79,24 +82,12 @@ _READERS = {
 _COUNTERS = {NATIVE: _count_keyed, FASTTEXT: lambda layout: scan(layout.path)}
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No log lines from gensim: its warnings (too few jobs, no n-grams) are not about the user's data."""
-    logger = logging.getLogger("gensim")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
 def keyed(layout: Layout) -> Any:
     """The KeyedVectors of the file; a table in a file of its own is mapped, not read."""
     from gensim.models import KeyedVectors
 
     try:
-        with quiet():
+        with logger_at(*GENSIM):
             model = KeyedVectors.load(str(layout.path), mmap="r")
     except Exception as error:  # a damaged pickle raises anything at all
         raise InputError(
@@ -115,7 +106,7 @@ def fasttext(layout: Layout) -> Any:
     from gensim.models.fasttext import load_facebook_vectors
 
     try:
-        with quiet():
+        with logger_at(*GENSIM):
             return load_facebook_vectors(str(layout.path))
     except Exception as error:  # gensim raises a dozen types
         raise _damaged(layout.path, "its sizes disagree") from error
@@ -130,7 +121,7 @@ def pick(vectors: Any, wanted: Collection[str] | None) -> tuple[list[str], Float
         return list(vectors.index_to_key), np.array(vectors.vectors, dtype=np.float32)
     if getattr(vectors, "bucket", 0):
         words = list(dict.fromkeys(wanted))
-        with quiet():
+        with logger_at(*GENSIM):
             rows = [vectors.get_vector(word) for word in words]
         return words, np.array(rows, dtype=np.float32).reshape(len(words), vectors.vector_size)
     index = sorted(vectors.key_to_index[word] for word in set(wanted) if word in vectors.key_to_index)

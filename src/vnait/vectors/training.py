@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from vnait.errors import InputError
-from vnait.vectors.reading import quiet
+from vnait.quiet import logger_at
+from vnait.vectors.reading import GENSIM
 from vnait.vectors.table import Vectors
 
 # gensim silently ignores the words of a sentence after this many.
@@ -35,7 +36,7 @@ def train(
     from gensim.models import Word2Vec
 
     pieces = [piece for words in sentences for piece in _pieces(words)]
-    with quiet():
+    with logger_at(*GENSIM):
         model = Word2Vec(
             pieces,
             vector_size=dim,

@@ -1,0 +1,60 @@
+"""Other libraries' log lines, warnings and progress bars, hidden for a while."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def logger_at(name: str, level: int) -> Iterator[None]:
+    """Lines of this logger from this level on alone."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextmanager
+def no_logs(most: int) -> Iterator[None]:
+    """No line of any logger up to this level, and no warning."""
+    before = logging.root.manager.disable
+    logging.disable(most)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def no_notes() -> Iterator[None]:
+    """No notes of transformers, such as that a head is new."""
+    from transformers.utils import logging as transformers_logging
+
+    before = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(before)
+
+
+@contextmanager
+def no_bars() -> Iterator[None]:
+    """No progress bars of transformers beside ours."""
+    from transformers.utils import logging as transformers_logging
+
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
