@@ -43,7 +43,7 @@ class Run:
     learning_rate: float = setting(3e-3, "Peak learning rate of AdamW's schedule.")
     weight_decay: float = setting(0.01, "Weight decay of AdamW, for matrices.")
     warmup: float = setting(0.1, "Share of the steps in which the learning rate rises, in [0, 1).")
-    dropout: float = setting(0.2, "Share of activations that are left out in training, in [0, 1).")
+    dropout: float = setting(0.2, "Dropout probability, in [0, 1).")
     num_layers: int = setting(2, "Layers of the Transformer.")
     num_heads: int | None = setting(
         None,
@@ -71,7 +71,7 @@ class Run:
     )
     bag: float | None = setting(
         None,
-        "Share of the logits that comes from the linear part, in [0, 1). Default: by its skill, `share_of`.",
+        "Share of the logits from the linear part, in [0, 1). Default: by its skill on held-out rows.",
     )
     base: str | None = setting(
         None, "A pretrained encoder to fine-tune: a folder or a name on the hub. Default: from scratch."

@@ -1,7 +1,8 @@
-"""Numbers that a model computes with: when they can be read, checks of them, and constants.
+"""Values of tensors: when they can be read, checks that never wait for a GPU, and constants.
 
-On the CPU a number is at hand. To read one from a GPU, or to copy one to it, the processor must wait for all
-that the GPU has still to compute, which slows training down. In a compiled model values are not available.
+On the CPU a value can be read at once. To read one from a GPU, or to copy one to it, the processor must wait
+for all that the GPU has still to compute, which slows training down. In a compiled model values are not
+available.
 """
 
 from __future__ import annotations

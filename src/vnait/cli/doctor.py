@@ -26,7 +26,7 @@ def doctor_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Look for faults of position in a text model of transformers, by rule; exit 1 if one is a bug."""
+    """Check a text model of transformers for faults of position; exit 1 if one is a bug."""
     set_up_logging(quiet)
     from vnait.diagnosis import doctor
     from vnait.files import atomic_file

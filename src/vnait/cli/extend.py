@@ -40,7 +40,7 @@ def extend_command(
     ] = None,
     label: Annotated[str, typer.Option(help="The column of labels, if there are no queries.")] = "label",
     arms: Annotated[
-        str, typer.Option(help="Ways to read, with commas. Default: all that are possible.")
+        str, typer.Option(help="Ways to read long texts, with commas. Default: all that are possible.")
     ] = "",
     tasks: Annotated[
         str, typer.Option(help="Generated texts: passkey, needle, with a comma; or none.")
@@ -48,7 +48,7 @@ def extend_command(
     lengths: Annotated[
         str, typer.Option(help="Lengths of generated texts, in tokens. Default: 256, 512 and so on.")
     ] = "",
-    texts: Annotated[int, typer.Option(help="Generated per task and length.")] = 20,
+    texts: Annotated[int, typer.Option(help="Generated texts per task and length.")] = 20,
     out: Annotated[
         Path | None, typer.Option(help="A folder for the extended model. Default: only compared.")
     ] = None,

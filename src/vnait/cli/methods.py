@@ -99,7 +99,9 @@ def params_command(
 def conformance_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Methods, peers or their libraries; ours, peers: all of them. Default: both."),
+        typer.Argument(
+            help="Methods, or parts of other libraries; ours or peers: all of each. Default: both."
+        ),
     ] = None,
     *,
     as_json: AsJson = False,

@@ -31,9 +31,9 @@ def vectors_train_command(
     sep: Separator = None,
     encoding: Encoding = None,
     dim: Annotated[int, typer.Option(min=1, help="Width of the vectors.")] = 96,
-    epochs: Annotated[int, typer.Option(min=1)] = 20,
+    epochs: Annotated[int, typer.Option(min=1, help="How often every text is read.")] = 20,
     min_count: Annotated[int, typer.Option(min=1, help="Rarer words are left out.")] = 2,
-    seed: Annotated[int, typer.Option()] = 0,
+    seed: Annotated[int, typer.Option(help="Of the vectors' start and of the draws.")] = 0,
     tokens: Tokenization = "words",
     as_json: AsJson = False,
 ) -> None:

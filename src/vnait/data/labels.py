@@ -29,8 +29,8 @@ def cell_of(labels: Iterable[str]) -> str:
 
 
 def check_classes(labels: Sequence[str], source: str, column: str, *, repeated: bool = True) -> None:
-    """Refuse dates, numbers or free text as labels: columns in which most values occur once. Log a label that
-    may be several.
+    """Refuse dates, numbers or free text as labels: columns in which most values occur once. Log that a
+    label looks like several, joined by |.
     """
     hint = ", or add --task regression" * is_number(labels[0])
     if repeated:

@@ -324,7 +324,7 @@ def _string(cell: object, source: str, row: int, column: str) -> str:
 
 
 def _check_texts(source: str, texts: Iterable[str]) -> None:
-    """Refuse texts of which none is written; log those that aren't, whose answers are those of no text."""
+    """Raise InputError if every text is empty; log how many are."""
     rows, blank = _blank(source, texts)
     if blank:
         logger.warning("%s: %d of %d rows have an empty text: %s.", source, len(blank), rows, _numbers(blank))

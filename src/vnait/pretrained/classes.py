@@ -21,8 +21,10 @@ from vnait.pretrained.saving import attached_settings, write_attached
 
 
 class Changed:
-    """Parent of the classes that are made here, before the model's own class, `plain`; `made` is the function
-    that makes it again, and its second argument.
+    """First parent of the classes made here, before the model's own class.
+
+    plain   the model's own class
+    made    how unpickling makes the class again: the function to call with `plain`, and its second argument
     """
 
     plain: Any

@@ -70,7 +70,7 @@ READINGS = {
         stretch=None,
     ),
     "unchanged": Reading(
-        meaning="places counted on, past what was trained",
+        meaning="positions go on past those that were trained",
         sources=("rotation", "other"),
         stretch=lambda stretch, mask: stretch,
     ),
