@@ -100,7 +100,7 @@ def conformance_command(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Methods, or parts of other libraries; ours or peers: all of each. Default: both."
+            help="Methods, or parts of other libraries; ours, peers: all of each. Default: both."
         ),
     ] = None,
     *,
