@@ -37,6 +37,7 @@ from vnait.errors import InputError
 from vnait.run import RATE, Run
 
 if TYPE_CHECKING:
+    from vnait.data import Table
     from vnait.data.vocabulary import Vocabulary
     from vnait.predict import Fitted
     from vnait.pretrained.finetune import Base
@@ -85,10 +86,7 @@ def train_command(
     The same command resumes a training that was killed.
     """
     set_up_logging(quiet)
-    if not out.name:
-        raise InputError(f"--out {out} is the folder you are in; choose a new name.")
-    if out.is_file():
-        raise InputError(f"--out {out} is a file; a model is saved as a folder. Choose another name.")
+    _check_name(out)
     if learning_rate is None:
         learning_rate = Run.learning_rate if base is None else RATE
     run = Run(
@@ -103,31 +101,61 @@ def train_command(
         track=track,
     )
     penalties = _penalties(run, smoothness, boundary)
-    from vnait.processes import is_first, once_per_node
+    from vnait.processes import once_per_node
 
     def prepared() -> tuple[Prepared, dict[str, Any]]:
         table = read_table(data, text, label, sep, encoding, task)
         tests = None if test is None else read_table(test, text, label, sep, encoding, task, of_tests=True)
-        from vnait.data import summary, warn_of_repeats
-        from vnait.saved import check_replaceable
-        from vnait.targets import target_of
-        from vnait.train import prepare
-
-        check_replaceable(out)
-        target_of(table)  # what is wrong with the labels, before what is wrong with the words
-        words = _words(run, table.texts, vectors, tokenization)
-        made = prepare(run, table, words, test=tests)
-        learned, held = (
-            [table.texts[row] for row in part] for part in (made.labelled.train, made.labelled.valid)
-        )
-        if held:
-            warn_of_repeats(learned, held, "validation")
-        return made, summary(table, tokenization)
+        return _prepared(run, table, tests, out, vectors, tokenization)
 
     ready, about = once_per_node(prepared)
-    from vnait import card as cards
+    fitted = _trained(ready, penalties, out, about, quiet=quiet)
+    if fitted is None:
+        return
+    assert fitted.record is not None
+    if as_json:
+        print_json({"model": str(out), "record": asdict(fitted.record)})
+        return
     from vnait.cli import terminal
+
+    terminal.show_scores(fitted.record)
+    echo(f"model: {out}")
+
+
+def _check_name(out: Path) -> None:
+    if not out.name:
+        raise InputError(f"--out {out} is the folder you are in; choose a new name.")
+    if out.is_file():
+        raise InputError(f"--out {out} is a file; a model is saved as a folder. Choose another name.")
+
+
+def _prepared(
+    run: Run, table: Table, tests: Table | None, out: Path, vectors: str | None, tokenization: str
+) -> tuple[Prepared, dict[str, Any]]:
+    """The rows as ids, and the summary of the table for a model card."""
+    from vnait.data import summary, warn_of_repeats
+    from vnait.saved import check_replaceable
+    from vnait.targets import target_of
+    from vnait.train import prepare
+
+    check_replaceable(out)
+    target_of(table)  # what is wrong with the labels, before what is wrong with the words
+    made = prepare(run, table, _words(run, table.texts, vectors, tokenization), test=tests)
+    learned, held = (
+        [table.texts[row] for row in part] for part in (made.labelled.train, made.labelled.valid)
+    )
+    if held:
+        warn_of_repeats(learned, held, "validation")
+    return made, summary(table, tokenization)
+
+
+def _trained(
+    ready: Prepared, penalties: list[tuple[float, float]], out: Path, about: dict[str, Any], *, quiet: bool
+) -> Fitted | None:
+    """The best of a training with each pair of penalties, saved; None in all processes but the first."""
+    from vnait import card as cards
     from vnait.files import locked
+    from vnait.processes import is_first
     from vnait.train import best, forget, train
 
     folder = out.with_name(out.name + ".checkpoints")
@@ -135,7 +163,7 @@ def train_command(
     checkpoints = [folder / f"{one:g},{other:g}" if several else folder for one, other in penalties]
 
     def trained(penalty: tuple[float, float], own: Path) -> Fitted:
-        with progress(quiet or not is_first(), f"training {method}") as move:
+        with progress(quiet or not is_first(), f"training {ready.run.method}") as move:
             return train(
                 ready.penalized(*penalty),
                 checkpoints=own,
@@ -145,17 +173,13 @@ def train_command(
     with locked(folder) if is_first() else nullcontext():
         tried = list(map(trained, penalties, checkpoints))
         if not is_first():
-            return
+            return None
         fitted = best(tried) if several else tried[0]
         assert fitted.record is not None
         fitted.save(out, extras={cards.NAME: cards.card(fitted.record, about)})
         for own, one in zip(checkpoints, tried, strict=True):
             forget(own, one)
-    if as_json:
-        print_json({"model": str(out), "record": asdict(fitted.record)})
-        return
-    terminal.show_scores(fitted.record)
-    echo(f"model: {out}")
+    return fitted
 
 
 def _penalties(run: Run, smoothness: str | None, boundary: str | None) -> list[tuple[float, float]]:
