@@ -5,7 +5,7 @@ import torch
 
 from vnait.encodings import ScaleInvariant
 from vnait.explanation.attention import (
-    KINDS,
+    HEAD_KINDS,
     OTHERS,
     TERMS,
     entropy,
@@ -89,7 +89,7 @@ def test_kinds_of_one_text():
     assert head_kind(torch.full((8, 8), 0.125)) == ("uniform", 0)
     assert head_kind((torch.eye(8) + torch.full((8, 8), 0.5)) / 5) == ("mixed", 0)
     assert head_kind(torch.ones(1, 1)) == ("diagonal", 0)
-    assert all(head_kind(torch.rand(8, 8).softmax(-1))[0] in KINDS for _ in range(5))
+    assert all(head_kind(torch.rand(8, 8).softmax(-1))[0] in HEAD_KINDS for _ in range(5))
 
 
 def test_a_given_spread_takes_the_place_of_the_weights_own():

@@ -24,7 +24,7 @@ from vnait.data import conllu
 from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
 from vnait.explanation import display, explain, export, figure
-from vnait.explanation.attention import KINDS
+from vnait.explanation.attention import HEAD_KINDS
 
 ENGLISH, CHINESE = "a warm and funny film", "我不喜欢这部电影"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -81,7 +81,7 @@ def check_against_the_model(one, words):
         np.testing.assert_allclose(found.similarity, F.cosine_similarity(e, added, dim=-1)[0], atol=1e-6)
         assert np.any(found.terms["position-position"])
     np.testing.assert_allclose(np.sum(list(found.shares.values()), axis=0), 1, atol=1e-5)
-    assert {head.kind for layer in found.heads for head in layer} <= {*KINDS, "first token"}
+    assert {head.kind for layer in found.heads for head in layer} <= {*HEAD_KINDS, "first token"}
     assert np.shape(found.heads) == found.attention.shape[:2]
     return found
 

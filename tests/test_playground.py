@@ -27,7 +27,7 @@ from vnait.baselines import fit_baseline
 from vnait.data import vocabulary as vocabulary
 from vnait.errors import InputError
 from vnait.methods import METHODS
-from vnait.playground.shelf import LONGEST, UNTRAINED, Shelf
+from vnait.playground.shelf import MAX_CHARACTERS, UNTRAINED, Shelf
 
 pytest.importorskip("gradio", reason="the playground needs gradio")
 from vnait.playground import serve
@@ -153,7 +153,7 @@ def test_a_method_can_be_chosen_and_what_it_cannot_show_is_said(tab: Tab) -> Non
     tab.page.get_by_role("alert").filter(
         has_text="the text is empty; give some words to explain."
     ).first.wait_for()
-    box.fill("word " * LONGEST)
+    box.fill("word " * MAX_CHARACTERS)
     tab.page.get_by_role("alert").filter(has_text="3,000 characters; give 600 at most").first.wait_for()
     box.fill(f"warm {EVIL}")
     tab.page.locator(".explanation img").nth(1).wait_for()
@@ -381,7 +381,7 @@ def test_the_shelf_shows_every_method_and_cuts_nothing_silently(model: Path, tmp
     found = shelf.explain(UNTRAINED.format("rope"), "a warm film")
     assert found.method == "rope" and found.tokens == ["a", "warm", "film"]
     with pytest.raises(InputError, match="give 600 at most"):
-        shelf.explain(str(model), "a" * (LONGEST + 1))
+        shelf.explain(str(model), "a" * (MAX_CHARACTERS + 1))
     with pytest.raises(InputError, match="nowhere is not a saved model"):
         Shelf.of([tmp_path / "nowhere"])
 

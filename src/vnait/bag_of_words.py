@@ -27,7 +27,7 @@ from vnait.threads import one_thread
 STRENGTH = 10.0
 ALPHAS = (0.1, 1.0, 10.0)  # of ridge regression, for rows of unit length
 FOLDS = KFold(5, shuffle=True, random_state=0)
-RARE = 0.01  # the frequency of a word with weight 1/2: `sif_weights`
+SIF_FREQUENCY = 0.01  # the frequency of a word with weight 1/2: `sif_weights`
 # Part of a comparison's keys: a change runs all cells again.
 FORMULA = "L2 logistic regression of unit bags and their vectors, C = 10; share 1 - (1 - w)(1 - u)^2"
 
@@ -86,7 +86,8 @@ def sif_weights(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray
     >>> sif_weights(np.array([0.5, 0.0, 0.01, 0.09]), special=[0]).round(2).tolist()
     [0.0, 1.0, 0.5, 0.10000000149011612]
     """
-    weights: NDArray[np.float32] = (RARE / (RARE + np.asarray(frequency))).astype(np.float32)
+    share = SIF_FREQUENCY / (SIF_FREQUENCY + np.asarray(frequency))
+    weights: NDArray[np.float32] = share.astype(np.float32)
     weights[list(special)] = 0
     return weights
 

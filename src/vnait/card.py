@@ -22,7 +22,7 @@ ON_HUB = {  # the hub's names of them
     TAGGING: ["accuracy", "f1"],
     MULTILABEL: ["f1", "exact_match"],
 }
-MOST = 30  # classes in the table
+MAX_CLASSES = 30  # classes in the table
 
 
 def card(record: Record, facts: Mapping[str, Any], results: Results | None = None) -> str:
@@ -64,7 +64,7 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         titles=titles,
         scores=_scores(record, titles),
         methods=METHODS,
-        most=MOST,
+        most=MAX_CLASSES,
     )
 
 

@@ -24,7 +24,7 @@ ROUNDS = 3  # tries after which no cell was done and workers died
 SLURM = Path("runs/slurm")  # the files of jobs, which the nodes must see
 QUEUED = 100  # jobs of Slurm at a time, unless --jobs has a number: each has a copy of its data in SLURM
 DAY = 24 * 60  # minutes that a job may take, unless SBATCH_TIMELIMIT has a number
-EVERY = 0.5  # seconds between two looks at the jobs
+POLL_SECONDS = 0.5  # seconds between two looks at the jobs
 
 
 def in_workers(
@@ -165,7 +165,7 @@ def _slurm(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, An
     running = start(jobs or (max(1, (os.cpu_count() or 1) // cores) if here else QUEUED))
     try:
         while running:
-            time.sleep(EVERY)
+            time.sleep(POLL_SECONDS)
             done = [job for job in running if job.done()]
             for job in done:
                 try:

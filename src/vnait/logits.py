@@ -13,7 +13,7 @@ from vnait.model import CLASSIFIERS
 from vnait.pretrained.finetune import SEPARATOR
 from vnait.threads import threads
 
-TOKENS = 2048  # of a batch: fewer cost more time around the arithmetic, and more leave the processor's cache
+BATCH_TOKENS = 2048  # fewer cost more time around the arithmetic, and more leave the processor's cache
 
 
 def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Tensor:
@@ -63,14 +63,14 @@ def _read(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Iterator[tupl
 
 
 def _by_length(lengths: Sequence[int]) -> list[list[int]]:
-    """All rows in batches, the shortest first, of as many as fit into `TOKENS` with their padding.
+    """All rows in batches, the shortest first, of as many as fit into `BATCH_TOKENS` with their padding.
 
     >>> _by_length([1, TOKENS, 2])
     [[0, 2], [1]]
     """
     batches: list[list[int]] = [[]]
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batches[-1] and (len(batches[-1]) + 1) * lengths[row] > TOKENS:
+        if batches[-1] and (len(batches[-1]) + 1) * lengths[row] > BATCH_TOKENS:
             batches.append([])
         batches[-1].append(row)
     return batches if batches[0] else []

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain, repeat
 from typing import Any
 
-from vnait.bag_of_words import FORMULA, RARE
+from vnait.bag_of_words import FORMULA, SIF_FREQUENCY
 from vnait.baselines import AVERAGED_STRENGTH, FROZEN, baselines_of
 from vnait.data import Table
 from vnait.data.labels import labels_in
@@ -170,7 +170,7 @@ class Plan:
                 run["pairs"] = "token types"
         if cell.method in METHODS:
             run = replace(self.run, seed=cell.seed).facts | {"method": METHODS[cell.method].formula}
-            run["bag"] = [FORMULA, self.run.bag, RARE]
+            run["bag"] = [FORMULA, self.run.bag, SIF_FREQUENCY]
             if self.table.task == MULTILABEL:
                 run["start"] = "prior"  # of the head's bias
         tests = self.test.fingerprint if self.test else self.held_out

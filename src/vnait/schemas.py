@@ -12,7 +12,7 @@ from typing import Any, TypedDict, get_args, get_type_hints, is_typeddict
 from vnait.errors import as_input_error, first_line, has_surrogate
 
 Number = int | float
-LARGEST = 2**63 - 1  # of an integer in PyTorch
+MAX_INTEGER = 2**63 - 1  # of an integer in PyTorch
 
 
 class RunData(TypedDict, total=False):
@@ -287,7 +287,7 @@ def _check_value(kind: Any, value: object, place: str) -> None:
         if value is not None or inner is kind:
             check(inner, value, place)
         return
-    if isinstance(value, int) and abs(value) > LARGEST and kind != Number:  # a float holds it
+    if isinstance(value, int) and abs(value) > MAX_INTEGER and kind != Number:  # a float holds it
         raise ValueError(f"{place} is {_shown(value)}, expected an integer of 64 bits")
     try:
         type_validator(place, value, kind)

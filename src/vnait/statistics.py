@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy import stats
 
-FEWEST = 3  # seeds for an interval
+MIN_SEEDS = 3  # seeds for an interval
 UNIT = (0.0, 1.0)  # the range of an accuracy
 
 Key = TypeVar("Key", bound=Hashable)
@@ -65,7 +65,7 @@ def interval(values: Sequence[float], *, within: tuple[float, float] = (-np.inf,
     """
     sample = np.asarray(values, dtype=float)
     mean, count = float(sample.mean()), len(sample)
-    if count < FEWEST:
+    if count < MIN_SEEDS:
         return Interval(mean, None, None)
     reach = float(stats.t.ppf(0.975, count - 1) * sample.std(ddof=1) / np.sqrt(count))
     return Interval(mean, max(mean - reach, within[0]), min(mean + reach, within[1]))
@@ -119,7 +119,7 @@ def seeds_needed(differences: Sequence[float]) -> int | None:
     mean, spread = abs(float(np.mean(differences))), standard_error(differences) * np.sqrt(len(differences))
     if len(differences) < 2 or not mean or not spread:
         return None
-    counts = np.arange(FEWEST, 1001)
+    counts = np.arange(MIN_SEEDS, 1001)
     enough = stats.t.ppf(0.975, counts - 1) * spread / np.sqrt(counts) < mean
     return int(counts[enough.argmax()]) if enough.any() else None
 

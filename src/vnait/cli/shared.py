@@ -191,7 +191,7 @@ def print_facts(facts: dict[str, Any], as_json: bool) -> None:
             echo(f"{name:10} {', '.join(map(str, value)) if isinstance(value, list) else value}")
 
 
-EVERY = 10  # seconds between two lines of progress where there is no terminal
+LINE_SECONDS = 10  # seconds between two lines of progress where there is no terminal
 
 
 @contextmanager
@@ -228,7 +228,7 @@ class _Lines:
         now = time.monotonic()
         if self.first < 0:
             self.first = done  # of a run that goes on: these took no time
-        if now - self.last < EVERY or not total:
+        if now - self.last < LINE_SECONDS or not total:
             return
         self.last = now
         fresh = done - self.first

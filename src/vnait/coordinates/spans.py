@@ -28,7 +28,7 @@ from vnait.values import check
 
 SPAN = 100.0
 MIN_GAP = 0.01  # the smallest gap, as a fraction of the uniform gap
-LEAST = 1e-30  # added to a step of time, in steps of the mean
+MIN_STEP = 1e-30  # added to a step of time, in steps of the mean
 
 
 class Index(nn.Module):
@@ -125,7 +125,7 @@ class Span(nn.Module):
                     '"span", or Index for the places themselves.'
                 )
             # At a step of 0 the logarithm has no gradient, and the gap has one.
-            log_gaps = log_gaps + (steps(places, mask) + LEAST).log().to(log_gaps.dtype)
+            log_gaps = log_gaps + (steps(places, mask) + MIN_STEP).log().to(log_gaps.dtype)
         return self.locate(log_gaps, mask)
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Line:

@@ -29,7 +29,7 @@ _MARKS = {  # the longest first: that of UTF-32 begins with that of UTF-16
 _HEAD = 65_536  # characters from which the separator is found
 _ROWS = 50
 _PART = 1 << 16  # characters looked at together
-MOST = 1  # GiB that a packed table may unpack to: its texts are held in memory, to train on them
+MAX_GIB = 1  # GiB that a packed table may unpack to: its texts are held in memory, to train on them
 Rows = Callable[[], Iterator[list[str]]]  # of a table, anew at each call
 
 
@@ -148,7 +148,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked."""
     try:
         with path.open("rb") as file:
-            yield unpacked(file, path, MOST) if path.suffix.lower() == ".gz" else file
+            yield unpacked(file, path, MAX_GIB) if path.suffix.lower() == ".gz" else file
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
             f"{path} can't be read: {one_line(error)}. Check the file and its permissions."

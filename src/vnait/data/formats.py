@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from vnait.data.decoding import MOST, SEPARATORS, TextFile, rows_of, same, separator_of, sniffed
+from vnait.data.decoding import MAX_GIB, SEPARATORS, TextFile, rows_of, same, separator_of, sniffed
 from vnait.errors import InputError, as_input_error, extra, one_line
 from vnait.files import check_unpacked
 
@@ -160,7 +160,7 @@ def _excel(path: Path, form: Format) -> Columns:
     # openpyxl, zipfile and expat raise their own.
     with as_input_error(Exception, before, after, message=one_line):
         with ZipFile(path) as archive:
-            check_unpacked(path, sum(part.file_size for part in archive.infolist()), MOST)
+            check_unpacked(path, sum(part.file_size for part in archive.infolist()), MAX_GIB)
         book = load_workbook(path, read_only=True, data_only=True)
         sheet = book.worksheets[0]
         sheet.reset_dimensions()  # a file's own note of its size may be wrong
@@ -208,11 +208,11 @@ def _parts(path: Path) -> Iterator[Any]:
     # Not read_table, which adds columns it reads off folder names such as label=3/.
     with pq.ParquetFile(path) as file:
         groups = range(file.metadata.num_row_groups)
-        check_unpacked(path, sum(file.metadata.row_group(at).total_byte_size for at in groups), MOST)
+        check_unpacked(path, sum(file.metadata.row_group(at).total_byte_size for at in groups), MAX_GIB)
         size = 0
         for part in file.iter_batches(1024):
             size += part.nbytes
-            check_unpacked(path, size, MOST)
+            check_unpacked(path, size, MAX_GIB)
             yield part
 
 

@@ -11,7 +11,7 @@ from vnait.errors import InputError
 
 logger = logging.getLogger("vnait")
 
-MARK = "|"  # between labels, as in pandas' Series.str.get_dummies and in MovieLens's genres
+LABEL_SEPARATOR = "|"  # between labels, as in pandas' Series.str.get_dummies and in MovieLens's genres
 
 
 def labels_in(cell: str) -> list[str]:
@@ -20,12 +20,12 @@ def labels_in(cell: str) -> list[str]:
     >>> labels_in("drama | crime|drama|"), labels_in(" | ")
     (['crime', 'drama'], [])
     """
-    return sorted({part.strip() for part in cell.split(MARK)} - {""})
+    return sorted({part.strip() for part in cell.split(LABEL_SEPARATOR)} - {""})
 
 
 def cell_of(labels: Iterable[str]) -> str:
     """The labels in one cell, as `labels_in` reads them."""
-    return MARK.join(labels)
+    return LABEL_SEPARATOR.join(labels)
 
 
 def check_classes(labels: Sequence[str], source: str, column: str, *, repeated: bool = True) -> None:
@@ -35,7 +35,7 @@ def check_classes(labels: Sequence[str], source: str, column: str, *, repeated: 
     hint = ", or add --task regression" * is_number(labels[0])
     if repeated:
         _check_repeated(labels, len(labels), source, f"the column {column!r}", hint)
-    if marked := [label for label in labels if MARK in label]:
+    if marked := [label for label in labels if LABEL_SEPARATOR in label]:
         logger.warning(
             "%s: %r counts as one label; if a text has several, add --task multilabel.", source, marked[0]
         )
@@ -44,15 +44,15 @@ def check_classes(labels: Sequence[str], source: str, column: str, *, repeated: 
 def check_sets(cells: Sequence[str], source: str, column: str, *, repeated: bool = True) -> None:
     """The same for cells of any number of labels; log a column in which no cell has two."""
     labels = list(chain.from_iterable(map(labels_in, cells)))
-    hint = f", or write {MARK} between the labels of a text"
+    hint = f", or write {LABEL_SEPARATOR} between the labels of a text"
     if repeated:
         _check_repeated(labels, len(cells), source, f"the column {column!r}", hint)
-    if not any(MARK in cell for cell in cells):
+    if not any(LABEL_SEPARATOR in cell for cell in cells):
         logger.warning(
             "%s: no row has two labels in the column %r; if some have, write %s between them.",
             source,
             column,
-            MARK,
+            LABEL_SEPARATOR,
         )
 
 

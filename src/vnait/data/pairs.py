@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from vnait.errors import InputError
 
-MARK = "\x1f"  # ASCII's unit separator, which is not part of a written text
+PAIR_SEPARATOR = "\x1f"  # ASCII's unit separator, which is not part of a written text
 TOKEN = "[SEP]"  # between the tokens of the two; no text has it, since brackets are tokens of their own
 
 Token = TypeVar("Token")
@@ -25,12 +25,12 @@ class Pair(str):
     @classmethod
     def of(cls, one: str, other: str) -> Pair:
         """The pair of two texts."""
-        return cls(MARK.join(side.replace(MARK, " ") for side in (one, other)))
+        return cls(PAIR_SEPARATOR.join(side.replace(PAIR_SEPARATOR, " ") for side in (one, other)))
 
     @property
     def sides(self) -> tuple[str, ...]:
         """The two texts."""
-        return tuple(self.split(MARK))
+        return tuple(self.split(PAIR_SEPARATOR))
 
 
 def sides_of(text: str) -> tuple[str, ...]:

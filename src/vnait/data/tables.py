@@ -22,7 +22,15 @@ from typing import BinaryIO
 from vnait.data import rows
 from vnait.data.decoding import TextFile, same, separator_of
 from vnait.data.formats import Columns, Format, columns_of
-from vnait.data.labels import MARK, alike, cell_of, check_classes, check_numbers, check_sets, labels_in
+from vnait.data.labels import (
+    LABEL_SEPARATOR,
+    alike,
+    cell_of,
+    check_classes,
+    check_numbers,
+    check_sets,
+    labels_in,
+)
 from vnait.data.pairs import Pair, are_pairs, sides_of
 from vnait.data.sentences import split_words
 from vnait.data.tagged import tagged
@@ -298,9 +306,10 @@ def _set(cell: object, source: str, row: int, column: str) -> str:
     if not isinstance(cell, list | tuple):
         return _string(cell, source, row, column)
     names = [_string(one, source, row, column) for one in cell]
-    if wrong := next((name for name in names if MARK in name), None):
+    if wrong := next((name for name in names if LABEL_SEPARATOR in name), None):
         raise InputError(
-            f"{source}, row {row}, column {column!r} has the label {wrong!r}; rename it without {MARK}."
+            f"{source}, row {row}, column {column!r} has the label {wrong!r}; rename it without "
+            f"{LABEL_SEPARATOR}."
         )
     return cell_of(names)
 

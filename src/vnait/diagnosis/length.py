@@ -8,7 +8,7 @@ from torch import Tensor
 from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
 from vnait.diagnosis.subject import Subject
 
-LONGEST = 1100  # tokens that are really read; further places are tried by position_ids
+MAX_TOKENS = 1100  # tokens that are really read; further places are tried by position_ids
 
 
 def reads(model: Any, ids: Tensor, times: int, **more: Any) -> bool:
@@ -88,7 +88,7 @@ def _reads(subject: Subject, count: int) -> bool:
 
 def _how(subject: Subject, count: int) -> tuple[Any, dict[str, Any]]:
     arguments = {"ids": subject.text(1), "times": count, **subject.more}
-    if count <= LONGEST:
+    if count <= MAX_TOKENS:
         return reads, arguments
     if not subject.accepts("position_ids") or subject.encodes_and_decodes:
         raise NotTried(f"its {count} tokens are too many to read here, and it takes no position_ids")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from vnait.diagnosis.length import LONGEST
+from vnait.diagnosis.length import MAX_TOKENS
 from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
 from vnait.diagnosis.subject import Subject, difference
 
@@ -78,7 +78,7 @@ def too_late(subject: Subject) -> Evidence | None:
     limit = _limit(subject)
     declared = getattr(subject.model.config.get_text_config(), "max_position_embeddings", None)
     longest = min(limit or ENDLESS, (declared or ENDLESS) + 1)
-    if longest > LONGEST:
+    if longest > MAX_TOKENS:
         raise NotTried(f"a text of {longest} tokens is too long to read here")
     arguments = {"tokenizer": subject.tokenizer, "words": longest, **subject.more}
     if subject.measure(reads_truncated, part=subject.model, **arguments):

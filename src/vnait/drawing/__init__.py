@@ -19,7 +19,7 @@ with extra("figures"):
     from matplotlib.figure import Figure
 
 from vnait.drawing.examples import Example, from_options, random_words, trained, untrained
-from vnait.drawing.panels import KINDS, Panel, panels
+from vnait.drawing.panels import PANELS, Panel, panels
 from vnait.files import atomic_file
 from vnait.methods import METHODS
 
@@ -94,10 +94,10 @@ def small_labels(axes: Axes, *, ticks: int) -> None:
 
 
 def _by_column(row: Sequence[Panel]) -> dict[tuple[int, int], Panel]:
-    """The panels by column: the index of the kind in `KINDS`, then the number within the kind."""
+    """The panels by column: the index of the kind in `PANELS`, then the number within the kind."""
     found: dict[tuple[int, int], Panel] = {}
     for panel in row:
-        kind = KINDS.index(panel.kind)
+        kind = PANELS.index(panel.kind)
         found[kind, sum(column[0] == kind for column in found)] = panel
     return found
 

@@ -11,7 +11,7 @@ from vnait.colours import COLOURS
 from vnait.results import Results, Shots, by_size, interval_of
 
 MARKS = ("o", "s", "^", "D", "v", "X", "P")
-LONGEST = 30  # letters of a name
+MAX_LETTERS = 30  # letters of a name
 
 
 def figure(results: Results, chance_level: float) -> Figure:
@@ -96,4 +96,4 @@ def _points(row: dict[str, float | None], times: int) -> tuple[float, float, flo
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+    return name if len(name) <= MAX_LETTERS else name[: MAX_LETTERS - 1] + "…"

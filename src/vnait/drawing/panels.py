@@ -28,7 +28,7 @@ LOOKS: tuple[dict[str, Any], ...] = tuple(
     {"color": colour, "ls": style, "lw": 1}
     for colour, style in zip(COLOURS, ("-", "--", ":", "-."), strict=False)
 )
-KINDS = ("coordinates", "codes", "pairs", "decay", "more")  # columns, from left to right
+PANELS = ("coordinates", "codes", "pairs", "decay", "more")  # columns, from left to right
 
 # The unit of the first axis, by the class of the coordinates or of a part of them.
 UNITS = {

@@ -257,7 +257,7 @@ class SparseScores:
 
 
 SMALLEST = 1e-19  # a square root of a weight, in place of zero: its square is in float32, and log is finite
-FAR = -1e4  # half a score below the largest, in place of less: its square is in float32
+MIN_SCORE = -1e4  # half a score below the largest, in place of less: its square is in float32
 
 
 def log_entmax(scores: Scores, visible: Bool[Tensor, "#B 1 #TQ TK"]) -> Scores:
@@ -271,7 +271,7 @@ def log_entmax(scores: Scores, visible: Bool[Tensor, "#B 1 #TQ TK"]) -> Scores:
     tensor([[[[0.8307, 0.1693, 0.0000]]]])
     """
     largest = scores.masked_fill(~visible, torch.finfo(scores.dtype).min).amax(-1, keepdim=True)
-    half = ((scores - largest.detach()) / 2).clamp(min=FAR).masked_fill(~visible, FAR)
+    half = ((scores - largest.detach()) / 2).clamp(min=MIN_SCORE).masked_fill(~visible, MIN_SCORE)
     with torch.no_grad():
         ordered = half.sort(dim=-1, descending=True).values
         count = torch.arange(1, ordered.shape[-1] + 1, dtype=half.dtype, device=half.device)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vnait.encodings.shared import At, check_inside, first_axes, full, neighbours
 from vnait.injection import Injection
 
-BEFORE = 8.0  # jitter and soft bounds may lead to places this far below 0
+MARGIN = 8.0  # jitter and soft bounds may lead to places this far below 0
 
 
 class Table(nn.Module):
@@ -43,7 +43,7 @@ class Table(nn.Module):
     def forward(self, at: At) -> Injection:
         place = at[..., 0]
         check_inside(
-            place.where((place < -BEFORE) | (place > 0), 0),
+            place.where((place < -MARGIN) | (place > 0), 0),
             self.max_length,
             lambda wrong: (
                 f"a coordinate of {wrong:g} is outside the learned table's max_length={self.max_length} "

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from vnait.injection import Injection
 from vnait.model.backbone import Attention, Block
 
-KINDS = ("diagonal", "banded", "uniform", "long-range", "mixed")
+HEAD_KINDS = ("diagonal", "banded", "uniform", "long-range", "mixed")
 TERMS = ("content-content", "content-position", "position-content", "position-position")
 OTHERS = ("constants", "rotary", "bias")
 

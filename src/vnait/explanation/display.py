@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("vnait")
 
-CELLS = 24  # of the longest word that is shown whole
+MAX_CELLS = 24  # of the longest word that is shown whole
 BOX = "\N{WHITE SQUARE}"
 
 
@@ -26,7 +26,7 @@ def printable(word: str) -> str:
     ('aaaaaaaaaaaaaaaaaaaaaaa…', '�[31m')
     """
     plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in word)
-    return plain if cell_len(plain) <= CELLS else set_cell_size(plain, CELLS - 1).rstrip() + "…"
+    return plain if cell_len(plain) <= MAX_CELLS else set_cell_size(plain, MAX_CELLS - 1).rstrip() + "…"
 
 
 def logit_parts(explanation: Explanation) -> str:

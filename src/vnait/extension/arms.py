@@ -30,7 +30,7 @@ ARMS = {
     **{name: reading.meaning for name, reading in READINGS.items() if name != "windows"},
     VNAIT: "vnait attached, untrained: places compressed to end at the table's last row",
 }
-TOKENS = 8192  # read together
+BATCH_TOKENS = 8192  # read together
 
 
 def arms_of(source: Source) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class Embedder:
 
     def _encoded(self, kind: str, texts: Sequence[str]) -> NDArray[np.float32]:
         encode = getattr(self.model, f"encode_{kind}", self.model.encode)
-        size = max(1, min(32, TOKENS // self.model.max_seq_length))
+        size = max(1, min(32, BATCH_TOKENS // self.model.max_seq_length))
         options = {"batch_size": size, "normalize_embeddings": True, "show_progress_bar": False}
         found: NDArray[np.float32] = encode(list(texts), **options)
         return found

@@ -22,7 +22,7 @@ from vnait.extension.arms import WORDS, Embedder, Vectors, bm25, similarities
 from vnait.extension.tasks import Task
 
 FOLDS = 5
-EVERY = 0.01  # seconds between two looks at the memory
+POLL_SECONDS = 0.01  # seconds between two looks at the memory
 Answer = TypeVar("Answer")
 
 
@@ -67,7 +67,7 @@ def costs(run: Callable[[], Answer]) -> tuple[Answer, float, float]:
     before = process.memory_info().rss
 
     def watch() -> None:
-        while not done.wait(EVERY):
+        while not done.wait(POLL_SECONDS):
             peak.append(max(peak.pop(), process.memory_info().rss - before))
 
     gpu = torch.cuda.is_available()

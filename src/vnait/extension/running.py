@@ -16,7 +16,7 @@ from vnait.errors import InputError, as_input_error, did_you_mean, extra, first_
 from vnait.extension.arms import ARMS, CUT, MEAN, SUREST, WORDS, Embedder, arms_of
 from vnait.extension.measuring import Result, measure
 from vnait.extension.report import Report
-from vnait.extension.tasks import GENERATED, MOST, NEEDLES, Task, own
+from vnait.extension.tasks import GENERATED, MAX_TEXTS, NEEDLES, Task, own
 from vnait.files import atomic_folder, check_replaceable
 from vnait.pretrained.lengthening import SETTINGS as LENGTHENED
 from vnait.pretrained.loading import from_pretrained
@@ -175,8 +175,8 @@ def _tasks(
         raise InputError(
             f"there is no task {unknown}; take {' or '.join(GENERATED)}, or documents of your own."
         )
-    if not 2 <= texts <= MOST:
-        raise InputError(f"texts={texts} is not possible; give 2 to {MOST} per length.")
+    if not 2 <= texts <= MAX_TEXTS:
+        raise InputError(f"texts={texts} is not possible; give 2 to {MAX_TEXTS} per length.")
     if bool(queries) == bool(labels) and (documents or queries):
         raise InputError("documents need a query each or a label each, and not both.")
     tokenizer = embedder.model.tokenizer

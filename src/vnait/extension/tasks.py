@@ -10,7 +10,7 @@ from typing import Any
 
 from vnait.errors import InputError
 
-MOST = 30  # texts per length of generated tasks: so many needles there are
+MAX_TEXTS = 30  # texts per length of generated tasks: so many needles there are
 GROUND = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 FIRST = ("Ada", "Boris", "Chloe", "Diego", "Elif", "Femi")
 LAST = ("Archer", "Brandt", "Costa", "Dvorak", "Eriksen")

@@ -14,7 +14,7 @@ from vnait.laws.register import DoesNotApply, difference, dtype_name, error_line
 from vnait.laws.subjects import Observation, Probe, Subject
 
 LENGTH = 8192
-LEAST = 1e-6  # neighbours closer than this in float64 are not close because of rounding
+MIN_DISTANCE = 1e-6  # neighbours closer than this in float64 are not close because of rounding
 # Accepted error, in units in the last place of the largest number of a token: a few roundings in a row.
 ROUNDINGS = 4
 
@@ -128,7 +128,7 @@ def _failure(
     errors, merged = _errors(expected, seen, dtype), []
     if subject.positional and expected.query is not None:  # in a whole model the same words may agree
         between, rounded = _steps(expected, None), _steps(seen, dtype)
-        alike = (between == 0) | ((between > LEAST) & (rounded == 0))
+        alike = (between == 0) | ((between > MIN_DISTANCE) & (rounded == 0))
         merged = (alike & (tokens[1:] == tokens[:-1] + 1)).nonzero().flatten().tolist()
     if errors:
         row, message = min(errors)

@@ -268,7 +268,7 @@ def _with_words(kind: type[CacheLayerMixin]) -> type[_WithWords]:
 
 
 # Made here, since torch.compile returns no instance of a class that was made in a graph.
-KINDS = {kind: _with_words(kind) for kind in (DynamicLayer, DynamicSlidingWindowLayer, StaticLayer)}
+CACHE_LAYERS = {kind: _with_words(kind) for kind in (DynamicLayer, DynamicSlidingWindowLayer, StaticLayer)}
 
 
 def words_of(cache: Cache) -> Words:
@@ -282,9 +282,9 @@ def words_of(cache: Cache) -> Words:
                 f"the cache has {past} tokens that were read before the method was attached; start with an "
                 "empty cache."
             )
-        if type(first) not in KINDS:
-            KINDS[type(first)] = _with_words(type(first))
-        kind: Any = KINDS[type(first)]
+        if type(first) not in CACHE_LAYERS:
+            CACHE_LAYERS[type(first)] = _with_words(type(first))
+        kind: Any = CACHE_LAYERS[type(first)]
         layer = kind.__new__(kind)
         vars(layer).update(vars(first), words=Words())
         cache.layers[0] = first = layer

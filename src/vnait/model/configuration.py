@@ -7,8 +7,8 @@ from transformers import PreTrainedConfig
 from vnait.errors import InputError
 from vnait.methods import RENAMED
 
-LAYERS = 1_000  # at most: a number in a file of others must not take hours
-FORMAT, BEFORE = 7, (5, 6)  # of a saved model; other numbers are refused rather than misread
+MAX_LAYERS = 1_000  # at most: a number in a file of others must not take hours
+FORMAT, OLDER_FORMATS = 7, (5, 6)  # of a saved model; other numbers are refused rather than misread
 
 
 class VnaitConfig(PreTrainedConfig):
@@ -65,10 +65,10 @@ class VnaitConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Fill in the widths that follow from others, and refuse a format that this version can't read."""
-        if self.vnait_format not in (*BEFORE, FORMAT):
+        if self.vnait_format not in (*OLDER_FORMATS, FORMAT):
             raise InputError(
-                f"this model is of format {self.vnait_format}, and this vnait reads the formats {BEFORE[0]} "
-                f"to {FORMAT}; load it with the vnait that saved it, or train it again."
+                f"this model is of format {self.vnait_format}, and this vnait reads the formats "
+                f"{OLDER_FORMATS[0]} to {FORMAT}; load it with the vnait that saved it, or train it again."
             )
         if not isinstance(self.method, str):
             raise InputError(
@@ -78,8 +78,9 @@ class VnaitConfig(PreTrainedConfig):
         if self.vnait_format == 5:
             self.method = RENAMED.get(self.method, self.method)
         self.vnait_format = FORMAT
-        if self.num_hidden_layers > LAYERS:
-            raise InputError(f"num_hidden_layers is {self.num_hidden_layers:,}; expected {LAYERS:,} at most.")
+        if self.num_hidden_layers > MAX_LAYERS:
+            layers = f"{self.num_hidden_layers:,}; expected {MAX_LAYERS:,} at most."
+            raise InputError(f"num_hidden_layers is {layers}")
         if self.num_attention_heads < 1:
             raise InputError(f"num_attention_heads is {self.num_attention_heads}; expected at least 1.")
         self.vector_size = self.vector_size or self.hidden_size

@@ -26,7 +26,7 @@ from vnait.playground.shelf import UNTRAINED, Shelf
 TEXT = "It is not that the film is bad, it is that nothing in it ever moves."
 PAIR = (UNTRAINED.format("vnait"), UNTRAINED.format("alibi"))
 NARROW = 6.0  # inches of a picture, so that two fit side by side
-EVERY = 0.5  # seconds between updates on a running comparison
+POLL_SECONDS = 0.5  # seconds between updates on a running comparison
 AT_ONCE = 2  # comparisons; more would only slow each other
 LINK = re.compile("<link", re.IGNORECASE)  # could open a connection, which no policy forbids
 CSS = """
@@ -153,7 +153,7 @@ def _compare(shelf: Shelf, choices: list[gr.Dropdown]) -> None:
                     running: started,
                     stop: gr.Button(interactive=True),
                 }
-                time.sleep(EVERY)
+                time.sleep(POLL_SECONDS)
         finally:  # also if the page was closed
             started.stop()
             shelf.running.remove(started)

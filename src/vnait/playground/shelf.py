@@ -19,7 +19,7 @@ from vnait.playground.process import ComparisonProcess
 from vnait.predict import Fitted, load
 from vnait.run import Run
 
-LONGEST = 600  # characters of a text; attention maps of longer ones are too small to read
+MAX_CHARACTERS = 600  # characters of a text; attention maps of longer ones are too small to read
 UNTRAINED = "{} (before training)"
 
 
@@ -60,10 +60,10 @@ class Shelf:
             self.add_model(folder / "model")
 
     def explain(self, name: str, text: str) -> Explanation | dict[str, Any]:
-        """Explain a text of at most `LONGEST` characters; for a baseline, as `LinearClassifier.explain`."""
-        if len(text) > LONGEST:
+        """Explain a text of at most `MAX_CHARACTERS`; for a baseline, as `LinearClassifier.explain`."""
+        if len(text) > MAX_CHARACTERS:
             raise InputError(
-                f"the text has {len(text):,} characters; give {LONGEST} at most, or use vnait explain."
+                f"the text has {len(text):,} characters; give {MAX_CHARACTERS} at most, or use vnait explain."
             )
         if name not in self.models:
             raise InputError(f"there is no model {name!r} here; choose one of the list.")

@@ -20,7 +20,7 @@ from vnait.pretrained.attaching import Attachment, attach, detach
 from vnait.pretrained.locate import owners_of
 from vnait.pretrained.saving import FORMAT, SETTINGS, WEIGHTS, attached_owners, base_of
 
-BEFORE = (2, 3)  # the formats before `FORMAT`
+OLDER_FORMATS = (2, 3)  # the formats before `FORMAT`
 
 
 def load_adapter(
@@ -130,10 +130,10 @@ def _settings(folder: Path) -> dict[str, Any]:
         )
     with as_input_error((ValueError, RecursionError), f"{path} is damaged: ", "; save the adapter again."):
         settings = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(settings, dict) or settings.get("format") not in (*BEFORE, FORMAT):
+    if not isinstance(settings, dict) or settings.get("format") not in (*OLDER_FORMATS, FORMAT):
         raise InputError(
-            f"{path} is not of a format from {BEFORE[0]} to {FORMAT}, which this vnait reads; save the "
-            "adapter again."
+            f"{path} is not of a format from {OLDER_FORMATS[0]} to {FORMAT}, which this vnait reads; save "
+            "the adapter again."
         )
     with as_input_error(ValueError, f"{path} is damaged: ", "; save the adapter again."):
         schemas.check(schemas.Adapter, settings)

@@ -259,7 +259,7 @@ def check_exact(relative: float, dtype: torch.dtype, warm_start: WarmStart | Non
         )
 
 
-MARK = {
+ATTACHED_MARK = {
     "attached_by": "vnait",
     "why": "a positional method is in this model, and without vnait from_pretrained can't put it there",
     "how_to_load": "import vnait, then AutoModel.from_pretrained or another Auto class; or save it apart: "
@@ -270,7 +270,7 @@ MARK = {
 
 def mark(config: PreTrainedConfig) -> None:
     """Make `from_pretrained` refuse what is saved from now on."""
-    config.quantization_config = MARK
+    config.quantization_config = ATTACHED_MARK
 
 
 def unmark(config: PreTrainedConfig) -> bool:
@@ -284,7 +284,7 @@ def unmark(config: PreTrainedConfig) -> bool:
 def marked(config: PreTrainedConfig) -> bool:
     """Whether the mark is there."""
     found = getattr(config, "quantization_config", None)
-    return isinstance(found, dict) and found.get("attached_by") == MARK["attached_by"]
+    return isinstance(found, dict) and found.get("attached_by") == ATTACHED_MARK["attached_by"]
 
 
 def check_not_quantized(*configs: PreTrainedConfig) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from vnait.errors import InputError
 
-LAYERS, COUNT = 1_000, 1_000_000  # at most: a number in a file of others must not take hours or all memory
+# A number in a file of others must not take hours or all memory.
+MAX_LAYERS, MAX_COUNT = 1_000, 1_000_000
 
 
 def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
@@ -57,7 +58,7 @@ def _check_settings(folder: Path) -> None:
         return
     for name, value in settings.items() if isinstance(settings, dict) else ():
         counts = name.startswith(("num_", "n_")) or name.endswith("_layers")
-        most = LAYERS if "layer" in name else COUNT
+        most = MAX_LAYERS if "layer" in name else MAX_COUNT
         if counts and isinstance(value, int) and value > most:
             raise InputError(
                 f"{config} has {name} {value:,}; expected {most:,} at most. Get the model again."

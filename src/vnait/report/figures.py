@@ -12,7 +12,7 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SHADES = [[0, "#e3ebf2"], [1, "#08406f"]]
 ROW = 26  # pixels of a row of dots
-LONGEST = 24  # letters of a name on an axis
+MAX_LETTERS = 24  # letters of a name on an axis
 
 
 def dots(
@@ -161,7 +161,7 @@ def columns(groups: Sequence[str], counts: Sequence[int], *, label: str, titles:
 
 def escaped(name: str) -> str:
     """A name, cut and escaped: plotly interprets some HTML in names, and names come from files of others."""
-    return escape(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…", quote=False)
+    return escape(name if len(name) <= MAX_LETTERS else name[: MAX_LETTERS - 1] + "…", quote=False)
 
 
 def _bars(rows: Sequence[Interval | None]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from vnait.errors import InputError
 from vnait.scores import regression_scores, squares_by_length
 from vnait.targets.shared import OfTexts
 
-FURTHEST, LARGEST = 1e5, 1e30  # of a number: the mean over the spread, and the spread, which fit into float32
+MAX_OFFSET, MAX_SPREAD = 1e5, 1e30  # of numbers in float32: the mean over the spread, and the spread
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Numbers(OfTexts):
                 f"{table.name}: every label is {every[0]:g}; regression needs different numbers."
             )
         mean = float(numbers.mean())
-        if not abs(mean) < FURTHEST * scale or not scale < LARGEST:
+        if not abs(mean) < MAX_OFFSET * scale or not scale < MAX_SPREAD:
             by = f"some {scale:.2g}" if scale < np.inf else "too much"
             raise InputError(
                 f"{table.name}: the labels are near {mean:.4g} and differ by {by}, which numbers of 32 bits "

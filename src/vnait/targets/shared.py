@@ -27,7 +27,7 @@ ANSWERS = {  # of a model with each task, and what reads them in Python
 }
 
 
-class Encoder(Protocol):
+class TextEncoder(Protocol):
     """A vocabulary, or the tokenizer of a base."""
 
     def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
@@ -60,7 +60,7 @@ class OfTexts(Common):
 
     task: ClassVar[str] = CLASSIFICATION
 
-    def encode(self, encoder: Encoder, texts: Sequence[str], max_length: int) -> Any:
+    def encode(self, encoder: TextEncoder, texts: Sequence[str], max_length: int) -> Any:
         """What a model reads of each text: its ids."""
         return Ids.of(encoder.encode(texts, max_length=max_length))
 

@@ -21,7 +21,7 @@ from vnait.errors import InputError, extra
 from vnait.logits import word_logits_of
 from vnait.scores import are_spans, details, tag_scores
 from vnait.targets.classes import Classes
-from vnait.targets.shared import Common, Encoder, check_known
+from vnait.targets.shared import Common, TextEncoder, check_known
 
 logger = logging.getLogger("vnait")
 
@@ -66,7 +66,7 @@ class Tags(Common):
         check_tags(test)
         check_known(test.single_labels, self.names, "words have a tag", test.name, name)
 
-    def encode(self, encoder: Encoder, texts: Sequence[str], max_length: int) -> Any:
+    def encode(self, encoder: TextEncoder, texts: Sequence[str], max_length: int) -> Any:
         """What a model reads of each sentence: its `Piece`s."""
         return encoder.pieces(texts, max_length=max_length)
 

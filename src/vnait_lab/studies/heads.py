@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.explanation.attention import KINDS, entropy, head_kind, profile
+from vnait.explanation.attention import HEAD_KINDS, entropy, head_kind, profile
 from vnait_lab.studies.figures import maps, panels
 from vnait_lab.studies.parts.training import Reader, accuracies, descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
@@ -68,7 +68,7 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     return {
         **accuracies(model, held, answers(held), QUESTIONS),
         "bands": float(len({NEAR, FAR} & {band for _, band in labels[-1]})),
-        "kinds": [[float(KINDS.index(kind)) for kind, _ in look] for look in labels],
+        "kinds": [[float(HEAD_KINDS.index(kind)) for kind, _ in look] for look in labels],
         "profiles": profiles.double().round(decimals=3).tolist(),
     }
 
@@ -82,7 +82,7 @@ def attention(model: Reader, ids: Tensor) -> tuple[Tensor, Tensor]:
 
 def counts(found: Findings, arm: str, kind: str) -> np.ndarray:
     """The number of heads of a kind, (seeds, moments)."""
-    return (found.curve(arm, "kinds") == KINDS.index(kind)).sum(2)
+    return (found.curve(arm, "kinds") == HEAD_KINDS.index(kind)).sum(2)
 
 
 @claim("Early in training attention is spread at random", source="003, learning, early")
@@ -132,7 +132,7 @@ def judge_labour(found: Findings) -> Verdict:
     """Confirmed if every head ends banded or long-range (uniform heads are as before training); conditional
     if at least three do.
     """
-    ends = {kind: counts(found, "sinusoidal", kind)[:, -1] for kind in KINDS}
+    ends = {kind: counts(found, "sinusoidal", kind)[:, -1] for kind in HEAD_KINDS}
     named = ends["banded"] + ends["long-range"]
     summary = "at the end " + ", ".join(
         f"{count.min()} to {count.max()} {kind}" for kind, count in ends.items()
@@ -155,7 +155,7 @@ def draw(found: Findings) -> Figure:
     maps(figure, row, images, of=of, x="key - query (tokens)", y="kind of each head", **scale)
     for axes, look in zip(row, looks, strict=True):
         axes.set_xlim(-10.5, 10.5)
-        axes.set_yticks(range(HEADS), [KINDS[int(kind)] for kind in kinds[0, look]])
+        axes.set_yticks(range(HEADS), [HEAD_KINDS[int(kind)] for kind in kinds[0, look]])
     return figure
 
 
