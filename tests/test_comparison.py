@@ -102,9 +102,10 @@ def test_rows_have_the_documented_keys_and_are_the_means_of_their_records(found)
         own = [r for r in found.records if r.method == row["method"] and r.data["shots"] == row["shots"]]
         assert len(own) == row["seeds"] == 3 and row["metric"] == "accuracy"
         accuracies = [record.metrics["accuracy"] for record in own]
-        assert (row["mean"], row["ci_low"], row["ci_high"]) == pytest.approx(
-            interval(accuracies, within=UNIT)
-        )
+        mean, *bounds = interval(accuracies, within=UNIT)
+        if len(set(accuracies)) == 1:  # equal scores don't make the mean exact
+            bounds = [None, None]
+        assert (row["mean"], row["ci_low"], row["ci_high"]) == pytest.approx((mean, *bounds))
         assert row["parameters"] == own[0].parameters > 0
         assert row["seconds"] == pytest.approx(np.mean([record.seconds for record in own]))
 

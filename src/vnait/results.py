@@ -155,7 +155,7 @@ class Results:
     def score(self, method: str, shots: Shots, name: str) -> Interval | None:
         """The mean of any score over the seeds with its interval; None if no record has it."""
         values = [one.metrics[name] for one in self.of(method, shots) if name in one.metrics]
-        return interval(values, within=RANGES.get(name, UNIT)) if values else None
+        return _of_seeds(values, RANGES.get(name, UNIT)) if values else None
 
     @cached_property
     def cells(self) -> dict[tuple[str, Shots], list[Record]]:
@@ -174,8 +174,7 @@ class Results:
                 "shots": shots,
                 "metric": self.metric.name,
                 **_bounds(
-                    interval([one.metrics[self.metric.name] for one in found], within=self.metric.within),
-                    "mean",
+                    _of_seeds([one.metrics[self.metric.name] for one in found], self.metric.within), "mean"
                 ),
                 "seeds": len(found),
                 "alone": _mean(found, f"{self.metric.name}_alone"),
@@ -335,6 +334,12 @@ def _mean(found: Sequence[Record], metric: str) -> float | None:
 
 def _bounds(found: Interval, name: str) -> dict[str, float | None]:
     return {name: found.mean, "ci_low": found.low, "ci_high": found.high}
+
+
+def _of_seeds(scores: Sequence[float], within: tuple[float, float]) -> Interval:
+    """The mean with its interval; without one if all scores are equal, which does not make the mean exact."""
+    found = interval(scores, within=within)
+    return Interval(found.mean, None, None) if len(set(scores)) == 1 else found
 
 
 def _listed(names: list[str]) -> str:
