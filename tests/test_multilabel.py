@@ -394,3 +394,19 @@ def test_labels_that_a_split_leaves_out_are_named(tmp_path, caplog):
     options = {"methods": ("none",), "seeds": 2, "steps": 2, "out": tmp_path / "out"}
     compare(str(path), task="multilabel", jobs=1, **options)
     assert "labels are so rare that the training rows of some seeds lack them ('rare" in caplog.text
+
+
+def test_columns_of_a_frame_name_the_labels(tmp_path):
+    import pandas as pd
+
+    texts, matrix = matrix_of(30, 0)
+    frame = pd.DataFrame(matrix.astype(int), columns=[*WORDS, "none"], index=range(7, 37))
+    classifier = TextClassifier("none", steps=3).fit(texts, frame)
+    assert classifier.classes_.tolist() == [*WORDS, "none"]
+    classifier.save(tmp_path / "model")
+    assert set(load(tmp_path / "model").classes) == set(WORDS)  # no text has the last one
+    again = TextClassifier.load(tmp_path / "model")
+    assert again.classes_.tolist() == [*WORDS, "none"]
+    assert np.array_equal(again.predict(texts), classifier.predict(texts))
+    odd = frame.rename(columns={"food": "food|drink"})
+    assert TextClassifier("none", steps=1).fit(texts, odd).classes_.tolist() == [0, 1, 2, 3]

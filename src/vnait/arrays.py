@@ -1,6 +1,7 @@
 """scikit-learn's X, y, class_weight and sample_weight, checked, as a training takes them."""
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from numbers import Number
 from typing import Any
 
@@ -10,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.class_weight import compute_sample_weight
 
 from vnait.data import Pair
-from vnait.data.labels import cell_of
+from vnait.data.labels import cell_of, labels_in
 from vnait.errors import InputError, as_input_error, first_line
 
 Texts = Sequence[str] | Sequence[tuple[str, str]]
@@ -79,8 +80,15 @@ def checked_labels(
     return labels
 
 
-def cells_of(labels: NDArray[Any]) -> list[str]:
-    """The columns with a 1 of each row, as one cell."""
+def column_names(y: Any, count: int) -> NDArray[Any]:
+    """The names of a data frame's columns if they are different strings without |; else numbers."""
+    names = list(getattr(y, "columns", ()))
+    plain = all(isinstance(name, str) and labels_in(name) == [name] for name in names)
+    return np.array(names) if plain and len(set(names)) == count else np.arange(count)
+
+
+def cells_of(labels: NDArray[Any], names: Sequence[str]) -> list[str]:
+    """The names of the columns with a 1 of each row, as one cell."""
     wrong = np.argwhere(~np.isin(labels, (0, 1)))
     if len(wrong):
         row, column = wrong[0].tolist()
@@ -88,7 +96,7 @@ def cells_of(labels: NDArray[Any]) -> list[str]:
             f"y has {labels[row, column]} at row {row}, column {column}; a matrix of labels has 1 where a "
             "text has the label of the column, else 0."
         )
-    return [cell_of(map(str, np.flatnonzero(row).tolist())) for row in labels.astype(bool)]
+    return [cell_of(compress(names, row)) for row in labels.astype(bool)]
 
 
 def numbers_of(labels: NDArray[Any]) -> NDArray[np.float64]:

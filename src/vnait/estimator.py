@@ -14,7 +14,16 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vnait import predict, schemas
-from vnait.arrays import Texts, cells_of, checked_labels, classes_of, numbers_of, texts_of, weights_of
+from vnait.arrays import (
+    Texts,
+    cells_of,
+    checked_labels,
+    classes_of,
+    column_names,
+    numbers_of,
+    texts_of,
+    weights_of,
+)
 from vnait.data import Table
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION
 from vnait.data.vocabulary import vocabulary_of
@@ -145,7 +154,8 @@ class TextClassifier(ClassifierMixin, _OfTexts):
 
     X is a sequence of strings, or of pairs of strings (n, 2); labels may be strings, numbers or booleans.
     Where a text has any number of labels, y is a matrix of 0 and 1 (n, labels), and so are the answers: 1
-    where P > 1/2; `score` is the share of rows that are right as a whole.
+    where P > 1/2; `score` is the share of rows that are right as a whole. `classes_` are the names of a data
+    frame's columns, else their numbers.
 
     Weights multiply the losses of their rows in training, for early stopping and in the linear part; only
     their ratios matter. Pickling goes through the model's own files.
@@ -178,9 +188,9 @@ class TextClassifier(ClassifierMixin, _OfTexts):
                     "class_weight is for one label per text; give sample_weight with a matrix y."
                 )
             weights = weights_of(None, labels, sample_weight)
-            self._fit(given, cells_of(labels), MULTILABEL, weights, callback)
-            self.classes_ = np.arange(labels.shape[1])
-            return self
+            self.classes_ = column_names(y, labels.shape[1])
+            cells = cells_of(labels, list(map(str, self.classes_.tolist())))
+            return self._fit(given, cells, MULTILABEL, weights, callback)
         classes, numbers = classes_of(labels)
         # Once per class: 1 and 1.0 are one, however they are written.
         names = list(map(str, classes.tolist()))
