@@ -55,6 +55,11 @@ def patches_of(owner: nn.Module) -> Patches | None:
         pairs = all(isinstance(size, tuple | list) and len(size) == 2 for size in sizes)
         if table is None or not pairs or not isinstance(getattr(cut, "projection", None), nn.Conv2d):
             continue
+        if "register_tokens" in part._parameters:
+            raise InputError(
+                f"{type(owner).__name__} has register tokens, which are between its first token and its "
+                "patches; take a model without them."
+            )
         (height, width), (tall, wide) = sizes  # type: ignore[misc]
         grid = height // tall, width // wide
         before = table.shape[1] - grid[0] * grid[1]
