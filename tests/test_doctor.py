@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import BertModel, ViTConfig, ViTModel
+from transformers import BertModel, DebertaV2Config, DebertaV2Model, ViTConfig, ViTModel
 
 import vnait
 from doctor_faults import FAULTS
@@ -54,6 +54,15 @@ def test_a_planted_fault_is_found_by_its_rule(name):
         plant(model)
     (found,) = vnait.doctor(model, rules=[rule]).findings
     assert found.severity == RULES[rule].severity
+
+
+def test_a_source_that_acts_weakly_is_a_position():
+    """A new DeBERTa's order moves outputs by 1e-6, since its weights are small."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    relative = {"relative_attention": True, "position_biased_input": False, "pos_att_type": ["c2p", "p2c"]}
+    model = DebertaV2Model(DebertaV2Config(vocab_size=100, max_relative_positions=32, **sizes, **relative))
+    assert not vnait.doctor(model, rules=["SRC01"]).findings
 
 
 @pytest.mark.parametrize("family", FAMILIES)

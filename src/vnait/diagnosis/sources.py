@@ -94,9 +94,7 @@ def no_position(subject: Subject) -> Evidence | None:
     measure, more = (reordered_before, {}) if subject.causal else (reordered, subject.more)
     arguments = {"ids": subject.text(len(ORDER)), "order": ORDER, **more}
     size = subject.measure(measure, **arguments)
-    if size > subject.tolerance / 10 or (
-        subject.causal and any(_acts(subject, one) for one in _sources(subject))
-    ):
+    if size > subject.tolerance / 10 or any(_acts(subject, one) for one in _sources(subject)):
         return None
     carried = [*_sources(subject), *(site for site in subject.sites if site.alibi)]
     by_design = subject.causal and not carried  # a decoder knows order by its mask
