@@ -203,7 +203,7 @@ ROWS = (
         "001 closing note",
         "The representation is more robust",
         sources=("001, robustness",),
-        lacks="splice, TREC and AG News; in the last two the bag of words beside each method decides most",
+        lacks="on the three sets of text the bag of words beside each method decides most",
     ),
     Row(
         "000 5.2 (1); 001 future work 1",
