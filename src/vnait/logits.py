@@ -65,7 +65,7 @@ def _read(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Iterator[tupl
 def _by_length(lengths: Sequence[int]) -> list[list[int]]:
     """All rows in batches, the shortest first, of as many as fit into `BATCH_TOKENS` with their padding.
 
-    >>> _by_length([1, TOKENS, 2])
+    >>> _by_length([1, BATCH_TOKENS, 2])
     [[0, 2], [1]]
     """
     batches: list[list[int]] = [[]]

@@ -39,7 +39,7 @@ SLOT_EFFECTS = {
 
 @dataclass(frozen=True)
 class Head:
-    """The kind of an attention head: one of `attention.KINDS`, or "first token"; distance: key - query of a
+    """The kind of an attention head: one of `attention.HEAD_KINDS`, or "first token"; distance: key - query of a
     band, else 0.
     """
 
