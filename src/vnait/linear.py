@@ -21,7 +21,7 @@ from vnait import schemas
 from vnait.data import collate
 from vnait.data import words as words_of
 from vnait.data.pairs import check_sides
-from vnait.data.sentences import split_words as words_in
+from vnait.data.sentences import split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.files import atomic_folder
@@ -95,7 +95,7 @@ class Contexts:
         >>> Contexts(kind="window", terms=[]).of("A film")[1][:4]
         ['word=film', 'before=a', 'after=[END]', 'first=f']
         """
-        words = words_in(text)
+        words = split_words(text)
         lower = [word.lower() for word in words]
         if self.kind == "word":
             return [[f"word={word}"] for word in lower]
@@ -179,7 +179,7 @@ class LinearClassifier:
         found = self.logits(texts)
         if self.task != TAGGING:
             return found
-        return np.split(found, np.cumsum([len(words_in(text)) for text in texts])[:-1])
+        return np.split(found, np.cumsum([len(split_words(text)) for text in texts])[:-1])
 
     def of_words(self, texts: Sequence[str]) -> list[NDArray[np.float64]]:
         """P(tag | word) of each sentence (words, tags)."""

@@ -236,7 +236,7 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
 
 
 def _task_of(model: PreTrainedModel, tags: bool) -> str:
-    """The task of a saved model; `tags` tells whether it is of words."""
+    """The task of a saved model; `tags`: whether it answers words."""
     if tags:
         return TAGGING
     if model.config.problem_type == PROBLEMS[MULTILABEL]:

@@ -39,8 +39,8 @@ SLOT_EFFECTS = {
 
 @dataclass(frozen=True)
 class Head:
-    """The kind of an attention head: one of `attention.HEAD_KINDS`, or "first token"; distance: key - query of a
-    band, else 0.
+    """The kind of an attention head: one of `attention.HEAD_KINDS`, or "first token"; distance: key - query
+    of a band, else 0.
     """
 
     kind: str
