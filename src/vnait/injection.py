@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vnait.errors import DoesNotFit, one_of
+from vnait.values import transformed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class PairBias:
         Not of new tokens after a cache, nor of learned places, whose gradient it lacks, nor in torch.func or
         torch.compile, where values are not available.
         """
-        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        if torch.compiler.is_compiling() or transformed():
             return None
         if self.line.requires_grad:
             return None

@@ -8,9 +8,25 @@ available.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor
+
+
+def precision(*dtypes: torch.dtype) -> torch.dtype:
+    """The widest of these, float32 at least."""
+    return reduce(torch.promote_types, dtypes, torch.float32)
+
+
+def full(tensor: Tensor) -> Tensor:
+    """The tensor in float32 at least."""
+    return tensor.to(precision(tensor.dtype))
+
+
+def transformed() -> bool:
+    """Whether torch.func transforms this call, so that tensors have no values; False in a compiled one."""
+    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
 
 
 def readable(numbers: Tensor) -> bool:

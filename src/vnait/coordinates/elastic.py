@@ -24,6 +24,7 @@ from vnait.coordinates.shared import (
 )
 from vnait.coordinates.sources import ZeroLinear, apply_in
 from vnait.coordinates.spans import SPAN
+from vnait.values import precision
 
 
 class Gate(nn.Module):
@@ -58,7 +59,7 @@ class Gate(nn.Module):
     def forward(self, vectors: Vectors, mask: Mask) -> Line:
         if vectors is None:
             raise ValueError("a Gate reads the words: call coordinates(vectors, mask) with their vectors.")
-        dtype = torch.promote_types(vectors.dtype, torch.float32)  # never in half: gaps are summed
+        dtype = precision(vectors.dtype)  # never in half: gaps are summed
         with torch.autocast(vectors.device.type, enabled=False):
             return self.level(vectors.to(dtype), mask)
 

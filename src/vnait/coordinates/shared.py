@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.values import all_true, check, readable
+from vnait.values import all_true, check, precision, readable
 
 Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]
@@ -128,7 +128,7 @@ def known(places: Num[Tensor, "B T P"], mask: Mask) -> At:
     message = "the places have NaN or infinity; give a finite number for each real token."
     check(torch.isfinite(places) | ~mask[..., None], "places are finite", lambda *_: message)
     exact = not places.is_floating_point() and places.device.type != "mps"  # which has no float64
-    lines = places.to(torch.float64 if exact else torch.promote_types(places.dtype, torch.float32)).unbind(-1)
+    lines = places.to(torch.float64 if exact else precision(places.dtype)).unbind(-1)
     return torch.stack([nearest_real(line, mask) for line in lines], -1)
 
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from vnait.chunks import map_tokens
 from vnait.coordinates.shared import Line, Mask, Vectors, rank, without_padding_between
 from vnait.errors import OutOfRange
-from vnait.values import check
+from vnait.values import check, precision
 
 UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
 
@@ -110,7 +110,7 @@ class Content(nn.Module):
         if vectors is None:
             raise ValueError('the source "content" needs vectors: call coordinates(vectors, mask).')
         # Never in half: a position is the sum of thousands of gaps.
-        dtype = torch.promote_types(vectors.dtype, torch.float32)
+        dtype = precision(vectors.dtype)
 
         def read(words: Tensor, real: Tensor) -> Tensor:
             seen = F.pad((words * real[..., None]).to(dtype).transpose(1, 2), (self.before, self.after))

@@ -17,10 +17,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.encodings.shared import At, checked_heads, full, line_of, precision
+from vnait.encodings.shared import At, checked_heads, line_of
 from vnait.errors import one_of
 from vnait.injection import DistanceBias, Injection, PairBias
-from vnait.values import constants
+from vnait.values import constants, full, precision, transformed
 
 
 class AlibiBias(nn.Module):
@@ -117,7 +117,7 @@ class Fire(nn.Module):
         since_first = (query - key[..., :1].detach()).to(dtype)
         c, threshold = self.log_c.to(dtype).exp(), self.log_threshold.to(dtype).exp()
         ratio = torch.log1p(c * distance) / torch.log1p(c * torch.maximum(threshold, since_first))
-        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        if torch.compiler.is_compiling() or transformed():
             # Contiguous: PyTorch's fused attention takes no bias whose keys are apart in memory.
             return self.mlp(ratio[:, 0, ..., None]).movedim(-1, 1).contiguous()
         return self._by_pieces(ratio)

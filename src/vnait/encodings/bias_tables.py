@@ -13,8 +13,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vnait.encodings.shared import At, check_inside, checked_heads, full, line_of, neighbours, precision
+from vnait.encodings.shared import At, check_inside, checked_heads, line_of, neighbours
 from vnait.injection import Injection, PairBias
+from vnait.values import full, precision
 
 Bias = Float[Tensor, "B H TQ TK"]
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.encodings.shared import At, first_axes, precision
+from vnait.encodings.shared import At, first_axes
 from vnait.injection import Injection
+from vnait.values import precision
 
 
 class Sinusoid(nn.Module):

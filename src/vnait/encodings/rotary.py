@@ -17,10 +17,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.encodings.shared import At, first_axes, precision
+from vnait.encodings.shared import At, first_axes
 from vnait.errors import one_of
 from vnait.injection import Injection
-from vnait.values import check, constants
+from vnait.values import check, constants, precision
 
 Layout = Literal["half", "interleaved"]
 

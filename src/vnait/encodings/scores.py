@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vnait.encodings.shared import At, full, line_of, neighbours
+from vnait.encodings.shared import At, line_of, neighbours
 from vnait.injection import DistanceBias, Injection, PairBias
+from vnait.values import full
 
 Scores = Float[Tensor, "B H TQ TK"]
 

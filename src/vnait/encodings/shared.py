@@ -8,27 +8,15 @@ half.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vnait.errors import OutOfRange
 from vnait.injection import Injection
-from vnait.values import check
+from vnait.values import check, full
 
 At = Float[Tensor, "B T C"]
-
-
-def precision(*dtypes: torch.dtype) -> torch.dtype:
-    """The widest of these, float32 at least."""
-    return reduce(torch.promote_types, dtypes, torch.float32)
-
-
-def full(tensor: Tensor) -> Tensor:
-    """The tensor in float32 at least."""
-    return tensor.to(precision(tensor.dtype))
 
 
 def first_axes(part: nn.Module, at: At, axes: int) -> Float[Tensor, "B T A"]:

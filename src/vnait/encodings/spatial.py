@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from vnait.chunks import map_texts
 from vnait.coordinates import SPAN
-from vnait.encodings.shared import At, first_axes, precision
+from vnait.encodings.shared import At, first_axes
 from vnait.errors import one_of
 from vnait.injection import Injection
-from vnait.values import constants
+from vnait.values import constants, precision
 
 
 class Spatial(nn.Module):

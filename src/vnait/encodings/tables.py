@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.encodings.shared import At, check_inside, first_axes, full, neighbours
+from vnait.encodings.shared import At, check_inside, first_axes, neighbours
 from vnait.injection import Injection
+from vnait.values import full
 
 MARGIN = 8.0  # jitter and soft bounds may lead to places this far below 0
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from vnait.coordinates.shared import max_lookback
 from vnait.errors import one_of
 from vnait.inputs.fusion import X
-from vnait.values import all_true
+from vnait.values import all_true, full
 
 
 class Neighbours(nn.Module):
@@ -86,7 +86,7 @@ class Condensed(nn.Module):
         # half precision, which loses small weights in a sum.
         first = torch.arange(batch, device=at.device)[:, None] * (length + 1)
         row = (low[..., 0].long() + first).flatten()
-        words = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+        words = full(vectors)
         lower, upper = (
             (part.to(words.dtype) * words).flatten(0, 1) for part in (weight * (1 - share), weight * share)
         )

@@ -19,7 +19,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from vnait.errors import DoesNotFit
 from vnait.injection import DistanceBias, Injection, ScoreMod
 from vnait.model import toeplitz
-from vnait.values import all_true
+from vnait.values import all_true, transformed
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
@@ -199,7 +199,7 @@ class Attention(nn.Module):
             if injection.bias is not None:
                 mask = injection.bias.to(query.dtype)
             # The fused kernels have no gradient of a bias, which torch.func finds out too late.
-            plain = injection.bias is not None and _in_functorch()
+            plain = injection.bias is not None and transformed()
             with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
                 mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return self.out(mixed.transpose(1, 2).flatten(2))
@@ -257,10 +257,6 @@ def _check_width(injection: Injection, width: int) -> None:
             f"the method rotates heads of width {turned}, and those of the attention have width {width}; "
             f"build it with width={width}."
         )
-
-
-def _in_functorch() -> bool:
-    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
 
 
 def _check_heads(own: int, heads: int) -> None:

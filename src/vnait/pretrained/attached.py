@@ -26,6 +26,7 @@ from vnait.pretrained.images import (
 from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY, AttentionInputs, reading
 from vnait.pretrained.locate import Site
 from vnait.pretrained.warm_start import Rows, Waves, between, interpolated, running_places
+from vnait.values import full, precision
 
 Vectors = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"]
@@ -100,7 +101,7 @@ class Attached(nn.Module):
         zero = torch.zeros(mask.shape, device=mask.device)
         if self.disabled:
             return AttachedOutput(vectors, zero, None, None)
-        e = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+        e = full(vectors)
         if shape is not None and has_cells(self.method):
             assert self.patches is not None
             output = on_cells(self.method, e / self.scale, self.patches, shape)
@@ -143,7 +144,7 @@ class Attached(nn.Module):
 
         def at_least_float32(tensor: Tensor) -> Tensor:
             moved = fn(tensor)
-            precise = torch.promote_types(moved.dtype, torch.float32) == moved.dtype
+            precise = precision(moved.dtype) == moved.dtype
             return moved if precise else tensor.to(moved.device)
 
         return super()._apply(at_least_float32, recurse)

@@ -40,6 +40,7 @@ from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, pr
 from vnait.pretrained.saving import attached_owners
 from vnait.pretrained.warm_start import Rows, Waves, first_row
 from vnait.randomness import preserved_generators
+from vnait.values import precision
 
 logger = logging.getLogger("vnait")
 OPTIONS = {"max_length", "mean_length", "periods", "shape"}
@@ -211,7 +212,7 @@ def _side(
         has_bias=injection.bias is not None,
         crossing=None if cross is None else CROSS_ATTENTION[cross](dim=site.dim, heads=site.heads),
     )
-    return _Side(site, name, attached.to(torch.promote_types(site.owner.dtype, torch.float32)))
+    return _Side(site, name, attached.to(precision(site.owner.dtype)))
 
 
 def _slides(site: Site) -> bool:

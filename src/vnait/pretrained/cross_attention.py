@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from vnait.coordinates.shared import rank
 from vnait.encodings import T5Bias
 from vnait.methods import build
+from vnait.values import full
 
 Vectors = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"]
@@ -29,7 +30,7 @@ class GatedPosition(nn.Module):
 
     def forward(self, vectors: Vectors, mask: Mask) -> Vectors:
         # In float32 at least, as the method itself.
-        wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32)).masked_fill(~mask[..., None], 0)
+        wide = full(vectors).masked_fill(~mask[..., None], 0)
         added: Tensor = self.encoding(self.coordinates(wide, mask)).added
         return (self.gate * added).to(vectors.dtype)
 

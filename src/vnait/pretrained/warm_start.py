@@ -14,6 +14,7 @@ from vnait.encodings.shared import neighbours
 from vnait.evaluation import evaluating
 from vnait.pretrained.layers import rows_of
 from vnait.pretrained.locate import probe_ids
+from vnait.values import precision
 
 TOLERANCE = 0.01  # error of the waves, over the table's root mean square
 At = Float[Tensor, "B T"]
@@ -56,7 +57,7 @@ class Waves(nn.Module):
         energy[0] *= 2  # the mean square of the constant wave is 1, of the others 1/2
         energy = energy.flip(0).cumsum(0).flip(0)  # of wave k and all faster ones
         count = max(int((energy > TOLERANCE**2 * energy[0]).sum()), 1)
-        self.weight = nn.Parameter(weight[:count].to(torch.promote_types(rows.dtype, torch.float32)))
+        self.weight = nn.Parameter(weight[:count].to(precision(rows.dtype)))
 
     def read(self, place: At) -> Float[Tensor, "B T D"]:
         """Position vectors at these places."""
