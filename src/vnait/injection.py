@@ -92,7 +92,7 @@ class PairBias:
         )
 
     def rows(self, index: Tensor) -> PairBias:
-        """The same for the sentences `index` (N,)."""
+        """The bias or change of the sentences `index` (N,) alone."""
         return replace(self, index=index if self.index is None else self.index[index])
 
 
@@ -158,7 +158,7 @@ class ScoreMod(Protocol):
     ) -> Float[Tensor, "B H TQ TK"]: ...
 
     def rows(self, index: Tensor) -> ScoreMod:
-        """The same for the sentences `index` (N,)."""
+        """The bias or change of the sentences `index` (N,) alone."""
         ...
 
 

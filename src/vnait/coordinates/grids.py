@@ -193,29 +193,29 @@ class Joined(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """If all are."""
+        """Whether all parts are causal."""
         return all(bool(part.causal) for part in self.coordinates)
 
     @property
     def per_sentence(self) -> bool:
-        """If any is."""
+        """Whether any part reads the sentence's words."""
         return any(bool(part.per_sentence) for part in self.coordinates)
 
     @property
     def takes_places(self) -> bool:
-        """If all do."""
+        """Whether all parts take known places."""
         return all(map(takes_places, self.coordinates))
 
     @property
     def lookback(self) -> int | None:
-        """The most of all, if all of them have gaps."""
+        """The largest of the parts; None if one has no gaps."""
         return max_lookback(part if part.per_sentence else None for part in self.coordinates)
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         return torch.cat([located(part, vectors, mask, places) for part in self.coordinates], -1)
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Float[Tensor, "B T parts"]:
-        """Those of all, side by side."""
+        """The gaps of all parts, in a new last axis."""
         return torch.stack([cast(Span, part).gaps(vectors, mask) for part in self.coordinates], -1)
 
     def locate(self, gaps: Float[Tensor, "B T parts"], mask: Mask) -> At:

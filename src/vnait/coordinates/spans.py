@@ -265,12 +265,12 @@ class Ends(nn.Module):
 
     @property
     def per_sentence(self) -> bool:
-        """As the span."""
+        """Whether the span reads the sentence's words."""
         return bool(self.span.per_sentence)
 
     @property
     def takes_places(self) -> bool:
-        """As the span."""
+        """Whether the span takes known places."""
         return takes_places(self.span)
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
@@ -292,24 +292,24 @@ class Start(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """As the coordinate."""
+        """Whether the coordinate is causal."""
         return self.running.causal
 
     @property
     def per_sentence(self) -> bool:
-        """As the coordinate."""
+        """Whether the coordinate reads the sentence's words."""
         return self.running.per_sentence
 
     @property
     def lookback(self) -> int | None:
-        """As the coordinate."""
+        """How many earlier tokens the coordinate reads."""
         return self.running.lookback
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
         return self.locate(self.gaps(vectors, mask), mask)
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Line:
-        """Those of the coordinate."""
+        """The gaps of the coordinate."""
         return self.running.gaps(vectors, mask)
 
     def locate(self, log_gaps: Line, mask: Mask) -> At:

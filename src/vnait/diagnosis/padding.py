@@ -25,7 +25,7 @@ def padded(model: Any, ids: Tensor, pad: int, left: int, right: int, **more: Any
 
 
 def padded_at(model: Any, ids: Tensor, pad: int, left: int, first: int, **more: Any) -> float:
-    """The same on the left, with positions that count real tokens."""
+    """How much they change by padding on the left, with positions that count real tokens."""
     mask = torch.nn.functional.pad(torch.ones_like(ids), (left, 0))
     rows = torch.nn.functional.pad(ids, (left, 0), value=pad)
     places = (mask.cumsum(-1) - 1).clamp(min=0) + first

@@ -64,7 +64,7 @@ class Kerple(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """As the paper's code."""
+        """Uniform numbers, as in the code of the paper."""
         with torch.no_grad():
             for raw, high in ((self.raw_r1, 2), (self.raw_r2, 1)):
                 r = torch.empty_like(raw).uniform_(0.01, high)

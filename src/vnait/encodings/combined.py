@@ -47,17 +47,17 @@ class _Combined(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """As its parts."""
+        """Whether all parts are causal."""
         return all(getattr(encoding, "causal", True) for encoding in self.encodings)
 
     @property
     def pointwise(self) -> bool:
-        """As its parts."""
+        """Whether all parts encode each token by itself."""
         return all(getattr(encoding, "pointwise", False) for encoding in self.encodings)
 
     @property
     def relative(self) -> bool:
-        """As its parts."""
+        """Whether shifting all coordinates equally changes no score."""
         return all(getattr(encoding, "relative", False) for encoding in self.encodings)
 
 

@@ -170,7 +170,7 @@ class PairFactor:
         return self.factor.dense()
 
     def rows(self, index: Tensor) -> PairFactor:
-        """Those of the sentences `index`."""
+        """The change of the sentences `index` alone."""
         return replace(self, factor=self.factor.rows(index))
 
 
@@ -253,7 +253,7 @@ class SparseScores:
         return log_entmax(scaled + replace(self.bias, past=past).dense(), visible)
 
     def rows(self, index: Tensor) -> SparseScores:
-        """Those of the sentences `index`."""
+        """The change of the sentences `index` alone."""
         return replace(self, bias=self.bias.rows(index))
 
 

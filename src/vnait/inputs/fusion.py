@@ -59,7 +59,7 @@ class Fusion(nn.Module):
 
     @classmethod
     def from_literal(cls, literal: LiteralFusion) -> Fusion:
-        """The same function, folded."""
+        """The function of a `LiteralFusion`, folded."""
         of_e, of_s, of_difference, of_rho = literal.inner.weight.detach().chunk(4, dim=1)
         dim, hidden = of_e.shape[1], of_e.shape[0]
         fusion = cls(dim=dim, hidden=hidden).to(of_e)

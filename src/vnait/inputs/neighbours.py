@@ -34,7 +34,7 @@ class Neighbours(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """If all parts are."""
+        """Whether all parts are causal."""
         return all(bool(part.causal) for part in (self.inputs, *self.views))
 
     @property

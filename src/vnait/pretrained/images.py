@@ -82,7 +82,7 @@ def random_images(owner: nn.Module, patches: Patches, count: int) -> Float[Tenso
 
 
 def permuted(image: Float[Tensor, "B C height width"], patches: Patches) -> Tensor:
-    """The same with all patches but the last in reverse order."""
+    """The image with all patches but the last in reverse order."""
     cut = F.unfold(image, patches.size, stride=patches.size)
     other = torch.cat([cut[..., :-1].flip(-1), cut[..., -1:]], -1)
     return F.fold(other, image.shape[2:], patches.size, stride=patches.size)

@@ -136,7 +136,7 @@ class Site:
 
     @property
     def replaced(self) -> tuple[str, ...]:
-        """The same, inside the whole model."""
+        """`sources` as paths inside the whole model."""
         return tuple(f"{self.path}.{path}".removeprefix(".") for path in self.sources)
 
 
