@@ -258,8 +258,8 @@ def test_the_usual_limit_and_the_option(tmp_path, monkeypatch, capsys):
 
 HOLDER = """
 import sys
-from vnait.files import alone
-with alone(sys.argv[1]):
+from vnait.files import locked
+with locked(sys.argv[1]):
     print("holds", flush=True)
     sys.stdin.read()
 """

@@ -94,7 +94,7 @@ of_both_draws = pytest.mark.parametrize("quick", [True, False], ids=["as on the 
 @pytest.mark.parametrize("side", list(SIDES))
 def test_randomized_positions_are_sorted_distinct_and_below_the_limit(draw, side, quick, monkeypatch):
     torch.manual_seed(0)
-    monkeypatch.setattr(moving, "at_hand", lambda mask: quick)
+    monkeypatch.setattr(moving, "readable", lambda mask: quick)
     mask = mask_of(side)
     at = Randomized(limit=50, draw=draw)(None, mask)[..., 0]
     for row, real in zip(at, mask, strict=True):
@@ -108,7 +108,7 @@ def test_randomized_positions_are_sorted_distinct_and_below_the_limit(draw, side
 @of_both_draws
 def test_randomized_positions_cover_the_range_evenly(quick, monkeypatch):
     torch.manual_seed(0)
-    monkeypatch.setattr(moving, "at_hand", lambda mask: quick)
+    monkeypatch.setattr(moving, "readable", lambda mask: quick)
     at = Randomized(limit=100)(None, everything(10, rows=2000))[..., 0]
     counts = torch.bincount(at.long().flatten(), minlength=100)
     assert counts.min() > 140 and counts.max() < 260  # 200 each, standard deviation 13
