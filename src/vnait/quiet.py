@@ -1,9 +1,8 @@
-"""Other libraries' log lines, warnings and progress bars, hidden for a while."""
+"""Log lines and progress bars, hidden for a while."""
 
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,28 +21,13 @@ def logger_at(name: str, level: int) -> Iterator[None]:
 
 @contextmanager
 def no_logs(most: int) -> Iterator[None]:
-    """No line of any logger up to this level, and no warning."""
+    """No line of any logger up to this level."""
     before = logging.root.manager.disable
     logging.disable(most)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
-
-
-@contextmanager
-def no_notes() -> Iterator[None]:
-    """No notes of transformers, such as that a head is new."""
-    from transformers.utils import logging as transformers_logging
-
-    before = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    try:
         yield
     finally:
-        transformers_logging.set_verbosity(before)
+        logging.disable(before)
 
 
 @contextmanager

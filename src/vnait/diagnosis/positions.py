@@ -62,9 +62,7 @@ def ignored(subject: Subject) -> Evidence | None:
 def shifted(subject: Subject) -> Evidence | None:
     """The positions that a model takes by itself are not 0, 1, 2, ... in position_ids."""
     subject.need("position_ids")
-    cases = [
-        subject.case(f"{plural(count, 'token')}", ids=subject.text(count), first=0) for count in (1, 2, 6)
-    ]
+    cases = [subject.case(plural(count, "token"), ids=subject.text(count), first=0) for count in (1, 2, 6)]
     evidence = subject.first_over(restated, cases, what="outputs move")
     if evidence is None:
         return None

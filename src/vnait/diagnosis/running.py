@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from vnait.diagnosis.rule import Finding, NotTried, Rule, Severity, finding
 from vnait.diagnosis.rules import RULES
 from vnait.errors import InputError, did_you_mean
 from vnait.evaluation import evaluating
-from vnait.quiet import no_logs, no_notes
+from vnait.quiet import logger_at, no_logs
 from vnait.randomness import preserved_generators
 
 
@@ -45,7 +46,12 @@ def doctor(
     ['LEN01']
     """
     chosen = _chosen(rules, ignore)
-    with no_logs(logging.WARNING), no_notes():  # inputs are wrong on purpose
+    # Inputs are wrong on purpose. transformers has a level of its own, which callers may have lowered.
+    with (
+        no_logs(logging.WARNING),
+        logger_at("transformers", logging.ERROR),
+        warnings.catch_warnings(action="ignore"),
+    ):
         subject = subject_of(model, tokenizer)
         with (
             evaluating(subject.model),

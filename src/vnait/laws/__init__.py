@@ -66,10 +66,8 @@ def conformance(
     for number, one in enumerate(tried):
         if callback is not None:
             callback(number, len(tried), one.name)
-        with (
-            one_thread(),
-            preserved_generators(),
-        ):  # texts are small: several threads would mostly wait for each other
+        # Texts are small: several threads would mostly wait for each other.
+        with one_thread(), preserved_generators():
             rows += [Row(one.name, law.name, *try_law(law, one)) for law in chosen]
     return rows
 

@@ -168,9 +168,8 @@ def detach(model: nn.Module) -> None:
 
 
 def _decoder_default(method: str | Method, site: Site) -> str:
-    with (
-        preserved_generators()
-    ):  # the method built here is thrown away and must not advance the caller's random state
+    # The method built here is thrown away and must not advance the caller's random state.
+    with preserved_generators():
         if isinstance(method, str) and build(method, dim=site.dim, num_heads=site.heads, max_length=8).causal:
             return method
     return "vnait-causal"

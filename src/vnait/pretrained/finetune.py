@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from vnait.methods import build
 from vnait.pretrained import attach, load_adapter, save_adapter, save_base, tokens
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.loading import from_pretrained
-from vnait.quiet import no_bars, no_notes
+from vnait.quiet import logger_at, no_bars
 from vnait.run import OWN, Run
 
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
@@ -91,7 +92,8 @@ class Base:
         torch.manual_seed(run.seed)
         names = dict(enumerate(classes))
         before = f"{self.source} can't be loaded as a classifier: "
-        with no_bars(), no_notes(), as_input_error(Exception, before, ".", message=first_line):
+        new_head = logger_at("transformers", logging.ERROR)  # which it would warn of
+        with no_bars(), new_head, as_input_error(Exception, before, ".", message=first_line):
             model = from_pretrained(
                 CLASSES[task == TAGGING],
                 self.source,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
-from torch import Tensor, nn
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from vnait.errors import InputError
 
@@ -27,24 +28,25 @@ class Inputs:
 
     names           that it takes
     buffered_types  whether it takes token types from a buffer, which is as long as its table
-    collected       whether its configuration asks for more outputs, which inputs may ask for, too
+    collects        whether hidden states or attentions are asked for, by the inputs or the configuration
     """
 
     names: tuple[str, ...]
     values: Mapping[str, Any]
     buffered_types: bool = False
-    collected: Mapping[str, bool] = field(default_factory=dict)
+    collects: bool = False
 
     @classmethod
-    def of(cls, owner: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inputs:
+    def of(cls, owner: PreTrainedModel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inputs:
         """The inputs of a call of this model."""
         names = tuple(inspect.signature(owner.forward).parameters)
         buffered = any(name.endswith("token_type_ids") for name, _ in owner.named_buffers())
-        config = getattr(owner, "config", None)
-        more = {
-            name: bool(getattr(config, name, False)) for name in ("output_hidden_states", "output_attentions")
-        }
-        return cls(names, {**dict(zip(names, args, strict=False)), **kwargs}, buffered, more)
+        values = {**dict(zip(names, args, strict=False)), **kwargs}
+        asked = [
+            getattr(owner.config, name, False) if values.get(name) is None else values[name]
+            for name in ("output_hidden_states", "output_attentions")
+        ]
+        return cls(names, values, buffered, any(asked))
 
     @cached_property
     def length(self) -> int:
@@ -60,8 +62,7 @@ class Inputs:
         for name, advice in REFUSED.items():
             if self.values.get(name) is not None:
                 raise InputError(f"a text past the model's limit was given with {name}; {advice}.")
-        given = {name: self.values.get(name) for name in self.collected}
-        if any(self.collected[name] if value is None else value for name, value in given.items()):
+        if self.collects:
             raise InputError(
                 "hidden states and attentions of texts past the model's limit are not collected; give "
                 "texts within it, or leave output_hidden_states and output_attentions out, also of the "

@@ -77,7 +77,7 @@ def results_of(found: Sequence[Record], about: About | None) -> Results:
         kept = list({(one.method, one.data["shots"], one.seed): one for one in of_last}.values())
     methods = list(dict.fromkeys(record.method for record in kept))
     trained = [one.method for one in kept if "steps" in one.run]  # and no baseline
-    default = "vnait" if "vnait" in methods else [*methods[-1:], *trained][-1]
+    default = "vnait" if "vnait" in methods else (trained or methods)[-1]
     return Results(
         records=kept,
         methods=methods,
