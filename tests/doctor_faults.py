@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import LlamaForCausalLM
+from transformers.models.llama import modeling_llama
 
 from doctor_key import model_of
 
@@ -71,6 +72,25 @@ def replace_rotation(model: Any, forward: Callable[..., Any]) -> None:
 @fault("POS02", "bert")
 def positions_start_at_one(model):
     model.bert.embeddings.position_ids += 1
+
+
+@fault("POS02", "bert")
+def a_buffer_of_positions_ends_early(model):
+    model.bert.embeddings.position_ids.clamp_(max=20)
+
+
+@fault("POS04", "bert")
+def places_past_the_fifteenth_are_the_same(model):
+    def change(inputs):
+        given = inputs.get("position_ids")
+        inputs["position_ids"] = (places(inputs) if given is None else given).clamp(max=15)
+
+    change_inputs(model.bert, change)
+
+
+@fault("POS04", "llama")
+def a_rotation_joins_neighbours(model):
+    change_inputs(rotary_of(model), lambda inputs: {**inputs, "position_ids": inputs["position_ids"] // 2})
 
 
 @fault("LEN03", "bert")
@@ -223,6 +243,15 @@ def single_tokens_are_rotated_by_nothing(model):
     change_inputs(model.model, change)
 
 
+@fault("CACHE01", "llama")
+def a_full_cache_is_off_by_one(model):
+    def change(inputs):
+        if seen(inputs) >= 12 and inputs.get("position_ids") is None:
+            inputs["position_ids"] = places(inputs) + 1
+
+    change_inputs(model.model, change)
+
+
 @fault("CACHE01", "t5")
 def the_bias_of_a_decoder_starts_anew(model):
     attention = model.decoder.block[0].layer[0].SelfAttention
@@ -303,6 +332,11 @@ def buffers_are_blank_after_loading(model):
     rotary_of(model).inv_freq.copy_(torch.linspace(0, 3, len(rotary_of(model).inv_freq)))
 
 
+@fault("ROPE02", "llama")
+def a_rotation_scales(model):
+    rotary_of(model).attention_scaling = 3.0
+
+
 @fault(
     "ROPE02",
     "llama",
@@ -318,6 +352,43 @@ def scaling_is_dropped(model):
     plain = deepcopy(model.config)
     plain.rope_parameters = {"rope_type": "default", "rope_theta": 1e4}
     rotary_of(model).inv_freq = LlamaForCausalLM(plain).model.rotary_emb.inv_freq
+
+
+def rotate_in_layer(model: Any, change: Callable[..., Any]) -> None:
+    """Let a function change the cosines and sines that the last layer gets."""
+    attention = model.model.layers[-1].self_attn
+    name = "position_embeddings"
+    change_inputs(attention, lambda inputs: {**inputs, name: change(*inputs[name])})
+
+
+@fault("ROPE03", "llama")
+def a_layer_does_not_rotate(model):
+    rotate_in_layer(model, lambda cos, sin: (torch.ones_like(cos), torch.zeros_like(sin)))
+
+
+@fault("ROPE03", "llama")
+def a_layer_rotates_twice(model):
+    rotate_in_layer(model, lambda cos, sin: (cos**2 - sin**2, 2 * cos * sin))
+
+
+@fault("ROPE03", "llama")
+def a_layer_stops_at_its_third_place(model):
+    def clamped(turn):
+        return turn[:, torch.arange(turn.shape[1]).clamp(max=2)]
+
+    rotate_in_layer(model, lambda cos, sin: (clamped(cos), clamped(sin)))
+
+
+@fault("ROPE03", "llama")
+def keys_are_not_rotated(model):
+    own = modeling_llama.apply_rotary_pos_emb
+    rotated = lambda query, key, *turns: (own(query, key, *turns)[0], key)  # noqa: E731
+    for layer in model.model.layers:
+        forward = layer.self_attn.forward.__func__
+        layer.self_attn.forward = types.MethodType(
+            types.FunctionType(forward.__code__, {**forward.__globals__, "apply_rotary_pos_emb": rotated}),
+            layer.self_attn,
+        )
 
 
 # Sources

@@ -163,6 +163,22 @@ def test_a_cast_model_has_a_bug_that_one_loaded_in_half_precision_has_not(tmp_pa
     assert codes(vnait.doctor(model.bfloat16(), rules=["ROPE02"])) == {"ROPE02"}
 
 
+def test_places_that_float32_merges_are_no_fault_of_half_precision():
+    model = model_of("llama")
+    FAULTS["a_rotation_joins_neighbours"][2](model)
+    report = vnait.doctor(model)
+    assert [found.code for found in report.bugs] == ["POS04"]
+
+
+def test_layers_that_the_configuration_leaves_without_a_rotation_are_no_fault():
+    model = model_of("llama")
+    FAULTS["a_layer_does_not_rotate"][2](model)
+    (found,) = vnait.doctor(model, rules=["ROPE03"]).findings
+    assert "1 layer of 2 (first 1," in found.measured
+    model.config.no_rope_layers = [1, 0]
+    assert vnait.doctor(model, rules=["ROPE03"]).kept == ("ROPE03",)
+
+
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft reads the old name
 def test_a_wrapped_model_is_found_inside():
     adapted = get_peft_model(model_of("bert"), LoraConfig(target_modules=["query"]))

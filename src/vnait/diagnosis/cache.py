@@ -62,7 +62,7 @@ def full_pass(subject: Subject) -> Evidence | None:
             f"{plural(count, 'token')}, then {step} at a time",
             {"ids": subject.text(count + 2 * step), "start": count, "step": step, "name": name, **more},
         )
-        for count, step in STEPS
+        for count, step in (*STEPS, (subject.longest - 2, 1))
     ]
     return subject.first_over(stepwise, cases, what="outputs move")
 

@@ -1,12 +1,13 @@
 """Rules of `position_ids`: they are followed, they count from where the model counts, and calls are apart."""
 
+from bisect import bisect_left
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from vnait.diagnosis.rule import Evidence, Severity, rule
+from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
 from vnait.diagnosis.subject import Subject, difference, restated
 from vnait.errors import plural
 
@@ -17,6 +18,16 @@ def reversed_places(model: Any, ids: Tensor, first: int, **more: Any) -> float:
     places = mask.cumsum(-1) - 1 + first
     one = model(input_ids=ids, attention_mask=mask, position_ids=places, **more)[0]
     return difference(one, model(input_ids=ids, attention_mask=mask, position_ids=places.flip(1), **more)[0])
+
+
+def alike(model: Any, ids: Tensor, count: int, first: int) -> int:
+    """How many of the first `count` positions of a second token give it the same output as another."""
+    places = torch.arange(count).to(ids.device)[:, None]
+    places = torch.cat([places * 0, places], 1) + first
+    rows = ids.expand(count, -1)
+    found = model(input_ids=rows, attention_mask=torch.ones_like(rows), position_ids=places)[0][:, 1].float()
+    apart = torch.cdist(found, found, compute_mode="donot_use_mm_for_euclid_dist").fill_diagonal_(torch.inf)
+    return int((apart.amin(1) <= 1e-6 * found.norm(dim=1)).sum())
 
 
 def after_others(model: Any, ids: Tensor, pad: int, **more: Any) -> float:
@@ -62,14 +73,20 @@ def ignored(subject: Subject) -> Evidence | None:
 def shifted(subject: Subject) -> Evidence | None:
     """The positions that a model takes by itself are not 0, 1, 2, ... in position_ids."""
     subject.need("position_ids")
-    cases = [subject.case(plural(count, "token"), ids=subject.text(count), first=0) for count in (1, 2, 6)]
-    evidence = subject.first_over(restated, cases, what="outputs move")
+    evidence = _restated(subject, (1, 2, 6), 0)
+    if subject.first is not None and (far := _restated(subject, (subject.longest,), subject.first)):
+        return far
     if evidence is None:
         return None
     by_design = subject.first is not None and subject.first == subject.reserved
     start = "no start was found" if subject.first is None else f"it counts from {subject.first}"
     severity = Severity.TRAP if by_design else None
     return replace(evidence, severity=severity, measured=f"{evidence.measured}; {start}")
+
+
+def _restated(subject: Subject, counts: tuple[int, ...], first: int) -> Evidence | None:
+    cases = [subject.case(plural(count, "token"), ids=subject.text(count), first=first) for count in counts]
+    return subject.first_over(restated, cases, what="outputs move")
 
 
 @rule(
@@ -85,3 +102,33 @@ def earlier_calls(subject: Subject) -> Evidence | None:
         for count in (2, 5)
     ]
     return subject.first_over(after_others, cases, what="outputs move")
+
+
+@rule(
+    "POS04",
+    "places that look the same",
+    Severity.BUG,
+    advice="give texts that end before these places: the model can't tell their order",
+)
+def same_places(subject: Subject) -> Evidence | None:
+    """Two position_ids within the declared length give a token the same output."""
+    subject.need("position_ids")
+    if subject.encodes_and_decodes:
+        raise NotTried("its position_ids are the decoder's alone")
+    arguments = {"ids": subject.text(2), "first": subject.first_position()}
+    if not subject.measure(reversed_places, **{**arguments, "ids": subject.text(6)}):
+        raise NotTried("its position_ids change nothing (POS01)")
+    total = subject.longest
+    size = int(subject.measure(alike, count=total, **arguments))
+    if not size:
+        return None
+    least = bisect_left(
+        range(total), True, lo=2, key=lambda count: subject.measure(alike, count=count, **arguments) > 0
+    )
+    return Evidence(
+        size=size,
+        measured=f"{size} of {total} places give the same output as another",
+        smallest=f"2 tokens, the second at place {least - 1}",
+        reproduction=subject.script(alike, count=least, **arguments),
+        shown=subject.measure(alike, count=least, **arguments),
+    )

@@ -14,20 +14,17 @@ BROKEN = 0.1  # of a cosine; rounding it to bfloat16 is 0.004
 MOVING = ("dynamic", "longrope")  # scalings whose frequencies depend on the length of the text
 
 
-def phase_error(
-    model: Any, path: str, name: str, length: int, cast: bool, autocast: bool, **others: Any
-) -> float:
-    """Largest error of a rotation's cosines at the first `length` positions, in bfloat16."""
+def phase_error(model: Any, path: str, length: int, cast: bool, autocast: bool, **others: Any) -> float:
+    """Largest error of a rotation's cosines at the first `length` positions, in bfloat16, beside float32."""
     from copy import deepcopy  # here, since the function is shown as a script
 
-    rotary, places = deepcopy(model.get_submodule(path)).cpu(), torch.arange(length)
-    angles = places[:, None].double() * getattr(rotary, name).double()
+    rotary, places = deepcopy(model.get_submodule(path)).cpu(), torch.arange(length)[None]
+    exact = rotary(torch.ones(1), places, **others)
     rotary = rotary.bfloat16() if cast else rotary
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        found = rotary(torch.ones(1, dtype=torch.bfloat16), places[None], **others)
-    cosines = (found[0] if isinstance(found, tuple) else found.real)[0].double()
-    layouts = (cosines[:, : angles.shape[1]], cosines[:, ::2])
-    return min(float((angles.cos() - one / one[0]).abs().max()) for one in layouts)
+        found = rotary(torch.ones(1, dtype=torch.bfloat16), places, **others)
+    one, other = (part[0] if isinstance(part, tuple) else part.real for part in (exact, found))
+    return float((one - other).abs().max() / one.abs().max())
 
 
 def neighbours_merged(model: Any, path: str, heads: int, length: int) -> int:
@@ -51,10 +48,18 @@ def after_rescaling(model: Any, ids: torch.Tensor, **more: Any) -> float:
 
 
 def not_declared(model: Any, path: str, name: str) -> float:
-    """How far the frequencies of a rotation are from those that its configuration declares."""
+    """How far frequencies and scale of a rotation are from those that its configuration declares."""
     rotary = model.get_submodule(path)
     fresh = type(rotary)(config=rotary.config)
-    return difference(getattr(fresh, name).cpu().double(), getattr(rotary, name).cpu().double())
+    names = [
+        name.replace("inv_freq", part) for part in ("inv_freq", "original_inv_freq", "attention_scaling")
+    ]
+    pairs = [
+        [torch.as_tensor(getattr(one, part)).cpu().double() for one in (fresh, rotary)]
+        for part in names
+        if hasattr(fresh, part)
+    ]
+    return max(difference(*pair) for pair in pairs)
 
 
 @rule(
@@ -148,15 +153,15 @@ def scaling_after_loading(subject: Subject) -> Evidence | None:
     advice="load the model again with the rope_parameters that it was trained with",
 )
 def not_as_declared(subject: Subject) -> Evidence | None:
-    """The frequencies of a rotation are not those of the model's rope_parameters."""
-    found = list(_rotations(subject))
+    """The frequencies or the scale of a rotation are not those of the model's rope_parameters."""
+    found = list(rotations(subject))
     for path, name, _ in found:
         arguments = {"path": path, "name": name}
         size = subject.measure(not_declared, part=subject.model, **arguments)
         if size > 1e-5:
             return Evidence(
                 size=size,
-                measured=f"frequencies of {path} are off by {size:.2g} of the largest",
+                measured=f"frequencies or scale of {path} are off by {size:.2g} of the largest",
                 smallest="none is needed: the module itself",
                 reproduction=subject.script(not_declared, part=subject.model, **arguments),
                 shown=size,
@@ -165,11 +170,11 @@ def not_as_declared(subject: Subject) -> Evidence | None:
 
 
 def _phases(subject: Subject, **how: bool) -> Evidence | None:
-    for path, name, others in _rotations(subject):
+    for path, _, others in rotations(subject):
         module = subject.model.get_submodule(path)
         moving = set(MOVING) & set(_types(module))
         longest = min(LENGTH, int(getattr(module, "original_max_seq_len", LENGTH))) if moving else LENGTH
-        arguments = {"path": path, "name": name, **how, **others}
+        arguments = {"path": path, **how, **others}
         size = subject.measure(phase_error, part=subject.model, length=longest, **arguments)
         if size > BROKEN:
             length = _least(subject, phase_error, BROKEN, longest, **arguments)
@@ -192,7 +197,7 @@ def _least(subject: Subject, measure: Measure, limit: float, longest: int = LENG
     return bisect_left(range(longest), True, lo=2, key=over)
 
 
-def _rotations(subject: Subject) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def rotations(subject: Subject) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Path, buffer of frequencies, and other arguments of every rotation of its own configuration."""
     paths = [f"{site.path}.{part.path}".removeprefix(".") for site in subject.sites for part in site.rotaries]
     if not paths:

@@ -1,9 +1,19 @@
 """All rules of `vnait doctor`, in the order in which they are tried."""
 
-from vnait.diagnosis import cache, length, packing, padding, positions, rotation, sources, tokenizing
+from vnait.diagnosis import (
+    attention,
+    cache,
+    length,
+    packing,
+    padding,
+    positions,
+    rotation,
+    sources,
+    tokenizing,
+)
 from vnait.diagnosis.rule import Rule
 
-MODULES = (padding, positions, packing, cache, rotation, length, sources, tokenizing)
+MODULES = (padding, positions, packing, cache, rotation, attention, length, sources, tokenizing)
 RULES: dict[str, Rule] = {
     value.code: value for module in MODULES for value in vars(module).values() if isinstance(value, Rule)
 }

@@ -21,6 +21,7 @@ from vnait.errors import InputError, first_line
 from vnait.pretrained.locate import Site, find_sites
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
+LONG = 256  # tokens of the longest text that most rules read
 Measure = Callable[..., float]
 
 
@@ -147,6 +148,15 @@ class Subject:
         return max([0, *padding, *more])
 
     @cached_property
+    def longest(self) -> int:
+        """A length that it reads, at most LONG and what it declares."""
+        declared = getattr(self.body.config.get_text_config(), "max_position_embeddings", None)
+        count = min(declared - self.reserved, LONG) if isinstance(declared, int) else LONG
+        while count > 6 and not self._reads(count):
+            count //= 2
+        return count
+
+    @cached_property
     def convolves(self) -> bool:
         """Whether a convolution reads neighbours."""
         trigrams = getattr(self.model.config, "trigram_input", False)  # MobileBERT reads them as one word
@@ -259,6 +269,13 @@ class Subject:
 
     def _expected(self, count: int) -> int:
         return self.more["decoder_input_ids"].shape[1] if self.more else count
+
+    def _reads(self, count: int) -> bool:
+        try:
+            self.call(self.body, input_ids=self.text(count))
+        except NotTried:
+            return False
+        return True
 
     def _starts_at(self, first: int) -> bool:
         try:
