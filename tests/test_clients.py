@@ -207,6 +207,12 @@ def test_lora_and_weights_elsewhere_reach_the_gaps():
         expected = model(ids)[0]
         cpu_offload(model, execution_device=torch.device("cpu"))
         assert torch.equal(model(ids)[0], expected)
+        decoder = model_of("gpt2")
+        vnait.attach(decoder, "vnait-causal")
+        expected = logits(decoder, ids)
+        whole = {"preload_module_classes": ["Attached"]}  # a running sum reads weights of other parts
+        cpu_offload(decoder, execution_device=torch.device("cpu"), **whole)
+        assert torch.equal(logits(decoder, ids), expected)
     model = transformers.BertModel(transformers.BertConfig(**SMALL))
     vnait.attach(model)
     tuned = get_peft_model(model, LoraConfig(target_modules="all-linear", r=2))

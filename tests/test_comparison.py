@@ -630,10 +630,26 @@ def test_all_that_is_wrong_with_a_plan_is_said_together():
         "seeds is empty: give at least one",
         "methods has the same entry twice: nope, none, none",
         "validation is 0",
-        "made.csv and made.csv share no label",
+        "made.csv and made.csv share no label, such as ",
     ):
         assert part in message
     assert "\n" not in message
+
+
+def test_tasks_that_differ_and_strings_for_lists_are_refused(words, tmp_path):
+    sets = replace(texts_of(), task="multilabel")
+    refused(
+        "made.csv was read for multilabel, and made.csv for classification", words, tmp_path / "o", test=sets
+    )
+    refused(
+        "made.csv was read for multilabel, and task is 'regression'",
+        words,
+        tmp_path / "o",
+        data=sets,
+        task="regression",
+    )
+    refused(r"methods is the string 'none'; give a list, \['none'\]", words, tmp_path / "o", methods="none")
+    refused(r"shots is the string 'all'; give a list, \['all'\]", words, tmp_path / "o", shots="all")
 
 
 def test_the_rest_of_what_is_refused(words, tmp_path):

@@ -58,3 +58,7 @@ def test_a_label_that_training_never_saw_counts_as_wrong(caplog):
     assert evaluate(model, new)["accuracy"] <= 0.75 and "'odd'" in caplog.text
     with pytest.raises(InputError, match="share no label"):
         evaluate(model, Table(TEXTS[:2], ["odd", "even"], "new", 0))
+    with pytest.raises(InputError, match="'Bad' differs from a known one only in spaces, capitals"):
+        evaluate(model, Table(TEXTS[:2], ["Good", "Bad"], "new", 0))
+    with pytest.raises(InputError, match="new was read for multilabel; read it with task='classification'"):
+        evaluate(model, Table(TEXTS[:2], ["good", "bad"], "new", 0, "multilabel"))

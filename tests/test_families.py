@@ -117,11 +117,44 @@ def test_a_trained_base_is_saved_beside_its_adapter(tmp_path):
     assert torch.allclose(logits(again, ids), logits(model, ids), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:torch")  # its quantization is deprecated
 def test_a_quantized_base_is_refused():
     model = model_of("bert")
     model.config.quantization_config = {"quant_method": "bitsandbytes"}
-    with pytest.raises(vnait.InputError, match="the model is quantized, which attach was never tried on"):
+    layers = torch.ao.quantization.quantize_dynamic(model_of("llama"), {torch.nn.Linear})
+    for quantized in (model, layers):
+        with pytest.raises(vnait.InputError, match="the model is quantized, which attach was never tried on"):
+            vnait.attach(quantized, "vnait-causal")
+
+
+def test_weights_that_are_not_here_are_refused():
+    model = model_of("llama").to("meta")
+    with pytest.raises(vnait.InputError, match=r"on the device meta, .* load the model whole, attach"):
+        vnait.attach(model, "vnait-causal")
+
+
+def test_what_is_attached_in_inference_mode_learns():
+    model = model_of("bert")
+    with torch.inference_mode():
         vnait.attach(model)
+    model(ids_of()).logits.sum().backward()
+    (attached,) = (owner.vnait for owner in attached_owners(model).values())
+    assert attached.gate.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert"])
+def test_padding_without_a_mask_is_refused_where_the_model_leaves_it_out(family):
+    """RoBERTa gives padding no place of its own; BERT counts it as words, and so does a method."""
+    model = model_of(family)
+    ids = ids_of().clone()
+    ids[0, :2] = model.config.pad_token_id
+    expected = model(ids).logits
+    vnait.attach(model)
+    if family == "bert":
+        assert torch.allclose(model(ids).logits, expected, atol=1e-5)
+        return
+    with pytest.raises(vnait.InputError, match="input_ids have padding, the id 0, and no attention_mask"):
+        model(ids)
 
 
 @pytest.mark.long

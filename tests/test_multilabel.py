@@ -5,6 +5,7 @@ import json
 import logging
 import pickle
 import random
+import re
 
 import numpy as np
 import pytest
@@ -408,5 +409,11 @@ def test_columns_of_a_frame_name_the_labels(tmp_path):
     again = TextClassifier.load(tmp_path / "model")
     assert again.classes_.tolist() == [*WORDS, "none"]
     assert np.array_equal(again.predict(texts), classifier.predict(texts))
-    odd = frame.rename(columns={"food": "food|drink"})
-    assert TextClassifier("none", steps=1).fit(texts, odd).classes_.tolist() == [0, 1, 2, 3]
+    for name in ("food|drink", "", " x", "none"):
+        odd = frame.rename(columns={"food": name})
+        with pytest.raises(
+            InputError, match=re.escape(f"y has the column {name!r}, which can't name a label")
+        ):
+            TextClassifier("none", steps=1).fit(texts, odd)
+    plain = frame.set_axis(range(4), axis=1)
+    assert TextClassifier("none", steps=1).fit(texts, plain).classes_.tolist() == [0, 1, 2, 3]

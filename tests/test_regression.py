@@ -138,6 +138,8 @@ def test_numbers_are_standardized_by_the_training_rows_only():
     table = Table(list("abcd"), ["1", "3", "100", "900"], "made", 0, "regression")
     target = target_of(table, [0, 1])
     assert target == Numbers(2.0, 1.0) and target.tensor([1.0, 3.0]).tolist() == [-1, 1]
+    assert target_of(table, [0, 1, 2], np.array([3.0, 1.0, 0.0, 1.0])) == Numbers(1.5, 0.75**0.5)
+    assert target_of(table, [0, 1], np.array([0.0, 0.0, 1.0, 1.0])) == target
 
 
 def test_the_loss_of_the_model_is_the_squared_error_of_standardized_numbers(file, word_file):

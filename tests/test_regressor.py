@@ -79,6 +79,13 @@ def test_a_weight_of_zero_leaves_a_row_out(word_file):
     assert weighted.score(X, Y) > 0.7 > 0 > plain.score(X, Y)
 
 
+def test_the_number_of_a_row_without_weight_does_not_count(word_file):
+    weights = [float(row % 3 != 0) for row in range(len(Y))]
+    wild = [1e6 if weight == 0 else number for number, weight in zip(Y, weights, strict=True)]
+    found = [quick(vectors=word_file).fit(X, own, weights).predict(X) for own in (Y, wild)]
+    np.testing.assert_allclose(*found, rtol=1e-4)
+
+
 def test_random_states_are_those_of_scikit_learn(word_file):
     first, second = (quick(vectors=word_file, random_state=None).fit(X, Y) for _ in range(2))
     assert first.seed_ != second.seed_

@@ -25,7 +25,7 @@ from vnait.pretrained.finetune import Base
 from vnait.report.comparison import sections
 from vnait.results import ENTITIES, TOKENS
 from vnait.scores import tag_scores
-from vnait.statistics import clustered
+from vnait.statistics import clustered, proportion
 from vnait.targets import Tags, target_of
 from vnait.train import fit
 
@@ -253,7 +253,9 @@ def test_the_interval_is_over_sentences():
     drawn = hits[picks].sum(1) / own[picks].sum(1)  # the bootstrap over sentences agrees
     ends = clustered(hits.tolist(), own.tolist())
     assert (ends.low, ends.high) == pytest.approx(np.quantile(drawn, [0.025, 0.975]).tolist(), abs=0.004)
-    assert clustered([1, 1], [2, 2]).low is None
+    assert clustered([1, 2], [2, 2]).low is None
+    assert clustered([2, 3, 1], [2, 3, 1]) == proportion(3, 3)
+    assert clustered([0, 0], [2, 3]) == proportion(0, 2)
 
 
 def test_entities_count_as_wholes():
@@ -357,6 +359,26 @@ def test_a_comparison_of_spans_is_about_entities(tmp_path, word_file):
     found = compare(table, methods=["none"], seeds=1, out=tmp_path, vectors=word_file, run=run, jobs=1)
     assert found.results.metric is ENTITIES and found.plan.chance_level() == 0
     assert {row["mean"] for row in found.rows if row["method"] == "frequent-tag"} == {1.0}
+
+
+def test_columns_of_a_sentence_are_kept_beside_each_of_its_words(fitted, tmp_path, capsys):
+    fitted.save(tmp_path / "model")
+    table = written(tmp_path, "id,text\n7,the walk\n8,\n9,they\n", "texts.csv")
+    main(["predict", str(tmp_path / "model"), table, "--keep", "id", "--json", "--quiet"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["id"], row["word"]) for row in rows] == [("7", "the"), ("7", "walk"), ("9", "they")]
+
+
+def test_comments_before_a_sentence_are_no_words(tmp_path):
+    comment = "# sent_id = 7\n"
+    rows = "the D x DET\n# H x NOUN\n#walk V x VERB\n"
+    words, tags = tagged(written(tmp_path, f"{comment}{rows}\n{comment}{rows}"))
+    assert words == ["the # #walk"] * 2 and tags == ["DET NOUN VERB"] * 2
+
+
+def test_a_word_may_have_a_no_break_space(tmp_path):
+    words, _ = tagged(written(tmp_path, "10\u00a0000 NUM\nkm NOUN\n"))
+    assert list(map(split_words, words)) == [["10\u00a0000", "km"]]
 
 
 def test_on_the_command_line(file, word_file, tmp_path, capsys):

@@ -81,10 +81,20 @@ def checked_labels(
 
 
 def column_names(y: Any, count: int) -> NDArray[Any]:
-    """The names of a data frame's columns if they are different strings without |; else numbers."""
+    """The names of a data frame's columns if they are strings, else numbers.
+
+    InputError if a name can't be a label's.
+    """
     names = list(getattr(y, "columns", ()))
-    plain = all(isinstance(name, str) and labels_in(name) == [name] for name in names)
-    return np.array(names) if plain and len(set(names)) == count else np.arange(count)
+    if not names or not all(isinstance(name, str) for name in names):
+        return np.arange(count)
+    wrong = [name for name in names if labels_in(name) != [name] or names.count(name) > 1]
+    if wrong:
+        raise InputError(
+            f"y has the column {wrong[0]!r}, which can't name a label; drop or rename it: names differ, are "
+            "not empty, and have no | and no space around them."
+        )
+    return np.array(names)
 
 
 def cells_of(labels: NDArray[Any], names: Sequence[str]) -> list[str]:

@@ -150,7 +150,7 @@ def compare(
     base        a pretrained encoder, a folder or a name on the hub; adds logistic regression on its frozen
                 embeddings ("base:frozen") and its fine-tuning with its own positions ("base:own"); the method
                 "base:vnait" attaches vnait to it
-    run, steps  the settings of every training, or only its steps
+    run, steps  the settings of every training but `methods` and `seeds`, or only its steps
     reference   the method that the others are paired with; None: "vnait" if it is compared, else the first
     jobs        parallel cells, `Run.threads` cores each; None: all cores. The results do not depend on it
     backend     where they run: "local", "ray" (the cluster of RAY_ADDRESS) or "slurm"
@@ -161,6 +161,9 @@ def compare(
     `out`/about.json. InputError if another process compares into the same folder.
     """
     command = command or call(compare, locals())
+    for name, given in (("methods", methods), ("shots", shots)):
+        if isinstance(given, str):
+            raise InputError(f"{name} is the string {given!r}; give a list, [{given!r}].")
     columns: dict[str, Any] = {"text": text, "label": label, "sep": sep, "encoding": encoding, "task": task}
     own = () if base is None or f"{PREFIX}{OWN}" in methods else (f"{PREFIX}{OWN}",)
     plan = Plan(
@@ -344,7 +347,13 @@ def _save_best(plan: Plan, method: str, models: Path, folder: Path) -> None:
 def _labelled(data: Source, **columns: Any) -> Table:
     if not isinstance(data, str | PathLike | Table):
         raise InputError(f"compare was given a {type(data).__name__}; give the name of a file, or a Table.")
-    return data if isinstance(data, Table) else read(data, **columns)
+    if not isinstance(data, Table):
+        return read(data, **columns)
+    if columns["task"] not in (CLASSIFICATION, data.task):
+        raise InputError(
+            f"{data.name} was read for {data.task}, and task is {columns['task']!r}: read it for that task."
+        )
+    return data
 
 
 def _check_splits(plan: Plan) -> None:

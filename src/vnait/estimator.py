@@ -31,7 +31,7 @@ from vnait.errors import InputError, as_input_error
 from vnait.explanation import Explanation, explain
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
-from vnait.run import Run
+from vnait.run import RATE, Run
 from vnait.targets import check_task
 from vnait.tracking import Status
 from vnait.train import fit
@@ -49,7 +49,7 @@ class _OfTexts(BaseEstimator):
     tokenization: str = "words"
     steps: int | None = Run.steps
     batch_size: int = Run.batch_size
-    learning_rate: float = Run.learning_rate
+    learning_rate: float = RATE
     dropout: float = Run.dropout
     num_layers: int = Run.num_layers
     max_length: int = Run.max_length
@@ -110,6 +110,8 @@ class _OfTexts(BaseEstimator):
         own, seed = self.get_params(deep=False), self.random_state
         if seed is None or isinstance(seed, np.random.RandomState):
             seed = int(check_random_state(seed).randint(2**31 - 1))  # None: numpy's own generator
+        elif not isinstance(seed, int | np.integer):
+            raise InputError(f"random_state is {seed!r}; give a whole number, a RandomState or None.")
         return Run(seed=seed, **{one.name: own[one.name] for one in fields(Run) if one.name in own})
 
     def __getstate__(self) -> dict[str, Any]:

@@ -21,9 +21,10 @@ from vnait.methods import METHODS
 from vnait.pretrained.finetune import Base
 from vnait.record import key_of
 from vnait.results import ALL, Shots, by_size
-from vnait.run import OWN, PREFIX, RATE, Run, unknown_methods
+from vnait.run import OWN, PREFIX, Run, unknown_methods
 from vnait.scores import regression_scores
 from vnait.targets import LabelSets, Tags
+from vnait.targets.shared import no_common_label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +76,18 @@ class Plan:
             yield f"the run has a base: give base={self.run.base!r} to the comparison instead"
         if self.chooses and not self.run.validation:
             yield "validation is 0: the best method is chosen on validation rows, so hold some out"
-        if (
+        if self.test is not None and self.test.task != self.table.task:
+            yield (
+                f"{self.test.name} was read for {self.test.task}, and {self.table.name} for "
+                f"{self.table.task}: read both with task={self.table.task!r}"
+            )
+        elif (
             self.table.task == CLASSIFICATION
             and self.test is not None
             and not {*(self.test.labels or [])} & {*(self.table.labels or [])}
         ):
-            yield f"{self.test.name} and {self.table.name} share no label: check the label column of both"
+            tests, learned = (sorted({*labels_of(one)}) for one in (self.test, self.table))
+            yield no_common_label(tests, learned, self.test.name, self.table.name)
 
     def split(self, seed: int) -> tuple[Table, Table]:
         """Training rows and test rows; without a test file, the seed holds the test rows out."""
@@ -130,13 +137,10 @@ class Plan:
         return (*baselines_of(self.table), *((FROZEN,) if embeds else ()))
 
     def run_of(self, cell: Cell) -> Run:
-        """The settings of a cell; fine-tuning has its own default learning rate."""
-        if not cell.method.startswith(PREFIX):
-            return replace(self.run, method=cell.method, seed=cell.seed)
-        chosen = self.run.learning_rate != Run.learning_rate
-        rate = self.run.learning_rate if chosen else RATE
+        """The settings of a cell."""
         method = cell.method.removeprefix(PREFIX)
-        return replace(self.run, method=method, seed=cell.seed, base=self.base, learning_rate=rate)
+        base = None if method == cell.method else self.base
+        return replace(self.run, method=method, seed=cell.seed, base=base)
 
     def cells(self) -> list[Cell]:
         """Every training, seed by seed, so that an unfinished run is a whole comparison on fewer seeds.

@@ -139,11 +139,13 @@ def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float
 
     table   read with `task=fitted.task`
 
-    InputError if no label of the rows is one of the model's.
+    InputError if no label of the rows is one of the model's, or they were read for another task.
     """
     from vnait.statistics import proportion  # scipy, which other uses of a model do not wait for
 
     classes, task = fitted.classes, fitted.task
+    if table.task != task:
+        raise InputError(f"{table.name} was read for {table.task}; read it with task={task!r}, the model's.")
     target = with_names(task, classes)
     target.check(table, "the rows that the model learned from")
     truth = target.truth(table.labels or [])

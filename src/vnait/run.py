@@ -19,7 +19,7 @@ RANGES = {  # at least, below, in words
 }
 OWN = "own"  # the method of a pretrained base that keeps its own positions
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
-RATE = 1e-4  # the learning rate of a pretrained base
+RATE, BASE_RATE = 3e-3, 1e-4  # default learning rates, of a model from scratch and of a pretrained base
 
 
 def setting(default: Any, text: str) -> Any:
@@ -40,7 +40,9 @@ class Run:
         None, "Optimizer steps at most. Default: 150, or three epochs if that is more."
     )
     batch_size: int = setting(32, "Texts per optimizer step.")
-    learning_rate: float = setting(3e-3, "Peak learning rate of AdamW's schedule.")
+    learning_rate: float | None = setting(
+        None, "Peak learning rate of AdamW's schedule. Default: 3e-3, and 1e-4 of a pretrained base."
+    )
     weight_decay: float = setting(0.01, "Weight decay of AdamW, for matrices.")
     warmup: float = setting(0.1, "Share of the steps in which the learning rate rises, in [0, 1).")
     dropout: float = setting(0.2, "Dropout probability, in [0, 1).")
@@ -121,7 +123,7 @@ class Run:
             yield f"seed is {self.seed}: it must be a whole number in [0, {2**32})"
         for name, (low, high, words) in RANGES.items():
             number = getattr(self, name)
-            if number is None and name == "bag":
+            if number is None and name in ("bag", "learning_rate"):
                 continue
             if not isinstance(number, int | float) or not low <= number < high:
                 yield f"{name} is {number!r}: it must be {words}"
@@ -129,9 +131,17 @@ class Run:
             yield f"track is {self.track!r}: it must be one of {', '.join(TRACKERS)}"
 
     @property
+    def rate(self) -> float:
+        """The peak learning rate: the default depends on the base."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return RATE if self.base is None else BASE_RATE
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What decides the result, for a record."""
-        return {name: value for name, value in asdict(self).items() if name != "track"}
+        found = {name: value for name, value in asdict(self).items() if name != "track"}
+        return {**found, "learning_rate": self.rate}
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -86,13 +86,16 @@ def clustered(right: Sequence[int], counts: Sequence[int]) -> Interval:
     groups, in which trials may depend on each other.
 
     R = sum(right) / sum(counts) -+ t s / (m sqrt(n)), s the deviation of right - R counts over n groups, m
-    the mean count (Cochran 1977, Sampling Techniques, section 2.11).
+    the mean count (Cochran 1977, Sampling Techniques, section 2.11). If all trials are right, or none is, s
+    is 0, and the interval is Wilson's of n groups.
 
     >>> clustered([9, 8, 10, 3], [10, 10, 10, 4]).written("{:.2f}")
     '0.88 [0.72, 1.00]'
     """
     own, of = np.asarray(right, dtype=float), np.asarray(counts, dtype=float)
     share = float(own.sum() / of.sum())
+    if share in UNIT:
+        return proportion(round(share) * len(counts), len(counts))
     _, low, high = interval((own - share * of).tolist()).times(1 / float(of.mean()))
     if low is None or high is None:
         return Interval(share, None, None)

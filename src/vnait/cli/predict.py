@@ -61,7 +61,7 @@ def predict_command(
 
     if keep and not is_table(data):
         raise InputError(f"--keep {keep} names columns, and {data} is not a table; leave it out.")
-    from vnait.data.tables import piped, stream
+    from vnait.data.tables import TAGGING, piped, stream
     from vnait.files import atomic_file
 
     fitted = None
@@ -70,16 +70,18 @@ def predict_command(
     elif is_table(data):
         texts = stream(data, text=text, sep=sep, encoding=encoding)
     else:  # columns of words or of texts: the model decides
-        from vnait.data.tables import TAGGING
         from vnait.predict import load
 
         fitted = load(model)
         texts = stream(data, text=text, sep=sep, encoding=encoding, tags=fitted.task == TAGGING)
     from vnait.predict import load, table_of
 
-    names, rows = table_of(fitted or load(model), text, texts)
+    fitted = fitted or load(model)
+    if data == "-" and fitted.pairs:
+        raise InputError("a line of standard input is one text, and the model reads pairs; give a file.")
+    names, rows = table_of(fitted, text, texts)
     if keep:
-        names, rows = _beside(data, listed(keep), sep, encoding, names, rows)
+        names, rows = _beside(data, listed(keep), sep, encoding, names, rows, fitted.task == TAGGING)
     if as_json:
         print_rows(names, rows)
     elif out is None:
@@ -98,16 +100,32 @@ def _beside(
     encoding: str | None,
     names: list[str],
     rows: Iterator[list[object]],
+    tags: bool,
 ) -> tuple[list[str], Iterator[list[object]]]:
-    """The table of answers with columns of the file before it."""
+    """The table of answers with columns of the file before it, which a model of `tags` repeats per word."""
+    from vnait.data.decoding import same
     from vnait.data.tables import column
 
     answers = [name for name in names if name == "label" or name.startswith("probability_")]
-    if again := next((name for name in keep if name in names and name not in answers), None):
+    others = [same(name) for name in names if name not in answers]
+    if again := next((name for name in keep if same(name) in others), None):
         raise InputError(f"--keep {again}: the table has such a column already; leave it out.")
     columns = [column(data, name, sep=sep, encoding=encoding) for name in keep]
     for cells in columns:  # so that what is wrong with one is found before anything is written
         deque(cells(), maxlen=0)
     kept = zip(*(cells() for cells in columns), strict=True)
     titles = [f"{name}_given" if name in answers else name for name in keep]
-    return [*titles, *names], ([*cells, *row] for cells, row in zip(kept, rows, strict=True))
+    pairs = _by_sentence(kept, rows) if tags else zip(kept, rows, strict=True)
+    return [*titles, *names], ([*cells, *row] for cells, row in pairs)
+
+
+def _by_sentence(
+    kept: Iterator[tuple[str, ...]], rows: Iterator[list[object]]
+) -> Iterator[tuple[tuple[str, ...], list[object]]]:
+    """Each word's row with the cells of its sentence, whose number comes first; a row may have no word."""
+    numbered = enumerate(kept, 1)
+    number, cells = 0, tuple[str, ...]()
+    for row in rows:
+        while number != row[0]:
+            number, cells = next(numbered)
+        yield cells, row

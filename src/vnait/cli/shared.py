@@ -113,7 +113,7 @@ Tokenization = Annotated[
 Steps = Annotated[int | None, setting("steps")]
 MaxLength = Annotated[int, setting("max_length")]
 Threads = Annotated[int, setting("threads")]
-LearningRate = Annotated[float, setting("learning_rate")]
+LearningRate = Annotated[float | None, setting("learning_rate")]
 
 
 def set_up_logging(quiet: bool) -> None:

@@ -16,6 +16,7 @@ from vnait.cli.shared import (
     Data,
     Encoding,
     Label,
+    LearningRate,
     MaxLength,
     Quiet,
     Separator,
@@ -34,7 +35,7 @@ from vnait.cli.shared import (
     setting,
 )
 from vnait.errors import InputError
-from vnait.run import RATE, Run
+from vnait.run import Run
 
 if TYPE_CHECKING:
     from vnait.data import Table
@@ -63,9 +64,7 @@ def train_command(
     tokenization: Tokenization = "words",
     steps: Steps = Run.steps,
     max_length: MaxLength = Run.max_length,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Of AdamW. Default: 3e-3, and 1e-4 with --base.")
-    ] = None,
+    learning_rate: LearningRate = Run.learning_rate,
     smoothness: Annotated[
         str | None,
         typer.Option(
@@ -87,8 +86,6 @@ def train_command(
     """
     set_up_logging(quiet)
     _check_name(out)
-    if learning_rate is None:
-        learning_rate = Run.learning_rate if base is None else RATE
     run = Run(
         method=method,
         base=base,

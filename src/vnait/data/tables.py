@@ -182,7 +182,7 @@ def read(
     labels = [known.setdefault(cell, cell) for cell in _strings(columns, label, source, lists=lists)()]
     if task == MULTILABEL:
         labels = [cell_of(labels_in(cell)) for cell in labels]
-    found = _labelled(source, texts, labels, task)
+    found = _labelled(source, texts, labels, task, of_tests)
     if task == REGRESSION:
         check_numbers(labels, source, label)
     elif task == MULTILABEL:
@@ -358,11 +358,12 @@ def _blank(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:
     return rows, blank
 
 
-def _labelled(source: str, texts: list[str], labels: list[str], task: str) -> Table:
+def _labelled(source: str, texts: list[str], labels: list[str], task: str, of_tests: bool) -> Table:
     _, blank = _blank(source, texts)
     textless = set(blank)
     unlabelled = [row for row, label in enumerate(labels) if row not in textless and not label.strip()]
-    if (written := len(texts) - len(blank)) == len(unlabelled):
+    none_is_an_answer = task == MULTILABEL and of_tests
+    if (written := len(texts) - len(blank)) == len(unlabelled) and not none_is_an_answer:
         raise InputError(
             f"{source} has no label in any of its {written} rows with a text. Name another column; for "
             "texts without labels, use label=None."

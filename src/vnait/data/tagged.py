@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from vnait.data.decoding import TextFile, same
 from vnait.data.formats import check_file, is_table
-from vnait.data.sentences import sentence
+from vnait.data.sentences import sentence, split_words
 from vnait.errors import InputError, did_you_mean, plural
 
 NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
 DOCUMENT = "-DOCSTART-"  # starts the first line of a document in CoNLL-2003
 EMPTY = "_"  # a missing value of CoNLL-U
+COMMENT = re.compile(r"#\s*\w+\s*=\s")  # before a sentence, such as "# sent_id = 3"
 
 Line = tuple[int, list[str]]  # the number of a line, from 1, and its cells
 
@@ -24,7 +26,8 @@ def tagged(
 
     CoNLL-U has ten columns with tabs between them: words are FORM, tags UPOS; contractions (1-2) and empty
     nodes (1.1) are left out. Else a line has a word first and its tag last, with tabs or spaces between the
-    columns; a blank line ends a sentence, and lines of -DOCSTART- are left out.
+    columns; a blank line ends a sentence. Lines of -DOCSTART-, and comments before a sentence, such as
+    "# sent_id = 3", are left out.
 
     text, label   other columns: a name of CoNLL-U, such as xpos, or a number from 1. "text" and "label" are
                   those above; None: no tags are read
@@ -82,7 +85,9 @@ def blocks(file: TextFile) -> Iterator[list[Line]]:
     block: list[Line] = []
     with file.opened() as text:
         for number, line in enumerate(text, 1):
-            cells = line.strip("\r\n").split("\t") if "\t" in line.strip(" \r\n") else line.split()
+            cells = line.strip("\r\n").split("\t") if "\t" in line.strip(" \r\n") else split_words(line)
+            if not block and COMMENT.match(line):
+                continue
             if not line.strip():
                 if block:
                     yield block

@@ -1,5 +1,6 @@
 """Rules of a decoder's cache: a text that is read in steps is the text that is read at once."""
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -57,14 +58,22 @@ def full_pass(subject: Subject) -> Evidence | None:
     two = subject.encodes_and_decodes
     more = {"input_ids": subject.text(4, row=7)} if two else {}
     name = "decoder_input_ids" if two else "input_ids"
-    cases = [
-        Case(
-            f"{plural(count, 'token')}, then {step} at a time",
-            {"ids": subject.text(count + 2 * step), "start": count, "step": step, "name": name, **more},
-        )
-        for count, step in (*STEPS, (subject.longest - 2, 1))
-    ]
-    return subject.first_over(stepwise, cases, what="outputs move")
+
+    def evidence(*steps: tuple[int, int]) -> Evidence | None:
+        cases = [
+            Case(
+                f"{plural(count, 'token')}, then {step} at a time",
+                {"ids": subject.text(count + 2 * step), "start": count, "step": step, "name": name, **more},
+            )
+            for count, step in steps
+        ]
+        return subject.first_over(stepwise, cases, what="outputs move")
+
+    if found := evidence(*STEPS):
+        return found
+    with suppress(NotTried):  # a decoder may read less than its encoder
+        return evidence((subject.longest - 2, 1))
+    return None
 
 
 @rule(

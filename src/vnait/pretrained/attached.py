@@ -32,7 +32,8 @@ Vectors = Float[Tensor, "B T D"]
 Mask = Bool[Tensor, "B T"]
 OTHER_POSITIONS = (
     "position_ids differ from the index of the tokens; the attached method counts the tokens of "
-    "attention_mask itself, so leave position_ids out, and give packed texts one by one."
+    "attention_mask itself, so leave position_ids out, give packed texts one by one, and no images to a "
+    "model that gives them places in a grid."
 )
 
 
@@ -87,6 +88,8 @@ class Attached(nn.Module):
         self.has_bias, self.own_attention = has_bias, own_attention
         self.hooks_attention, self.alibi = bool(site.attentions), site.alibi
         self.patches = site.patches
+        # Some tables, as RoBERTa's, give a row of their own to this id; the others count it as a word.
+        self.pad = getattr(site.tables[0].module, "padding_idx", None) if site.tables and warm else None
         self.arguments: dict[str, Any] = {}  # of `attach`, for `save_adapter`
         self.disabled = False  # for `audit`: all places at zero, no method
         self.argument_names = tuple(inspect.signature(owner.forward).parameters)
@@ -178,6 +181,7 @@ def with_positions(
         return None
     if "lengths" in attached.argument_names and inputs.get("attention_mask") is None:
         inputs["attention_mask"] = _mask_of_lengths(owner, inputs)
+    _check_padding(attached, ids, inputs)
     vectors = owner.get_input_embeddings()(ids) if vectors is None else vectors
     if vectors.ndim != 3:
         raise InputError(
@@ -306,6 +310,14 @@ def _full_mask(mask: Any, rows: int, length: int, device: torch.device) -> Mask:
             "token, those in the cache first."
         )
     return mask.bool().expand(rows, length)
+
+
+def _check_padding(attached: Attached, ids: Tensor | None, inputs: dict[str, Any]) -> None:
+    """Without a mask, a model of the kind of RoBERTa leaves out padding, which the method would count."""
+    if attached.pad is None or ids is None or inputs.get("attention_mask") is not None:
+        return
+    if not torch.compiler.is_compiling() and (ids == attached.pad).any():
+        raise InputError(f"input_ids have padding, the id {attached.pad}, and no attention_mask; pass it.")
 
 
 def _check_position_ids(position_ids: Int[Tensor, "B T"] | None, mask: Mask, first_row: int) -> None:

@@ -19,11 +19,11 @@ from vnait.pretrained.checks import (
     check_exact,
     check_free,
     check_no_other_position,
-    check_not_quantized,
     check_sides,
     check_site,
     check_supported,
     check_takes_effect,
+    check_weights,
     needs_rotary_attention,
 )
 from vnait.pretrained.classes import enter_classes, give_position, leave_classes, silence_patches
@@ -73,6 +73,7 @@ class _Side(NamedTuple):
     attached: Attached
 
 
+@torch.inference_mode(False)  # so that what is made can be trained, wherever it is called
 def attach(
     model: nn.Module,
     method: str | Method = "vnait",
@@ -126,8 +127,8 @@ def attach(
         raise InputError(f"warm_start={warm_start!r} is not known; take 'exact', 'fit' or None.")
     name = type(model).__name__
     check_free(model)
+    check_weights(model)
     sites = find_sites(model)
-    check_not_quantized(*(site.owner.config for site in sites))
     check_sides(sites, method, decoder, cross, name)
     methods = [method]
     if len(sites) == 2:

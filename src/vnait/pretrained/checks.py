@@ -287,7 +287,14 @@ def marked(config: PreTrainedConfig) -> bool:
     return isinstance(found, dict) and found.get("attached_by") == ATTACHED_MARK["attached_by"]
 
 
-def check_not_quantized(*configs: PreTrainedConfig) -> None:
-    """Refuse quantized models: attaching to them is untested."""
-    if any(getattr(one, "quantization_config", None) and not marked(one) for one in configs):
+def check_weights(model: nn.Module) -> None:
+    """Refuse quantized models, on which attaching is untested, and weights that are not here."""
+    configs = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
+    declared = any(getattr(one, "quantization_config", None) and not marked(one) for one in configs)
+    if declared or any(type(part).__module__.startswith("torch.ao.nn.quantized") for part in model.modules()):
         raise InputError("the model is quantized, which attach was never tried on; load it unquantized.")
+    if any(weight.is_meta for weight in model.parameters()):
+        raise InputError(
+            "weights of the model are on the device meta, as of an offloaded model; load the model whole, "
+            "attach, and offload it then."
+        )

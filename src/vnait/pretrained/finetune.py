@@ -163,7 +163,7 @@ def groups(model: nn.Module, run: Run) -> list[dict[str, Any]]:
     return [
         {
             "params": params,
-            "lr": run.learning_rate * (FASTER if attached else 1),
+            "lr": run.rate * (FASTER if attached else 1),
             "weight_decay": run.weight_decay if wide else 0.0,
         }
         for (attached, wide), params in kinds.items()

@@ -18,7 +18,7 @@ from vnait.coordinates.shared import rank
 from vnait.errors import InputError, did_you_mean
 from vnait.evaluation import evaluating
 from vnait.pretrained.attached import checkpoints
-from vnait.pretrained.checks import check_free, check_not_quantized
+from vnait.pretrained.checks import check_free, check_weights
 from vnait.pretrained.classes import Changed, class_changed, enter_classes, leave_classes, refuse_push
 from vnait.pretrained.locate import Site, find_sites, last_states, probe_ids
 from vnait.pretrained.parts import Inputs, Mask, Part, Special, joined, short_part, windows_of
@@ -240,6 +240,7 @@ def _longer(site: Site, reading: str, limit: int | None, special: Special) -> Lo
 def site_of(model: nn.Module) -> Site:
     """Where the position of a model with one side enters; `InputError` if it can't be lengthened."""
     check_free(model)
+    check_weights(model)
     sites = find_sites(model)
     if len(sites) > 1:
         raise InputError(
@@ -248,7 +249,6 @@ def site_of(model: nn.Module) -> Site:
         )
     if sites[0].patches is not None:
         raise InputError(f"{type(model).__name__} reads images, and a model that reads texts was expected.")
-    check_not_quantized(sites[0].owner.config)
     return sites[0]
 
 

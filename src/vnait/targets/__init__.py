@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vnait.bag_of_words import Weights
 from vnait.data import Table
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.errors import InputError
@@ -23,12 +24,12 @@ OF_CLASSES: dict[str, type[Classes] | type[Tags] | type[LabelSets]] = {
 }
 
 
-def target_of(table: Table, rows: Sequence[int] | None = None) -> Target:
-    """What a table's labels are; numbers are standardized by these rows (None: all)."""
+def target_of(table: Table, rows: Sequence[int] | None = None, weights: Weights = None) -> Target:
+    """What a table's labels are; numbers are standardized by these rows (None: all), with these weights."""
     if table.labels is None:
         raise InputError(f"{table.name} was read without labels; training needs them.")
     if table.task == REGRESSION:
-        return Numbers.of(table, rows)
+        return Numbers.of(table, rows, weights)
     return OF_CLASSES[table.task].of(table)
 
 

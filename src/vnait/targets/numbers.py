@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
@@ -34,19 +35,22 @@ class Numbers(OfTexts):
     task: ClassVar[str] = REGRESSION
 
     @classmethod
-    def of(cls, table: Table, rows: Sequence[int] | None) -> Numbers:
-        """The numbers of a table, standardized by these rows (None: all). InputError if they are equal, or a
-        float32 can't hold them.
+    def of(cls, table: Table, rows: Sequence[int] | None, weights: Weights = None) -> Numbers:
+        """The numbers of a table, standardized by these rows (None: all) with these weights (None: equal
+        ones). InputError if they are equal, or a float32 can't hold them.
         """
         every = np.array(table.labels, dtype=float)
-        numbers = every if rows is None else every[list(rows)]
+        weight = np.ones(len(table)) if weights is None else weights
+        drawn = np.arange(len(table)) if rows is None else np.array(rows)
+        if not weight[drawn].any():  # of a few rows
+            weight = np.ones(len(table))
         with np.errstate(over="ignore", invalid="ignore"):
-            scale = float(numbers.std() or every.std())  # a few rows may be equal
+            mean, scale = _moments(every[drawn], weight[drawn])
+            scale = scale or float(every.std())  # a few rows may be equal
         if not scale:
             raise InputError(
                 f"{table.name}: every label is {every[0]:g}; regression needs different numbers."
             )
-        mean = float(numbers.mean())
         if not abs(mean) < MAX_OFFSET * scale or not scale < MAX_SPREAD:
             by = f"some {scale:.2g}" if scale < np.inf else "too much"
             raise InputError(
@@ -101,6 +105,12 @@ class Numbers(OfTexts):
         if hasattr(model, "bag"):
             model.bag.logits.mul_(self.scale)
             model.bag.bias.mul_(self.scale)
+
+
+def _moments(numbers: NDArray[np.float64], weights: NDArray[np.float64]) -> tuple[float, float]:
+    """Weighted mean and standard deviation."""
+    mean = np.average(numbers, weights=weights)
+    return float(mean), float(np.average((numbers - mean) ** 2, weights=weights) ** 0.5)
 
 
 def _head(model: PreTrainedModel) -> nn.Linear:

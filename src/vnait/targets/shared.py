@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from vnait.bag_of_words import Weights
 from vnait.data.ids import Ids
+from vnait.data.labels import alike
 from vnait.data.sentences import Piece
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.errors import InputError
@@ -97,17 +98,30 @@ def check_known(labels: Sequence[str], names: Sequence[str], what: str, test: st
     found = Counter(labels)
     unseen = sorted(found.keys() - set(names))
     if len(unseen) == len(found):
-        raise InputError(
-            f"{test} and {name} share no label, such as {unseen[0]!r} and {names[0]!r}: check the label "
-            "column of both."
-        )
+        raise InputError(f"{no_common_label(labels, names, test, name)}.")
     if unseen:
         logger.warning(
-            "%s: %d of %d %s that training never saw (%s%s); they count as wrong.",
+            "%s: %d of %d %s that training never saw (%s%s); they count as wrong%s.",
             test,
             sum(found[label] for label in unseen),
             len(labels),
             what,
             ", ".join(map(repr, unseen[:3])),
             " ..." * (len(unseen) > 3),
+            _written_otherwise(unseen, names),
         )
+
+
+def no_common_label(labels: Sequence[str], names: Sequence[str], test: str, name: str) -> str:
+    """What to say of test rows none of whose labels is known."""
+    return (
+        f"{test} and {name} share no label, such as {min(labels)!r} and {names[0]!r}: check the label column "
+        f"of both{_written_otherwise(labels, names)}"
+    )
+
+
+def _written_otherwise(labels: Sequence[str], names: Sequence[str]) -> str:
+    near = [label for label in alike([*labels, *names]) if label not in names]
+    if not near:
+        return ""
+    return f"; {near[0]!r} differs from a known one only in spaces, capitals or how a number is written"

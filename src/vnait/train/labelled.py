@@ -49,13 +49,14 @@ class Labelled:
                 rows = table.split(holdout=run.validation, seed=run.seed)
             except InputError as error:
                 raise InputError(f"{error} In Python, validation=0 holds out no rows.") from error
-        target = target_of(table, rows[0])
+        own = None if weights is None else np.asarray(weights, dtype=float) / np.mean(weights)
+        target = target_of(table, rows[0], own)
         return cls(
             vocabulary=vocabulary,
             target=target,
             encoded=target.encode(vocabulary, table.texts, run.max_length),
             labels=target.truth(table.labels or []),
-            weights=None if weights is None else np.asarray(weights, dtype=float) / np.mean(weights),
+            weights=own,
             train=rows[0],
             valid=rows[1],
             max_length=run.max_length,

@@ -47,7 +47,7 @@ class Loop:
         self.separator = getattr(model.config, SEPARATOR, None)
         weights = None if labelled.weights is None else labelled.weights[labelled.train]
         labelled.target.start(model, [labelled.labels[row] for row in labelled.train], weights)
-        optimizer = torch.optim.AdamW(groups(model, run), lr=run.learning_rate, fused=True)
+        optimizer = torch.optim.AdamW(groups(model, run), lr=run.rate, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * self.steps), self.steps)
         self.accelerator = Accelerator(
             cpu=on_cpu(),
@@ -156,7 +156,7 @@ class Loop:
         if not math.isfinite(whole):
             raise FloatingPointError(
                 f"the loss of {self.run.method} became {whole} at step {self.progress.step}; "
-                f"lower learning_rate (now {self.run.learning_rate})."
+                f"lower learning_rate (now {self.run.rate})."
             )
         self.accelerator.backward(loss)
         self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)

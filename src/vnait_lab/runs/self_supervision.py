@@ -104,7 +104,7 @@ def pretrained(words: Vocabulary, texts: Sequence[str], run: Run, question: str)
         seed_weights(model, run.seed)
         model.get_input_embeddings().weight.data.copy_(table)
     learned = [weight for weight in model.train().parameters() if weight.requires_grad]
-    optimizer = torch.optim.AdamW(learned, lr=run.learning_rate, weight_decay=run.weight_decay, fused=True)
+    optimizer = torch.optim.AdamW(learned, lr=run.rate, weight_decay=run.weight_decay, fused=True)
     schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * STEPS), STEPS)
     random = Generator().manual_seed(run.seed)
     each = -(-len(ids) // run.batch_size)
