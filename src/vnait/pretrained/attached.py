@@ -119,7 +119,9 @@ class Attached(nn.Module):
         if self.old is not None:
             x = x + self._old(self.old, places, mask, shape).to(x.dtype)
         if self.own_places == "coordinates":
+            # From 0, since dynamic rotations take the last place for the text's length; only distances count.
             places = output.at[..., 0]
+            places = places - places.gather(1, mask.long().argmax(1, keepdim=True))
         rotary = output.injection.rotary if self.own_attention else None
         return AttachedOutput(x.to(vectors.dtype), places, output.injection.since(past).dense().bias, rotary)
 
