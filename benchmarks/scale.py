@@ -1,11 +1,11 @@
-"""What all methods on ten sets cost in core hours, from recorded seconds and measured ratios.
+"""What all methods on nine sets cost in core hours, from recorded seconds and measured ratios.
 
     python benchmarks/scale.py [CORES ...]
 
 A training of the few-label suite has 150 steps whatever the number of labels. Its seconds are those that the
 records of `vnait-warp` have, by set; those of the other methods follow by their ratios at 128 tokens in
 benchmarks/methods.md, and methods without a ratio count as much as the dearest `vnait`. Baselines take less
-than a second. The tenth set counts as the mean of the nine.
+than a second.
 
 The last line is of one epoch over a corpus of a billion tokens, from steps of `vnait` measured here.
 """
@@ -73,9 +73,9 @@ def main(cores: list[int]) -> None:
         print(f"| {name} | {none * catalogue / len(names()):.0f} | {times * len(names()):,} | {here:.1f} |")
         hours, cells = hours + here, cells + times * len(names())
         longest = max(longest, none * max(known.values()))
-    print(f"| ten sets | {hours * 3600 / cells:.0f} | {cells * 10 / 9:,.0f} | {hours * 10 / 9:.0f} |")
+    print(f"| all | {hours * 3600 / cells:.0f} | {cells:,} | {hours:.1f} |")
     for count in cores:
-        print(f"{count} cores: {hours * 10 / 9 / count:.1f} hours")
+        print(f"{count} cores: {hours / count:.1f} hours")
     print(f"longest cell: {longest:.0f} s")
     speed = tokens_per_second()
     print(f"{speed:,.0f} tokens per second: {1e9 / speed / 3600:.0f} core hours for a billion tokens, once")
