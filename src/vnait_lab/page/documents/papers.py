@@ -187,7 +187,8 @@ ROWS = (
         "000 4.2; 001 length generalization, where it applies",
         "So it generalizes better to lengths that training did not have",
         sources=("000, section 4.2, unseen lengths", "000, section 4.2, twice the length"),
-        shown="articles in 1,900 tokens: `python -m vnait_lab.runs.long_documents MODEL_FOLDER`",
+        shown="articles in 1,900 tokens: `python -m vnait_lab.runs.long_documents MODEL_FOLDER "
+        "--methods own,vnait-warp`",
     ),
     Row(
         "000 1.2, 5.1; 001 data efficiency, where it applies",
@@ -218,7 +219,8 @@ ROWS = (
     Row(
         "000 5.2 (2); 001 future work 2",
         "Put into pretrained models, it is to be fine-tuned on tasks with few labels",
-        shown="three sets: `VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER`",
+        shown="three sets: `VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER "
+        "--methods own,vnait-warp,rope,alibi`",
         lacks="a table of differences, without a verdict; one encoder of 6 layers, no large language model",
     ),
     Row(
