@@ -96,9 +96,12 @@ def main() -> None:
     seconds = time.process_time() - began
     examined_types = [name for name, report in found.items() if isinstance(report, Report)]
     refused = [name for name, report in found.items() if isinstance(report, str) and report != "not tiny"]
+    kinds = "1 type was" if len(examined_types) == 1 else f"{len(examined_types)} types were"
+    were = "was" if len(refused) == 1 else "were"
+    names = f" ({', '.join(refused)})" if refused else ""
+    others = len(found) - len(examined_types) - len(refused)
     summary = (
-        f"{len(examined_types)} types were examined; {len(refused)} were refused "
-        f"({', '.join(refused)}), and {len(found) - len(examined_types) - len(refused)} read something other "
+        f"{kinds} examined; {len(refused)} {were} refused{names}, and {others} read something other "
         f"than text or could not be made tiny. It took {seconds:.0f} s of one core's time."
     )
     print(summary)
