@@ -256,7 +256,8 @@ def _reading_another_text(parts: Sequence[Submodule]) -> Iterator[Submodule]:
     """The innermost modules that take an encoder's states, such as BERT's cross-attention."""
     readers = [part for part in parts if any(_accepts(part.module, name) for name in ENCODER_STATES)]
     for part in readers:
-        if not any(other.path.startswith(f"{part.path}.") for other in readers):
+        inner = any(other.path.startswith(f"{part.path}.") for other in readers)
+        if not inner and not _is_attention(part.module):  # `pre_attention` is told of it
             yield part
 
 
