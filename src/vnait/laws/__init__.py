@@ -22,7 +22,8 @@ from vnait.threads import one_thread
 
 __all__ = ["LAWS", "Law", "Limit", "Observation", "Probe", "Row", "Subject", "conformance", "subjects"]
 
-LAWS = {law.name: law for family in (precision, texts, positions, running) for law in family.LAWS}
+MODULES = (precision, texts, positions, running)
+LAWS = {law.name: law for module in MODULES for law in vars(module).values() if isinstance(law, Law)}
 
 
 @dataclass(frozen=True)

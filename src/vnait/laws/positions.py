@@ -224,6 +224,3 @@ def _loss(seen: Observation) -> Tensor:
     generator = torch.Generator().manual_seed(1)
     weighted = [(part * torch.randn(part.shape, generator=generator)).sum() for part in parts]
     return sum(weighted, torch.zeros(()))
-
-
-LAWS = (fractional, per_sentence, gradient, prefix, cache, translation, order, one_method)

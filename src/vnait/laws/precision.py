@@ -177,6 +177,3 @@ def _steps(seen: Observation, dtype: torch.dtype | None) -> Tensor:
         bias = seen.bias.to(dtype or seen.bias.dtype)[0].double()
         parts += [bias.movedim(1, 0), bias.movedim(2, 0)]
     return torch.stack([part.flatten(1).diff(dim=0).abs().amax(-1) for part in parts]).amax(0)
-
-
-LAWS = (bfloat16, float16, no_trace)

@@ -147,6 +147,3 @@ def _rotated(vector: Sequence[float], place: int, expected: Expected, side: floa
         rotated[one] = power * (vector[one] * math.cos(angle) - vector[other] * math.sin(angle))
         rotated[other] = power * (vector[one] * math.sin(angle) + vector[other] * math.cos(angle))
     return rotated
-
-
-LAWS = (deterministic, state_dict, compiles, exports, formula)

@@ -135,16 +135,3 @@ def _names(limit: int, message: str) -> bool:
     """Whether the message has the limit as a number, or as the sides of a grid with that many cells."""
     numbers = [int(number) for number in re.findall(r"\d+", message)]
     return limit in numbers or any(a * b == limit for a, b in pairwise(numbers))
-
-
-LAWS = (
-    left_padding,
-    right_padding,
-    inner_padding,
-    no_gradients,
-    batch,
-    odd_width,
-    no_token,
-    one_token,
-    past_the_longest,
-)
