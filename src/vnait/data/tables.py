@@ -45,8 +45,6 @@ CLASSIFICATION, REGRESSION, TAGGING, MULTILABEL = TASKS
 PROBLEMS = {REGRESSION: "regression", MULTILABEL: "multi_label_classification"}  # transformers' names
 NUMBER = "number"  # the one label of a model that answers with numbers
 
-_PART = 4096  # cells hashed together
-
 
 @dataclass(frozen=True)
 class Table:
@@ -83,7 +81,8 @@ class Table:
         # JSON marks where a cell ends; joined by a separator, two cells could look like one.
         digest = hashlib.sha256(b"[")
         end = "]" if self.task == CLASSIFICATION else f"] {self.task}"
-        for part in (*_json(self.texts), ", ", *_json(self.labels), end):
+        encode = json.JSONEncoder().iterencode  # json.dumps would take more memory than the cells
+        for part in chain(encode(self.texts), [", "], encode(self.labels), [end]):
             digest.update(part.encode())
         return digest.hexdigest()[:16]
 
@@ -111,16 +110,6 @@ def labels_of(table: Table) -> list[str]:
     if table.labels is None:
         raise InputError(f"{table.name} was read without labels; a comparison needs them.")
     return table.labels
-
-
-def _json(cells: list[str] | None) -> Iterator[str]:
-    """json.dumps(cells) in parts; the whole takes more memory than the cells."""
-    if not cells:
-        yield json.dumps(cells)
-        return
-    for start in range(0, len(cells), _PART):
-        yield (", " if start else "[") + json.dumps(cells[start : start + _PART])[1:-1]
-    yield "]"
 
 
 def read(
