@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,8 @@ def _embedder(model: Any, limit: int | None, to: int) -> tuple[Embedder, str]:
     elif isinstance(model, str | Path):
         before = f"{model} can't be loaded by sentence-transformers: "
         with no_bars(), as_input_error(Exception, before, ".", message=first_line):
-            loaded, name = from_pretrained(_Loader(SentenceTransformer), model), str(model)
+            kind = SimpleNamespace(from_pretrained=SentenceTransformer)  # checked as any folder
+            loaded, name = from_pretrained(kind, model), str(model)
     else:
         raise InputError(
             f"extend was given a {type(model).__name__}; give a SentenceTransformer, or a folder or name "
@@ -130,17 +132,6 @@ def _embedder(model: Any, limit: int | None, to: int) -> tuple[Embedder, str]:
 def _check_unextended(body: PreTrainedModel, name: str) -> None:
     if hasattr(body, "vnait") or hasattr(body.config, LENGTHENED):
         raise InputError(f"{name} is extended already; give the model that it was made from.")
-
-
-class _Loader:
-    """SentenceTransformer with the method that loads, so that folders are checked as all others are."""
-
-    def __init__(self, kind: Any) -> None:
-        self.kind = kind
-
-    def from_pretrained(self, source: str, **settings: Any) -> Any:
-        """Load it, in float32."""
-        return self.kind(source, **settings)
 
 
 def _arms(arms: Sequence[str], save: str | None, embedder: Embedder) -> tuple[str, ...]:
