@@ -18,6 +18,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vnait.errors import InputError
 from vnait.model.backbone import rotate
+from vnait.pretrained.warm_start import between
 
 LONG = "vnait_long"  # name of `long_attention` among transformers' attention functions
 FULL, SLIDING = "full_attention", "sliding_attention"  # types of layers: only the first reads the whole text
@@ -70,12 +71,8 @@ def read_table(table: nn.Module, args: Any, output: Tensor) -> Tensor | None:
     stretch = current()
     if stretch is None:
         return None
-    weight: Any = table.weight
-    low = stretch.places.floor()
-    share = (stretch.places - low)[..., None].to(output.dtype)
-    row = low.long() + stretch.first
-    above = weight[(row + 1).clamp(max=stretch.first + stretch.limit - 1)]
-    return torch.lerp(weight[row], above, share)
+    rows: Any = table.weight
+    return between(rows[stretch.first : stretch.first + stretch.limit], stretch.places)
 
 
 def read_rotation(rotary: Any, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
