@@ -21,6 +21,11 @@ from torch import Tensor
 from vnait.errors import DoesNotFit, one_of
 from vnait.values import transformed
 
+Queries = Float[Tensor, "B H TQ K"]
+Keys = Float[Tensor, "B H TK K"]
+Scores = Float[Tensor, "B H TQ TK"]
+Visible = Bool[Tensor, "#B 1 #TQ TK"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PairBias:
@@ -149,13 +154,7 @@ class ScoreMod(Protocol):
     True
     """
 
-    def __call__(
-        self,
-        query: Float[Tensor, "B H TQ K"],
-        key: Float[Tensor, "B H TK K"],
-        scores: Float[Tensor, "B H TQ TK"],
-        visible: Bool[Tensor, "#B 1 #TQ TK"],
-    ) -> Float[Tensor, "B H TQ TK"]: ...
+    def __call__(self, query: Queries, key: Keys, scores: Scores, visible: Visible) -> Scores: ...
 
     def rows(self, index: Tensor) -> ScoreMod:
         """The bias or change of the sentences `index` (N,) alone."""

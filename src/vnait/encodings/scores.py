@@ -10,14 +10,12 @@ from functools import cached_property
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnait.encodings.shared import At, line_of, neighbours
-from vnait.injection import DistanceBias, Injection, PairBias
+from vnait.injection import DistanceBias, Injection, Keys, PairBias, Queries, Scores, Visible
 from vnait.values import full
-
-Scores = Float[Tensor, "B H TQ TK"]
 
 
 class Cope(nn.Module):
@@ -72,13 +70,7 @@ class ContextualPositions:
     before: Float[Tensor, "P K"]
     after: Float[Tensor, "P K"]
 
-    def __call__(
-        self,
-        query: Float[Tensor, "B H TQ K"],
-        key: Float[Tensor, "B H TK K"],
-        scores: Scores,
-        visible: Bool[Tensor, "#B 1 #TQ TK"],
-    ) -> Scores:
+    def __call__(self, query: Queries, key: Keys, scores: Scores, visible: Visible) -> Scores:
         queries, keys = scores.shape[-2:]
         place = torch.arange(keys, device=scores.device)
         offset = place - place[keys - queries :, None]  # key - query
@@ -151,13 +143,7 @@ class PairFactor:
 
     factor: PairBias
 
-    def __call__(
-        self,
-        query: Float[Tensor, "B H TQ K"],
-        key: Float[Tensor, "B H TK K"],
-        scores: Scores,
-        visible: Bool[Tensor, "#B 1 #TQ TK"],
-    ) -> Scores:
+    def __call__(self, query: Queries, key: Keys, scores: Scores, visible: Visible) -> Scores:
         past = scores.shape[-1] - scores.shape[-2]
         # Compilation can't follow a cached property, and a checkpointed layer computes learned places again.
         if past or torch.compiler.is_compiling() or self.factor.line.requires_grad:
@@ -233,13 +219,7 @@ class SparseScores:
     beta: Float[Tensor, "G K"]
     gamma: Float[Tensor, "G K"]
 
-    def __call__(
-        self,
-        query: Float[Tensor, "B H TQ K"],
-        key: Float[Tensor, "B H TK K"],
-        scores: Scores,
-        visible: Bool[Tensor, "#B 1 #TQ TK"],
-    ) -> Scores:
+    def __call__(self, query: Queries, key: Keys, scores: Scores, visible: Visible) -> Scores:
         past = scores.shape[-1] - scores.shape[-2]
         local = scores.shape[1] - len(self.beta)
         asking = full(query[:, local:])
@@ -261,7 +241,7 @@ SMALLEST = 1e-19  # a square root of a weight, in place of zero: its square is i
 MIN_SCORE = -1e4  # half a score below the largest, in place of less: its square is in float32
 
 
-def log_entmax(scores: Scores, visible: Bool[Tensor, "#B 1 #TQ TK"]) -> Scores:
+def log_entmax(scores: Scores, visible: Visible) -> Scores:
     """log p of p = entmax_1.5(scores) over the visible keys: p_i = max(0, scores_i / 2 - tau)^2, sum p = 1.
 
     tau is exact, from the sorted scores; the gradient is that of the keys whose weight is above zero.
