@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
-from vnait.diagnosis.subject import Measure, Subject, difference
+from vnait.diagnosis.subject import Case, Measure, Subject, difference
 from vnait.errors import plural
 
 SIZES = ((1, 1), (2, 1), (2, 3), (6, 1), (6, 5))  # tokens, places of padding
@@ -81,13 +81,7 @@ def together(model: Any, ids: Tensor, **more: Any) -> float:
 def left_padding(subject: Subject) -> Evidence | None:
     """A text that is padded on the left, with a mask alone, gets other positions than unpadded."""
     subject.need("attention_mask")
-    cases = [
-        subject.case(
-            _words(count, left, "before"), ids=subject.text(count), pad=subject.pad, left=left, right=0
-        )
-        for count, left in SIZES
-    ]
-    return subject.first_over(padded, cases, what=MOVE)
+    return subject.first_over(padded, _cases(subject, "left", right=0), what=MOVE)
 
 
 @rule(
@@ -102,15 +96,8 @@ def left_padding_with_positions(subject: Subject) -> Evidence | None:
     subject.need("position_ids")
     if subject.encodes_and_decodes:
         raise NotTried("its positions are those of two texts")
-    first = subject.first_position()
-    cases = [
-        subject.case(
-            _words(count, left, "before"), ids=subject.text(count), pad=subject.pad, left=left, first=first
-        )
-        for count, left in SIZES
-    ]
-    evidence = subject.first_over(padded_at, cases, what=MOVE)
-    return _or_limit(subject, evidence)
+    cases = _cases(subject, "left", first=subject.first_position())
+    return _or_limit(subject, subject.first_over(padded_at, cases, what=MOVE))
 
 
 @rule(
@@ -177,21 +164,12 @@ def positions_from_ids(subject: Subject) -> Evidence | None:
 )
 def no_mask(subject: Subject) -> Evidence | None:
     """Without an attention_mask, padding on the right counts as words."""
-    cases = [
-        subject.case(_words(count, right, "after"), ids=subject.text(count), pad=subject.pad, right=right)
-        for count, right in SIZES
-    ]
-    return subject.first_over_in_parts(unmasked, cases, what=MOVE)
+    return subject.first_over_in_parts(unmasked, _cases(subject, "right"), what=MOVE)
 
 
 def _first_part(subject: Subject, measure: Measure) -> Evidence | None:
     """The first part that a measurement of padding on the right finds something in."""
-    cases = [
-        subject.case(
-            _words(count, right, "after"), ids=subject.text(count), pad=subject.pad, left=0, right=right
-        )
-        for count, right in SIZES
-    ]
+    cases = _cases(subject, "right", left=0)
     return _or_limit(subject, subject.first_over_in_parts(measure, cases, what=MOVE))
 
 
@@ -200,6 +178,12 @@ def _or_limit(subject: Subject, evidence: Evidence | None) -> Evidence | None:
     return evidence and (replace(evidence, severity=Severity.LIMIT) if subject.convolves else evidence)
 
 
-def _words(tokens: int, places: int, where: str) -> str:
-    them = f"{plural(tokens, 'token')}, {plural(places, 'place')} of padding {where}"
-    return f"{them} {'them' if tokens > 1 else 'it'}"
+def _cases(subject: Subject, side: str, **more: Any) -> list[Case]:
+    """Texts of `SIZES`, padded on one side."""
+    where, cases = {"left": "before", "right": "after"}[side], []
+    for count, places in SIZES:
+        words = f"{plural(count, 'token')}, {plural(places, 'place')} of padding {where} "
+        words += "them" if count > 1 else "it"
+        arguments = {"ids": subject.text(count), "pad": subject.pad, side: places, **more}
+        cases.append(subject.case(words, **arguments))
+    return cases
