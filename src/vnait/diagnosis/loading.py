@@ -10,14 +10,13 @@ import torch
 import transformers
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
-from transformers.models.auto import modeling_auto
 
 from vnait import linear
 from vnait.diagnosis.rule import NotTried
 from vnait.diagnosis.subject import Subject, accepts
 from vnait.errors import InputError, as_input_error, first_line
 from vnait.pretrained import finetune
-from vnait.pretrained.loading import from_pretrained
+from vnait.pretrained.loading import auto_classes, from_pretrained
 from vnait.quiet import no_bars
 
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "spiece*")
@@ -142,11 +141,5 @@ def _path(source: str | Path) -> str:
 def _auto(config: Any) -> Any:
     """The Auto class that loads the architecture which the configuration names."""
     name = next(iter(config.architectures or ()), None)
-    autos = [part for part in vars(modeling_auto).values() if isinstance(part, type)]
-    for auto in autos:
-        mapping = getattr(auto, "_model_mapping", None) or {}
-        if type(config) in mapping:
-            models = mapping[type(config)]
-            if name in [model.__name__ for model in (models if isinstance(models, tuple) else (models,))]:
-                return auto
-    return AutoModel
+    found = (auto for auto, models in auto_classes(type(config)) if name in [one.__name__ for one in models])
+    return next(found, AutoModel)

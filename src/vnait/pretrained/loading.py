@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from transformers.models.auto import modeling_auto
+
 from vnait.errors import InputError
 
 # A number in a file of others must not take hours or all memory.
@@ -39,6 +41,14 @@ def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
             f"{source} needs Python code that comes with it, which vnait does not run; give a model of a "
             "type that transformers has itself."
         ) from error
+
+
+def auto_classes(config: type) -> list[tuple[Any, tuple[Any, ...]]]:
+    """The Auto classes that load models with such a configuration, and their models."""
+    autos: list[Any] = [one for one in vars(modeling_auto).values() if isinstance(one, type)]
+    maps = [(one, getattr(one, "_model_mapping", None) or {}) for one in autos]
+    found = [(one, models[config]) for one, models in maps if config in models]
+    return [(auto, models if isinstance(models, tuple) else (models,)) for auto, models in found]
 
 
 def _check_settings(folder: Path) -> None:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
-from transformers.models.auto import modeling_auto
+from transformers import CONFIG_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
 from vnait.errors import InputError
@@ -22,6 +21,7 @@ from vnait.pretrained.adapters import attach_from
 from vnait.pretrained.checks import unmark
 from vnait.pretrained.lengthening import SETTINGS as LONGER
 from vnait.pretrained.lengthening import lengthen
+from vnait.pretrained.loading import auto_classes
 from vnait.pretrained.saving import OWN_TYPE, SETTINGS, WEIGHTS
 from vnait.randomness import preserved_generators
 
@@ -41,14 +41,9 @@ def _attached_class(own: type[PreTrainedConfig]) -> type[PreTrainedConfig]:
     """A subclass of a configuration, under which each Auto class finds a `_Loader`."""
     # The Auto classes of tokenizers look for the name.
     kind = type(own.__name__, (own,), {"__module__": own.__module__, "__qualname__": own.__qualname__})
-    autos: list[Any] = [part for part in vars(modeling_auto).values() if isinstance(part, type)]
-    for auto in autos:
-        if own in (getattr(auto, "_model_mapping", None) or ()):
-            models = auto._model_mapping[own]
-            models = models if isinstance(models, tuple) else (models,)
-            if auto is modeling_auto.AutoModel:
-                models = (*models, *_encoders(models[0]))
-            auto.register(kind, _Loader(models, own), exist_ok=True)
+    for auto, models in auto_classes(own):
+        more = _encoders(models[0]) if auto is AutoModel else []
+        auto.register(kind, _Loader((*models, *more), own), exist_ok=True)
     return kind
 
 
