@@ -134,7 +134,11 @@ class TextCounts:
     def report(self) -> None:
         """Log how many texts were cut, and a share of unknown words above 20 %."""
         self.report_cut()
-        _warn_unknown(self.unknown / max(self.tokens, 1))
+        if (share := self.unknown / max(self.tokens, 1)) > MANY_UNKNOWN:
+            logger.warning(
+                "%.0f %% of the tokens are unknown words; use vectors or training texts closer to this data.",
+                100 * share,
+            )
 
     def report_cut(self) -> None:
         """Log how many texts were cut."""
@@ -207,21 +211,6 @@ def unknown_share(tokenizer: PreTrainedTokenizerFast, ids: Iterable[Sequence[int
     """
     counts = Counter(chain.from_iterable(ids))
     return counts[tokenizer.unk_token_id] / max(counts.total(), 1)
-
-
-def report_unknown(tokenizer: PreTrainedTokenizerFast, ids: Iterable[Sequence[int]]) -> float:
-    """`unknown_share`, with a warning in the log above 20 %."""
-    share = unknown_share(tokenizer, ids)
-    _warn_unknown(share)
-    return share
-
-
-def _warn_unknown(share: float) -> None:
-    if share > MANY_UNKNOWN:
-        logger.warning(
-            "%.0f %% of the tokens are unknown words; use vectors or training texts closer to this data.",
-            100 * share,
-        )
 
 
 def _steps(tokenization: str) -> tuple[Any, Any]:

@@ -131,7 +131,9 @@ def look_up(texts: Sequence[str], path: str, *, tokenization: str = "words") -> 
     """The words of the texts, with vectors from a file."""
     wanted = {word for sentence in tokens.words(texts, tokenization) for word in sentence}
     found = _vocabulary(word_vectors.load(path, wanted), texts, tokenization)
-    tokens.report_unknown(found.tokenizer, found.encode(texts, max_length=tokens.NO_LIMIT))
+    counts = tokens.TextCounts(tokens.NO_LIMIT)
+    tokens.encode(found.tokenizer, texts, max_length=tokens.NO_LIMIT, tally=counts)
+    counts.report()
     return found
 
 
