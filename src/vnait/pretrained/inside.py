@@ -5,46 +5,31 @@ function by which the module would compute it.
 """
 
 import inspect
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from vnait.pretrained.layers import check_reading, sines
+from vnait.pretrained.layers import ThreadValue, check_reading, sines
 
-_here = threading.local()  # `handed`: of this thread's attention module
-
-
-@contextmanager
-def _handing(value: Tensor | None) -> Iterator[None]:
-    _here.handed = value
-    try:
-        yield
-    finally:
-        _here.handed = None
-
-
-def _handed() -> Tensor | None:
-    return getattr(_here, "handed", None)
+_handed = ThreadValue()  # to this thread's attention module
 
 
 class BiasGiven:
     """UMT5's attention with `position_bias` as an input, as T5's has it."""
 
     def forward(self, *args: Any, position_bias: Tensor | None = None, **kwargs: Any) -> Any:
-        with _handing(position_bias):
+        with _handed.holding(position_bias):
             return super().forward(*args, **kwargs)  # type: ignore[misc]
 
     @property
     def has_relative_attention_bias(self) -> bool:
         """Whether `compute_bias` is called: with a table of its own, or to hand a bias on."""
-        return _handed() is not None or bool(vars(self)["has_relative_attention_bias"])
+        return _handed.value is not None or bool(vars(self)["has_relative_attention_bias"])
 
     def compute_bias(self, *args: Any, **kwargs: Any) -> Tensor:
-        bias = _handed()
+        bias = _handed.value
         if bias is None:
             check_reading("the model's bias of distances")
             bias = super().compute_bias(*args, **kwargs)  # type: ignore[misc]
@@ -60,11 +45,11 @@ class PlacesGiven:
         if not position_ids.is_floating_point():
             check_reading("the model's rotation")
         index = torch.arange(position_ids.shape[1], device=position_ids.device).expand_as(position_ids)
-        with _handing(position_ids):
+        with _handed.holding(position_ids):
             return super().forward(*args, position_ids=index, **kwargs)  # type: ignore[misc]
 
     def _get_embed_positions(self, position_ids: Tensor) -> Tensor:
-        places = _handed()
+        places = _handed.value
         assert places is not None
         return sines(places, self.pos_embd_dim)
 

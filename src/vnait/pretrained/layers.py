@@ -4,7 +4,7 @@ layers, the method's bias and angles, the model's own distance bias at real plac
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -24,23 +24,33 @@ ENCODER_STATES = "encoder_hidden_states", "cross_attention_states"  # names of a
 ROTARY = "vnait_rotary"  # keyword that carries angles, and name of the attention that rotates by them
 
 
-_here = threading.local()  # `reading`: whether an attached model's forward runs in this thread
+class ThreadValue(threading.local):
+    """A value of this thread, None outside `holding`."""
+
+    value: Any = None
+
+    @contextmanager
+    def holding(self, value: Any) -> Iterator[None]:
+        before, self.value = self.value, value
+        try:
+            yield
+        finally:
+            self.value = before
 
 
-@contextmanager
-def reading() -> Iterator[None]:
+_reading = (
+    ThreadValue()
+)  # True while an attached model's forward runs, which has given the model its positions
+
+
+def reading() -> AbstractContextManager[None]:
     """An attached model's forward, which has given the model its positions."""
-    before = getattr(_here, "reading", False)
-    _here.reading = True
-    try:
-        yield
-    finally:
-        _here.reading = before
+    return _reading.holding(True)
 
 
 def check_reading(part: str) -> None:
     """Raise `InputError` outside `reading`: nothing else gives an attached model its positions."""
-    if not getattr(_here, "reading", False):
+    if not _reading.value:
         raise InputError(
             f"{part} was called without the attached model's forward, so this call lacks the method's "
             "positions; call the model itself, attach before its forward is replaced, or call "

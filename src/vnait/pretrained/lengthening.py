@@ -23,7 +23,7 @@ from vnait.pretrained.classes import Changed, class_changed, enter_classes, leav
 from vnait.pretrained.locate import Site, find_sites, last_states, probe_ids
 from vnait.pretrained.parts import Inputs, Mask, Part, Special, joined, short_part, windows_of
 from vnait.pretrained.saving import write_type
-from vnait.pretrained.stretching import LONG, Stretch, read_rotation, read_table, stretched
+from vnait.pretrained.stretching import LONG, Stretch, current, read_rotation, read_table
 from vnait.pretrained.warm_start import first_row, interpolated
 
 Source = Literal["table", "rotation", "other"]  # of position; "other": a bias of distances, or none
@@ -315,7 +315,7 @@ def _read(longer: Longer, read: Callable[..., Any], inputs: Inputs) -> Any:
 def _stretched_part(longer: Longer, inputs: Inputs, rows: Tensor, read: Callable[..., Any]) -> Part:
     part, columns = inputs.trimmed(rows)
     stretch = longer.stretch(part.mask)
-    with stretched(stretch):
+    with current.holding(stretch):
         output = read(**{**part.values, **_positions(longer, part, stretch)})
     return Part(rows=rows, columns=columns, output=output)
 

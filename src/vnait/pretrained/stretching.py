@@ -2,9 +2,6 @@
 itself does not change.
 """
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +15,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vnait.errors import InputError
 from vnait.model.backbone import rotate
+from vnait.pretrained.layers import ThreadValue
 from vnait.pretrained.warm_start import between
 
 LONG = "vnait_long"  # name of `long_attention` among transformers' attention functions
@@ -48,27 +46,12 @@ class Stretch:
     turns: dict[str, Tensor] = field(default_factory=dict)
 
 
-_here = threading.local()  # `stretch`: that of this thread's run
-
-
-def current() -> Stretch | None:
-    """The stretch of this thread's run; None outside `stretched`."""
-    return getattr(_here, "stretch", None)
-
-
-@contextmanager
-def stretched(stretch: Stretch) -> Iterator[None]:
-    """A run that reads by this stretch."""
-    _here.stretch = stretch
-    try:
-        yield
-    finally:
-        _here.stretch = None
+current = ThreadValue()  # the `Stretch` of this thread's run
 
 
 def read_table(table: nn.Module, args: Any, output: Tensor) -> Tensor | None:
     """Forward hook of a position table: its rows at real places, linear between two of them."""
-    stretch = current()
+    stretch = current.value
     if stretch is None:
         return None
     rows: Any = table.weight
@@ -77,7 +60,7 @@ def read_table(table: nn.Module, args: Any, output: Tensor) -> Tensor | None:
 
 def read_rotation(rotary: Any, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
     """Forward hook of a rotation: with other frequencies, or none, and the angles for `long_attention`."""
-    stretch = current()
+    stretch = current.value
     if stretch is None:
         return None
     kind = kwargs.get("layer_type", args[2] if len(args) > 2 else FULL)
@@ -127,7 +110,7 @@ def long_attention(
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """transformers' sdpa attention; within a stretch, scores are scaled, or places far away are grouped."""
-    stretch, sliding = current(), kwargs.get("sliding_window") is not None
+    stretch, sliding = current.value, kwargs.get("sliding_window") is not None
     if stretch is not None and stretch.near:
         kind = SLIDING if sliding and SLIDING in stretch.turns else FULL
         turns = stretch.turns[kind]
