@@ -7,6 +7,7 @@ An installed package adds a method by the entry point group `vnait.methods`, a n
     commands(app)             adds commands to the command line, a typer application
     subjects()                names and, for each, a function that makes its list of implementations for the
                               conformance suite
+    formulas()                formulas as plain loops, by the names of methods, for the law `formula`
     report(folder, records)   the title and sections of a report on records that it wrote, or None
 
 A file with a dict METHODS, as in `vnait --plugin FILE.py`, adds methods without a package.

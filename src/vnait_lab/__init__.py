@@ -4,7 +4,7 @@
 study.py, studies/    short studies: claims, arms, controls, verdicts
 suites/, runners.py   tasks on which all methods are compared: `vnait study length` and the like
 runs/                 long experiments, each a command: python -m vnait_lab.runs.NAME
-peers/                other libraries' parts for the conformance suite
+peers/                papers' formulas and other libraries' parts, for the conformance suite
 page/                 writes studies/README.md and docs/documents.md: python -m vnait_lab.page
 plugin.py             the library's entry point into the laboratory
 """

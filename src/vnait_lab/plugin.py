@@ -14,6 +14,7 @@ from vnait_lab.cli import study_command
 
 if TYPE_CHECKING:
     from vnait.laws import Subject
+    from vnait.laws.subjects import Formula
     from vnait.page.sections import Section
     from vnait.record import Record
 
@@ -28,6 +29,13 @@ def subjects() -> dict[str, Callable[[], list[Subject]]]:
     from vnait_lab.peers.subjects import by_name
 
     return by_name()
+
+
+def formulas() -> dict[str, Formula]:
+    """The papers' formulas, by the names of the library's methods."""
+    from vnait_lab.peers.formulas import FORMULAS
+
+    return FORMULAS
 
 
 def report(folder: Path, records: Sequence[Record]) -> tuple[str, Iterator[Section]] | None:

@@ -1,7 +1,6 @@
 """Conformance: laws that every positional method must keep, tried on methods of ours and of other libraries.
 
 subjects.py     a method between semantic vectors and attention, and its claims
-formulas.py     the papers' formulas as plain loops
 register.py     what a law is, how it is tried, texts to try, and the comparison of results
 precision.py, texts.py, positions.py, running.py    the laws, each a function with a sentence
 """

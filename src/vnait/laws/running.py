@@ -11,9 +11,8 @@ from operator import mul
 import torch
 from torch import Tensor
 
-from vnait.laws.formulas import Expected
 from vnait.laws.register import DoesNotApply, difference, error_line, law, text
-from vnait.laws.subjects import Observation, Probe, Subject
+from vnait.laws.subjects import Expected, Observation, Probe, Subject
 from vnait.model.backbone import Attention
 from vnait.quiet import no_logs
 from vnait.randomness import preserved_generators

@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,12 +16,33 @@ from vnait.coordinates import Index
 from vnait.coordinates.shared import located, takes_places
 from vnait.encodings import NoPosition, Sinusoid
 from vnait.injection import Injection
-from vnait.laws.formulas import FORMULAS, Formula
 from vnait.method import Method, described
 from vnait.methods import METHODS, Size
 from vnait.model.backbone import Attention
 from vnait.model.causal import Words, causal_mask
+from vnait.plugins import call_plugins
 from vnait.randomness import preserved_generators, seed_generators
+
+Rows = list[list[float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """The injection of a text of n tokens: added (n, D), rotary (n, K/2), stretch (n, K/2), bias (H, n, n).
+
+    score_mod changes the scores (n, n) of a head, by its number and its queries (n, K)
+    layout    which channels are a pair: "half" (k, k + K/2) or "interleaved" (2k, 2k + 1)
+    """
+
+    added: Rows | None = None
+    rotary: Rows | None = None
+    stretch: Rows | None = None
+    bias: list[Rows] | None = None
+    score_mod: Callable[[int, Rows, Rows], Rows] | None = None
+    layout: Literal["half", "interleaved"] = "half"
+
+
+Formula = Callable[[Any, Rows], Expected]  # of a probe, for its parameters, and its coordinates
 
 SIZE = Size(dim=32, num_heads=2, max_length=64, mean_length=4.0)
 
@@ -230,7 +251,7 @@ def subject_of_name(name: str) -> Subject:
     subject = Subject(
         name=name,
         make=lambda size: MethodProbe(make(size), size),
-        formula=FORMULAS.get(name),
+        formula=next((one[name] for one in call_plugins("formulas") if name in one), None),
         limits=LIMITS.get(name, ()),
     )
     return _with_claims(subject, make(SIZE))

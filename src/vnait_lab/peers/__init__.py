@@ -1,1 +1,1 @@
-"""Other libraries' positional encodings, for the conformance suite."""
+"""What the conformance suite compares with: papers' formulas, and other libraries' positional encodings."""

@@ -9,10 +9,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from vnait.errors import InputError
-from vnait.laws import formulas
-from vnait.laws.formulas import Expected, Rows
-from vnait.laws.subjects import Probe, Subject
+from vnait.laws.subjects import Expected, Probe, Rows, Subject
 from vnait.methods import Size
+from vnait_lab.peers import formulas
 from vnait_lab.peers.adapters import (
     M2M,
     Added,

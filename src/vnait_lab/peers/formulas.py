@@ -2,29 +2,9 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-Rows = list[list[float]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expected:
-    """The injection of a text of n tokens: added (n, D), rotary (n, K/2), stretch (n, K/2), bias (H, n, n).
-
-    score_mod changes the scores (n, n) of a head, by its number and its queries (n, K)
-    layout    which channels are a pair: "half" (k, k + K/2) or "interleaved" (2k, 2k + 1)
-    """
-
-    added: Rows | None = None
-    rotary: Rows | None = None
-    stretch: Rows | None = None
-    bias: list[Rows] | None = None
-    score_mod: Callable[[int, Rows, Rows], Rows] | None = None
-    layout: Literal["half", "interleaved"] = "half"
-
-
-Formula = Callable[[Any, Rows], Expected]  # of a probe, for its parameters, and its coordinates
+from vnait.laws.subjects import Expected, Formula, Rows
 
 
 def sinusoid(place: float, dim: int, base: float = 10_000.0) -> list[float]:
