@@ -24,7 +24,6 @@ from vnait.encodings import (
     AlibiBias,
     Axis,
     CableBias,
-    Contacts,
     Fire,
     Kerple,
     Prefix,
@@ -35,6 +34,7 @@ from vnait.encodings import (
 from vnait.method import Method
 from vnait.model import seed_weights
 from vnait.model.backbone import Encoder
+from vnait_lab.studies.contacts import Contacts
 
 HEADS = 6
 LONGEST = 32

@@ -209,6 +209,7 @@ def test_compiled_and_exported() -> None:
     code = """
 import torch
 from vnait.encodings import *
+from vnait_lab.studies.contacts import Contacts
 class Told(torch.nn.Module):
     def __init__(self, part):
         super().__init__()

@@ -14,6 +14,7 @@ from vnait.coordinates import Ends, Grid, Index, Jitter, Joined, Randomized, Run
 from vnait.encodings import Anchors, Axis, Centre, Fourier, LearnedFourier, Rotary, Scaling, Sinusoid, Spatial
 from vnait.method import Method
 from vnait.model.backbone import Encoder
+from vnait_lab.studies.contacts import Contacts
 
 DIM, HEADS, WIDTH, TOKENS = 16, 2, 8, 6
 MAP = torch.rand(128, 128, generator=torch.Generator().manual_seed(0))
@@ -91,7 +92,7 @@ ENCODINGS = {
     "Cope": (1, lambda: told.Cope(width=WIDTH)),
     "Scale-invariant": (1, lambda: told.ScaleInvariant()),
     "Nape": (1, lambda: told.Nape(num_heads=HEADS, width=WIDTH)),
-    "Contacts": (1, lambda: told.Contacts(num_heads=HEADS, contacts=MAP)),
+    "Contacts": (1, lambda: Contacts(num_heads=HEADS, contacts=MAP)),
 }
 
 

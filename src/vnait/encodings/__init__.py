@@ -10,14 +10,14 @@ codes.py          sinusoid, bits, linear code, harmonics                        
 tables.py         learned tables of a position or of a place in a grid                  added
 rotary.py         angles that rotate queries and keys; their scaling rules and layouts  rotary
 bias.py           formulas of distances                                                 bias
-bias_tables.py    learned tables of a distance, of a share of the prefix, of a pair     bias
+bias_tables.py    learned tables of a distance, of a share of the prefix                 bias
 scores.py         changes of the scores by queries and keys, inside the layers          score_mod
 combined.py       one axis, sums, encodings side by side; no position                   any
 shared.py         precision, and reading coordinates and tables
 """
 
 from vnait.encodings.bias import AlibiBias, CableBias, Fire, Kerple, alibi_slopes
-from vnait.encodings.bias_tables import Contacts, Prefix, ShawBias, T5Bias
+from vnait.encodings.bias_tables import Prefix, ShawBias, T5Bias
 from vnait.encodings.codes import Binary, Harmonics, Linear, Sinusoid
 from vnait.encodings.combined import Axis, Concatenated, NoPosition, Sum
 from vnait.encodings.rotary import Axial, PartialRotary, Rotary, Scaling, XPos, convert_layout
@@ -34,7 +34,6 @@ __all__ = [
     "CableBias",
     "Centre",
     "Concatenated",
-    "Contacts",
     "Cope",
     "Fire",
     "Fourier",

@@ -1,4 +1,4 @@
-"""Biases, (B, H, T, T), by learned tables: of a distance, of a share of the prefix, of a pair of positions.
+"""Biases, (B, H, T, T), by learned tables: of a distance, of a share of the prefix.
 
 Indexed [query, key]. Linear between a table's entries, so that gradients reach the coordinates. Distances and
 shares have the coordinates' precision, the bias has the parameters'; neither is ever half.
@@ -7,15 +7,14 @@ shares have the coordinates' precision, the bias has the parameters'; neither is
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vnait.encodings.shared import At, check_inside, checked_heads, line_of, neighbours
+from vnait.encodings.shared import At, checked_heads, line_of
 from vnait.injection import Injection, PairBias
-from vnait.values import full, precision
+from vnait.values import precision
 
 Bias = Float[Tensor, "B H TQ TK"]
 
@@ -168,62 +167,6 @@ class Prefix(_TableBias):
         return f"knots={len(self.weight)}"
 
 
-class Contacts(nn.Module):
-    """A learned number per head for every pair of L positions, bilinear between integers; bias, (B, H, T, T).
-
-    contacts    (L, L), the pairs that touch: 0 and 1, or probabilities; each head starts at `start` times it
-
-    Coordinates in [0, L - 1]. A map of the structure that is to be predicted is leakage, and makes any score
-    perfect: take one that was known before, such as a noisy prior of the same chain. Source: the studies of
-    this project, B9.
-
-    >>> contacts = Contacts(num_heads=1, contacts=[[0, 1], [1, 0]], start=2.0).requires_grad_(False)
-    >>> contacts(torch.tensor([[[0.0], [1.0], [0.5]]])).bias[0, 0]
-    tensor([[0., 2., 1.],
-            [2., 0., 1.],
-            [1., 1., 1.]])
-    """
-
-    def __init__(
-        self,
-        *,
-        num_heads: int,
-        contacts: Float[Tensor, "L L"] | Sequence[Sequence[float]],
-        start: float = 1.0,
-    ) -> None:
-        super().__init__()
-        # No buffer: a model that is built on the meta device would lose it.
-        self.contacts, self.start = _checked_map(torch.as_tensor(contacts, device="cpu")), start
-        self.weight = nn.Parameter(torch.empty(checked_heads(num_heads), *self.contacts.shape))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """`start` times the contact map, for every head."""
-        with torch.no_grad():
-            self.weight.copy_(self.start * self.contacts)
-
-    def forward(self, at: At) -> Injection:
-        place, size = at[..., 0], len(self.contacts)
-        check_inside(
-            place,
-            size,
-            lambda wrong: (
-                f"a coordinate of {wrong:g} is outside the map of L={size} positions (0 to "
-                f"{size - 1}); cut the chain, or give a larger map."
-            ),
-        )
-        left, right, part = neighbours(place, size)
-        table = full(self.weight)
-        part = part.to(table.dtype)
-        rows = torch.lerp(table[:, left], table[:, right], part[..., None])  # (H, B, T, L)
-        pairs = (len(table), *place.shape, place.shape[1])
-        one, other = (rows.gather(-1, column[None, :, None].expand(pairs)) for column in (left, right))
-        return Injection(bias=torch.lerp(one, other, part[:, None, :]).transpose(0, 1))
-
-    def extra_repr(self) -> str:
-        return f"num_heads={len(self.weight)}, L={len(self.contacts)}, start={self.start:g}"
-
-
 def _of_offsets(table: Float[Tensor, "R H"], at: At) -> PairBias:
     """A table over the offsets key - query from -R//2 to R//2, read at each pair, clipped at its ends."""
     reach, dtype = len(table) // 2, precision(table.dtype)
@@ -249,14 +192,3 @@ def _rows(table: Float[Tensor, "R H"], row: Int[Tensor, "B TQ TK"]) -> Float[Ten
     if not table.is_cuda:
         return table.T[:, row]
     return nn.functional.embedding(row, table).movedim(-1, 0).contiguous()
-
-
-def _checked_map(contacts: Tensor) -> Float[Tensor, "L L"]:
-    if contacts.ndim != 2 or contacts.shape[0] != contacts.shape[1] or not len(contacts):
-        raise ValueError(
-            f"a contact map of shape {tuple(contacts.shape)}; give (L, L), a row and a column per position."
-        )
-    contacts = contacts.detach().to(torch.float32, copy=True)
-    if not contacts.isfinite().all():
-        raise ValueError("the contact map has numbers that are not finite; give 0 for unknown pairs.")
-    return contacts
