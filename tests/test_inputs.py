@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from input_layer import folded
 from vnait.coordinates import Span
 from vnait.inputs import (
     Add,
@@ -53,6 +54,19 @@ def literal_by_hand(literal: LiteralFusion, e: Tensor, s: Tensor) -> Tensor:
     return x
 
 
+@torch.no_grad()
+def unfolded(fusion: Fusion) -> LiteralFusion:
+    """The same function in the papers' weights: of all W that fold to it, with W_D = 0 and equal W_r."""
+    hidden, dim = fusion.semantic.weight.shape
+    literal = LiteralFusion(dim=dim, hidden=hidden).to(fusion.semantic.weight)
+    of_rho = (fusion.similarity.weight / dim).expand(hidden, dim)
+    weights = [fusion.semantic.weight, fusion.spatial.weight, torch.zeros(hidden, dim), of_rho]
+    literal.inner.weight.copy_(torch.cat(weights, 1))
+    literal.inner.bias.copy_(fusion.semantic.bias)
+    literal.out.load_state_dict(fusion.out.state_dict())
+    return literal
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 @settings(max_examples=40)
 @given(**SIZES)
@@ -63,7 +77,7 @@ def test_folded_is_literal(
     torch.manual_seed(batch + 10 * length + 100 * dim + 1000 * hidden)
     literal = LiteralFusion(dim=dim, hidden=hidden).to(dtype)
     e, s, weights = torch.randn(3, batch, length, dim, dtype=dtype)
-    parts = [literal, Fusion.from_literal(literal), Fusion.from_literal(literal).to_literal()]
+    parts = [literal, folded(literal), unfolded(folded(literal))]
     results = []
     for part in parts:
         inputs = e.clone().requires_grad_(), s.clone().requires_grad_()
@@ -78,7 +92,7 @@ def test_folded_is_literal(
 @pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 @settings(max_examples=30)
 @given(**SIZES)
-def test_to_literal(
+def test_unfolded(
     dtype: torch.dtype, tolerance: float, batch: int, length: int, dim: int, hidden: int
 ) -> None:
     torch.manual_seed(batch + 10 * length + 100 * dim + 1000 * hidden)
@@ -86,10 +100,10 @@ def test_to_literal(
     nn.init.normal_(fusion.out.weight)
     nn.init.normal_(fusion.out.bias)
     e, s = torch.randn(2, batch, length, dim, dtype=dtype)
-    literal = fusion.to_literal()
+    literal = unfolded(fusion)
     close(literal_by_hand(literal, e, s).detach(), fusion(e, s).detach(), tolerance)
     close(literal(e, s), fusion(e, s), tolerance)
-    again = Fusion.from_literal(literal)
+    again = folded(literal)
     for one, other in zip(again.parameters(), fusion.parameters(), strict=True):
         close(one, other, tolerance)
 

@@ -57,30 +57,6 @@ class Fusion(nn.Module):
         hidden = self.semantic(vectors) + self.spatial(spatial) + self.similarity(rho.to(vectors.dtype))
         return self.out(F.gelu(hidden))
 
-    @classmethod
-    def from_literal(cls, literal: LiteralFusion) -> Fusion:
-        """The function of a `LiteralFusion`, folded."""
-        of_e, of_s, of_difference, of_rho = literal.inner.weight.detach().chunk(4, dim=1)
-        dim, hidden = of_e.shape[1], of_e.shape[0]
-        fusion = cls(dim=dim, hidden=hidden).to(of_e)
-        _copy(fusion.semantic.weight, of_e + of_difference)
-        _copy(fusion.semantic.bias, literal.inner.bias)
-        _copy(fusion.spatial.weight, of_s - of_difference)
-        _copy(fusion.similarity.weight, of_rho.sum(1, keepdim=True))
-        fusion.out.load_state_dict(literal.out.state_dict())
-        return fusion
-
-    def to_literal(self) -> LiteralFusion:
-        """The same function in the papers' weights: of all W that fold to it, with W_D = 0 and equal W_r."""
-        hidden, dim = self.semantic.weight.shape
-        literal = LiteralFusion(dim=dim, hidden=hidden).to(self.semantic.weight)
-        of_rho = (self.similarity.weight / dim).expand(hidden, dim)
-        weights = [self.semantic.weight, self.spatial.weight, torch.zeros_like(self.semantic.weight), of_rho]
-        _copy(literal.inner.weight, torch.cat(weights, 1))
-        _copy(literal.inner.bias, self.semantic.bias)
-        literal.out.load_state_dict(self.out.state_dict())
-        return literal
-
 
 class LiteralFusion(nn.Module):
     """x = e + s + MLP_rel([e; s; e - s; rho 1_D]) with the 4D concatenation, as the papers write it.
@@ -123,8 +99,3 @@ def _needed(added: X | None) -> X:
             "a fusion needs an s, but the encoding added none; take an encoding that adds, or inputs=Add()."
         )
     return added
-
-
-def _copy(target: Tensor, source: Tensor) -> None:
-    with torch.no_grad():
-        target.copy_(source)
