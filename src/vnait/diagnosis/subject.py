@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vnait.diagnosis.rule import Evidence, NotTried
 from vnait.errors import InputError, first_line
-from vnait.pretrained.locate import Site, find_sites
+from vnait.pretrained.locate import Site, accepts, find_sites
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
 LONG = 256  # tokens of the longest text that most rules read
@@ -290,11 +290,6 @@ def restated(model: Any, ids: Tensor, first: int, **more: Any) -> float:
     own = model(input_ids=ids, attention_mask=mask, **more)[0]
     positions = mask.cumsum(-1) - 1 + first
     return difference(own, model(input_ids=ids, attention_mask=mask, position_ids=positions, **more)[0])
-
-
-def accepts(part: Any, name: str) -> bool:
-    """Whether a part's forward takes an argument of this name."""
-    return name in inspect.signature(part.forward).parameters
 
 
 def tried(run: Callable[..., Any], *arguments: Any, **named: Any) -> Any:

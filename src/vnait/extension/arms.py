@@ -16,6 +16,7 @@ from vnait.evaluation import evaluating
 from vnait.pretrained import attach, detach
 from vnait.pretrained.lengthening import READINGS, Source, lengthen, shorten, site_of, source_of
 from vnait.pretrained.parts import Special, split
+from vnait.pretrained.tokens import special_tokens
 
 Vectors = list[NDArray[np.float32]]  # per text: (V, D) of length 1, V = 1 but for windows apart
 Encode = Callable[[Sequence[str]], Vectors]
@@ -56,9 +57,8 @@ class Embedder:
     @functools.cached_property
     def special(self) -> Special:
         """How many special tokens begin and end a text."""
-        marks = self.model.tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
-        begins = next((place for place, mark in enumerate(marks) if not mark), len(marks))
-        return begins, sum(marks) - begins
+        before, after = special_tokens(self.model.tokenizer)
+        return len(before), len(after)
 
     @contextmanager
     def reading(self, arm: str) -> Iterator[Encode]:

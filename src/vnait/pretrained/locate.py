@@ -223,10 +223,11 @@ def _reads_ids_or_vectors(part: nn.Module) -> bool:
         table = part.get_input_embeddings()
     except NotImplementedError:  # models of hashed words or characters
         return False
-    return isinstance(table, nn.Embedding) and _accepts(part, "input_ids", "inputs_embeds")
+    return isinstance(table, nn.Embedding) and accepts(part, "input_ids", "inputs_embeds")
 
 
-def _accepts(part: nn.Module, *names: str) -> bool:
+def accepts(part: nn.Module, *names: str) -> bool:
+    """Whether a part's forward takes arguments of these names."""
     return set(names) <= set(inspect.signature(part.forward).parameters)
 
 
@@ -248,13 +249,13 @@ def _is_relative(module: nn.Module) -> bool:
     return (
         isinstance(getattr(module, "relative_attention_bias", None), nn.Embedding)
         and hasattr(module, "_relative_position_bucket")
-        and (_accepts(module, "position_bias", "key_value_states") or _computes_bias(module))
+        and (accepts(module, "position_bias", "key_value_states") or _computes_bias(module))
     )
 
 
 def _reading_another_text(parts: Sequence[Submodule]) -> Iterator[Submodule]:
     """The innermost modules that take an encoder's states, such as BERT's cross-attention."""
-    readers = [part for part in parts if any(_accepts(part.module, name) for name in ENCODER_STATES)]
+    readers = [part for part in parts if any(accepts(part.module, name) for name in ENCODER_STATES)]
     for part in readers:
         inner = any(other.path.startswith(f"{part.path}.") for other in readers)
         if not inner and not _is_attention(part.module):  # `pre_attention` is told of it
@@ -267,12 +268,12 @@ def _computes_bias(module: nn.Module) -> bool:
 
 def _is_attention(module: nn.Module) -> bool:
     other = _computes_bias(module) or _turns(module)
-    return _accepts(module, "key_value_states") or other or inside.parent_of(module) is inside.PlacesGiven
+    return accepts(module, "key_value_states") or other or inside.parent_of(module) is inside.PlacesGiven
 
 
 def _turns(module: nn.Module) -> bool:
     """RoFormer's attention, which rotates by the sines that it gets."""
-    return hasattr(module, "apply_rotary_position_embeddings") and _accepts(module, "sinusoidal_pos")
+    return hasattr(module, "apply_rotary_position_embeddings") and accepts(module, "sinusoidal_pos")
 
 
 def _turning(parts: Sequence[Submodule]) -> Iterator[Submodule]:

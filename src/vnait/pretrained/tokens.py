@@ -24,17 +24,22 @@ def encode_words(tokenizer: Any, texts: Sequence[str], *, max_length: int) -> li
     """Sentences, with a space between two words, in pieces of at most `max_length` ids, each with the special
     tokens. No word is left out.
     """
-    marked = tokenizer("a", return_special_tokens_mask=True)
-    ids, mask = marked["input_ids"], marked["special_tokens_mask"]
-    first = mask.index(0)
-    after = len(ids) - mask[::-1].index(0)
-    _check_room(max_length, sum(mask))
+    before, after = special_tokens(tokenizer)
+    _check_room(max_length, len(before) + len(after))
     words = [split_words(text) for text in texts]
     # Behind a space, as in a text: byte-level tokenizers have other tokens at its start.
     flat = [f" {word}" for row in words for word in row]
     found = tokenizer(flat, add_special_tokens=False)["input_ids"] if flat else []
     each = iter(row or [_unknown(tokenizer)] for row in found)
-    return [pieces([next(each) for _ in row], max_length, ids[:first], ids[after:]) for row in words]
+    return [pieces([next(each) for _ in row], max_length, before, after) for row in words]
+
+
+def special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The ids that begin a text, and those that end it."""
+    marked = tokenizer("a", return_special_tokens_mask=True)
+    ids, mask = marked["input_ids"], marked["special_tokens_mask"]
+    first = next((place for place, special in enumerate(mask) if not special), len(mask))
+    return ids[:first], ids[first + mask.count(0) :]
 
 
 def _check_room(max_length: int, special: int) -> None:
