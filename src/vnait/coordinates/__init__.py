@@ -35,7 +35,6 @@ from vnait.coordinates.spans import (
     Index,
     Running,
     Saturating,
-    SoftBounds,
     Span,
     Start,
 )
@@ -60,7 +59,6 @@ __all__ = [
     "Running",
     "Saturating",
     "Segments",
-    "SoftBounds",
     "Span",
     "Spectrum",
     "Start",

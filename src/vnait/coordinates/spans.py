@@ -92,9 +92,10 @@ class Span(nn.Module):
                 'bounds="soft" needs a normalized coordinate: take normalization "span" or "sum".'
             )
         self.source = _source(source, dim=dim, max_length=max_length, knots=knots, before=before, after=after)
-        self.normalization = normalization
-        self.min_gap = _checked_min_gap(min_gap)
-        self.bounds = SoftBounds() if bounds == "soft" else None
+        if not 0 <= min_gap < 1:
+            raise ValueError(f"min_gap={min_gap}; it is a fraction of the uniform gap and must be in [0, 1).")
+        self.normalization, self.min_gap = normalization, min_gap
+        self.bounds = _SoftBounds() if bounds == "soft" else None
 
     @property
     def causal(self) -> bool:
@@ -357,7 +358,7 @@ def _fraction(log_gaps: Line, mask: Mask, min_gap: float) -> Line:
     return running / running[..., -1:]
 
 
-class SoftBounds(nn.Module):
+class _SoftBounds(nn.Module):
     """offset + scale * S, at first exactly S; scale stays positive, so the order stays."""
 
     def __init__(self) -> None:
@@ -384,12 +385,6 @@ def _check_finite(z: Line, source: nn.Module) -> None:
         check(torch.isfinite(z), "coordinates are finite", lambda *_: message)
     except RuntimeError:  # torch.func.vmap has no values to check
         return
-
-
-def _checked_min_gap(min_gap: float) -> float:
-    if not 0 <= min_gap < 1:
-        raise ValueError(f"min_gap={min_gap}; it is a fraction of the uniform gap and must be in [0, 1).")
-    return min_gap
 
 
 def _needed(name: str, value: int | None, source: str) -> int:

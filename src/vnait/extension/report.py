@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -166,7 +166,7 @@ class Report:
             if shares:
                 heads = [
                     f"{100 * low:.0f}-{100 * high:.0f} %"
-                    for low, high in _unique(one.depth for one in shares)
+                    for low, high in sorted({one.depth or (0.0, 1.0) for one in shares})
                 ]
                 table = self._table(shares, lambda one: one.depth)
                 parts.append(_drawn(f"{task}, by depth in texts past {self.limit} tokens (%)", heads, table))
@@ -204,7 +204,7 @@ class Report:
         return np.concatenate(parts).astype(np.float64)
 
     def _table(self, shares: Sequence[Share], column: Callable[[Share], Any]) -> dict[str, list[str]]:
-        columns = _unique(column(one) for one in shares)
+        columns = sorted({column(one) for one in shares})
         cells = {(one.arm, column(one)): one.interval.times(100).written("{:.0f}") for one in shares}
         return {arm: [cells.get((arm, one), "") for one in columns] for arm in self.arms}
 
@@ -223,10 +223,6 @@ class Report:
 def _cost(found: Sequence[tuple[float, float]]) -> str:
     milliseconds = float(np.mean([one for one, _ in found]))
     return f"{milliseconds:.0f} ms, {max(memory for _, memory in found):.0f}"
-
-
-def _unique(values: Iterable[Any]) -> list[Any]:
-    return sorted(set(values))
 
 
 def _drawn(title: str, heads: Sequence[str], rows: dict[str, list[str]]) -> str:

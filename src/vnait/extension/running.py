@@ -117,7 +117,9 @@ def _embedder(model: Any, limit: int | None, to: int) -> tuple[Embedder, str]:
         )
     if not isinstance(getattr(loaded[0], "auto_model", None), PreTrainedModel):
         raise InputError(f"{name} has no Transformer as its first part, whose positions could be extended.")
-    _check_unextended(loaded[0].auto_model, name)
+    body: Any = loaded[0].auto_model
+    if hasattr(body, "vnait") or hasattr(body.config, LENGTHENED):
+        raise InputError(f"{name} is extended already; give the model that it was made from.")
     embedder = Embedder(loaded.eval(), limit=limit, to=to)
     if embedder.limit <= sum(embedder.special) + 1:
         raise InputError(
@@ -127,11 +129,6 @@ def _embedder(model: Any, limit: int | None, to: int) -> tuple[Embedder, str]:
     if to <= embedder.limit:
         raise InputError(f"to={to} is not past the limit of {name}, {embedder.limit} tokens; give more.")
     return embedder, name
-
-
-def _check_unextended(body: PreTrainedModel, name: str) -> None:
-    if hasattr(body, "vnait") or hasattr(body.config, LENGTHENED):
-        raise InputError(f"{name} is extended already; give the model that it was made from.")
 
 
 def _arms(arms: Sequence[str], save: str | None, embedder: Embedder) -> tuple[str, ...]:
