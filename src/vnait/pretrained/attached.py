@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import Cache
@@ -13,7 +13,7 @@ from transformers.cache_utils import Cache
 from vnait.coordinates.shared import rank
 from vnait.errors import InputError
 from vnait.method import Method
-from vnait.model.causal import begun, words_of
+from vnait.model.causal import Mask, Vectors, begun, words_of
 from vnait.pretrained.cross_attention import Relative, Source, Target
 from vnait.pretrained.images import (
     Patches,
@@ -28,8 +28,6 @@ from vnait.pretrained.locate import Site
 from vnait.pretrained.warm_start import Rows, Waves, between, interpolated, running_places
 from vnait.values import full, precision
 
-Vectors = Float[Tensor, "B T D"]
-Mask = Bool[Tensor, "B T"]
 OTHER_POSITIONS = (
     "position_ids differ from the index of the tokens; the attached method counts the tokens of "
     "attention_mask itself, so leave position_ids out, give packed texts one by one, and no images to a "

@@ -6,16 +6,15 @@ Each part starts at zero, so a warm start stays exact, and comes in addition to 
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnait.coordinates.shared import rank
 from vnait.encodings import T5Bias
 from vnait.methods import build
+from vnait.model.causal import Mask, Vectors
 from vnait.values import full
 
-Vectors = Float[Tensor, "B T D"]
-Mask = Bool[Tensor, "B T"]
 Cross = Literal["source", "target", "relative"]
 
 

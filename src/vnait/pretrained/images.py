@@ -18,10 +18,10 @@ from vnait.coordinates import Grid
 from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method, MethodOutput
+from vnait.model.causal import Vectors
 from vnait.pretrained.layers import check_reading
 
 Shape = tuple[int, int]  # rows, columns
-Vectors = Float[Tensor, "B T D"]
 
 
 @dataclass(frozen=True, kw_only=True)

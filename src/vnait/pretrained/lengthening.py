@@ -17,11 +17,12 @@ from transformers import PreTrainedModel
 from vnait.coordinates.shared import rank
 from vnait.errors import InputError, did_you_mean
 from vnait.evaluation import evaluating
+from vnait.model.causal import Mask
 from vnait.pretrained.attached import checkpoints
 from vnait.pretrained.checks import check_free, check_weights
 from vnait.pretrained.classes import Changed, class_changed, enter_classes, leave_classes, refuse_push
 from vnait.pretrained.locate import Site, find_sites, last_states, probe_ids
-from vnait.pretrained.parts import Inputs, Mask, Part, Special, joined, short_part, windows_of
+from vnait.pretrained.parts import Inputs, Part, Special, joined, short_part, windows_of
 from vnait.pretrained.saving import write_type
 from vnait.pretrained.stretching import LONG, Stretch, current, read_rotation, read_table
 from vnait.pretrained.warm_start import first_row, interpolated

@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from vnait.errors import InputError
+from vnait.model.causal import Mask
 
-Mask = Bool[Tensor, "B T"]
 Read = Callable[..., Any]  # a model's own forward, by keywords
 Special = tuple[int, int]  # special tokens at the beginning and at the end of a text
 WINDOWS = 32  # read together
