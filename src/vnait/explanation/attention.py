@@ -53,9 +53,9 @@ def entropy(weights: Float[Tensor, "*any T T"]) -> Float[Tensor, "*any T"]:
     """Entropy of each row in nats, from 0 (one key) to log T (uniform).
 
     >>> entropy(torch.eye(2))
-    tensor([-0., -0.])
+    tensor([0., 0.])
     """
-    return -torch.special.xlogy(weights, weights).sum(-1)
+    return torch.special.entr(weights).sum(-1)
 
 
 def four_terms(
