@@ -38,9 +38,6 @@ class Gate(nn.Module):
     [[1.5, 1.5, 1.5]]
     """
 
-    causal = True
-    per_sentence = True
-
     START = 1.5
     SCALE = 4.0  # so that w, one number, is learned in as few steps as f
 

@@ -109,7 +109,6 @@ class Vocabulary:
         return hashlib.sha256(json.dumps(words).encode() + tables).hexdigest()[:16]
 
 
-@one_thread()
 def vocabulary_of(
     texts: Sequence[str], *, vectors: str | None = None, tokenization: str = "words", seed: int = 0
 ) -> Vocabulary:
