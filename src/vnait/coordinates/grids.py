@@ -193,17 +193,14 @@ class Joined(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Whether all parts are causal."""
         return all(bool(part.causal) for part in self.coordinates)
 
     @property
     def per_sentence(self) -> bool:
-        """Whether any part reads the sentence's words."""
         return any(bool(part.per_sentence) for part in self.coordinates)
 
     @property
     def takes_places(self) -> bool:
-        """Whether all parts take known places."""
         return all(map(takes_places, self.coordinates))
 
     @property
@@ -219,7 +216,6 @@ class Joined(nn.Module):
         return torch.stack([cast(Span, part).gaps(vectors, mask) for part in self.coordinates], -1)
 
     def locate(self, gaps: Float[Tensor, "B T parts"], mask: Mask) -> At:
-        """The coordinates from the gaps."""
         own = zip(self.coordinates, gaps.unbind(-1), strict=True)
         return torch.cat([cast(Span, part).locate(line, mask) for part, line in own], -1)
 

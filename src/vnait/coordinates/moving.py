@@ -63,7 +63,6 @@ class Jitter(Wrapper):
         return self.move(located(self.coordinates, vectors, mask, places), mask)
 
     def move(self, at: At, mask: Mask) -> At:
-        """Coordinates with the random change."""
         if not self.training:
             return at
         line = at[..., 0] + _uniform(at, self.shift, (len(at), 1))

@@ -84,17 +84,14 @@ class Wrapper(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Whether the coordinates are causal."""
         return bool(self.coordinates.causal)
 
     @property
     def per_sentence(self) -> bool:
-        """Whether the coordinates read the sentence's words."""
         return bool(self.coordinates.per_sentence)
 
     @property
     def takes_places(self) -> bool:
-        """Whether the coordinates take known places."""
         return takes_places(self.coordinates)
 
 

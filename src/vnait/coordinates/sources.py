@@ -44,7 +44,6 @@ class Free(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform gaps."""
         nn.init.constant_(self.z, UNIT_Z)
 
     def forward(self, vectors: Vectors, mask: Mask) -> Line:
@@ -75,7 +74,6 @@ class Warp(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform gaps."""
         nn.init.constant_(self.z, UNIT_Z)
 
     def forward(self, vectors: Vectors, mask: Mask) -> Line:
@@ -138,7 +136,6 @@ class ZeroLinear(nn.Linear):
     """A linear map that starts at zero, also if all modules are reset one by one."""
 
     def reset_parameters(self) -> None:
-        """Zero."""
         nn.init.zeros_(self.weight)
         if self.bias is not None:
             nn.init.zeros_(self.bias)

@@ -104,7 +104,6 @@ class Span(nn.Module):
 
     @property
     def per_sentence(self) -> bool:
-        """Whether the gaps come from the sentence's words."""
         return bool(self.source.per_sentence)
 
     @property
@@ -266,12 +265,10 @@ class Ends(nn.Module):
 
     @property
     def per_sentence(self) -> bool:
-        """Whether the span reads the sentence's words."""
         return bool(self.span.per_sentence)
 
     @property
     def takes_places(self) -> bool:
-        """Whether the span takes known places."""
         return takes_places(self.span)
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
@@ -293,24 +290,20 @@ class Start(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Whether the coordinate is causal."""
         return self.running.causal
 
     @property
     def per_sentence(self) -> bool:
-        """Whether the coordinate reads the sentence's words."""
         return self.running.per_sentence
 
     @property
     def lookback(self) -> int | None:
-        """How many earlier tokens the coordinate reads."""
         return self.running.lookback
 
     def forward(self, vectors: Vectors, mask: Mask) -> At:
         return self.locate(self.gaps(vectors, mask), mask)
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Line:
-        """The gaps of the coordinate."""
         return self.running.gaps(vectors, mask)
 
     def locate(self, log_gaps: Line, mask: Mask) -> At:
@@ -368,7 +361,6 @@ class _SoftBounds(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The hard bounds."""
         nn.init.zeros_(self.offset)
         nn.init.zeros_(self.log_scale)
 

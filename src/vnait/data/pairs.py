@@ -24,12 +24,10 @@ class Pair(str):
 
     @classmethod
     def of(cls, one: str, other: str) -> Pair:
-        """The pair of two texts."""
         return cls(PAIR_SEPARATOR.join(side.replace(PAIR_SEPARATOR, " ") for side in (one, other)))
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The two texts."""
         return tuple(self.split(PAIR_SEPARATOR))
 
 

@@ -80,7 +80,6 @@ class Subject:
 
     @cached_property
     def encodes_and_decodes(self) -> bool:
-        """Whether it has an encoder and a decoder."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
     @cached_property
@@ -113,14 +112,12 @@ class Subject:
 
     @cached_property
     def pad(self) -> int:
-        """The padding id."""
         own = getattr(self.model.config, "pad_token_id", None)
         own = getattr(self.tokenizer, "pad_token_id", None) if own is None else own
         return own if isinstance(own, int) and 0 <= own < self.vocabulary else 0
 
     @cached_property
     def vocabulary(self) -> int:
-        """The number of ids."""
         try:
             return int(self.model.config.get_text_config().vocab_size)
         except AttributeError as error:

@@ -47,7 +47,6 @@ class _Combined(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Whether all parts are causal."""
         return all(getattr(encoding, "causal", True) for encoding in self.encodings)
 
     @property

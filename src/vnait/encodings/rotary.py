@@ -169,7 +169,6 @@ class Rotary(nn.Module):
 
     @property
     def pointwise(self) -> bool:
-        """As `causal`."""
         return self.causal
 
     def forward(self, at: At) -> Injection:

@@ -156,7 +156,6 @@ class PairFactor:
         return self.factor.dense()
 
     def rows(self, index: Tensor) -> PairFactor:
-        """The change of the sentences `index` alone."""
         return replace(self, factor=self.factor.rows(index))
 
 
@@ -233,7 +232,6 @@ class SparseScores:
         return log_entmax(scaled + replace(self.bias, past=past).dense(), visible)
 
     def rows(self, index: Tensor) -> SparseScores:
-        """The change of the sentences `index` alone."""
         return replace(self, bias=self.bias.rows(index))
 
 

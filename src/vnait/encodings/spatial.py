@@ -117,7 +117,6 @@ class Fourier(nn.Module):
 
     @property
     def size(self) -> int:
-        """The number of features."""
         return 2 * self.pairs
 
     def forward(self, at: At) -> Float[Tensor, "B T F"]:
@@ -157,7 +156,6 @@ class LearnedFourier(nn.Module):
 
     @property
     def size(self) -> int:
-        """The number of features."""
         return 2 * len(self.weight)
 
     def forward(self, at: At) -> Float[Tensor, "B T F"]:
@@ -194,7 +192,6 @@ class Anchors(nn.Module):
 
     @property
     def size(self) -> int:
-        """The number of features."""
         return self.ends * self.count
 
     def forward(self, at: At) -> Float[Tensor, "B T F"]:
@@ -229,7 +226,6 @@ class Centre(nn.Module):
 
     @property
     def size(self) -> int:
-        """The number of features."""
         return 2 * len(self.taus)
 
     def forward(self, at: At) -> Float[Tensor, "B T F"]:

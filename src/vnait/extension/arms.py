@@ -86,7 +86,6 @@ class Embedder:
             lengthen(self.body, reading, limit=self.limit, special=self.special)
 
     def restore(self, arm: str) -> None:
-        """Undo `extend`."""
         if hasattr(self.body, "vnait"):
             detach(self.body)
         elif arm not in (CUT, SUREST):

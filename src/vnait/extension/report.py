@@ -27,7 +27,6 @@ class Share(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """The share that is right."""
         return proportion(self.right, self.texts)
 
 
@@ -65,7 +64,6 @@ class Report:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Names of the tasks."""
         return tuple(dict.fromkeys(one.task.name for one in self.results))
 
     def by_length(self) -> list[Share]:

@@ -34,7 +34,6 @@ class Neighbours(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Whether all parts are causal."""
         return all(bool(part.causal) for part in (self.inputs, *self.views))
 
     @property
@@ -130,7 +129,6 @@ class _View(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """If it looks back only."""
         return self.look == "back"
 
     def drop_texts(self, view: X) -> X:

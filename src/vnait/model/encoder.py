@@ -95,11 +95,9 @@ class TiedDecoder(VnaitPreTrainedModel):
     decoder: nn.Module
 
     def get_output_embeddings(self) -> nn.Module:
-        """The tied table."""
         return self.decoder
 
     def set_output_embeddings(self, value: nn.Module) -> None:
-        """Replace the table."""
         self.decoder = value
 
     def decode(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
@@ -139,11 +137,9 @@ class VnaitModel(VnaitPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
-        """The table of semantic vectors."""
         return self.vectors
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the table."""
         self.vectors = value
 
     @can_return_tuple

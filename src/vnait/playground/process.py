@@ -54,7 +54,6 @@ class ComparisonProcess:
 
     @property
     def running(self) -> bool:
-        """Whether the process still runs."""
         return self.process.poll() is None
 
     @property

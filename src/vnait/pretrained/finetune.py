@@ -78,11 +78,9 @@ class Base:
         return digest.hexdigest()[:16]
 
     def encode(self, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
-        """The ids of each text."""
         return tokens.encode(self.tokenizer, texts, max_length=max_length)
 
     def pieces(self, texts: Sequence[str], *, max_length: int) -> list[list[Piece]]:
-        """The ids of each sentence, in pieces."""
         return tokens.encode_words(self.tokenizer, texts, max_length=max_length)
 
     def new_model(

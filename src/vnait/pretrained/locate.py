@@ -35,7 +35,6 @@ class Submodule:
     module: nn.Module
 
     def replace(self, module: nn.Module) -> None:
-        """Put another module in its place."""
         setattr(self.parent, self.key, module)
 
 
@@ -116,7 +115,6 @@ class Site:
 
     @property
     def heads(self) -> int:
-        """Number of query heads."""
         config = self.owner.config
         own = getattr(config, "decoder_attention_heads", None) if self.causal else None
         heads: int = own or getattr(config, "num_attention_heads", None) or 1

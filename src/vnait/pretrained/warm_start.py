@@ -29,7 +29,6 @@ class Rows(Table):
             self.weight.copy_(rows)
 
     def read(self, place: At) -> Float[Tensor, "B T D"]:
-        """Position vectors at these places."""
         added = self(place.clamp(0, self.max_length - 1)[..., None]).added
         assert added is not None
         return added
@@ -60,7 +59,6 @@ class Waves(nn.Module):
         self.weight = nn.Parameter(weight[:count].to(precision(rows.dtype)))
 
     def read(self, place: At) -> Float[Tensor, "B T D"]:
-        """Position vectors at these places."""
         waves = _waves(place.double().clamp(0, self.max_length - 1), self.max_length, len(self.weight))
         return waves.to(self.weight.dtype) @ self.weight
 

@@ -34,7 +34,6 @@ class Classes(OfTexts):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For a record."""
         return {"classes": self.names}
 
     def truth(self, labels: Sequence[str]) -> list[Any]:
@@ -53,7 +52,6 @@ class Classes(OfTexts):
         return torch.tensor(truth)
 
     def loss(self, logits: Tensor, truth: Tensor, reduction: str = "mean") -> Tensor:
-        """Cross-entropy."""
         return functional.cross_entropy(logits, truth, reduction=reduction)
 
     def answers(self, logits: Any) -> list[Any]:

@@ -47,7 +47,6 @@ class LabelSets(OfTexts):
         return cls(names)
 
     def truth(self, labels: Sequence[str]) -> list[Any]:
-        """The labels of each text."""
         return list(map(labels_in, labels))
 
     def check(self, test: Table, name: str) -> None:

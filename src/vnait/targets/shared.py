@@ -46,7 +46,6 @@ class Common:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For a record."""
         return {"task": self.task, "classes": self.names}
 
     def start(self, model: PreTrainedModel, truth: Sequence[Any], weights: Weights) -> None:
@@ -70,7 +69,6 @@ class OfTexts(Common):
         return encoded
 
     def batch(self, encoded: Sequence[Any], truth: Sequence[Any]) -> Tensor:
-        """The labels of a batch, for a model's own loss."""
         return self.tensor(truth)
 
     def tensor(self, truth: Sequence[Any]) -> Tensor:

@@ -58,7 +58,6 @@ class Tags(Common):
         return cls(names)
 
     def truth(self, labels: Sequence[str]) -> list[Any]:
-        """The tags of each sentence."""
         return list(map(split_words, labels))
 
     def check(self, test: Table, name: str) -> None:

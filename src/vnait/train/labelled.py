@@ -77,7 +77,6 @@ class Labelled:
         return replace(self, train=sorted([*self.train, *self.valid]), valid=[])
 
     def batch(self, rows: Sequence[int], separator: int | None) -> dict[str, Tensor]:
-        """The rows as tensors."""
         ids = [self.ids[row] for row in rows]
         batch = collate(ids, pad_id=self.vocabulary.tokenizer.pad_token_id, separator=separator)
         encoded, labels = ([part[row] for row in rows] for part in (self.encoded, self.labels))
