@@ -36,7 +36,7 @@ from vnait.threads import one_thread
 
 logger = logging.getLogger("vnait")
 
-Source = str | PathLike[str] | Table
+Data = str | PathLike[str] | Table
 DEFAULT_METHODS = ("none", "sinusoidal", "learned", "vnait-uniform", "vnait")
 MODELS = ".models"  # folder of the candidates for `out`/model, deleted after the choice
 
@@ -110,12 +110,12 @@ class Comparison:
 
 
 def compare(
-    data: Source,
+    data: Data,
     *,
     methods: Sequence[str] = DEFAULT_METHODS,
     shots: Sequence[Shots] = (ALL,),
     seeds: int | Sequence[int] = 5,
-    test: Source | None = None,
+    test: Data | None = None,
     out: str | Path = "runs/compare",
     text: str = "text",
     label: str = "label",
@@ -344,7 +344,7 @@ def _save_best(plan: Plan, method: str, models: Path, folder: Path) -> None:
     shutil.rmtree(models, ignore_errors=True)
 
 
-def _labelled(data: Source, **columns: Any) -> Table:
+def _labelled(data: Data, **columns: Any) -> Table:
     if not isinstance(data, str | PathLike | Table):
         raise InputError(f"compare was given a {type(data).__name__}; give the name of a file, or a Table.")
     if not isinstance(data, Table):

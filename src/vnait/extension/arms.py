@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from vnait.evaluation import evaluating
 from vnait.pretrained import attach, detach
-from vnait.pretrained.lengthening import READINGS, Source, lengthen, shorten, site_of, source_of
+from vnait.pretrained.lengthening import READINGS, SourceKind, lengthen, shorten, site_of, source_of
 from vnait.pretrained.parts import Special, split
 from vnait.pretrained.tokens import special_tokens
 
@@ -34,7 +34,7 @@ ARMS = {
 BATCH_TOKENS = 8192  # read together
 
 
-def arms_of(source: Source) -> tuple[str, ...]:
+def arms_of(source: SourceKind) -> tuple[str, ...]:
     """The arms that are for a source of position."""
     others = set(READINGS) - {name for name, reading in READINGS.items() if source in reading.sources}
     return tuple(name for name in ARMS if name not in others)

@@ -27,7 +27,7 @@ from vnait.pretrained.saving import write_type
 from vnait.pretrained.stretching import LONG, Stretch, current, read_rotation, read_table
 from vnait.pretrained.warm_start import first_row, interpolated
 
-Source = Literal["table", "rotation", "other"]  # of position; "other": a bias of distances, or none
+SourceKind = Literal["table", "rotation", "other"]  # of position; "other": a bias of distances, or none
 SETTINGS = "vnait_long"  # in the configuration: the arguments of `lengthen`
 TOLERANCE, LEAST = 1e-3, 1e-6  # of the largest state: what rounding may change, and a reading at least
 
@@ -39,7 +39,7 @@ class Reading:
     """
 
     meaning: str
-    sources: tuple[Source, ...]
+    sources: tuple[SourceKind, ...]
     stretch: Callable[[Stretch, Mask], Stretch] | None
     attention: bool = False
 
@@ -117,7 +117,7 @@ class Longer:
     reading: str
     limit: int
     special: Special
-    source: Source
+    source: SourceKind
     first: int
 
     def stretch(self, mask: Mask) -> Stretch:
@@ -253,7 +253,7 @@ def site_of(model: nn.Module) -> Site:
     return sites[0]
 
 
-def source_of(site: Site) -> Source:
+def source_of(site: Site) -> SourceKind:
     """The kind of its source of position."""
     learned = any(isinstance(table.module, nn.Embedding) for table in site.tables)
     return "table" if learned else "rotation" if site.rotaries else "other"
