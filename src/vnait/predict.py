@@ -14,10 +14,11 @@ from transformers import PreTrainedModel
 
 from vnait import linear, saved
 from vnait.data import NO_LIMIT, Table, TextCounts, encode
+from vnait.data.columns import Texts
 from vnait.data.labels import cell_of
 from vnait.data.pairs import check_sides, sides_of
 from vnait.data.sentences import Piece, split_words
-from vnait.data.tables import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING, Texts
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING
 from vnait.data.tokens import encode_words
 from vnait.errors import InputError
 from vnait.files import atomic_folder

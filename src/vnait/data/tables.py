@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import logging
-import math
-import numbers
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 from vnait.data import rows
+from vnait.data.columns import Texts, named, strings_in, texts_in
 from vnait.data.decoding import TextFile, same, separator_of
-from vnait.data.formats import Columns, Format, columns_of
+from vnait.data.formats import Format, columns_of
 from vnait.data.labels import (
-    LABEL_SEPARATOR,
     alike,
     cell_of,
     check_classes,
@@ -31,14 +27,12 @@ from vnait.data.labels import (
     check_sets,
     labels_in,
 )
-from vnait.data.pairs import Pair, are_pairs, sides_of
+from vnait.data.pairs import are_pairs, sides_of
 from vnait.data.sentences import split_words
 from vnait.data.tagged import tagged
-from vnait.errors import InputError, has_surrogate
+from vnait.errors import InputError
 
 logger = logging.getLogger("vnait")
-
-Texts = Callable[[], Iterator[str]]  # anew at each call
 
 TASKS = "classification", "regression", "tagging", "multilabel"
 CLASSIFICATION, REGRESSION, TAGGING, MULTILABEL = TASKS
@@ -154,21 +148,21 @@ def read(
         if sep is not None:
             raise InputError("columns with tags are separated by tabs or spaces; leave --sep (sep=) out.")
         return Table(*tagged(source, text=text, label=label, encoding=encoding), source, 0, task)
-    asked = {same(name) for name in _named(text)}  # columns are found in any case
-    if label is not None and same(label) in asked and len(_named(text)) <= 3:  # more are refused below
+    asked = {same(name) for name in named(text)}  # columns are found in any case
+    if label is not None and same(label) in asked and len(named(text)) <= 3:  # more are refused below
         raise InputError(
             f"the column {label!r} is given as text and as label; a model would read its answer. Name "
             "another with --text or --label (text=, label= in Python)."
         )
-    wanted = _named(text) if label is None else [*_named(text), label]
+    wanted = named(text) if label is None else [*named(text), label]
     columns = columns_of(source, split, Format(wanted, None if sep is None else separator_of(sep), encoding))
-    texts = list(_texts(columns, text, source)())
+    texts = list(texts_in(columns, text, source)())
     if label is None:
         _check_texts(source, texts)
         return Table(texts=texts, labels=None, name=source, dropped=0)
     known: dict[str, str] = {}  # one string per label
     lists = task == MULTILABEL
-    labels = [known.setdefault(cell, cell) for cell in _strings(columns, label, source, lists=lists)()]
+    labels = [known.setdefault(cell, cell) for cell in strings_in(columns, label, source, lists=lists)()]
     if task == MULTILABEL:
         labels = [cell_of(labels_in(cell)) for cell in labels]
     found = _labelled(source, texts, labels, task, of_tests)
@@ -196,8 +190,8 @@ def stream(
     if tags:
         sentences = read(source, text=text, label=None, sep=sep, encoding=encoding, task=TAGGING).texts
         return lambda: iter(sentences)
-    form = Format(_named(text), None if sep is None else separator_of(sep), encoding)
-    texts = _texts(columns_of(source, "train", form), text, source)
+    form = Format(named(text), None if sep is None else separator_of(sep), encoding)
+    texts = texts_in(columns_of(source, "train", form), text, source)
     _check_texts(source, texts())
     return texts
 
@@ -205,7 +199,7 @@ def stream(
 def column(source: str, name: str, *, sep: str | None = None, encoding: str | None = None) -> Texts:
     """The cells of one column as strings, a row each, "" where one is missing; not held in memory."""
     form = Format([name], None if sep is None else separator_of(sep), encoding)
-    return _strings(columns_of(source, "train", form), name, source)
+    return strings_in(columns_of(source, "train", form), name, source)
 
 
 @contextmanager
@@ -234,91 +228,6 @@ def piped(file: BinaryIO | None, encoding: str | None = None) -> Iterator[Texts]
 
         _check_texts("standard input", lines())
         yield lines
-
-
-def _named(text: str) -> list[str]:
-    """The columns that `text` may name: one, or two with a comma between them.
-
-    >>> _named("body"), _named("question, answer")
-    (['body'], ['question, answer', 'question', 'answer'])
-    """
-    parts = [part.strip() for part in text.split(",")]
-    return [text] if len(parts) == 1 else [text, *parts]
-
-
-def _texts(columns: Columns, text: str, source: str) -> Texts:
-    _, *parts = _named(text)
-    if text in columns[0]:
-        if parts and set(parts) <= set(columns[0]):
-            logger.warning(
-                "%s: %r is one column; rename it to read %s as pairs.", source, text, " and ".join(parts)
-            )
-        return _strings(columns, text, source)
-    if not parts:
-        return _strings(columns, text, source)
-    if len(parts) > 2 or not all(parts) or parts[0] == parts[1]:
-        raise InputError(
-            f"{source} has no column {text!r}, and it is not a pair of columns; give one name, or two with a "
-            "comma between them. Rename a column whose own name has a comma."
-        )
-    one, other = (_strings(columns, part, source) for part in parts)
-    return lambda: map(Pair.of, one(), other())
-
-
-def _strings(columns: Columns, name: str, source: str, *, lists: bool = False) -> Texts:
-    """The cells of a column; with `lists`, also lists of labels."""
-    names, cells = columns
-    found = name if name in names else _alike_column(list(dict.fromkeys(names)), name, source)
-    if (count := names.count(found)) > 1:
-        raise InputError(f"{source} has {count} columns {found!r}; rename all but one.")
-    at = names.index(found)
-    read = _set if lists else _string
-    return lambda: (read(cell, source, row, found) for row, cell in enumerate(cells(at), 1))
-
-
-def _alike_column(columns: Sequence[str], name: str, source: str) -> str:
-    """The only column that differs just in case or space; else an error that suggests the closest."""
-    alike = [column for column in columns if same(column) == same(name)]
-    if len(alike) == 1:
-        return alike[0]
-    there = ", ".join(map(repr, columns[:20])) + " ..." * (len(columns) > 20)
-    close = alike or get_close_matches(name, columns, n=1)
-    meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-    raise InputError(
-        f"{source} has no column {name!r}; its columns are {there}.{meant} Name the columns with --text and "
-        "--label (text=, label= in Python); the first line must be the header."
-    )
-
-
-def _set(cell: object, source: str, row: int, column: str) -> str:
-    """A cell, or a list of labels, as JSON and Parquet have them, with | between them."""
-    if not isinstance(cell, list | tuple):
-        return _string(cell, source, row, column)
-    names = [_string(one, source, row, column) for one in cell]
-    if wrong := next((name for name in names if LABEL_SEPARATOR in name), None):
-        raise InputError(
-            f"{source}, row {row}, column {column!r} has the label {wrong!r}; rename it without "
-            f"{LABEL_SEPARATOR}."
-        )
-    return cell_of(names)
-
-
-def _string(cell: object, source: str, row: int, column: str) -> str:
-    """The cell as a string, "" if it is missing."""
-    if isinstance(cell, str) and not has_surrogate(cell):
-        return cell
-    where = f"{source}, row {row}, column {column!r}"
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
-        return ""
-    if not isinstance(cell, (str, numbers.Number, datetime.date, datetime.time)):
-        raise InputError(f"{where} has a value of type {type(cell).__name__}; expected text or a number.")
-    written = str(cell)
-    if has_surrogate(written):
-        raise InputError(
-            f"{where} contains a lone surrogate, which is not valid text; write it "
-            "again from the original text."
-        )
-    return written
 
 
 def _check_texts(source: str, texts: Iterable[str]) -> None:
