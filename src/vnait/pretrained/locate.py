@@ -256,7 +256,7 @@ def _reading_another_text(parts: Sequence[Submodule]) -> Iterator[Submodule]:
     readers = [part for part in parts if any(accepts(part.module, name) for name in ENCODER_STATES)]
     for part in readers:
         inner = any(other.path.startswith(f"{part.path}.") for other in readers)
-        if not inner and not _is_attention(part.module):  # `pre_attention` is told of it
+        if not inner and not _is_attention(part.module):  # `pre_attention` sees to those
             yield part
 
 
