@@ -9,31 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vnait.cli import shared
 from vnait.cli.output import echo
-from vnait.cli.shared import (
-    AsJson,
-    Backend,
-    Data,
-    Encoding,
-    Label,
-    LearningRate,
-    MaxLength,
-    Quiet,
-    Separator,
-    Steps,
-    Task,
-    Text,
-    Threads,
-    Tokenization,
-    VectorFile,
-    app,
-    folder_name,
-    listed,
-    print_json,
-    progress,
-    read_table,
-    set_up_logging,
-)
 from vnait.errors import InputError, MissingExtra
 from vnait.run import Run, unknown_methods
 
@@ -43,19 +20,19 @@ if TYPE_CHECKING:
 DEFAULT_DATA = "builtin:polarity"
 
 
-@app.command("compare")
+@shared.app.command("compare")
 def compare_command(
     context: typer.Context,
-    data: Data = DEFAULT_DATA,
+    data: shared.Data = DEFAULT_DATA,
     *,
-    text: Text = "text",
-    label: Label = "label",
-    task: Task = "classification",
+    text: shared.Text = "text",
+    label: shared.Label = "label",
+    task: shared.Task = "classification",
     test: Annotated[
         str | None, typer.Option(help="A file of test rows. Default: 30 % held out by each seed.")
     ] = None,
-    sep: Separator = None,
-    encoding: Encoding = None,
+    sep: shared.Separator = None,
+    encoding: shared.Encoding = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +53,7 @@ def compare_command(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Trainings at a time. Default: one per core.")
     ] = None,
-    backend: Backend = "local",
+    backend: shared.Backend = "local",
     base: Annotated[
         str | None,
         typer.Option(
@@ -84,32 +61,32 @@ def compare_command(
             "base:METHOD. Default: none."
         ),
     ] = None,
-    vectors: VectorFile = None,
-    tokenization: Tokenization = "words",
-    steps: Steps = Run.steps,
-    max_length: MaxLength = Run.max_length,
-    learning_rate: LearningRate = Run.learning_rate,
-    threads: Threads = Run.threads,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    vectors: shared.VectorFile = None,
+    tokenization: shared.Tokenization = "words",
+    steps: shared.Steps = Run.steps,
+    max_length: shared.MaxLength = Run.max_length,
+    learning_rate: shared.LearningRate = Run.learning_rate,
+    threads: shared.Threads = Run.threads,
+    as_json: shared.AsJson = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Compare positional methods and two baselines on labelled text; save the best model and write a
     report.
     """
-    set_up_logging(quiet)
-    counts, names = _shots(shots), listed(methods or "")
+    shared.set_up_logging(quiet)
+    counts, names = _shots(shots), shared.listed(methods or "")
     if methods is not None and not names:
         raise InputError("--methods is empty; name methods, or leave it out for the default ones.")
     run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate, threads=threads)
     if wrong := list(unknown_methods(names, base=base is not None)):
         raise InputError("; ".join(wrong) + ".")
-    table = read_table(data, text, label, sep, encoding, task)
-    tests = None if test is None else read_table(test, text, label, sep, encoding, task, of_tests=True)
-    folder = out or Path("runs") / folder_name(data)
+    table = shared.read_table(data, text, label, sep, encoding, task)
+    tests = None if test is None else shared.read_table(test, text, label, sep, encoding, task, of_tests=True)
+    folder = out or Path("runs") / shared.folder_name(data)
     from vnait.cli import terminal
     from vnait.comparison import DEFAULT_METHODS, compare
 
-    with progress(quiet, "comparing") as move:
+    with shared.progress(quiet, "comparing") as move:
         found = compare(
             table,
             methods=names or DEFAULT_METHODS,
@@ -131,7 +108,7 @@ def compare_command(
     if as_json:
         words = {"best": found.best, "advice": found.advice(), "model": str(folder / "model")}
         paths = {name: path and str(path) for name, path in files.items()}
-        print_json({"rows": found.rows, "paired": found.paired, **words, **paths})
+        shared.print_json({"rows": found.rows, "paired": found.paired, **words, **paths})
         return
     terminal.show_comparison(found, table)
     echo(f"\nmodel: {folder / 'model'} ({found.best})")
@@ -153,7 +130,7 @@ def _drawn(files: dict[str, Callable[[], Path]]) -> dict[str, Path | None]:
 
 
 def _shots(given: str) -> tuple[int | str, ...]:
-    parts = listed(given)
+    parts = shared.listed(given)
     wrong = next((part for part in parts if part != "all" and not part.isdecimal()), None)
     if wrong is not None:
         raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows per class nor all.")

@@ -5,23 +5,12 @@ from typing import Annotated
 
 import typer
 
+from vnait.cli import shared
 from vnait.cli.output import echo
-from vnait.cli.shared import (
-    AsJson,
-    Encoding,
-    Quiet,
-    Separator,
-    app,
-    listed,
-    print_json,
-    progress,
-    read_table,
-    set_up_logging,
-)
 from vnait.errors import InputError
 
 
-@app.command("extend")
+@shared.app.command("extend")
 def extend_command(
     model: Annotated[str, typer.Argument(help="A folder or name that sentence-transformers loads.")],
     data: Annotated[
@@ -53,31 +42,31 @@ def extend_command(
         Path | None, typer.Option(help="A folder for the extended model. Default: only compared.")
     ] = None,
     save: Annotated[str | None, typer.Option(help="The arm to save. Default: the recommended one.")] = None,
-    sep: Separator = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    sep: shared.Separator = None,
+    encoding: shared.Encoding = None,
+    as_json: shared.AsJson = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Compare methods for texts longer than an embedder's limit, and save one."""
-    set_up_logging(quiet)
+    shared.set_up_logging(quiet)
     options = {"--text": text != "text", "--query": query, "--label": label != "label"}
     if data is None and (alone := next((name for name, given in options.items() if given), None)):
         raise InputError(f"{alone} names a column, and there is no file; give one after the model.")
     own = {} if data is None else _own(data, text, query, label, sep, encoding)
-    if wrong := next((one for one in listed(lengths) if not one.isdecimal()), None):
+    if wrong := next((one for one in shared.listed(lengths) if not one.isdecimal()), None):
         raise InputError(f"--lengths has {wrong!r}; give numbers with commas between them, such as 512,1024.")
     if save is not None and out is None:
         raise InputError(f"--save {save} needs a folder; give --out, too.")
     from vnait.extension import extend
 
-    with progress(quiet, "extending") as move:
+    with shared.progress(quiet, "extending") as move:
         report = extend(
             model,
             to=to,
             limit=limit,
-            arms=listed(arms),
-            tasks=() if tasks == "none" else listed(tasks),
-            lengths=tuple(map(int, listed(lengths))),
+            arms=shared.listed(arms),
+            tasks=() if tasks == "none" else shared.listed(tasks),
+            lengths=tuple(map(int, shared.listed(lengths))),
             texts=texts,
             out=out,
             save=save,
@@ -85,7 +74,7 @@ def extend_command(
             **own,
         )
     if as_json:
-        print_json(report.document())
+        shared.print_json(report.document())
     else:
         echo(report.text())
 
@@ -95,7 +84,9 @@ def _own(
 ) -> dict[str, list[str]]:
     """The user's documents with their queries, or with their labels if no column of queries is named."""
     if query is None:
-        table = read_table(data, text, label, sep, encoding)
+        table = shared.read_table(data, text, label, sep, encoding)
         return {"documents": table.texts, "labels": table.labels or []}
     columns = {"documents": text, "queries": query}
-    return {name: read_table(data, column, None, sep, encoding).texts for name, column in columns.items()}
+    return {
+        name: shared.read_table(data, column, None, sep, encoding).texts for name, column in columns.items()
+    }

@@ -10,30 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vnait.cli import shared
 from vnait.cli.output import echo
-from vnait.cli.shared import (
-    AsJson,
-    Data,
-    Encoding,
-    Label,
-    LearningRate,
-    MaxLength,
-    Quiet,
-    Separator,
-    Steps,
-    Task,
-    Text,
-    Threads,
-    Tokenization,
-    VectorFile,
-    app,
-    listed,
-    print_json,
-    progress,
-    read_table,
-    set_up_logging,
-    setting,
-)
 from vnait.errors import InputError
 from vnait.run import Run
 
@@ -45,26 +23,26 @@ if TYPE_CHECKING:
     from vnait.train import Prepared
 
 
-@app.command("train")
+@shared.app.command("train")
 def train_command(
-    data: Data,
+    data: shared.Data,
     *,
     out: Annotated[Path, typer.Option(help="The model's folder.")],
-    method: Annotated[str, setting("method")] = Run.method,
-    base: Annotated[str | None, setting("base")] = Run.base,
-    text: Text = "text",
-    label: Label = "label",
-    task: Task = "classification",
+    method: Annotated[str, shared.setting("method")] = Run.method,
+    base: Annotated[str | None, shared.setting("base")] = Run.base,
+    text: shared.Text = "text",
+    label: shared.Label = "label",
+    task: shared.Task = "classification",
     test: Annotated[str | None, typer.Option(help="A file of test rows. Default: no test scores.")] = None,
-    sep: Separator = None,
-    encoding: Encoding = None,
-    seed: Annotated[int, setting("seed")] = Run.seed,
-    vectors: VectorFile = None,
-    tune_vectors: Annotated[bool, setting("tune_vectors")] = Run.tune_vectors,
-    tokenization: Tokenization = "words",
-    steps: Steps = Run.steps,
-    max_length: MaxLength = Run.max_length,
-    learning_rate: LearningRate = Run.learning_rate,
+    sep: shared.Separator = None,
+    encoding: shared.Encoding = None,
+    seed: Annotated[int, shared.setting("seed")] = Run.seed,
+    vectors: shared.VectorFile = None,
+    tune_vectors: Annotated[bool, shared.setting("tune_vectors")] = Run.tune_vectors,
+    tokenization: shared.Tokenization = "words",
+    steps: shared.Steps = Run.steps,
+    max_length: shared.MaxLength = Run.max_length,
+    learning_rate: shared.LearningRate = Run.learning_rate,
     smoothness: Annotated[
         str | None,
         typer.Option(
@@ -75,16 +53,16 @@ def train_command(
     boundary: Annotated[
         str | None, typer.Option(help=f"{Run.help('boundary')} Also several. Default: {Run.boundary}.")
     ] = None,
-    threads: Threads = Run.threads,
-    track: Annotated[str | None, setting("track")] = Run.track,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    threads: shared.Threads = Run.threads,
+    track: Annotated[str | None, shared.setting("track")] = Run.track,
+    as_json: shared.AsJson = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Train one classifier, or fine-tune a pretrained one.
 
     The same command resumes a training that was killed.
     """
-    set_up_logging(quiet)
+    shared.set_up_logging(quiet)
     _check_name(out)
     run = Run(
         method=method,
@@ -101,8 +79,10 @@ def train_command(
     from vnait.processes import once_per_node
 
     def prepared() -> tuple[Prepared, dict[str, Any]]:
-        table = read_table(data, text, label, sep, encoding, task)
-        tests = None if test is None else read_table(test, text, label, sep, encoding, task, of_tests=True)
+        table = shared.read_table(data, text, label, sep, encoding, task)
+        tests = (
+            None if test is None else shared.read_table(test, text, label, sep, encoding, task, of_tests=True)
+        )
         return _prepared(run, table, tests, out, vectors, tokenization)
 
     ready, about = once_per_node(prepared)
@@ -111,7 +91,7 @@ def train_command(
         return
     assert fitted.record is not None
     if as_json:
-        print_json({"model": str(out), "record": asdict(fitted.record)})
+        shared.print_json({"model": str(out), "record": asdict(fitted.record)})
         return
     from vnait.cli import terminal
 
@@ -160,7 +140,7 @@ def _trained(
     checkpoints = [folder / f"{one:g},{other:g}" if several else folder for one, other in penalties]
 
     def trained(penalty: tuple[float, float], own: Path) -> Fitted:
-        with progress(quiet or not is_first(), f"training {ready.run.method}") as move:
+        with shared.progress(quiet or not is_first(), f"training {ready.run.method}") as move:
             return train(
                 ready.penalized(*penalty),
                 checkpoints=own,
@@ -212,7 +192,7 @@ def _penalties(run: Run, smoothness: str | None, boundary: str | None) -> list[t
 
 def _numbers(name: str, given: str) -> list[float]:
     try:
-        found = list(dict.fromkeys(map(float, listed(given))))
+        found = list(dict.fromkeys(map(float, shared.listed(given))))
     except ValueError:
         found = []
     if not found:
