@@ -47,7 +47,7 @@ def test_each_step_is_a_line_and_the_model_its_key_and_its_record_stay(table, wo
     # keeps_best: the held-out rows are evaluated every four steps, and at the last one
     assert [int(row["step"]) for row in rows if row["validation_loss"]] == [4, 8, 12]
     rates = [status.learning_rate for status in seen]
-    assert max(rates) == RUN.learning_rate and rates[-1] < rates[2]
+    assert max(rates) == RUN.rate and rates[-1] < rates[2]
     plain = fit(RUN, table, words)
     assert equal(weights(plain), weights(fitted))
     assert plain.record.key == fitted.record.key and plain.record.run == fitted.record.run

@@ -1,4 +1,4 @@
-"""Where learned gaps come from, what smooths them, and what counts in them: two tasks of the elastic suite.
+"""Where learned gaps come from, what smooths them, and what counts in them: tasks of the elastic suite.
 
     python -m vnait_lab.runs.gaps [--tasks middle,third] [--arms "gated, learned ends, 0"] [--seeds 3]
 
