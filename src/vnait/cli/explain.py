@@ -23,7 +23,7 @@ def explain_command(
     *,
     conllu: Annotated[
         Path | None,
-        typer.Option(help="A CoNLL-U file, whose phrases and arcs are also drawn. Default: the text."),
+        typer.Option(help="A CoNLL-U file, whose phrases and arcs are drawn beside a classifier's. Default: the text."),
     ] = None,
     sentence: Annotated[int, typer.Option(min=1, help="Which sentence of that file.")] = 1,
     out: Annotated[
