@@ -16,11 +16,21 @@ from pathlib import Path
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import BertModel, DebertaV2Config, DebertaV2Model, ViTConfig, ViTModel
+from transformers import (
+    BertModel,
+    DebertaV2Config,
+    DebertaV2Model,
+    DeepseekV3Config,
+    DeepseekV3Model,
+    ViTConfig,
+    ViTModel,
+)
 
 import vnait
 from doctor_faults import FAULTS
 from doctor_key import FAST, KEY, model_of
+from doctor_survey import enlarge
+from model_types import tiny
 from vnait import cli
 from vnait.diagnosis import RULES, Report, Severity
 from vnait.diagnosis.rules import MODULES
@@ -168,6 +178,29 @@ def test_places_that_float32_merges_are_no_fault_of_half_precision():
     FAULTS["a_rotation_joins_neighbours"][2](model)
     report = vnait.doctor(model)
     assert [found.code for found in report.bugs] == ["POS04"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cohere2", None),  # layers of full attention don't rotate
+        ("nanochat", None),  # rotates to the other side
+        ("llama4_text", None),  # rotates complex numbers
+        ("qwen3_next", "no layer of PyTorch's attention gets equal states for equal tokens"),  # a recurrence
+        ("gpt_oss", "it has no attention by PyTorch's function"),
+    ],
+)
+def test_ways_of_rotating_that_are_right(name, reason):
+    report = vnait.doctor(enlarge(tiny(name, varied=True) or tiny(name)), rules=["ROPE03"])
+    assert report.findings == () and report.untried.get("ROPE03") == reason
+
+
+def test_a_rotation_of_the_last_channels_is_right():
+    sizes = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    heads = {"num_key_value_heads": 2, "kv_lora_rank": 16, "q_lora_rank": 16, "v_head_dim": 16}
+    heads |= {"qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "first_k_dense_replace": 2}
+    model = DeepseekV3Model(DeepseekV3Config(**sizes, **heads, intermediate_size=48))
+    assert vnait.doctor(model.eval(), rules=["ROPE03"]).kept == ("ROPE03",)
 
 
 def test_layers_that_the_configuration_leaves_without_a_rotation_are_no_fault():

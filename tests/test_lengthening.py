@@ -18,6 +18,7 @@ from transformers import (
     GPT2Config,
     GPT2Model,
     LlamaConfig,
+    LlamaForCausalLM,
     LlamaModel,
     ModernBertConfig,
     ModernBertModel,
@@ -304,6 +305,21 @@ def test_a_cache_does_not_pass_the_limit():
     first = model(input_ids=ids_of(1, LIMIT - 1), use_cache=True)
     with pytest.raises(InputError, match="give whole texts, without a cache"):
         model(input_ids=ids_of(1, 2), past_key_values=first.past_key_values)
+    with pytest.raises(InputError, match="makes no cache; give use_cache=False"):
+        model(input_ids=ids_of(1, LIMIT + 1), use_cache=True)
+
+
+@pytest.mark.parametrize("left", [0, 3])
+def test_generation_without_a_cache_passes_the_limit(left):
+    """With positions that go on, it is that of the model as it was."""
+    model, ids = LlamaForCausalLM(model_of("llama").config).eval(), ids_of(1, LIMIT - 2)
+    mask = (torch.arange(LIMIT - 2)[None] >= left).long()
+    how = {"attention_mask": mask, "do_sample": False, "max_new_tokens": 5, "min_new_tokens": 5}
+    expected = model.generate(ids, **how)
+    lengthen(model, "unchanged", limit=LIMIT)
+    assert torch.equal(model.generate(ids, use_cache=False, **how), expected)
+    with pytest.raises(InputError, match="given with position_ids; leave it out"):
+        model(ids_of(1, LIMIT + 1), position_ids=torch.arange(LIMIT + 1)[None] + 1)
 
 
 @pytest.mark.parametrize(("family", "reading"), [("modernbert", "yarn"), ("t5", "unchanged")])

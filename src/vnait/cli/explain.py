@@ -23,7 +23,9 @@ def explain_command(
     *,
     conllu: Annotated[
         Path | None,
-        typer.Option(help="A CoNLL-U file, whose phrases and arcs are drawn beside a classifier's. Default: the text."),
+        typer.Option(
+            help="A CoNLL-U file, whose phrases and arcs are also drawn, for a classifier. Default: none."
+        ),
     ] = None,
     sentence: Annotated[int, typer.Option(min=1, help="Which sentence of that file.")] = 1,
     out: Annotated[

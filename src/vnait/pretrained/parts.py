@@ -13,6 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from vnait.coordinates.shared import rank
 from vnait.errors import InputError
 from vnait.model.causal import Mask
 
@@ -46,7 +47,7 @@ class Inputs:
             getattr(owner.config, name, False) if values.get(name) is None else values[name]
             for name in ("output_hidden_states", "output_attentions")
         ]
-        return cls(names, values, buffered, any(asked))
+        return cls(names, _without_index(values), buffered, any(asked))
 
     @cached_property
     def length(self) -> int:
@@ -62,6 +63,8 @@ class Inputs:
         for name, advice in REFUSED.items():
             if self.values.get(name) is not None:
                 raise InputError(f"a text past the model's limit was given with {name}; {advice}.")
+        if self.values.get("use_cache"):
+            raise InputError("a text past the model's limit makes no cache; give use_cache=False.")
         if self.collects:
             raise InputError(
                 "hidden states and attentions of texts past the model's limit are not collected; give "
@@ -101,6 +104,16 @@ class Inputs:
         used = self.mask[rows].any(0).nonzero()[:, 0]
         columns = torch.arange(int(used[0]), int(used[-1]) + 1, device=rows.device)
         return replace(self, values=self.part(lambda value: value[rows][:, columns])), columns
+
+
+def _without_index(values: dict[str, Any]) -> dict[str, Any]:
+    """Without position_ids that count the real tokens from 0, as `generate` gives them."""
+    positions, mask = values.get("position_ids"), values.get("attention_mask")
+    if positions is None or (mask is not None and mask.shape != positions.shape):
+        return values
+    real = torch.ones_like(positions, dtype=torch.bool) if mask is None else mask.bool()
+    counted = ((positions == rank(real)) | ~real).all()
+    return {**values, "position_ids": None} if counted else values
 
 
 @dataclass(frozen=True, kw_only=True)
