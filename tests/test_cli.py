@@ -388,8 +388,9 @@ def test_evaluate_scores_a_saved_model_as_its_training_did(home, document, said)
     accuracy = trained["record"]["metrics"]["accuracy"]
     assert found["rows"] == len(rows_of()) and found["metrics"]["accuracy"] == accuracy
     assert found["metrics"]["accuracy_low"] < accuracy < found["metrics"]["accuracy_high"] or accuracy == 1
-    shown = said("evaluate", "scored", "data.csv")
-    assert shown.splitlines()[0].startswith(f"accuracy               {accuracy:.3f} [")
+    lines = said("evaluate", "scored", "data.csv").splitlines()
+    assert lines[0].startswith(f"{'accuracy':28}{accuracy:.3f} [")
+    assert lines[-1] == f"{'rows':28}{len(rows_of())}"
 
 
 def test_evaluate_refuses_labels_of_something_else(home, vnait):

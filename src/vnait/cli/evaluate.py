@@ -37,4 +37,4 @@ def evaluate_command(
     from vnait.cli.terminal import show_metrics
 
     show_metrics(metrics)
-    echo(f"{'rows':22} {len(table):,}")
+    echo(f"{'rows':27} {len(table):,}")
