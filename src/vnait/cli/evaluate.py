@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from vnait.cli import shared
-from vnait.cli.output import echo
 
 
 @shared.app.command("evaluate")
@@ -34,7 +33,7 @@ def evaluate_command(
     if as_json:
         shared.print_json({"model": str(model), "data": data, "rows": len(table), "metrics": metrics})
         return
-    from vnait.cli.terminal import show_metrics
+    from vnait.cli.terminal import show_metrics, show_value
 
     show_metrics(metrics)
-    echo(f"{'rows':27} {len(table):,}")
+    show_value("rows", f"{len(table):,}")

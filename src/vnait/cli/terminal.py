@@ -96,8 +96,9 @@ def show_scores(record: Record) -> None:
     """The scores of one training."""
     show_metrics(record.metrics)
     if "unknown_share" in record.data:
-        echo(f"{'unknown words':27} {record.data['unknown_share']:.3f}")
-    echo(f"{'parameters':27} {record.parameters:,}\n{'seconds':27} {record.seconds:.1f}")
+        show_value("unknown words", f"{record.data['unknown_share']:.3f}")
+    show_value("parameters", f"{record.parameters:,}")
+    show_value("seconds", f"{record.seconds:.1f}")
 
 
 def show_metrics(metrics: Mapping[str, Any]) -> None:
@@ -109,7 +110,12 @@ def show_metrics(metrics: Mapping[str, Any]) -> None:
     for name, value in sorted(shown.items()):
         if name not in ends:
             found = Interval(value, shown.get(f"{name}_low"), shown.get(f"{name}_high"))
-            echo(f"{name:27} {found.written('{:.4g}' if name.endswith(('rmse', 'mae')) else '{:.3f}')}")
+            show_value(name, found.written("{:.4g}" if name.endswith(("rmse", "mae")) else "{:.3f}"))
+
+
+def show_value(name: str, value: str) -> None:
+    """A line with a name and its value, in a column that holds the longest name of a score."""
+    echo(f"{name:27} {value}")
 
 
 def show_explanation(explanation: Explanation) -> None:

@@ -58,7 +58,7 @@ def not_as_applied(subject: Subject) -> Evidence | None:
         raise NotTried("its rotation is that of an attached method")
     with _sdpa(subject):
         for kind, layers in _layers(subject, ids).items():
-            fitting = [way for way in ways if way.get("layer_type", kind) == kind]
+            fitting = [way for way in ways if kind is None or way.get("layer_type", kind) == kind]
             if fitting and (evidence := _examined(subject, layers, fitting)):
                 return evidence
     return None

@@ -111,7 +111,7 @@ def earlier_calls(subject: Subject) -> Evidence | None:
     "POS04",
     "places that look the same",
     Severity.BUG,
-    advice="give texts that end before these places: the model can't tell their order",
+    advice="give texts that end before these places: past them the model loses the order",
 )
 def same_places(subject: Subject) -> Evidence | None:
     """Two position_ids within the declared length give a token the same output."""
