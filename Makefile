@@ -97,9 +97,11 @@ studies: install  ## VNAIT_DATA is a folder with one folder per set; goes on whe
 	$(BIN)/python -m vnait_lab.runs.tagging
 	$(BIN)/python -m vnait_lab.runs.translations
 	if command -v apt-cache > /dev/null; then mkdir -p build && apt-cache dumpavail > build/available \
-		&& $(BIN)/python -m vnait_lab.runs.package_tags build/available; fi
+		&& $(BIN)/python -m vnait_lab.runs.package_tags build/available \
+		&& $(BIN)/python -m vnait_lab.runs.package_sizes build/available; fi
 	$(BIN)/python -m vnait_lab.runs.longer_articles
 	$(BIN)/python -m vnait_lab.runs.retokenization
+	$(BIN)/python -m vnait_lab.runs.replies
 	$(BIN)/python -m vnait_lab.runs.ablation
 	$(BIN)/python -m vnait_lab.runs.ablation --sets splice,trec --seeds 10
 	$(BIN)/python -m vnait_lab.page

@@ -1,9 +1,10 @@
-"""Descriptions of packages with their tags: what is read, and that no source package is on both sides."""
+"""Descriptions of packages, tags and sizes: what is read; no source package is on both sides."""
 
 from collections import Counter
 from types import SimpleNamespace
 
 from vnait_lab.runs import package_tags
+from vnait_lab.runs.package_sizes import sized
 from vnait_lab.runs.package_tags import paragraphs, parted, plan_of, tagged, verdict
 
 
@@ -40,6 +41,21 @@ def test_programs_with_usual_tags_of_two_facets_are_kept(tmp_path, monkeypatch):
     assert table.texts == [f"shows things, number {number}" for number in range(3)]
     assert table.labels == ["use::viewing", "use::viewing|works-with::text", "works-with::text"]
     assert sources == ["p0", "s", "p2"]
+
+
+def test_sizes_are_decimal_logarithms_of_programs_that_have_one(tmp_path):
+    packages = [
+        package(0, source="s") + "\nInstalled-Size: 1000",
+        package(1) + "\nInstalled-Size: 0",
+        package(2),
+        package(3, tags="role::shared-lib") + "\nInstalled-Size: 5",
+        package(4, tags="role::program") + "\nInstalled-Size: 20",
+    ]
+    (tmp_path / "available").write_text("\n\n".join(packages) + "\n")
+    table, sources = sized(tmp_path / "available")
+    assert table.texts == ["shows things, number 0", "shows things, number 4"]
+    assert table.labels == ["3.0000", "1.3010"] and table.task == "regression"
+    assert sources == ["s", "p4"]
 
 
 def test_no_source_package_is_on_both_sides(tmp_path, monkeypatch):

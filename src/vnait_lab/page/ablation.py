@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vnait.record import Record
-from vnait_lab.page.parts import Section, difference, mean, over_seeds, table
+from vnait_lab.page.parts import Judged, Section, difference, mean, over_seeds, table
+from vnait_lab.runs import ahead
 from vnait_lab.runs.ablation import OF, TASKS
+
+COMMAND = "python -m vnait_lab.runs.ablation"
+WITHOUT = {"vnait": "vnait without relation", "vnait-warp": "no relation"}  # the arm without the relation
 
 
 def section(found: list[Record]) -> Section:
+    claims = [
+        Judged(
+            f"The relation of e and s makes `{whole}` better, over {len(TASKS)} tasks of the length suite",
+            ahead({one: scores(found, one) for one in (whole, arm)}, whole),
+            COMMAND,
+            source="000, section 3.6, relation",
+        )
+        for whole, arm in WITHOUT.items()
+    ]
     text = f"""## Ablation of `vnait-warp` and `vnait`
 
 `vnait-warp` was `vnait` until 2026-11-25. In the setting of the length suite; accuracy in % at 320 and 500
 tokens, mean over seeds. The last column is the paired difference, over these tasks, to the method of which an
 arm lacks a part, with its 95 % interval over seeds. Command:
-`python -m vnait_lab.runs.ablation`.
+`{COMMAND}`.
 
 {ablated(found, TASKS)}"""
     more = list(dict.fromkeys(one.data["name"] for one in found if one.data["name"] not in TASKS))
@@ -26,7 +39,12 @@ arm lacks a part, with its 95 % interval over seeds. Command:
 On further tasks, some of them from `src/vnait_lab/runs/held_out.py`:
 
 {ablated([one for one in found if one.method in arms], more)}"""
-    return Section(text)
+    return Section(text, claims)
+
+
+def scores(found: Sequence[Record], arm: str) -> dict[int, float]:
+    """Per seed, the accuracy of an arm over all tasks."""
+    return over_seeds([one for one in found if one.method == arm and one.data["name"] in TASKS], far)
 
 
 def ablated(everything: Sequence[Record], tasks: Sequence[str]) -> str:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from vnait.record import Record
 from vnait.run import OWN
-from vnait_lab.page.parts import Section, difference, percent, table
+from vnait_lab.page.parts import Judged, Section, difference, over_seeds, percent, table
+from vnait_lab.runs import ahead
 from vnait_lab.suites.few_labels import score_of
+
+COMMAND = (
+    "VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER --methods own,vnait-warp,rope,alibi"
+)
 
 
 def section(found: list[Record]) -> Section:
@@ -30,8 +35,20 @@ texts of up to {run["max_length"]} tokens (BBC News: 128, in bfloat16) at a lear
 {run["learning_rate"]:g}. Accuracy in % on the first 600 test rows (Matthews correlation on CoLA), mean over
 draws of the labels with its 95 % interval, and paired differences. `own` keeps the base's learned positions,
 `vnait-warp` (`vnait` until 2026-11-25) starts from them (`warm_start="exact"`), `rope` and `alibi` replace
-them. Command:
-`VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER --methods own,vnait-warp,rope,alibi`.
+them. Command: `{COMMAND}`.
 
 {table(heads, lines)}"""
-    return Section(text)
+    pooled = {
+        method: over_seeds([one for one in found if one.method == method], score_of) for method in methods
+    }
+    claims = [
+        Judged(
+            f"Fine-tuned on few labels, a pretrained BERT is better with `vnait-warp` than with {with_what}, "
+            f"pooled over {', '.join(dict.fromkeys(name for name, _ in sorted(cells)))}",
+            ahead({one: pooled[one] for one in ("vnait-warp", *rivals)}, "vnait-warp"),
+            COMMAND,
+            source="000, section 5.2, fine-tuning",
+        )
+        for with_what, rivals in (("its own positions", [OWN]), ("`rope` or `alibi`", ["rope", "alibi"]))
+    ]
+    return Section(text, claims)

@@ -11,6 +11,7 @@ Records go to studies/records/package_tags; recorded cells do not run again.
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
@@ -59,16 +60,30 @@ def paragraphs(lines: Iterable[str]) -> Iterator[dict[str, str]]:
         yield fields
 
 
-def tagged(path: Path) -> tuple[Table, list[str]]:
-    """The descriptions of programs with a label, each once, and the source package of each."""
-    found: dict[str, tuple[set[str], str]] = {}
+def programs(path: Path) -> dict[str, dict[str, str]]:
+    """The fields of each program by its description; of equal descriptions the first."""
+    found: dict[str, dict[str, str]] = {}
     with path.open(encoding="utf-8") as lines:
         for fields in paragraphs(lines):
-            tags = {tag.strip() for tag in fields.get("Tag", "").split(",")}
-            text = fields.get("Description", "")
-            if text and "role::program" in tags:
-                source = fields.get("Source", fields["Package"]).split()[0]
-                found.setdefault(text, ({tag for tag in tags if tag.startswith(FACETS)}, source))
+            if (text := fields.get("Description")) and "role::program" in tags_of(fields):
+                found.setdefault(text, fields)
+    return found
+
+
+def tags_of(fields: dict[str, str]) -> set[str]:
+    return {tag.strip() for tag in fields.get("Tag", "").split(",")}
+
+
+def source_of(fields: dict[str, str]) -> str:
+    return fields.get("Source", fields["Package"]).split()[0]
+
+
+def tagged(path: Path) -> tuple[Table, list[str]]:
+    """The descriptions of programs with a label, each once, and the source package of each."""
+    found = {
+        text: ({tag for tag in tags_of(fields) if tag.startswith(FACETS)}, source_of(fields))
+        for text, fields in programs(path).items()
+    }
     count = Counter(tag for tags, _ in found.values() for tag in tags)
     usual = {tag for tag, rows in count.items() if rows >= ROWS}
     kept = [(text, tags & usual, source) for text, (tags, source) in found.items() if tags & usual]
@@ -108,13 +123,32 @@ def plan_of(table: Table, sources: Sequence[str], seed: int, shots: Sequence[int
     )
 
 
-def verdict(found: Sequence[Record], rows: int, others: Iterable[str]) -> Verdict:
+def verdict(found: Sequence[Record], rows: int, others: Iterable[str], metric: str = "micro_f1") -> Verdict:
     """The claim: `vnait` is ahead of all others."""
-    return ahead({one: by_seed(found, one, "micro_f1", shots=rows) for one in ("vnait", *others)}, "vnait")
+    return ahead({one: by_seed(found, one, metric, shots=rows) for one in ("vnait", *others)}, "vnait")
 
 
-def main() -> None:
-    command = parser(__doc__, seeds=5)
+def run(
+    table: Table,
+    sources: Sequence[str],
+    options: argparse.Namespace,
+    path: Path,
+    bags: Sequence[str],
+    metric: str,
+) -> None:
+    """Run every seed's comparison, and print the verdicts against the bags of words and other positions."""
+    found: list[Record] = []
+    for seed in range(options.seeds):
+        plan = plan_of(table, sources, seed, options.rows)
+        found += run_plan(plan, path, jobs=options.jobs, callback=show_progress)
+    for rows, others in product(options.rows, (bags, POSITIONS)):
+        judged = verdict(found, rows, others, metric)
+        print(f"{rows} descriptions: {judged.word}: {judged.found}")
+
+
+def packages_parser(doc: str | None) -> argparse.ArgumentParser:
+    """The command line of a run on descriptions of packages."""
+    command = parser(doc, seeds=5)
     command.add_argument("packages", type=Path, help="what apt-cache dumpavail prints, as a file")
     command.add_argument(
         "--rows",
@@ -122,6 +156,11 @@ def main() -> None:
         default=",".join(map(str, LEARNED)),
         help="descriptions to learn [%(default)s]",
     )
+    return command
+
+
+def main() -> None:
+    command = packages_parser(__doc__)
     options = command.parse_args()
     try:
         table, sources = tagged(options.packages)
@@ -131,13 +170,7 @@ def main() -> None:
     print(
         f"{len(table)} descriptions, {len({*labels})} labels, {len(labels) / len(table):.1f} per description"
     )
-    found: list[Record] = []
-    for seed in range(options.seeds):
-        plan = plan_of(table, sources, seed, options.rows)
-        found += run_plan(plan, PATH, jobs=options.jobs, callback=show_progress)
-    for rows, others in product(options.rows, (BAGS, POSITIONS)):
-        judged = verdict(found, rows, others)
-        print(f"{rows} descriptions: {judged.word}: {judged.found}")
+    run(table, sources, options, PATH, BAGS, "micro_f1")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ Records go to studies/records/retokenization; recorded cells do not run again.
 from __future__ import annotations
 
 import json
-import random as python_random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -152,21 +151,29 @@ def fit(
 
 
 def fit_one(method: str, question: Question, seed: int, setting: Setting) -> VnaitForSequenceClassification:
-    model = new_model(
-        VnaitForSequenceClassification,
-        setting,
-        seed,
-        method=method,
-        vocab_size=VOCABULARY,
-        max_length=1024,
-        mean_length=LONGEST,
-        num_labels=question.answers,
-    )
-    random = python_random.Random(seed)
+    def draw(random: Random) -> tuple[Tensor, Tensor]:
+        texts = random.sample(question.train, setting.batch)
+        ids, _, classes = batch(texts, question, "words", random)
+        return ids, classes
+
+    sizes = {"vocab_size": VOCABULARY, "max_length": 1024, "mean_length": LONGEST}
+    return learned(method, seed, setting, draw, num_labels=question.answers, **sizes)
+
+
+def learned(
+    method: str,
+    seed: int,
+    setting: Setting,
+    draw: Callable[[Random], tuple[Int[Tensor, "B T"], Int[Tensor, " B"]]],
+    **sizes: int,
+) -> VnaitForSequenceClassification:
+    """A model that has learned from drawn texts and their classes."""
+    model = new_model(VnaitForSequenceClassification, setting, seed, method=method, **sizes)
+    random = Random(seed)
     torch.manual_seed(seed)
 
     def loss(step: int) -> Tensor:
-        ids, _, classes = batch(random.sample(question.train, setting.batch), question, "words", random)
+        ids, classes = draw(random)
         return model(ids, labels=classes).loss
 
     descend(

@@ -64,6 +64,7 @@ NAMES = (
     "heat",
     "graph_classes",
     "middle",
+    "bounds",
     "phrases",
     "trees",
     "key_tokens",

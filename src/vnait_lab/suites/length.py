@@ -54,8 +54,10 @@ def fit(
     return suite.train(models, task.make, lengths=range(SHORTEST, TRAINED + 1), seeds=seeds, setting=setting)
 
 
-def new_model(method: str, task: Task, seed: int, setting: Setting) -> VnaitForSequenceClassification:
-    """An untrained classifier."""
+def new_model(
+    method: str, task: Task, seed: int, setting: Setting, **config: float
+) -> VnaitForSequenceClassification:
+    """An untrained classifier; `config` are further settings of `VnaitConfig`."""
     return suite.new_model(
         VnaitForSequenceClassification,
         setting,
@@ -65,6 +67,7 @@ def new_model(method: str, task: Task, seed: int, setting: Setting) -> VnaitForS
         max_length=max(LENGTHS),
         mean_length=(SHORTEST + TRAINED) / 2,
         num_labels=task.classes,
+        **config,
     )
 
 

@@ -118,8 +118,8 @@ ROWS = (
     Row(
         "000 3.6",
         "The relation captures an interaction that adding positions ignores",
-        shown="arms *no relation* and *e + s alone* of the ablation: `python -m vnait_lab.runs.ablation`",
-        lacks="a table of differences, without a verdict; of today's default on two sets and five tasks",
+        sources=("000, section 3.6, relation",),
+        shown="on few labels: `VNAIT_DATA=DIR python -m vnait_lab.runs.ablation --sets trec,splice`",
     ),
     Row(
         "000 3.7; 001 method 5",
@@ -166,11 +166,11 @@ ROWS = (
     Row(
         "000 3.9",
         "The boundary penalty keeps S_1 >= 0 and S_n <= 100",
+        sources=("000, section 3.9, boundary",),
         tests=(
             "test_inputs::test_boundary_is_alive_beyond_the_range",
             "test_contract::test_the_boundary_penalty_counts_where_bounds_are_soft",
         ),
-        lacks="not measured in a trained model",
     ),
     Row(
         "000 4.1; 001 parameter efficiency, theory",
@@ -219,9 +219,8 @@ ROWS = (
     Row(
         "000 5.2 (2); 001 future work 2",
         "Put into pretrained models, it is to be fine-tuned on tasks with few labels",
-        shown="three sets: `VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER "
-        "--methods own,vnait-warp,rope,alibi`",
-        lacks="a table of differences, without a verdict; one encoder of 6 layers, no large language model",
+        sources=("000, section 5.2, fine-tuning",),
+        lacks="one encoder of 6 layers, no large language model",
     ),
     Row(
         "000 2.2, 3.1, 5.2 (3); 001 interpretability, future work 3",
