@@ -57,6 +57,8 @@ def test_the_command_line_tries_the_laws_on_a_file(file, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main(["conformance", str(file), "missing-method", "--quiet"])
     assert stopped.value.code == 2 and "'missing-method' is" in capsys.readouterr().err
+    cli.main(["conformance", "--help"])
+    assert ".py file" in capsys.readouterr().out
     cli.main(["--plugin", str(file), "list", "--json"])
     assert '"log-bias"' in capsys.readouterr().out
     with pytest.raises(SystemExit) as stopped:

@@ -99,7 +99,10 @@ def params_command(
 def conformance_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Methods, or parts of other libraries; ours, peers: all of each. Default: both."),
+        typer.Argument(
+            help="Methods, a .py file with METHODS, or parts of other libraries; ours, peers: all of each. "
+            "Default: both."
+        ),
     ] = None,
     *,
     as_json: AsJson = False,
