@@ -37,7 +37,7 @@ def extend_command(
     lengths: Annotated[
         str, typer.Option(help="Lengths of generated texts, in tokens. Default: 256, 512 and so on.")
     ] = "",
-    texts: Annotated[int, typer.Option(help="Generated texts per task and length.")] = 20,
+    texts: Annotated[int, typer.Option(help="Generated texts per task and length, 2 to 30.")] = 20,
     out: Annotated[
         Path | None, typer.Option(help="A folder for the extended model. Default: only compared.")
     ] = None,

@@ -78,7 +78,7 @@ def _examined(subject: Subject, layers: list[int], ways: list[Way]) -> Evidence 
     return Evidence(
         size=size,
         measured=f"queries or keys of {plural(len(found), 'layer')} of {len(layers)} (first {found[0]}, "
-        f"counted from 0) are off by {size:.2g} of the largest",
+        f"counted from 0) are off by {size:.2g} times the largest one",
         smallest=f"{REPEATS} tokens",
         reproduction=subject.script(rotated_otherwise, part=subject.model, layers=found[:1], **way),
         shown=size,

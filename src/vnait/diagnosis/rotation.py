@@ -161,7 +161,7 @@ def not_as_declared(subject: Subject) -> Evidence | None:
         if size > 1e-5:
             return Evidence(
                 size=size,
-                measured=f"frequencies or scale of {path} are off by {size:.2g} of the largest",
+                measured=f"frequencies or scale of {path} are off by {size:.2g} times the largest one",
                 smallest="none is needed: the module itself",
                 reproduction=subject.script(not_declared, part=subject.model, **arguments),
                 shown=size,

@@ -101,7 +101,7 @@ def no_position(subject: Subject) -> Evidence | None:
     where = "the first layer's states move" if subject.causal else "outputs move"
     return Evidence(
         size=size,
-        measured=f"{where} by {size:.1g} of the largest if the tokens are reordered",
+        measured=f"{where} by {size:.1g} times the largest one if the tokens are reordered",
         smallest=f"{len(ORDER)} tokens",
         reproduction=subject.script(measure, **arguments),
         shown=size,

@@ -230,7 +230,7 @@ class Subject:
         size, case = shown
         return Evidence(
             size=max(size for size, _ in sizes),
-            measured=f"{what} by {max(size for size, _ in sizes):.2g} of the largest",
+            measured=f"{what} by {max(size for size, _ in sizes):.2g} times the largest one",
             smallest=case.words,
             reproduction=self.script(measure, part=part, **case.arguments),
             shown=size,

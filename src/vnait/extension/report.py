@@ -122,7 +122,10 @@ class Report:
         reason = f"{100 * right[best].mean():.1f} % past the limit"
         if others:
             second = max(others, key=lambda one: ahead[one].mean)
-            reason += f"; the best extension, {second}, is at {ahead[second].written('{:+.1f}', ' points')}"
+            lead = ahead[second].written("{:+.1f}", " points")
+            reason += f"; the best extension, {second}, differs by {lead}"
+            if ahead[second].mean > 0:
+                reason += f", which {len(right[best])} documents can't tell from chance"
         return Advice(best, reason)
 
     @property

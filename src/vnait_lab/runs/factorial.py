@@ -89,7 +89,7 @@ def main() -> None:
     command.add_argument("--suite", choices=SUITES, default="length", help="[%(default)s]")
     command.add_argument("--tasks", type=names, help="[all of the suite's]")
     command.add_argument("--schemes", type=names, default=",".join(SCHEMES), help="[%(default)s]")
-    command.add_argument("--parts", default="; ".join(SETS), help="with semicolons [%(default)s]")
+    command.add_argument("--parts", default=ALL, help=f"with semicolons; {'; '.join(SETS)} [%(default)s]")
     options = command.parse_args()
     every = arms()
     METHODS.update(every)
