@@ -1,13 +1,11 @@
 """The structure of every JSON file that is read: what is not so is one sentence, wherever it was read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypedDict, get_args, get_type_hints, is_typeddict
+from typing import Any, NotRequired, TypedDict, get_args, get_type_hints, is_typeddict
 
 from vnait.errors import as_input_error, first_line, has_surrogate
 
@@ -80,15 +78,10 @@ class Tokens(TypedDict):
     rows: list[int]
 
 
-class SummaryOfNumbers(TypedDict, total=False):
-    """What only a regression's `Summary` has."""
-
-    numbers: list[Number]
-
-
-class Summary(SummaryOfNumbers):
+class Summary(TypedDict):
     """What `vnait.data.summary` returns."""
 
+    numbers: NotRequired[list[Number]]  # of a regression
     name: str
     rows: int
     dropped: int
@@ -116,24 +109,14 @@ class Estimator(TypedDict):
     classes: list[str | int | float | bool]
 
 
-class Sides(TypedDict, total=False):
-    """Whether a model reads pairs of texts; older ones don't have it."""
+class Baseline(TypedDict):
+    """baseline.json of a linear classifier; "pooled" has no terms."""
 
-    pairs: bool
-
-
-class BaselineTerms(Sides, total=False):
-    """Terms of a linear classifier ("pooled" has none); its task, if it answers sets of labels."""
-
-    tokenization: str
-    terms: list[str]
-    unknown: str | None
-    task: str
-
-
-class Baseline(BaselineTerms):
-    """baseline.json of a linear classifier."""
-
+    pairs: NotRequired[bool]
+    tokenization: NotRequired[str]
+    terms: NotRequired[list[str]]
+    unknown: NotRequired[str | None]
+    task: NotRequired[str]  # of one that answers sets of labels
     format: int
     name: str
     classes: list[str]
@@ -141,15 +124,11 @@ class Baseline(BaselineTerms):
     kind: str
 
 
-class TunedTask(Sides, total=False):
-    """The task of a fine-tuned base; only of one that tags words."""
-
-    task: str
-
-
-class Tuned(TunedTask):
+class Tuned(TypedDict):
     """tuned.json of a fine-tuned base."""
 
+    pairs: NotRequired[bool]
+    task: NotRequired[str]  # of one that tags words
     method: str
     max_length: int
 
@@ -158,15 +137,10 @@ class Tuned(TunedTask):
 AdapterBase = TypedDict("AdapterBase", {"name": str, "class": str, "sha256": str})
 
 
-class AdapterScale(TypedDict, total=False):
-    """What older adapters don't have."""
-
-    scale: dict[str, Number]
-
-
-class Adapter(AdapterScale):
+class Adapter(TypedDict):
     """vnait.json of an adapter."""
 
+    scale: NotRequired[dict[str, Number]]  # older adapters have none
     base: AdapterBase | None  # None: in the folder of the model that has it
     weights_sha256: str
     method: str | None
