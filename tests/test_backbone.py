@@ -161,7 +161,7 @@ def test_weights(output: str) -> None:
         **{output: getattr(full, output)}
     )
     states = ours.trace(x, injection, keep)
-    all_weights = ours.weights(ours.trace(x, injection, keep), injection, keep)
+    all_weights = ours.weights(x, injection, keep)
     assert len(all_weights) == 2
     for number, (block, weights) in enumerate(zip(ours.blocks, all_weights, strict=True)):
         normed = block.norm_attention(states[number])
@@ -173,7 +173,7 @@ def test_weights(output: str) -> None:
         values = block.attention.value(normed).view(3, TOKENS, HEADS, -1).transpose(1, 2)
         mixed = block.attention.out((weights @ values).transpose(1, 2).reshape(3, TOKENS, DIM))
         torch.testing.assert_close(block.attention(normed, injection, keep), mixed, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(block.weights(states[number], injection, keep), weights)
+        torch.testing.assert_close(block.attention.weights(normed, injection, keep), weights)
 
 
 # --- Laws on the whole encoder
@@ -186,7 +186,7 @@ def test_a_key_with_a_bias_of_minus_infinity_is_unseen() -> None:
     bias[..., 5] = -math.inf
     seen = torch.arange(TOKENS) != 5
     output = Injection(bias=bias)
-    assert not torch.cat(ours.weights(ours.trace(x, output, keep), output, keep))[..., 5].any()
+    assert not torch.cat(ours.weights(x, output, keep))[..., 5].any()
     without = ours(x[:, seen], Injection(), keep[:, seen])
     torch.testing.assert_close(ours(x, output, keep)[:, seen], without, rtol=1e-4, atol=1e-5)
     assert not torch.allclose(ours(x, Injection(), keep)[:, seen], without, atol=1e-2)
@@ -240,7 +240,7 @@ def test_turns_tell_order() -> None:
 def test_a_scale_of_zero_looks_at_all_alike() -> None:
     ours, (x, keep) = encoder(), inputs()
     blind = Injection(scale=torch.zeros(x.shape[:2]))
-    for weights in ours.weights(ours.trace(x, blind, keep), blind, keep):
+    for weights in ours.weights(x, blind, keep):
         expected = (keep / keep.sum(-1, keepdim=True))[:, None, None, :].expand_as(weights)
         torch.testing.assert_close(weights, expected)
 
@@ -250,8 +250,8 @@ def test_a_scale_of_one_changes_nothing_and_a_large_one_looks_at_the_best() -> N
     plain = ours(x, Injection(), keep)
     torch.testing.assert_close(ours(x, Injection(scale=torch.ones(x.shape[:2])), keep), plain)
     steep = Injection(scale=torch.full(x.shape[:2], 1e4))
-    sharp = ours.weights(ours.trace(x, steep, keep), steep, keep)[0]
-    best = ours.weights(ours.trace(x, Injection(), keep), Injection(), keep)[0].argmax(-1)
+    sharp = ours.weights(x, steep, keep)[0]
+    best = ours.weights(x, Injection(), keep)[0].argmax(-1)
     assert torch.equal(sharp.argmax(-1), best)
     assert sharp.amax(-1).min() > 0.99
 
@@ -335,7 +335,7 @@ def check(encoding, attend):
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     assert len(calls) == 2, calls
     calls.clear()
-    for one, other in zip(encoder.weights([x], kept, keep), encoder.weights([x], dense, keep)):
+    for one, other in zip(encoder.weights(x, kept, keep), encoder.weights(x, dense, keep)):
         torch.testing.assert_close(one, other)
 
 for how, attend in hows.items():

@@ -753,8 +753,7 @@ def test_every_part_reaches_the_attention_weights(name: str) -> None:
     method = Method(coordinates=Index(), encoding=part_of(name))
     words, keep = torch.randn(1, 5, 12), torch.ones(1, 5, dtype=torch.bool)
     output = method(words, keep)
-    states = encoder.trace(output.x, output.injection, keep)
-    (weights,) = encoder.weights(states, output.injection, keep)
+    (weights,) = encoder.weights(output.x, output.injection, keep)
     query, key = encoder.blocks[0].attention.queries_and_keys(
         encoder.blocks[0].norm_attention(output.x), output.injection
     )

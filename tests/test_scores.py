@@ -301,7 +301,7 @@ def test_weights_are_those_of_the_forward_pass(name: str) -> None:
     x, injection, _ = Method(coordinates=Index(), encoding=PARTS[name]())(words, keep)
     states = encoder.trace(x, injection, keep)
     for block, state, weights in zip(
-        encoder.blocks, states, encoder.weights(states, injection, keep), strict=False
+        encoder.blocks, states, encoder.weights(x, injection, keep), strict=False
     ):
         layer, normed = block.attention, block.norm_attention(state)
         mixed = (weights @ layer.heads(layer.value(normed))).transpose(1, 2).flatten(2)

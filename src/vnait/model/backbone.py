@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -83,14 +83,12 @@ class Encoder(nn.Module):
         return [*states[:-1], self.norm(states[-1])]
 
     def weights(
-        self, states: Sequence[X], injection: Injection, attention_mask: AttentionMask
+        self, x: X, injection: Injection, attention_mask: AttentionMask
     ) -> list[Float[Tensor, "B H T T"]]:
-        """The attention weights of every block on the states of `trace`, with bias, rotation and scale."""
-        injection, attention_mask = _masked_bias(injection.dense(), attention_mask, states[0].dtype)
-        return [
-            cast(Block, block).weights(state, injection, attention_mask)
-            for block, state in zip(self.blocks, states, strict=False)
-        ]
+        """The attention weights of every block, with bias, rotation and scale."""
+        weights: list[Tensor] = []
+        self.trace(x, injection, attention_mask, weights=weights)
+        return weights
 
     def _fuses(self, x: X, injection: Injection, attention_mask: AttentionMask) -> bool:
         """Whether the layers need no bias of every pair: with FlexAttention, on CUDA, for long texts and a
@@ -142,10 +140,6 @@ class Block(GradientCheckpointingLayer):
         mixed = self.attention(self.norm_attention(x), injection, attention_mask, extend, weights)
         x = x + self.dropout(mixed)
         return x + self.dropout(self.feedforward(self.norm_feedforward(x)))
-
-    def weights(self, x: X, injection: Injection, attention_mask: AttentionMask) -> Float[Tensor, "B H T T"]:
-        """The attention weights on this block's input."""
-        return self.attention.weights(self.norm_attention(x), injection, attention_mask)
 
 
 class Attention(nn.Module):

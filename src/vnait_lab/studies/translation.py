@@ -171,8 +171,7 @@ class Translator(nn.Module):
 
     def attention(self, source: Tensor, target: Tensor) -> Tensor:
         """From each target place to the source (B, T, S): the last layer's, averaged over heads."""
-        x, injection, mask = self.inputs(source, target)
-        weights = self.encoder.weights(self.encoder.trace(x, injection, mask), injection, mask)
+        weights = self.encoder.weights(*self.inputs(source, target))
         return weights[-1].mean(1)[:, source.shape[1] :, : source.shape[1]]
 
 

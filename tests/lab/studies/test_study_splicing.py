@@ -38,7 +38,9 @@ def test_one_row_is_the_blocks(method: str) -> None:
     keep, rows = torch.ones_like(x, dtype=torch.bool), torch.arange(3)
     logits, weights = model(x, place)
     assert torch.allclose(logits, model.read(model.block(states, injection, keep)[rows, place]), atol=1e-5)
-    assert torch.allclose(weights, model.block.weights(states, injection, keep)[rows, :, place], atol=1e-6)
+    normed = model.block.norm_attention(states)
+    expected = model.block.attention.weights(normed, injection, keep)[rows, :, place]
+    assert torch.allclose(weights, expected, atol=1e-6)
 
 
 def test_window_is_all_that_sees_the_motif() -> None:

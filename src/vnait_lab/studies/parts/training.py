@@ -59,8 +59,7 @@ class Reader(nn.Module):
 
     def weights(self, ids: Int[Tensor, "B T"]) -> list[Float[Tensor, "B H T T"]]:
         """The attention weights of every block."""
-        x, injection, mask = self._inputs(ids)
-        return self.encoder.weights(self.encoder.trace(x, injection, mask), injection, mask)
+        return self.encoder.weights(*self._inputs(ids))
 
     def _inputs(self, ids: Tensor) -> tuple[Tensor, Injection, Tensor]:
         """The encoder's input, the injection and the attention mask."""
