@@ -1,7 +1,4 @@
-"""Checks before and after `attach` acts: each raises an `InputError` that names what the model can't do.
-
-A mark in the model's configuration makes `from_pretrained` refuse a folder saved with a method inside.
-"""
+"""Checks before and after `attach` acts: each raises an `InputError` that names what the model can't do."""
 
 import inspect
 import math
@@ -9,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from vnait.encodings import Rotary
 from vnait.errors import DoesNotFit, InputError
@@ -21,6 +18,7 @@ from vnait.pretrained.auditing import leftover_of
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
 from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY
 from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, last_states, probe
+from vnait.pretrained.saving import marked
 
 WarmStart = Literal["exact", "fit"]
 BASE = 10_000.0  # the default of `Rotary`, for whatever base the model has
@@ -44,6 +42,19 @@ def check_free(model: nn.Module) -> None:
         raise InputError(
             f"{type(model).__name__} has peft's layers already, and peft would not save what is attached "
             'now; attach first, then call get_peft_model with modules_to_save=["vnait"].'
+        )
+
+
+def check_weights(model: nn.Module) -> None:
+    """Refuse quantized models, on which attaching is untested, and weights that are not here."""
+    configs = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
+    declared = any(getattr(one, "quantization_config", None) and not marked(one) for one in configs)
+    if declared or any(type(part).__module__.startswith("torch.ao.nn.quantized") for part in model.modules()):
+        raise InputError("the model is quantized, which attach was never tried on; load it unquantized.")
+    if any(weight.is_meta for weight in model.parameters()):
+        raise InputError(
+            "weights of the model are on the device meta, as of an offloaded model; load the model whole, "
+            "attach, and offload it then."
         )
 
 
@@ -256,45 +267,4 @@ def check_exact(relative: float, dtype: torch.dtype, warm_start: WarmStart | Non
             f"{model} differs by {relative:.2g} of its states after an exact start: it draws numbers in "
             "evaluation, or encodes position in a way that was not found; give warm_start='fit' or None if "
             "that is acceptable."
-        )
-
-
-ATTACHED_MARK = {
-    "attached_by": "vnait",
-    "why": "a positional method is in this model, and without vnait from_pretrained can't put it there",
-    "how_to_load": "import vnait, then AutoModel.from_pretrained or another Auto class; or save it apart: "
-    "vnait.pretrained.save_adapter and save_base, then load the base and load_adapter. A folder without "
-    "vnait.json is of a model around the one that the method was attached to: attach to the whole model",
-}
-
-
-def mark(config: PreTrainedConfig) -> None:
-    """Make `from_pretrained` refuse what is saved from now on."""
-    config.quantization_config = ATTACHED_MARK
-
-
-def unmark(config: PreTrainedConfig) -> bool:
-    """Remove the mark; return whether there was one."""
-    was = marked(config)
-    if was:
-        del config.quantization_config
-    return was
-
-
-def marked(config: PreTrainedConfig) -> bool:
-    """Whether the mark is there."""
-    found = getattr(config, "quantization_config", None)
-    return isinstance(found, dict) and found.get("attached_by") == ATTACHED_MARK["attached_by"]
-
-
-def check_weights(model: nn.Module) -> None:
-    """Refuse quantized models, on which attaching is untested, and weights that are not here."""
-    configs = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
-    declared = any(getattr(one, "quantization_config", None) and not marked(one) for one in configs)
-    if declared or any(type(part).__module__.startswith("torch.ao.nn.quantized") for part in model.modules()):
-        raise InputError("the model is quantized, which attach was never tried on; load it unquantized.")
-    if any(weight.is_meta for weight in model.parameters()):
-        raise InputError(
-            "weights of the model are on the device meta, as of an offloaded model; load the model whole, "
-            "attach, and offload it then."
         )

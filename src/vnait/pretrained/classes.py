@@ -13,11 +13,10 @@ from transformers import PreTrainedModel
 
 from vnait.errors import InputError
 from vnait.pretrained.attached import with_positions
-from vnait.pretrained.checks import mark, marked, unmark
 from vnait.pretrained.images import WithoutPosition
 from vnait.pretrained.inside import parent_of
 from vnait.pretrained.layers import AlibiAtPlaces, reading
-from vnait.pretrained.saving import attached_settings, write_attached
+from vnait.pretrained.saving import attached_settings, mark, marked, unmark, write_attached
 
 
 class Changed:

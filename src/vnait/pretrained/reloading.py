@@ -18,11 +18,10 @@ from transformers.utils import cached_file
 
 from vnait.errors import InputError
 from vnait.pretrained.adapters import attach_from
-from vnait.pretrained.checks import unmark
 from vnait.pretrained.lengthening import SETTINGS as LONGER
 from vnait.pretrained.lengthening import lengthen
 from vnait.pretrained.loading import auto_classes
-from vnait.pretrained.saving import OWN_TYPE, SETTINGS, WEIGHTS
+from vnait.pretrained.saving import OWN_TYPE, SETTINGS, WEIGHTS, unmark
 from vnait.randomness import preserved_generators
 
 _ATTACHED = r"(^|\.)vnait\."  # weights that the plain model does not have

@@ -1,4 +1,7 @@
-"""Save what is attached: apart from its base, in a folder of two files, or inside a saved model's folder."""
+"""Save what is attached: apart from its base, in a folder of two files, or inside a saved model's folder.
+
+A mark in the model's configuration makes `from_pretrained` refuse a folder saved with a method inside.
+"""
 
 import hashlib
 import json
@@ -9,17 +12,23 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from vnait.errors import InputError
 from vnait.files import atomic_folder, check_replaceable
 from vnait.pretrained.attached import Attached, attached_to
-from vnait.pretrained.checks import mark, unmark
 from vnait.pretrained.locate import owners_of
 
 FORMAT = 4  # of a saved adapter
 WEIGHTS, SETTINGS = "vnait.safetensors", "vnait.json"
 MODEL_TYPE, OWN_TYPE = "vnait-attached", "vnait_model_type"  # in the config.json of an attached model
+ATTACHED_MARK = {
+    "attached_by": "vnait",
+    "why": "a positional method is in this model, and without vnait from_pretrained can't put it there",
+    "how_to_load": "import vnait, then AutoModel.from_pretrained or another Auto class; or save it apart: "
+    "vnait.pretrained.save_adapter and save_base, then load the base and load_adapter. A folder without "
+    "vnait.json is of a model around the one that the method was attached to: attach to the whole model",
+}
 
 
 def attached_owners(model: nn.Module) -> dict[str, PreTrainedModel]:
@@ -140,3 +149,22 @@ def _checksum(owners: list[PreTrainedModel]) -> str:
                 flat = tensor.detach().cpu().contiguous().reshape(-1)
                 digest.update(flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def mark(config: PreTrainedConfig) -> None:
+    """Make `from_pretrained` refuse what is saved from now on."""
+    config.quantization_config = ATTACHED_MARK
+
+
+def unmark(config: PreTrainedConfig) -> bool:
+    """Remove the mark; return whether there was one."""
+    was = marked(config)
+    if was:
+        del config.quantization_config
+    return was
+
+
+def marked(config: PreTrainedConfig) -> bool:
+    """Whether the mark is there."""
+    found = getattr(config, "quantization_config", None)
+    return isinstance(found, dict) and found.get("attached_by") == ATTACHED_MARK["attached_by"]
