@@ -13,8 +13,8 @@ from transformers import PreTrainedModel
 
 from vnait.errors import InputError
 from vnait.pretrained.attached import with_positions
+from vnait.pretrained.given import parent_of
 from vnait.pretrained.images import WithoutPosition
-from vnait.pretrained.inside import parent_of
 from vnait.pretrained.layers import AlibiAtPlaces, reading
 from vnait.pretrained.saving import attached_settings, mark, marked, unmark, write_attached
 

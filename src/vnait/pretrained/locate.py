@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from vnait.errors import InputError
 from vnait.evaluation import evaluating
-from vnait.pretrained import inside
+from vnait.pretrained.given import BiasGiven, PlacesGiven, parent_of
 from vnait.pretrained.images import Patches, patches_of, permuted, random_images
 from vnait.pretrained.layers import ENCODER_STATES, SilencedTable, rows_of
 
@@ -261,12 +261,12 @@ def _reading_another_text(parts: Sequence[Submodule]) -> Iterator[Submodule]:
 
 
 def _computes_bias(module: nn.Module) -> bool:
-    return inside.parent_of(module) is inside.BiasGiven
+    return parent_of(module) is BiasGiven
 
 
 def _is_attention(module: nn.Module) -> bool:
     other = _computes_bias(module) or _turns(module)
-    return accepts(module, "key_value_states") or other or inside.parent_of(module) is inside.PlacesGiven
+    return accepts(module, "key_value_states") or other or parent_of(module) is PlacesGiven
 
 
 def _turns(module: nn.Module) -> bool:
@@ -279,7 +279,7 @@ def _turning(parts: Sequence[Submodule]) -> Iterator[Submodule]:
     turned = any(_turns(part.module) for part in parts)
     for part in parts:
         table = isinstance(part.module, nn.Embedding | SilencedTable) and _TABLE.search(part.key)
-        if (turned and table) or inside.parent_of(part.module) is inside.PlacesGiven:
+        if (turned and table) or parent_of(part.module) is PlacesGiven:
             yield part
 
 
