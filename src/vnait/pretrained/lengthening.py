@@ -259,7 +259,7 @@ def source_of(site: Site) -> SourceKind:
     return "table" if learned else "rotation" if site.rotaries else "other"
 
 
-class _Longer(Changed):
+class _Lengthened(Changed):
     """Parent of the class of a lengthened model, and of the models around it."""
 
     def save_pretrained(self: Any, save_directory: str | Path, *args: Any, **options: Any) -> None:
@@ -273,7 +273,7 @@ class _Longer(Changed):
 def _class_of(plain: Any, reads: bool) -> Any:
     made = (_class_of, reads)
     if not reads:
-        return class_changed((_Longer,), plain, made)
+        return class_changed((_Lengthened,), plain, made)
 
     @functools.wraps(plain.forward)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -294,7 +294,7 @@ def _class_of(plain: Any, reads: bool) -> Any:
             )
         return _read(longer, read, inputs)
 
-    return class_changed((_Longer,), plain, made, forward=forward)
+    return class_changed((_Lengthened,), plain, made, forward=forward)
 
 
 def _read(longer: Longer, read: Callable[..., Any], inputs: Inputs) -> Any:
