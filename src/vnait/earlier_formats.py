@@ -20,6 +20,7 @@ from transformers.utils import CONFIG_NAME, cached_file
 from vnait.inputs.neighbours import Local
 
 OF_HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token")
+OF_FILES = (*OF_HUB, "subfolder")  # of a file on the hub
 
 
 def one_axis(weight: Tensor) -> Tensor:
@@ -57,7 +58,7 @@ def readable(name: Any, settings: dict[str, Any], today: int) -> Iterator[tuple[
             with safe_open(path, framework="pt") as file:
                 about = file.metadata()
             save_file({key: one_axis(weight) for key, weight in load_file(path).items()}, copy, about)
-        yield Path(folder), {key: one for key, one in settings.items() if key not in (*OF_HUB, "subfolder")}
+        yield Path(folder), {key: one for key, one in settings.items() if key not in OF_FILES}
 
 
 def _config_of(name: Any, settings: Mapping[str, Any]) -> Path | None:
@@ -68,7 +69,7 @@ def _config_of(name: Any, settings: Mapping[str, Any]) -> Path | None:
             _raise_exceptions_for_gated_repo=False,
             _raise_exceptions_for_missing_entries=False,
             _raise_exceptions_for_connection_errors=False,
-            **{one: settings[one] for one in (*OF_HUB, "subfolder") if one in settings},
+            **{one: settings[one] for one in OF_FILES if one in settings},
         )
     except (OSError, ValueError):  # transformers reports what is wrong with the name
         return None

@@ -16,6 +16,7 @@ from typing import Any
 from transformers import CONFIG_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
+from vnait.earlier_formats import OF_FILES
 from vnait.errors import InputError
 from vnait.pretrained.adapters import attach_from
 from vnait.pretrained.lengthening import SETTINGS as LONGER
@@ -25,7 +26,6 @@ from vnait.pretrained.saving import OWN_TYPE, SETTINGS, WEIGHTS, unmark
 from vnait.randomness import preserved_generators
 
 _ATTACHED = r"(^|\.)vnait\."  # weights that the plain model does not have
-HUB = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
 
 def config_of(settings: dict[str, Any], **kwargs: Any) -> Any:
@@ -95,7 +95,7 @@ class _Loader:
             if settings := getattr(part, LONGER, None):
                 lengthen(model, **settings)
                 return loaded
-        hub = {name: kwargs[name] for name in HUB if name in kwargs}
+        hub = {name: kwargs[name] for name in OF_FILES if name in kwargs}
         files = [cached_file(folder, name, **hub) for name in (SETTINGS, WEIGHTS)]
         with preserved_generators():  # loading draws no random numbers
             attach_from(model, Path(files[0]).parent)
