@@ -142,7 +142,7 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         says=(says[:, best] - says.mean(-1)).tolist(),
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
-        enters=entry_points(injection),
+        enters=where_it_enters(injection),
         parameters=parameters(model.method),
         similarity=None if injection.added is None else cosine(vectors, injection.added)[0].tolist(),
         heads=[[_head(weights) for weights in layer] for layer in attention],
@@ -190,7 +190,7 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
         says=None,
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
-        enters=entry_points(injection) + gated,
+        enters=where_it_enters(injection) + gated,
         parameters=parameters(attached),
         similarity=cosine(vectors, injection.added)[0].tolist(),
         heads=[[_head(weights) for weights in layer] for layer in attention],
@@ -237,10 +237,10 @@ def _head(weights: torch.Tensor) -> Head:
     return Head("first token" if kind == "long-range" and weights[:, 0].mean() >= 0.5 else kind, distance)
 
 
-def entry_points(injection: Injection) -> list[str]:
+def where_it_enters(injection: Injection) -> list[str]:
     """Where a method enters the Transformer, in words.
 
-    >>> entry_points(Injection(scale=torch.ones(1, 1)))
+    >>> where_it_enters(Injection(scale=torch.ones(1, 1)))
     ['multiplies the attention scores']
     """
     places = dict.fromkeys(
