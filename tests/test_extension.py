@@ -212,6 +212,8 @@ def test_only_an_extended_model_is_replaced(embedder, tmp_path):
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "chapter.txt").write_text("mine", encoding="utf-8")
+    (tmp_path / "null").mkdir()
+    (tmp_path / "null" / "config.json").write_text("null", encoding="utf-8")
     embedder.save_pretrained(str(tmp_path / "base"))
     options = {
         "to": 128,
@@ -220,7 +222,7 @@ def test_only_an_extended_model_is_replaced(embedder, tmp_path):
         "tasks": ("passkey",),
         "arms": ("cut", "interpolated"),
     }
-    for folder in (notes, tmp_path / "base"):
+    for folder in (notes, tmp_path / "null", tmp_path / "base"):
         before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         with pytest.raises(InputError, match="is not a model that extend has written"):
             vnait.extend(str(tmp_path / "base"), out=folder, **options)

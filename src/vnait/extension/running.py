@@ -200,7 +200,8 @@ def _check_folder(out: str | Path) -> None:
     settings = {}
     with suppress(OSError, ValueError):
         settings = json.loads((Path(out) / "config.json").read_text(encoding="utf-8"))
-    ours = OWN_TYPE in settings and (Path(out) / "modules.json").is_file()
+    noted = isinstance(settings, dict) and OWN_TYPE in settings
+    ours = noted and (Path(out) / "modules.json").is_file()
     if Path(out).is_dir() and any(Path(out).iterdir()) and not ours:
         raise InputError(
             f"{out} is not a model that extend has written, and saving one would replace it; choose a new "
