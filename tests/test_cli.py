@@ -355,6 +355,13 @@ def test_predict_writes_other_columns_where_asked(home, document, vnait):
         assert code == 2 and message in err
 
 
+@pytest.mark.parametrize("name", ["ids.tsv", "ids.txt"])
+def test_predict_writes_other_columns_of_a_file_with_tabs(home, document, name):
+    (home / name).write_text("id\ttext\n7\tgood film\n8\tdull film\n", encoding="utf-8")
+    rows = document("predict", "model", str(home / name), "--keep", "id")["rows"]
+    assert [(row["id"], row["text"]) for row in rows] == [("7", "good film"), ("8", "dull film")]
+
+
 def test_methods_that_are_empty_are_not_the_default_ones(vnait, home):
     code, _, err = vnait("compare", "data.csv", "--methods", "")
     assert code == 2 and "--methods is empty; name methods" in err

@@ -369,6 +369,14 @@ def test_columns_of_a_sentence_are_kept_beside_each_of_its_words(fitted, tmp_pat
     assert [(row["id"], row["word"]) for row in rows] == [("7", "the"), ("7", "walk"), ("9", "they")]
 
 
+def test_a_column_of_a_file_of_words_is_not_kept(fitted, tmp_path, capsys):
+    fitted.save(tmp_path / "model")
+    words = written(tmp_path, "the\tDET\nwalk\tNOUN\n", "words.tsv")
+    with pytest.raises(SystemExit):
+        main(["predict", str(tmp_path / "model"), words, "--keep", "1"])
+    assert "is not a table; leave it out" in capsys.readouterr().err
+
+
 def test_comments_before_a_sentence_are_no_words(tmp_path):
     comment = "# sent_id = 7\n"
     rows = "the D x DET\n# H x NOUN\n#walk V x VERB\n"

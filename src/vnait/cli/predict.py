@@ -59,8 +59,9 @@ def predict_command(
         raise InputError(f"--out {out} is the file that is read, and would be lost; choose a new name.")
     from vnait.data.formats import is_table
 
-    if keep and not is_table(data):
-        raise InputError(f"--keep {keep} names columns, and {data} is not a table; leave it out.")
+    not_a_table = InputError(f"--keep {keep} names columns, and {data} is not a table; leave it out.")
+    if keep and data == "-":
+        raise not_a_table
     from vnait.data.tables import TAGGING, piped, stream
     from vnait.files import atomic_file
 
@@ -73,6 +74,8 @@ def predict_command(
         from vnait.predict import load
 
         fitted = load(model)
+        if keep and fitted.task == TAGGING:
+            raise not_a_table
         texts = stream(data, text=text, sep=sep, encoding=encoding, tags=fitted.task == TAGGING)
     from vnait.predict import load, table_of
 
