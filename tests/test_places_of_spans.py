@@ -129,3 +129,19 @@ def test_repeated_times_have_the_gradient_of_close_ones() -> None:
 
     assert torch.allclose(gradient(1.0), gradient(1.0 + 1e-6), atol=1e-2)
     assert float(gradient(1.0).abs().max()) > 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("name", ["span", "elastic"])
+def test_an_export_with_times_holds_for_batches_of_every_size(name: str) -> None:
+    part = PARTS[name]()
+    sizes = {0: torch.export.Dim("B", min=2), 1: torch.export.Dim("T", min=2, max=4000)}
+
+    def inputs(batch: int, length: int) -> tuple[Tensor, Tensor, Tensor]:
+        times = torch.rand(batch, length, 1).cumsum(1)
+        return torch.randn(batch, length, 4), torch.ones(batch, length, dtype=torch.bool), times
+
+    told = torch.export.export(part, inputs(2, 7), dynamic_shapes=(sizes,) * 3, strict=False).module()
+    for batch, length in ((3, 11), (5, 2)):
+        given = inputs(batch, length)
+        torch.testing.assert_close(told(*given), part(*given))

@@ -137,7 +137,7 @@ def steps(places: Num[Tensor, "B T P"], mask: Mask) -> Line:
     line = known(places, mask)[..., 0].double()
     # The k-th real token's place at k; padding goes to one more entry, which is never read.
     length = mask.shape[1]
-    line = line.new_zeros(len(mask), length + 1).scatter(-1, torch.where(mask, number, length), line)
+    line = line.new_zeros(mask.shape[0], length + 1).scatter(-1, torch.where(mask, number, length), line)
     gaps = line.diff(dim=-1, prepend=line[:, :1]).gather(-1, number)
     message = "the places decrease along a text; sort its tokens by their places, such as times."
     check((gaps >= 0) | ~mask, "places don't decrease", lambda *_: message)
