@@ -330,3 +330,12 @@ def test_small_numbers_keep_their_digits(tmp_path, word_file, capsys):
     main(["predict", out, str(path)])
     answers = [float(row["label"]) for row in csv.DictReader(capsys.readouterr().out.splitlines())]
     assert all(0 < abs(answer) < 1e-5 and len(f"{answer:.7g}") > 7 for answer in answers)
+
+
+def test_a_row_without_a_text_is_dropped_whatever_its_label(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("text,label\ngood,1\n,NA\nbad,2\n")
+    assert read(str(path), task="regression").labels == ["1", "2"]
+    path.write_text("text,label\ngood,1\nfine,NA\nbad,2\n")
+    with pytest.raises(InputError, match=r"row 2: .* has 'NA'.* leave the cell empty to drop the row"):
+        read(str(path), task="regression")

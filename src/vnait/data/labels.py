@@ -83,8 +83,8 @@ def check_numbers(labels: Sequence[str], source: str, column: str) -> None:
         if label.strip() and not is_number(label):
             raise InputError(
                 f"{source}, row {row}: the column {column!r} has {label[:40]!r}, which is not a finite "
-                "number, and regression needs one in each row; write it as 1234.5, or "
-                "name another column by --label."
+                "number, and regression needs one in each row; write it as 1234.5, leave the cell empty to "
+                "drop the row, or name another column by --label."
             )
 
 
