@@ -17,6 +17,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import (
+    AutoTokenizer,
     BertModel,
     DebertaV2Config,
     DebertaV2Model,
@@ -31,10 +32,11 @@ from doctor_faults import FAULTS
 from doctor_key import FAST, KEY, model_of
 from doctor_survey import enlarge
 from model_types import tiny
-from vnait import cli
+from vnait import TextClassifier, cli
 from vnait.diagnosis import RULES, Report, Severity
 from vnait.diagnosis.rules import MODULES
 from vnait.diagnosis.subject import plain
+from vnait.diagnosis.tokenizing import tokens_cut
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "format_6"
@@ -73,6 +75,17 @@ def test_a_source_that_acts_weakly_is_a_position():
     relative = {"relative_attention": True, "position_biased_input": False, "pos_att_type": ["c2p", "p2c"]}
     model = DebertaV2Model(DebertaV2Config(vocab_size=100, max_relative_positions=32, **sizes, **relative))
     assert not vnait.doctor(model, rules=["SRC01"]).findings
+
+
+def test_the_smallest_text_that_is_cut_is_named_where_a_word_is_several_tokens(tmp_path):
+    texts, labels = ["ACGT", "GGTA", "TTAC", "CCGT"] * 4, ["a", "b"] * 8
+    classifier = TextClassifier("rope", tokenization="characters", max_length=30, steps=1).fit(texts, labels)
+    classifier.save(tmp_path / "letters")
+    (found,) = vnait.doctor(tmp_path / "letters", rules=["TOK01"]).findings
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "letters")
+    words = int(found.smallest.split()[0])
+    assert [tokens_cut(None, tokenizer, count) > 0 for count in (words - 1, words)] == [False, True]
+    assert words < 10
 
 
 @pytest.mark.parametrize("family", FAMILIES)

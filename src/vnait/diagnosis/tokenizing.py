@@ -1,5 +1,6 @@
 """Rules of the tokenizer: where it cuts a text, and whether its batches are read as its single texts."""
 
+from bisect import bisect_left
 from dataclasses import replace
 from typing import Any
 
@@ -56,7 +57,9 @@ def truncation(subject: Subject) -> Evidence | None:
     size = subject.measure(tokens_cut, part=subject.model, words=2 * limit, **arguments)
     if size <= 0:
         return None
-    words = limit + 1 - subject.tokenizer.num_special_tokens_to_add()
+    # The fewest that are cut: a word may be several tokens.
+    most = limit + 1 - subject.tokenizer.num_special_tokens_to_add()
+    words = 1 + bisect_left(range(1, most), True, key=lambda n: tokens_cut(None, subject.tokenizer, n) > 0)
     shown = subject.measure(tokens_cut, part=subject.model, words=words, **arguments)
     return Evidence(
         size=size,
