@@ -46,7 +46,7 @@ def section(ran: list[Record], suite: str) -> Section:
     tasks, steps = len({one.data["name"] for one in found}), found[0].run["steps"]
     lines = [
         [scheme, *(percent(scores.get(f"{scheme}: {parts}", {}).values()) for parts in columns)]
-        for scheme in schemes_of(scores)
+        for scheme in SCHEMES
     ]
     ahead = [["best other", *(best_other(scores, parts) for parts in columns)]]
     ahead += [[f"{name} minus it", *(lead(scores, parts, name) for parts in columns)] for name in VNAIT]
@@ -61,19 +61,14 @@ of S, and for the others n sorted random places. The last rows are paired by see
 {table(["scheme", *columns], [*lines, *ahead])}{picture}""")
 
 
-def schemes_of(scores: dict[str, dict[int, float]]) -> list[str]:
-    """The schemes that ran with some set of parts."""
-    return [scheme for scheme in SCHEMES if any(arm.startswith(f"{scheme}: ") for arm in scores)]
-
-
 def columns_of(scores: dict[str, dict[int, float]]) -> list[str]:
     """The sets of parts that an arm has."""
     return [parts for parts in SETS if any(arm.endswith(f": {parts}") for arm in scores)]
 
 
 def figure(scores: dict[str, dict[int, float]]) -> Figure:
-    """A row per scheme, a mark per seed and set of parts."""
-    schemes = schemes_of(scores)
+    """A row per scheme that ran, a mark per seed and set of parts."""
+    schemes = [scheme for scheme in SCHEMES if any(arm.startswith(f"{scheme}: ") for arm in scores)]
     groups = {
         parts: [[100 * one for one in scores.get(f"{scheme}: {parts}", {}).values()] for scheme in schemes]
         for parts in columns_of(scores)
