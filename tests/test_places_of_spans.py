@@ -141,7 +141,7 @@ def test_an_export_with_times_holds_for_batches_of_every_size(name: str) -> None
         times = torch.rand(batch, length, 1).cumsum(1)
         return torch.randn(batch, length, 4), torch.ones(batch, length, dtype=torch.bool), times
 
-    told = torch.export.export(part, inputs(2, 7), dynamic_shapes=(sizes,) * 3, strict=False).module()
+    exported = torch.export.export(part, inputs(2, 7), dynamic_shapes=(sizes,) * 3, strict=False).module()
     for batch, length in ((3, 11), (5, 2)):
         given = inputs(batch, length)
-        torch.testing.assert_close(told(*given), part(*given))
+        torch.testing.assert_close(exported(*given), part(*given))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from vnait.record import Record
 from vnait_lab.page.parts import Judged, Section, percent, table
-from vnait_lab.runs.replies import FILTERED, TASK, TESTS, lost, verdict
+from vnait_lab.runs.insertions import FILTERED
+from vnait_lab.runs.replies import TASK, TESTS, lost, verdict
 from vnait_lab.suites.elastic import reads_words
 
 COMMAND = "VNAIT_DATA=DIR python -m vnait_lab.runs.replies"

@@ -19,7 +19,7 @@ becomes another, and in a word two neighbouring letters change places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -165,23 +165,38 @@ def verdict(found: Sequence[Record], method: str, kinds: Sequence[str], share: f
     """The claim: on one set, `method` loses by tests of these kinds at most this share of what the method
     loses that is best there among those whose coordinates do not read the words.
     """
-    arms: dict[str, dict[int, Record]] = {}
+    left, clean = scores_of(found, *kinds), scores_of(found, "clean")
+    return spared(left, clean, method, share)
+
+
+def scores_of(found: Sequence[Record], *kinds: str) -> dict[str, dict[int, float]]:
+    """The accuracy by tests of these kinds, on average, per arm and seed."""
+    arms: dict[str, dict[int, float]] = {}
     for one in found:
-        arms.setdefault(one.method, {})[one.seed] = one
-    blind = [arm for arm in arms if arm not in (method, FILTERED) and not reads_words(arm)]
-    if method not in arms or not blind:
+        mean = fmean(one.metrics[f"accuracy_{kind}"] for kind in kinds)
+        arms.setdefault(one.method, {})[one.seed] = mean
+    return arms
+
+
+def spared(
+    left: Mapping[str, Mapping[int, float]],
+    clean: Mapping[str, Mapping[int, float]],
+    method: str,
+    share: float,
+) -> Verdict:
+    """The claim of `verdict`, by the accuracy that is left and that on clean texts, per arm and seed."""
+    blind = [arm for arm in left if arm not in (method, FILTERED) and not reads_words(arm)]
+    if method not in left or not blind:
         return Verdict("undecided", f"{method} and a method of the raw index were not both run")
-    left = {
-        arm: fmean(one.metrics[f"accuracy_{kind}"] for one in arms[arm].values() for kind in kinds)
-        for arm in blind
-    }
-    best = max(left, key=left.__getitem__)
-    own, other = ({seed: drop(one, *kinds) for seed, one in arms[arm].items()} for arm in (method, best))
-    spared = interval(paired({seed: share * loss for seed, loss in other.items()}, own)).times(100)
+    best = max(blind, key=lambda arm: fmean(left[arm].values()))
+    own, other = (
+        {seed: clean[arm][seed] - score for seed, score in left[arm].items()} for arm in (method, best)
+    )
+    gain = interval(paired({seed: share * loss for seed, loss in other.items()}, own)).times(100)
     mine, its = (100 * fmean(losses.values()) for losses in (own, other))
     part = "the latter" if share == 1 else f"{share:.2g} of the latter"
-    words = f"{mine:.1f} points, {best} {its:.1f}; {part} minus the former: {spared.written('{:+.1f}')}"
-    return Verdict.by_sign([spared.sign], words)
+    words = f"{mine:.1f} points, {best} {its:.1f}; {part} minus the former: {gain.written('{:+.1f}')}"
+    return Verdict.by_sign([gain.sign], words)
 
 
 def main() -> None:

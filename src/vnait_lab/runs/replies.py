@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
-from statistics import fmean
 
 import torch
 from jaxtyping import Int
@@ -30,18 +29,16 @@ from torch.nn.utils.rnn import pad_sequence
 from vnait.data import read
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import Record
-from vnait.statistics import interval, paired
 from vnait_lab import RECORDS
 from vnait_lab.runs import by_seed, data_folder, parser, run_suite
+from vnait_lab.runs.insertions import CONTROL, FILTERED, scores_of, spared
 from vnait_lab.runs.retokenization import MARK, PADDING, SET, UNKNOWN, Setting, Words, learned, third
 from vnait_lab.study import Verdict
-from vnait_lab.suites.elastic import reads_words
 from vnait_lab.suites.suite import Suite
 
 PATH = RECORDS / "replies" / "records.jsonl"
 METHODS_RUN = ("none", "sinusoidal", "rope", "alibi", "vnait-uniform", "vnait", "vnait-context")
-CONTROL = "vnait-uniform"
-TASK, FILTERED = "replies", "filtered"
+TASK = "replies"
 END, QUOTE = "[END]", ">"
 HEADER = ("from", ":", "the", "daily", "news", END)
 VOCABULARY, LONGEST, LINE = 8_000, 60, 10  # words in all, of an article, of a line
@@ -152,22 +149,12 @@ def lost(found: Sequence[Record], method: str, test: str) -> dict[int, float]:
     return {seed: clean[seed] - score for seed, score in left.items()}
 
 
-def verdict(found: Sequence[Record], test: str, share: float = 1 / 3) -> Verdict:
+def verdict(found: Sequence[Record], test: str) -> Verdict:
     """The claim: `vnait` loses at most a third of what the method loses that is best there among those whose
     coordinates do not read the words.
     """
-    arms = dict.fromkeys(one.method for one in found if one.data["name"] == TASK)
-    blind = [one for one in arms if one != "none" and not reads_words(one)]
-    if "vnait" not in arms or not blind:
-        return Verdict("undecided", "vnait and a method of the raw index were not both run")
-    best = max(blind, key=lambda one: fmean(by_seed(found, one, f"accuracy_{test}", name=TASK).values()))
-    own, other = lost(found, "vnait", test), lost(found, best, test)
-    spared = interval(paired({seed: share * loss for seed, loss in other.items()}, own)).times(100)
-    words = (
-        f"{100 * fmean(own.values()):.1f} points, {best} {100 * fmean(other.values()):.1f}; a third of the "
-        f"latter minus the former: {spared.written('{:+.1f}')}"
-    )
-    return Verdict.by_sign([spared.sign], words)
+    own = [one for one in found if one.data["name"] == TASK]
+    return spared(scores_of(own, test), scores_of(own, "clean"), "vnait", 1 / 3)
 
 
 def main() -> None:
