@@ -55,6 +55,7 @@ NAMES = (
     "seasonality",
     "forecasting",
     "irregular",
+    "horizons",
     "trajectories",
     "reinforcement",
     "decision",
