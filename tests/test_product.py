@@ -80,6 +80,7 @@ ENCODINGS = {
     "Partial rotary": (1, lambda: told.PartialRotary(width=WIDTH, share=0.5)),
     "XPos": (1, lambda: told.XPos(width=WIDTH)),
     "Axial": (2, lambda: told.Axial(width=WIDTH, axes=2)),
+    "Mixed rotary": (2, lambda: told.MixedRotary(width=WIDTH)),
     "Slopes": (1, lambda: told.AlibiBias(num_heads=HEADS)),
     "Buckets": (1, lambda: told.T5Bias(num_heads=HEADS, start=0.1)),
     "Buckets causal": (1, lambda: told.T5Bias(num_heads=HEADS, start=0.1, bidirectional=False)),

@@ -19,7 +19,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply
 from conftest import unchecked
 from helpers import at, drawn
 from vnait.coordinates import Index
-from vnait.encodings.rotary import Axial, PartialRotary, Rotary, Scaling, XPos, convert_layout
+from vnait.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, Scaling, XPos, convert_layout
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import build
@@ -562,6 +562,34 @@ def test_axial_scores_are_a_sum_over_axes() -> None:
 def test_axial_reads_its_first_axes() -> None:
     places = drawn(1, 5, 4)
     assert torch.equal(Axial(width=8)(places).rotary, Axial(width=8)(places[..., :2]).rotary)
+
+
+# --- MixedRotary
+
+
+def test_mixed_frequencies_start_perpendicular_and_of_axials_lengths() -> None:
+    frequencies = MixedRotary(width=16).frequencies.detach().view(2, 4, 2)
+    assert (frequencies[0] * frequencies[1]).sum(-1).abs().max() < 1e-6
+    expected = (10.0 ** (-torch.arange(4) / 4)).repeat(2, 1)
+    torch.testing.assert_close(frequencies.norm(dim=-1), expected)
+
+
+def test_mixed_frequencies_learn_to_compare_along_a_diagonal() -> None:
+    mixed = MixedRotary(width=4)
+    with torch.no_grad():
+        mixed.frequencies.copy_(torch.tensor([[1.0, -1.0], [0.5, 0.5]]))
+    turned = mixed(torch.tensor([[[3.0, 3.0], [2.0, 1.0], [1e8, 1e8]]])).rotary
+    assert turned[0, :2].tolist() == [[0.0, 3.0], [1.0, 1.5]] and turned[0, 2, 0] == 0
+    turned[0, 1].sum().backward()
+    assert mixed.frequencies.grad is not None and mixed.frequencies.grad.tolist() == [[2.0, 1.0]] * 2
+
+
+def test_mixed_scores_depend_on_differences() -> None:
+    query, key, grid = drawn(1, 2, 12, 16), drawn(1, 2, 12, 16, seed=1), drawn(1, 12, 2, seed=2) * 20
+    mixed = MixedRotary(width=16)
+    here = scores(query, key, mixed(grid))
+    assert (scores(query, key, mixed(grid + 1e4)) - here).abs().max() < 1e-9
+    assert (scores(query, key, mixed(grid * 1.3)) - here).abs().max() > 0.05
 
 
 # --- XPos

@@ -235,12 +235,7 @@ class Axial(nn.Module):
 
     def __init__(self, *, width: int, axes: int = 2, base: float = 100.0) -> None:
         super().__init__()
-        if axes < 1 or width < 1 or width % (2 * axes):
-            raise ValueError(
-                f"a head width of {width} has no equal number of pairs for each of {axes} axes; "
-                "take a multiple of twice the axes."
-            )
-        self.width, self.axes, self.base = width, axes, _checked_base(base)
+        self.width, self.axes, self.base = _checked_axial(width, axes), axes, _checked_base(base)
 
     def forward(self, at: At) -> Injection:
         rates = _geometric(self.width // (2 * self.axes), self.base, at.device)
@@ -248,6 +243,42 @@ class Axial(nn.Module):
 
     def extra_repr(self) -> str:
         return f"width={self.width}, axes={self.axes}, base={self.base:g}"
+
+
+class MixedRotary(nn.Module):
+    """RoPE of a grid with learned directions: angle_k = f_k . (p_1, p_2), any real p; rotary, (B, T, K/2).
+
+    f (K/2, 2) starts as K/4 pairs of perpendicular vectors at random angles, of length base^(-4k/K). So a
+    pair of channels may compare along a diagonal, where those of `Axial` each compare rows or columns.
+    Source: arXiv 2403.13298, section 3.2 (mixed learnable frequency), which learns f per head; here all heads
+    share it.
+
+    >>> MixedRotary(width=8)(torch.tensor([[[1.0, 2.0]]])).rotary.shape
+    torch.Size([1, 1, 4])
+    """
+
+    relative = pointwise = True
+
+    def __init__(self, *, width: int, base: float = 10.0) -> None:
+        super().__init__()
+        self.width, self.base = _checked_axial(width, 2), _checked_base(base)
+        self.frequencies = nn.Parameter(torch.empty(width // 2, 2))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Perpendicular vectors at random angles."""
+        angle = torch.rand(self.width // 4) * math.tau
+        angle = torch.cat([angle, angle + math.pi / 2])
+        length = _geometric(self.width // 4, self.base, angle.device).repeat(2)
+        with torch.no_grad():
+            self.frequencies.copy_(length[:, None] * torch.stack([angle.cos(), angle.sin()], -1))
+
+    def forward(self, at: At) -> Injection:
+        places = first_axes(self, at, 2)
+        return Injection(rotary=_reduced(places.double() @ self.frequencies.double().mT, places.dtype))
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, base={self.base:g}"
 
 
 class XPos(nn.Module):
@@ -328,9 +359,12 @@ def convert_layout(
 
 def _angles(places: Tensor, rates: Tensor) -> Tensor:
     """places * rates in (-pi, pi], in the wider of the places' and torch's default dtype, never in half."""
-    angle = places.double() * rates
+    return _reduced(places.double() * rates, places.dtype)
+
+
+def _reduced(angle: Tensor, dtype: torch.dtype) -> Tensor:
     angle = angle - (angle.detach() / math.tau).round() * math.tau
-    return angle.to(precision(places.dtype, torch.get_default_dtype()))
+    return angle.to(precision(dtype, torch.get_default_dtype()))
 
 
 def _geometric(pairs: int, base: float, device: torch.device) -> Float[Tensor, " pairs"]:
@@ -348,6 +382,15 @@ def _checked_width(width: int) -> int:
     if width < 2 or width % 2:
         raise ValueError(
             f"a head width of {width} can't be rotated in pairs; take an even width of at least 2."
+        )
+    return width
+
+
+def _checked_axial(width: int, axes: int) -> int:
+    if axes < 1 or width < 1 or width % (2 * axes):
+        raise ValueError(
+            f"a head width of {width} has no equal number of pairs for each of {axes} axes; "
+            "take a multiple of twice the axes."
         )
     return width
 

@@ -49,6 +49,7 @@ NAMES = (
     "two_axes",
     "patches",
     "vision",
+    "finer_grids",
     "splicing",
     "motifs",
     "contacts",
