@@ -51,6 +51,7 @@ NAMES = (
     "vision",
     "finer_grids",
     "splicing",
+    "introns",
     "motifs",
     "contacts",
     "seasonality",
