@@ -7,7 +7,7 @@ from vnait.statistics import interval
 from vnait_lab.page.parts import Judged, Section, percent, table
 from vnait_lab.runs import by_seed
 from vnait_lab.runs.package_sizes import BAGS
-from vnait_lab.runs.package_tags import LEARNED, METHODS_RUN, POSITIONS, verdict
+from vnait_lab.runs.packages import LEARNED, METHODS_RUN, POSITIONS, verdict
 
 COMMAND = "python -m vnait_lab.runs.package_sizes available"
 SOURCE = "this project, a number per text"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from vnait.record import Record
 from vnait_lab.page.parts import Judged, Section, percent, table
 from vnait_lab.runs import by_seed
-from vnait_lab.runs.package_tags import BAGS, LEARNED, METHODS_RUN, POSITIONS, verdict
+from vnait_lab.runs.package_tags import BAGS
+from vnait_lab.runs.packages import LEARNED, METHODS_RUN, POSITIONS, verdict
 
 COMMAND = "python -m vnait_lab.runs.package_tags available"
 SOURCE = "this project, several labels per text"

@@ -17,7 +17,7 @@ from vnait.data import Table
 from vnait.data.tables import REGRESSION
 from vnait.errors import InputError
 from vnait_lab import RECORDS
-from vnait_lab.runs.package_tags import packages_parser, programs, run, source_of
+from vnait_lab.runs.packages import packages_parser, programs, run, source_of
 
 PATH = RECORDS / "package_sizes" / "records.jsonl"
 BAGS = ("tfidf-ridge", "average-ridge")  # beside the mean, which ranks nothing

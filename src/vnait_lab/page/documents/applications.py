@@ -41,13 +41,14 @@ ROWS = (
             "test_images::test_other_sizes_are_read_as_the_model_does_before_training",
             "test_images::test_a_grid_need_not_be_square",
         ),
-        lacks="trained on digits of 8 x 8 pixels; no medical image, no pretrained ViT read at other sizes",
+        lacks="digits of 8 x 8 pixels, alone and on photographs; no medical image, no pretrained ViT read at "
+        "other sizes",
     ),
     Row(
         "Biology: far interactions",
         "From the donor of an intron attention finds its branch point, as mutations confirm",
         sources=("004, splicing",),
-        lacks="generated introns, and real junctions of 60 letters, which contain no branch point",
+        lacks="generated introns, also between real junctions of 60 letters, which contain no branch point",
     ),
     Row(
         "Biology: motif pairs",
@@ -60,7 +61,8 @@ ROWS = (
         "A relative bias, learned or from a contact map, finds contacts far apart on the chain",
         sources=("004, protein structure",),
         tests=("test_bias::test_contacts_start_at_the_map",),
-        lacks="generated chains; how AlphaFold starts was not checked",
+        lacks="generated chains: the package of Biopython has no structures; how AlphaFold starts was not "
+        "checked",
     ),
     Row(
         "Time: seasons",
@@ -72,7 +74,6 @@ ROWS = (
         "Time: forecasts by phase",
         "Attention to past moments at the target's phase",
         sources=("004, phase-aligned forecasting",),
-        lacks="no comparison with published forecasts of ETT",
     ),
     Row(
         "Control: paths",

@@ -3,9 +3,10 @@
 from collections import Counter
 from types import SimpleNamespace
 
-from vnait_lab.runs import package_tags
+from vnait_lab.runs import package_tags, packages
 from vnait_lab.runs.package_sizes import sized
-from vnait_lab.runs.package_tags import paragraphs, parted, plan_of, tagged, verdict
+from vnait_lab.runs.package_tags import tagged
+from vnait_lab.runs.packages import paragraphs, parted, plan_of, verdict
 
 
 def package(number, *, tags="use::viewing, role::program", source=None):
@@ -59,10 +60,10 @@ def test_sizes_are_decimal_logarithms_of_programs_that_have_one(tmp_path):
 
 
 def test_no_source_package_is_on_both_sides(tmp_path, monkeypatch):
-    monkeypatch.setattr(package_tags, "TEST", 20)
+    monkeypatch.setattr(packages, "TEST", 20)
     tags = ["use::viewing, role::program", "works-with::text, role::program"]
-    packages = [package(row, tags=tags[row % 2], source=f"s{row // 4}") for row in range(240)]
-    (tmp_path / "available").write_text("\n\n".join(packages) + "\n")
+    found = [package(row, tags=tags[row % 2], source=f"s{row // 4}") for row in range(240)]
+    (tmp_path / "available").write_text("\n\n".join(found) + "\n")
     table, sources = tagged(tmp_path / "available")
     source_of = dict(zip(table.texts, sources, strict=True))
     learn, test = parted(table, sources, seed=0)
