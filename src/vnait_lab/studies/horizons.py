@@ -203,12 +203,7 @@ def judge_index(found: Findings) -> Verdict:
     """At every horizon the squared error of `phases` is at most .95 of that of `index`, interval included;
     conditional if at some, refuted if it is above .95 at all.
     """
-    verdict = judge(found, "phases", "index")
-    others = ", ".join(
-        f"{arm} " + "/".join(f"{found.mean(arm, f'{ahead} hours'):.3f}" for ahead in HORIZONS)
-        for arm in ("rope", "span")
-    )
-    return Verdict(verdict.word, f"{verdict.found}; {others}", verdict.condition)
+    return beside(found, judge(found, "phases", "index"), "rope", "span")
 
 
 @claim("A Transformer with phases forecasts better than the last day, repeated", source=SOURCE)
@@ -220,7 +215,15 @@ def judge_day(found: Findings) -> Verdict:
 @claim("A Transformer with phases forecasts better than a linear model", source=SOURCE)
 def judge_linear(found: Findings) -> Verdict:
     """At every horizon the squared error of `phases` is at most .95 of that of `DLinear, 336`, as above."""
-    return judge(found, "phases", "DLinear, 336")
+    return beside(found, judge(found, "phases", "DLinear, 336"), "DLinear")
+
+
+def beside(found: Findings, verdict: Verdict, *arms: str) -> Verdict:
+    """The verdict with the errors of further arms."""
+    others = ", ".join(
+        f"{arm} " + "/".join(f"{found.mean(arm, f'{ahead} hours'):.3f}" for ahead in HORIZONS) for arm in arms
+    )
+    return Verdict(verdict.word, f"{verdict.found}; {others}", verdict.condition)
 
 
 def draw(found: Findings) -> Figure:
