@@ -136,6 +136,11 @@ class Findings:
         """The mean with its 95 % interval over seeds."""
         return interval(self.values(arm, metric))
 
+    def ratio(self, arm: str, against: str, metric: str) -> Interval:
+        """The mean of `arm` over `against` with its 95 % interval, paired by seed."""
+        pairs = zip(self.values(arm, metric), self.values(against, metric), strict=True)
+        return interval([one / other for one, other in pairs])
+
     def difference(self, arm: str, against: str, metric: str) -> Interval:
         """The mean of `arm` minus `against` with its 95 % interval, paired by seed."""
         return interval(paired(self._by_seed(arm, metric), self._by_seed(against, metric)))

@@ -174,12 +174,12 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
 
 
 @torch.no_grad()
-def accuracy(model: Viewer, which: Tensor, side: int, *, scaled: bool = False, part: str = "test") -> float:
+def accuracy(model: Viewer, which: Tensor, side: int, *, scaled: bool = False) -> float:
     """The share of these digits that the model reads, on the same photographs for every model."""
     random, injection = Generator().manual_seed(0), model.encoding(places(side, scaled=scaled))
     right = 0
     for rows in which.split(BATCH * SIDE**2 // side**2):
-        found = model(scenes(rows, side, part, random), injection).argmax(-1)
+        found = model(scenes(rows, side, "test", random), injection).argmax(-1)
         right += int((found == digits()[1][rows]).sum())
     return right / len(which)
 

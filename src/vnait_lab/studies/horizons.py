@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
@@ -27,13 +26,12 @@ from vnait.encodings import Harmonics, Spatial
 from vnait.method import Method
 from vnait.methods import build
 from vnait.model.backbone import Encoder
-from vnait.statistics import interval
 from vnait_lab.studies.figures import bars, panels
+from vnait_lab.studies.parts.series import TESTED, TRAINED, VALIDATION, etth1
 from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-SET, SERIES = "etth1", 7
-TRAINED, VALIDATION, TESTED = 8640, 2880, 2880  # hours, the usual split (Zhou et al. 2021)
+SERIES = 7
 HORIZONS = (24, 96, 336)  # hours ahead
 DAY, PAST, LONG_PAST = 24, 96, 336  # hours
 AVERAGE = 25  # hours
@@ -57,8 +55,7 @@ RULES = {
 @lru_cache(maxsize=1)
 def series() -> Float[Tensor, "hours series"]:
     """All seven series, standardized by their first year."""
-    table = pd.read_csv(data_folder(SET) / "ETTh1.csv").drop(columns="date")
-    y = torch.tensor(table.to_numpy(), dtype=torch.float32)
+    y = etth1()
     return (y - y[:TRAINED].mean(0)) / y[:TRAINED].std(0, correction=0)
 
 
@@ -183,10 +180,9 @@ def judge(found: Findings, arm: str, other: str) -> Verdict:
     """Confirmed if at every horizon the squared error of `arm` is at most .95 of that of `other`, interval
     included; conditional if at some; refuted if it is above at every horizon.
     """
-    overs = {}
-    for horizon in (f"{ahead} hours" for ahead in HORIZONS):
-        pairs = zip(found.values(arm, horizon), found.values(other, horizon), strict=True)
-        overs[horizon] = interval([one / two for one, two in pairs])
+    overs = {
+        horizon: found.ratio(arm, other, horizon) for horizon in (f"{ahead} hours" for ahead in HORIZONS)
+    }
     errors = ", ".join(
         f"{found.mean(arm, horizon):.3f} and {found.mean(other, horizon):.3f} ({over.written('{:.2f}')})"
         for horizon, over in overs.items()
@@ -261,5 +257,5 @@ STUDY = Study(
     quick=Budget(seeds=2, steps=30, samples=40),
     run=run,
     draw=draw,
-    needs=dict.fromkeys({**TRANSFORMERS, **RULES}, f"data:{SET}"),
+    needs=dict.fromkeys({**TRANSFORMERS, **RULES}, "data:etth1"),
 )

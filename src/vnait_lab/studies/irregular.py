@@ -8,7 +8,6 @@ time, or they are the angles of a rotation. By hand, a user would interpolate to
 
 from __future__ import annotations
 
-import pandas as pd
 import torch
 from jaxtyping import Float
 from matplotlib.figure import Figure
@@ -19,14 +18,12 @@ from vnait.encodings import Harmonics, Spatial
 from vnait.method import Method
 from vnait.methods import build
 from vnait.model.backbone import Encoder
-from vnait.statistics import interval
 from vnait_lab.studies.figures import bars, panels
+from vnait_lab.studies.parts.series import TESTED, TRAINED, VALIDATION, etth1
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.seasonality import forecast
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 
-SERIES, SET = "HUFL", "etth1"  # a load, which has a daily season
-TRAINED, VALIDATION, TESTED = 8640, 2880, 2880  # hours, the usual split (Zhou et al. 2021)
 WINDOW, SAMPLES, AHEAD, EVERY = 120, 48, 12, 2  # hours; a regular grid has EVERY second hour
 DIM, BATCH, ROWS = 32, 32, 1000
 SMALLEST = 0.05  # of the squared error
@@ -46,8 +43,8 @@ ARMS = {
 
 
 def series() -> Tensor:
-    """The series, float32, standardized by its first year."""
-    y = torch.tensor(pd.read_csv(data_folder(SET) / "ETTh1.csv")[SERIES].to_numpy(), dtype=torch.float32)
+    """A load, which has a daily season, standardized by its first year."""
+    y = etth1()[:, 0]
     return (y - y[:TRAINED].mean()) / y[:TRAINED].std()
 
 
@@ -148,8 +145,7 @@ def rules(known: tuple[Tensor, Tensor, Tensor], new: tuple[Tensor, Tensor, Tenso
 
 def ratio(found: Findings, arm: str, other: str) -> tuple[float, float, str]:
     """The limits of the error of an arm over that of another one, paired by seed, and as text."""
-    pairs = zip(found.values(arm, "error"), found.values(other, "error"), strict=True)
-    over = interval([one / two for one, two in pairs])
+    over = found.ratio(arm, other, "error")
     return *over.bounds, over.written("{:.2f}")
 
 
@@ -196,7 +192,7 @@ def judge_by_hand(found: Findings) -> Verdict:
 def draw(found: Findings) -> Figure:
     figure, (axes,) = panels(1, size=(8, 3.8))
     bars(axes, list(ARMS), {"error": [found.values(arm, "error") for arm in ARMS]}, across=True)
-    axes.set(xlabel=f"squared error of {SERIES}, {AHEAD} hours ahead, over its variance in the first year")
+    axes.set(xlabel=f"squared error of HUFL, {AHEAD} hours ahead, over its variance in the first year")
     axes.set_title(f"one dot per seed (n={len(found.values('times', 'error'))})")
     return figure
 
@@ -221,5 +217,5 @@ STUDY = Study(
     quick=Budget(seeds=2, steps=100),
     run=run,
     draw=draw,
-    needs=dict.fromkeys(ARMS, f"data:{SET}"),
+    needs=dict.fromkeys(ARMS, "data:etth1"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
@@ -12,8 +13,16 @@ from torch.nn import functional as F
 
 from vnait.coordinates import Phase
 from vnait.encodings import Harmonics
+from vnait_lab.study import data_folder
 
+TRAINED, VALIDATION, TESTED = 8640, 2880, 2880  # hours of ETTh1, the usual split (Zhou et al. 2021)
 REAL = ("elnino", "co2", "co2, detrended", "co2, differences", "sunspots")
+
+
+def etth1() -> Float[Tensor, "hours series"]:
+    """The seven hourly series of ETTh1, in VNAIT_DATA: HUFL, HULL, MUFL, MULL, LUFL, LULL, OT; float32."""
+    table = pd.read_csv(data_folder("etth1") / "ETTh1.csv").drop(columns="date")
+    return torch.tensor(table.to_numpy(), dtype=torch.float32)
 
 
 def generated(arm: str, seed: int) -> Tensor:
