@@ -277,7 +277,7 @@ def missing(need: str | None) -> str | None:
     if kind == "package" and not any(metadata.Distribution.discover(name=name)):
         return f"{name} is not installed (pip install {name})"
     if kind == "data" and not (folder := data_folder(name)).is_dir():
-        return f"there is no {folder}; set VNAIT_DATA to a folder that has {name}"
+        return f"there is no {folder}; set VNAIT_DATA to a folder that has {name} (docs/data-sets.md)"
     return None
 
 

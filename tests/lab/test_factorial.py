@@ -48,7 +48,8 @@ def test_an_arm_that_is_not_run_is_the_method(method: str) -> None:
 
 def record_of(arm: str, task: str, seed: int, accuracy: float) -> Record:
     metrics = {"accuracy_320": accuracy, "accuracy_500": accuracy}
-    return record(arm, seed, run={"steps": 1000}, data={"name": task}, metrics=metrics)
+    data = {"name": task, "filler": "none"}
+    return record(arm, seed, key=f"{arm} {task} {seed}", run={"steps": 1000}, data=data, metrics=metrics)
 
 
 def test_the_page_compares_with_the_best_other_scheme_that_ran_every_task(
@@ -70,3 +71,13 @@ def test_the_page_compares_with_the_best_other_scheme_that_ran_every_task(
     assert "| alibi | - |" in text
     drawn = factorial.figure(factorial.by_arm(ran, "length"))
     assert [len(line.get_xdata()) for line in drawn.axes[0].lines] == [6]  # two schemes, three seeds
+
+
+def test_tasks_of_filler_that_do_not_count_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`vnait-uniform` answers `middle` with the oracle alone, and `third` without it."""
+    control = {"middle": 0.5, "middle-oracle": 1.0, "third": 1.0, "third-oracle": 1.0}
+    of_methods = [record_of("vnait-uniform", task, 0, accuracy) for task, accuracy in control.items()]
+    monkeypatch.setattr(factorial, "records", lambda folder: of_methods)
+    ran = [record_of("rope: neighbours + log n + random", task, 0, 0.5) for task in ("middle", "third")]
+    assert {one.data["name"] for one in factorial.with_methods(ran, "elastic")} == {"middle"}
+    assert {one.data["name"] for one in factorial.with_methods(ran, "length")} == {"middle", "third"}

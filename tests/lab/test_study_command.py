@@ -103,6 +103,17 @@ def test_wrong_use_is_one_sentence(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_study_without_its_data_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VNAIT_DATA", str(tmp_path))
+    with pytest.raises(SystemExit) as stopped:
+        main(["study", "horizons", "--out", str(tmp_path / "out")])
+    error = " ".join(capsys.readouterr().err.split())
+    assert stopped.value.code == 2 and error.count("horizons") == error.count("vnait:") == 1
+    assert f"there is no {tmp_path}/etth1" in error.replace("/ ", "/") and not (tmp_path / "out").exists()
+
+
 def test_a_short_study_draws_and_says_its_verdicts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,15 +15,21 @@ from vnait_lab import STUDIES
 from vnait_lab.page.parts import Section, difference, over_seeds, percent, records, table
 from vnait_lab.runs.factorial import AS_METHODS, SCHEMES, SETS, SUITES, VNAIT
 from vnait_lab.studies.figures import STYLE, dots
-from vnait_lab.suites import algorithmic, length
+from vnait_lab.suites import algorithmic, elastic, length
 
 FIGURES = Path("records", "factorial")  # in the page's folder
 
 
 def with_methods(found: list[Record], suite: str) -> list[Record]:
-    """Records of a factorial, and those of the methods that are arms of it, on the same tasks and seeds."""
+    """Records of a factorial on the tasks that count, and those of the methods that are arms of it, on the
+    same tasks and seeds.
+    """
+    methods = records(suite)
+    if suite == elastic.SUITE.name:
+        counted = elastic.counted(elastic.SUITE.summary(methods))
+        found = [one for one in found if one.data["name"] in counted]
     cells = {(one.data["name"], one.seed) for one in found}
-    own = [one for one in records(suite) if (one.data["name"], one.seed) in cells]
+    own = [one for one in methods if (one.data["name"], one.seed) in cells]
     return found + [replace(one, method=AS_METHODS[one.method]) for one in own if one.method in AS_METHODS]
 
 

@@ -106,11 +106,11 @@ def run(
     Records and figures are written to `out`.
     """
     chosen = [load(name) for name in (NAMES if "all" in names else dict.fromkeys(names))]
-    _warn_missing(chosen)
+    _check_needs(chosen, recorded := out / "records.jsonl")
     found = study.run(
         chosen,
         quick=quick,
-        path=out / "records.jsonl",
+        path=recorded,
         jobs=jobs,
         backend=backend,
         callback=lambda done, total, one: callback(
@@ -131,11 +131,17 @@ def draw(one: Study, found: Findings, folder: Path) -> Path | None:
     return path
 
 
-def _warn_missing(chosen: Sequence[Study]) -> None:
+def _check_needs(chosen: Sequence[Study], recorded: Path) -> None:
+    """Warn of arms that can't run. InputError if none can, and none is recorded."""
+    sentences, runs = [], recorded.is_file()
     for one in chosen:
-        reasons: dict[str, list[str]] = {}
-        for arm, need in one.needs.items():
-            if reason := study.missing(need):
-                reasons.setdefault(reason, []).append(arm)
-        for reason, arms in reasons.items():
-            logger.warning("%s: %s cannot run: %s", one.name, "; ".join(arms), reason)
+        lacks = {arm: study.missing(one.needs.get(arm)) for arm in one.arms}
+        runs |= None in lacks.values()
+        for reason in dict.fromkeys(filter(None, lacks.values())):
+            arms = [arm for arm in lacks if lacks[arm] == reason]
+            some = "" if len(arms) == len(lacks) else f": {'; '.join(arms)}"
+            sentences.append(f"{one.name}{some} cannot run: {reason}")
+    if not runs:
+        raise InputError("; ".join(sentences) + ".")
+    for sentence in sentences:
+        logger.warning("%s.", sentence)
