@@ -10,6 +10,7 @@ from vnait_lab.studies.translation import (
     END,
     GRAMMAR,
     PLACES,
+    SAME,
     Pair,
     Translator,
     Vocabulary,
@@ -17,11 +18,13 @@ from vnait_lab.studies.translation import (
     bleu,
     dictionary,
     drawn,
+    judge_symmetries,
     phrase,
+    same,
     sentence,
     translated,
 )
-from vnait_lab.study import Budget
+from vnait_lab.study import Budget, Findings
 
 
 def pair(source: str, target: str, *links: int) -> Pair:
@@ -95,6 +98,37 @@ def test_what_the_order_of_the_source_changes(
     assert (change < 1e-4) == (place in ("none", "target"))
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_shift_of_both_sides_changes(place: str, random_model: tuple[list[Pair], Vocabulary]) -> None:
+    learn, words = random_model
+    model = Translator(place, len(words.words)).eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.2)
+    source, target = words.tensors(learn[:4])
+    change = (model(source, target, 5) - model(source, target)).abs().max()
+    assert (change < 1e-4) == (place in SAME["shifted"])
+
+
+def test_a_translation_is_the_same_word_by_word() -> None:
+    assert same([["A", "B"], ["A"], []], [["A", "B"], ["A", "B"], []]) == pytest.approx(2 / 3)
+
+
+def test_symmetries_are_judged_where_they_must_hold_and_where_they_must_not() -> None:
+    def findings(changed: str, way: str, share: float) -> Findings:
+        cells = {
+            (f"{GRAMMAR}, {place}", seed): {f"same, {name}": float(place in SAME[name]) for name in SAME}
+            for place in PLACES
+            for seed in range(3)
+        }
+        cells[f"{GRAMMAR}, {changed}", 1][f"same, {way}"] = share
+        return Findings(cells)
+
+    assert judge_symmetries.judge(findings("both", "shifted", 0.5)).word == "confirmed"
+    assert judge_symmetries.judge(findings("both", "shifted", 0.95)).word == "undecided"
+    assert judge_symmetries.judge(findings("rope", "shifted", 0.95)).word == "undecided"
+    assert judge_symmetries.judge(findings("target", "permuted", 0.5)).word == "refuted"
+
+
 def test_bleu_of_the_right_words_and_of_none() -> None:
     pairs = [pair("a b c d e", "A B C D E F", 0, 1, 2, 3, 4, 4)] * 2
     assert bleu([one.target for one in pairs], pairs) == pytest.approx(100)
@@ -130,7 +164,7 @@ def test_a_translation_ends_at_its_end() -> None:
     words = Vocabulary([one, one])
 
     class Says(torch.nn.Module):
-        def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        def forward(self, source: torch.Tensor, target: torch.Tensor, start: int) -> torch.Tensor:
             answer = torch.tensor([*words.numbers(["B", "A"]), END, *words.numbers(["A"] * 20)])
             return torch.nn.functional.one_hot(answer[: target.shape[1]], len(words.words)).float()[None]
 
