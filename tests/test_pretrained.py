@@ -1115,6 +1115,15 @@ def test_a_method_attached_by_name_drops_its_scale(caplog):
     assert "vnait is attached without its scale" in caplog.text
 
 
+def test_an_adapter_is_loaded_without_notes_on_how_its_method_starts(tmp_path, caplog):
+    model = model_of("bert")
+    vnait.attach(model, "vnait", mean_length=12)
+    save_adapter(model, tmp_path)
+    with caplog.at_level(logging.INFO, logger="vnait"):
+        load_adapter(model_of("bert"), tmp_path)
+    assert not caplog.text
+
+
 def test_an_adapter_of_a_method_object(tmp_path):
     def own() -> Method:
         return Method(coordinates=Index(), encoding=Sinusoid(dim=16))

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def logger_at(name: str, level: int) -> Iterator[None]:
-    """Lines of this logger from this level on alone."""
+    """Lines of this logger from this level on alone, or from its own if that is higher."""
     logger = logging.getLogger(name)
     before = logger.level
-    logger.setLevel(level)
+    logger.setLevel(max(level, before))
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from vnait.pretrained.attached import Attached
 from vnait.pretrained.attaching import Attachment, attach, detach
 from vnait.pretrained.locate import owners_of
 from vnait.pretrained.saving import FORMAT, SETTINGS, WEIGHTS, attached_owners, base_of
+from vnait.quiet import logger_at
 
 OLDER_FORMATS = (2, 3)  # the formats before `FORMAT`
 
@@ -65,7 +67,9 @@ def _attach(
     weights: dict[str, torch.Tensor],
     folder: Path,
 ) -> Attachment:
-    with as_input_error((ValueError, TypeError), f"{folder} can't be attached: "):
+    # What `attach` reports is of the weights that the method starts with, and not of the saved ones.
+    quiet = logger_at("vnait", logging.WARNING)
+    with quiet, as_input_error((ValueError, TypeError), f"{folder} can't be attached: "):
         attachment = attach(
             model,
             methods[0] or "vnait",
