@@ -20,7 +20,8 @@ from vnait.encodings.bias import AlibiBias, CableBias, Fire, Kerple, alibi_slope
 from vnait.encodings.bias_tables import Prefix, ShawBias, T5Bias
 from vnait.encodings.codes import Binary, Harmonics, Linear, Sinusoid
 from vnait.encodings.combined import Axis, Concatenated, NoPosition, Sum
-from vnait.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, Scaling, XPos, convert_layout
+from vnait.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, XPos, convert_layout
+from vnait.encodings.rotary_scaling import Scaling
 from vnait.encodings.scores import Cope, Nape, ScaleInvariant
 from vnait.encodings.spatial import Anchors, Centre, Fourier, LearnedFourier, Scalar, Spatial
 from vnait.encodings.tables import GridTable, Table

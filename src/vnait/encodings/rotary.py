@@ -1,140 +1,26 @@
 """Rotary encodings: an angle (B, T, K/2) in radians per pair of channels of queries and keys. And layouts.
 
 Angles are computed in float64 and reduced to (-pi, pi], so that float32 has them to 2e-7 at any position
-(without, to 4e-3 at 100,000). They are never in half precision. Frequencies of a `Scaling` are transformers'
-own, in float32: their angles are right to 4e-3 at 100,000.
+(without, to 4e-3 at 100,000). They are never in half precision.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vnait.encodings.rotary_scaling import Scaling
 from vnait.encodings.shared import At, first_axes
 from vnait.errors import one_of
 from vnait.injection import Injection
-from vnait.values import check, constants, precision
+from vnait.values import check, precision
 
 Layout = Literal["half", "interleaved"]
-
-# Rule: required and optional numbers besides factor and original_length, under transformers' names.
-_RULES: dict[str, tuple[set[str], set[str]]] = {
-    "linear": (set(), set()),
-    "dynamic": (set(), set()),
-    "yarn": (set(), {"attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"}),
-    "llama3": ({"low_freq_factor", "high_freq_factor"}, set()),
-    "longrope": ({"short_factor", "long_factor"}, {"attention_factor"}),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scaling:
-    """Rotation at longer texts than trained on, with transformers' frequencies and attention factor.
-
-    rule                "linear" (position interpolation), "dynamic" (NTK), "yarn", "llama3" or "longrope"
-    factor              how many times longer, at least 1
-    original_length     the training length; every rule but "linear" needs it
-    more                the rule's other numbers, under the names of a configuration's `rope_parameters`
-
-    "dynamic" and "longrope" depend on the length, as the sentence's largest coordinate + 1, without gradient,
-    and never on the batch's: past `original_length` an earlier token's angles change as the sentence grows.
-
-    Source: `ROPE_INIT_FUNCTIONS` of transformers (in float32); arXiv 2306.15595, 2309.00071, 2402.13753.
-
-    >>> Scaling(rule="yarn", factor=8.0, original_length=8192).rule
-    'yarn'
-    """
-
-    rule: Literal["linear", "dynamic", "yarn", "llama3", "longrope"]
-    factor: float
-    original_length: int | None = None
-    more: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-    def __post_init__(self) -> None:
-        if self.rule not in _RULES:
-            raise ValueError(f"the scaling rule {self.rule!r} is not known; take {', '.join(_RULES)}.")
-        if not (math.isfinite(self.factor) and self.factor >= 1):
-            raise ValueError(f"the scaling factor is {self.factor}; give a number of at least 1.")
-        self._check_length()
-        self._check_more()
-
-    def rates(
-        self, size: int, base: float, length: Float[Tensor, " B"]
-    ) -> tuple[Float[Tensor, "... size_half"], float]:
-        """Radians per position, (size/2,) or (B, size/2), in the dtype of `length`; factor of cos and sin."""
-        if self.rule == "dynamic":
-            return self._computed(size, base, length[:, None])  # broadcasts: a row of rates per sentence
-        rates, factor = self._computed(size, base, None)
-        rates = _like(rates, length)
-        if self.rule == "longrope":
-            assert self.original_length is not None
-            long, _ = self._computed(size, base, self.original_length + 1)
-            rates = torch.where(length[:, None] > self.original_length, _like(long, length), rates)
-        return rates, factor
-
-    def _computed(self, size: int, base: float, length: Tensor | int | None) -> tuple[Tensor, float]:
-        from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-        numbers = {
-            "factor": self.factor,
-            "original_max_position_embeddings": self.original_length,
-            **self.more,
-        }
-        config = _Config({"rope_type": self.rule, "rope_theta": base, **numbers}, size, self.original_length)
-        # On the CPU if the length is a number: float32 powers differ in the last digit between devices.
-        device = length.device if isinstance(length, Tensor) else torch.device("cpu")
-        return ROPE_INIT_FUNCTIONS[self.rule](config, device, seq_len=length)
-
-    def _check_length(self) -> None:
-        if self.rule == "linear":
-            if self.original_length is not None:
-                raise ValueError("linear scaling has no original_length; leave it out.")
-        elif self.original_length is None or self.original_length < 2:
-            raise ValueError(
-                f"{self.rule} scaling needs the training length, 2 or more: "
-                f"original_length={self.original_length}."
-            )
-
-    def _check_more(self) -> None:
-        required, optional = _RULES[self.rule]
-        if not required <= set(self.more) <= required | optional:
-            raise ValueError(
-                f"{self.rule} scaling has {_listed(set(self.more))} in `more`; it needs {_listed(required)} "
-                f"and may have {_listed(optional)}."
-            )
-        if self.rule == "llama3" and not 0 < self.more["low_freq_factor"] < self.more["high_freq_factor"]:
-            raise ValueError(
-                f"llama3 scaling has low_freq_factor={self.more['low_freq_factor']} and "
-                f"high_freq_factor={self.more['high_freq_factor']}; the low one must be positive and below "
-                "the high one."
-            )
-
-
-def _like(rates: Tensor, like: Tensor) -> Tensor:
-    """Rates from the CPU; a GPU would wait for the copy."""
-    if like.is_cuda and not torch.compiler.is_compiling():
-        return constants(rates.tolist(), like.dtype, like.device)
-    return rates.to(like)
-
-
-class _Config:
-    """The settings that transformers' functions read; a plain class, for torch.compile."""
-
-    def __init__(self, rope_parameters: dict[str, Any], width: int, length: int | None) -> None:
-        self.rope_parameters = rope_parameters
-        self.head_dim = self.hidden_size = width
-        self.num_attention_heads = 1
-        self.max_position_embeddings = length
-
-    def standardize_rope_params(self) -> None:
-        """transformers calls it; nothing to do."""
 
 
 class Rotary(nn.Module):
@@ -155,7 +41,7 @@ class Rotary(nn.Module):
         super().__init__()
         self.width, self.base, self.scaling = _checked_width(width), _checked_base(base), scaling
         if scaling is not None:
-            _check_fit(scaling, width)
+            scaling.check_fit(width)
 
     @property
     def causal(self) -> bool:
@@ -393,17 +279,3 @@ def _checked_axial(width: int, axes: int) -> int:
             "take a multiple of twice the axes."
         )
     return width
-
-
-def _check_fit(scaling: Scaling, width: int) -> None:
-    if scaling.rule == "dynamic" and width < 4:
-        raise ValueError("dynamic scaling needs at least 2 pairs of channels; take a greater width.")
-    for name in ("short_factor", "long_factor"):
-        if name in scaling.more and len(scaling.more[name]) != width // 2:
-            raise ValueError(
-                f"{name} has {len(scaling.more[name])} numbers; give one for each of the {width // 2} pairs."
-            )
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names)) or "nothing"
