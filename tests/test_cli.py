@@ -744,6 +744,14 @@ BAD_INPUT = {
         "./data.csv",
         message="data.csv is the file that is read",
     ),
+    "answers in no table that is written": plain(
+        "predict",
+        "model",
+        "data.csv",
+        "--out",
+        "new.jsonl",
+        message="let its name end in .csv, or use --json",
+    ),
     "the folder around a model": lambda home: (
         ("predict", str(home / "run"), "data.csv"),
         f"Its model is in {(home / 'run' / 'model').mkdir(parents=True) or home / 'run' / 'model'}.",

@@ -13,6 +13,7 @@ import typer
 
 from vnait.cli.output import check_letters, echo, print_rows, write_csv
 from vnait.cli.shared import (
+    ENDINGS,
     AsJson,
     Encoding,
     Quiet,
@@ -57,6 +58,8 @@ def predict_command(
     check_folder(model)
     if out is not None and out.exists() and Path(data).exists() and out.samefile(data):
         raise InputError(f"--out {out} is the file that is read, and would be lost; choose a new name.")
+    if out is not None and (ending := out.suffix.lower()) in ENDINGS and ending not in (".csv", ".txt"):
+        raise InputError(f"--out {out}: a CSV file is written; let its name end in .csv, or use --json.")
     from vnait.data.formats import is_table
 
     not_a_table = InputError(f"--keep {keep} names columns, and {data} is not a table; leave it out.")
