@@ -34,7 +34,6 @@ from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.phrases import BANKS
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
 
-FOLDER, *FILES = BANKS["en"]
 LENGTHS = range(6, 31)
 SHARE, MASKS = 0.15, 4  # hidden words, but for one per sentence; each test sentence is read with four masks
 REACH, STEPS, SIZE = 8, 3, 4  # larger distances and more steps count as these; eigenvectors
@@ -68,6 +67,11 @@ ARMS = {
     **{f"path, {change}": f"path; {CHANGES[change]}" for change in ("exchanged", "visible")},
     **{f"offset + path, {change}": f"both; {CHANGES[change]}" for change in [*CHANGES][1:]},
     "rules": "logistic regressions without a model: of words near in order, near in the tree, and of arcs",
+}
+CHINESE = "zh: "
+ARMS |= {
+    f"{CHINESE}{arm}": f"Chinese; {ARMS[arm]}"
+    for arm in ("none", "offset", "path", "path, exchanged", "offset + path", "offset + path, visible")
 }
 Heads = tuple[int, ...]
 
@@ -246,10 +250,15 @@ class Tagger(nn.Module):
         return self.read(self.encoder(x, injection, mask))
 
 
+def bank(arm: str) -> tuple[str, str, str]:
+    """The folder of an arm's treebank, and its files for training and for the test."""
+    return BANKS["zh" if arm.startswith(CHINESE) else "en"]
+
+
 @cache
-def sentences(name: str) -> list[Tree]:
+def sentences(folder: str, name: str) -> list[Tree]:
     """The sentences of a file that are neither short nor long."""
-    return [one for one in trees(data_folder(FOLDER) / name) if len(one.words) in LENGTHS]
+    return [one for one in trees(data_folder(folder) / name) if len(one.words) in LENGTHS]
 
 
 def hide(count: int, length: int, random: np.random.Generator) -> Tensor:
@@ -262,9 +271,12 @@ def hide(count: int, length: int, random: np.random.Generator) -> Tensor:
 
 def run(arm: str, seed: int, budget: Budget) -> Metrics:
     random = np.random.default_rng(seed)
+    folder, *files = bank(arm)
+    arm = arm.removeprefix(CHINESE)
+    pools = [sentences(folder, name) for name in files]
     train, test = (
         [pool[place] for place in random.permutation(len(pool))[:count]]
-        for pool, count in zip(map(sentences, FILES), (budget.samples, budget.samples // 2), strict=True)
+        for pool, count in zip(pools, (budget.samples, budget.samples // 2), strict=True)
     )
     if arm == "rules":
         return rules(train, test, random)
@@ -388,8 +400,17 @@ def judge_visible(found: Findings) -> Verdict:
     return ahead(found, "offset + path, visible", other, words)
 
 
+@claim("In Chinese, too, both together are better than the order alone", source=SOURCE)
+def judge_chinese(found: Findings) -> Verdict:
+    """`offset + path` against `offset`, by the same rule."""
+    own, order, seen = (f"{CHINESE}{arm}" for arm in ("offset + path", "offset", "offset + path, visible"))
+    left = found.difference(seen, order, "accuracy").times(100).written("{:+.1f}")
+    arms = [arm for arm in ARMS if arm.startswith(CHINESE)]
+    return ahead(found, own, order, f"in trees of the visible words {left}; {percent(found, arms)}")
+
+
 def draw(found: Findings) -> Figure:
-    figure, (axes,) = panels(1, size=(8, 5.6))
+    figure, (axes,) = panels(1, size=(8, 6.8))
     names = [arm for arm in ARMS if arm != "rules"]
     rules = {f"regression: {name}": name for name in ("order", "tree", "arcs")}
     rules["most frequent tag"] = "majority"
@@ -405,7 +426,8 @@ def draw(found: Findings) -> Figure:
 STUDY = Study(
     name="trees",
     subject="Positions in dependency trees against the order of words",
-    data="English EWT of Universal Dependencies: 1,000 sentences of 6 to 30 words, 500 others for the test",
+    data="Universal Dependencies, sentences of 6 to 30 words: 1,000 of English EWT, 500 others for the test; "
+    "Chinese GSDSimp, all of its dev and test files",
     measure="share of hidden words (one per sentence, and 15 % of the others) whose part of speech is right",
     smallest="1 point",
     arms=ARMS,
@@ -417,10 +439,10 @@ STUDY = Study(
             fails=lambda found: found.difference("path, exchanged", "none", "accuracy").mean < 0.03,
         )
     ],
-    claims=[judge_tree, judge_both, judge_faulty, judge_visible],
+    claims=[judge_tree, judge_both, judge_faulty, judge_visible, judge_chinese],
     full=Budget(seeds=4, steps=400, samples=1000),
     quick=Budget(seeds=3, steps=60, samples=200),
     run=run,
     draw=draw,
-    needs=dict.fromkeys(ARMS, f"data:{FOLDER}"),
+    needs={arm: f"data:{bank(arm)[0]}" for arm in ARMS},
 )

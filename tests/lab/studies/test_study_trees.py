@@ -15,11 +15,13 @@ from vnait_lab.studies.trees import (
     Corpus,
     Heads,
     Tagger,
+    bank,
     climbs,
     exchanged,
     faulty,
     hide,
     judge_both,
+    judge_chinese,
     judge_faulty,
     judge_tree,
     judge_visible,
@@ -153,7 +155,9 @@ def given(**accuracy: float) -> Findings:
     cells = {}
     for arm in ARMS:
         for seed in range(4):
-            mean = accuracy.get(arm.replace(" + ", "_").replace(", ", "_").replace(" % ", "_"), 0.3)
+            mean = accuracy.get(
+                arm.replace(": ", "_").replace(" + ", "_").replace(", ", "_").replace(" % ", "_"), 0.3
+            )
             own = {"accuracy": mean + 0.01 * seed + 0.001 * (seed % 2)}
             cells[arm, seed] = {"order": 0.4, "arcs": 0.3, "majority": 0.2} if arm == "rules" else own
     return Findings(cells)
@@ -175,3 +179,10 @@ def test_verdicts(accuracy: dict[str, float], words: tuple[str, ...]) -> None:
     found = given(**accuracy)
     judges = (judge_tree, judge_both, judge_faulty, judge_visible)
     assert tuple(judge.judge(found).word for judge in judges) == words
+
+
+def test_chinese_arms_read_the_chinese_treebank_and_are_compared_among_themselves() -> None:
+    assert {bank(arm)[0] for arm in ARMS if arm.startswith("zh: ")} == {"ud_chinese_gsdsimp"}
+    assert {bank(arm)[0] for arm in ARMS if not arm.startswith("zh: ")} == {"ud_english_ewt"}
+    assert judge_chinese.judge(given(zh_offset_path=0.4, offset=0.9)).word == "confirmed"
+    assert judge_chinese.judge(given(zh_offset_path=0.4, zh_offset=0.41)).word == "refuted"

@@ -33,7 +33,7 @@ ROWS = (
         "Methods that read parse trees or dependency graphs depend on linguistic tools",
         sources=("000, section 2.2, trees",),
         tests=("test_spectrum::test_the_tokens_are_the_nodes_in_the_graphs_own_order",),
-        lacks="English alone; heads are wrong at random, not by a parser",
+        lacks="heads are wrong at random, not by a parser",
     ),
     Row(
         "000 2.2",
