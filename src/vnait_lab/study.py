@@ -221,7 +221,7 @@ class Study:
     arms        name -> description, which is part of the cells' keys
     run         (arm, seed, budget) -> metrics, on one core; depends on its arguments only
     draw        findings -> figure
-    needs       arm -> a requirement on the machine (see `missing`)
+    needs       arm -> requirements on the machine (see `missing`)
     """
 
     name: str
@@ -266,18 +266,19 @@ class Study:
             return Verdict("undecided", f"not run: {missing(self.needs.get(arm)) or arm}")
 
 
-def missing(need: str | None) -> str | None:
-    """Why an arm cannot run here, or None. A need is a folder of VNAIT_DATA ("data:trec") or a
-    package by the name that pip knows ("package:scikit-image").
+def missing(needs: str | None) -> str | None:
+    """Why an arm cannot run here, or None. Needs, with spaces between them, are folders of VNAIT_DATA
+    ("data:trec") and packages by the names that pip knows ("package:scikit-image").
 
-    >>> missing("package:no-such-package")
+    >>> missing("package:torch package:no-such-package")
     'no-such-package is not installed (pip install no-such-package)'
     """
-    kind, _, name = (need or "").partition(":")
-    if kind == "package" and not any(metadata.Distribution.discover(name=name)):
-        return f"{name} is not installed (pip install {name})"
-    if kind == "data" and not (folder := data_folder(name)).is_dir():
-        return f"there is no {folder}; set VNAIT_DATA to a folder that has {name} (docs/data-sets.md)"
+    for need in (needs or "").split():
+        kind, _, name = need.partition(":")
+        if kind == "package" and not any(metadata.Distribution.discover(name=name)):
+            return f"{name} is not installed (pip install {name})"
+        if kind == "data" and not (folder := data_folder(name)).is_dir():
+            return f"there is no {folder}; set VNAIT_DATA to a folder that has {name} (docs/data-sets.md)"
     return None
 
 

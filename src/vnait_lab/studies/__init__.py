@@ -54,6 +54,7 @@ NAMES = (
     "introns",
     "motifs",
     "contacts",
+    "proteins",
     "seasonality",
     "forecasting",
     "irregular",
