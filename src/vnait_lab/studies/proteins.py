@@ -333,18 +333,18 @@ def judge_elastic(found: Findings) -> Verdict:
 def draw(found: Findings) -> Figure:
     figure, (left, middle, right) = panels(1, 1.2, 1.2, size=(14, 4.2))
     shares = 100 * found.curve("counted", "frequency")[0]
-    long = found.curve("counted", "length")[0][:, None] > RANGES.numpy()  # whether a chain has such pairs
+    # Whether a chain has enough such pairs for a share.
+    long = found.curve("counted", "length")[0][:, None] > 1.25 * RANGES.numpy()
     shown = [place for place in range(len(RANGES)) if long[:, place].sum() >= 10]
-    low, mean, high = (
-        [f(shares[long[:, place], place]) for place in shown]
-        for f in (lambda x: np.quantile(x, 0.25), np.mean, lambda x: np.quantile(x, 0.75))
+    low, median, high = np.transpose(
+        [np.quantile(shares[long[:, place], place], [0.25, 0.5, 0.75]) for place in shown]
     )
     starts = RANGES[shown].numpy()
-    left.plot(starts, mean, label="mean")
+    left.plot(starts, median, label="median")
     left.fill_between(starts, low, high, alpha=0.2, lw=0, label="middle half of the proteins")
     left.axvline(FAR, color="gray", lw=1, label="far: right of here")
     left.set(xscale="log", ylim=(0, None), ylabel="pairs in contact (%)", title="contacts by separation")
-    left.set_xticks(starts, [str(start) for start in starts.tolist()])
+    left.set_xticks(starts, [str(start) for start in starts.tolist()], fontsize=7)
     left.minorticks_off()
     left.set_xlabel("separation (residues; from here to the next mark)")
     left.legend()
@@ -362,6 +362,8 @@ def draw(found: Findings) -> Figure:
     middle.invert_yaxis()
     count, seeds = len(over(found, "none")), len(found.values("none", "area"))
     middle.set(xscale="log", xlabel="average precision of far pairs (log scale)")
+    middle.set_xticks([0.02, 0.05, 0.1, 0.2, 0.4], ["0.02", "0.05", "0.1", "0.2", "0.4"])
+    middle.minorticks_off()
     middle.set_title(f"mean and 95 % over {count} proteins ({seeds} seeds)")
     middle.legend(loc="lower right")
 
@@ -375,7 +377,7 @@ def draw(found: Findings) -> Figure:
     right.set_yticks(range(len(rows)), rows)
     right.invert_yaxis()
     right.set(xlabel="average precision minus that without a bias", title="paired by protein; mean and 95 %")
-    right.legend(loc="lower left")
+    right.legend(loc="upper left")
     return figure
 
 
