@@ -166,8 +166,9 @@ def test_committed_records_are_whole(name: str, committed: dict[str, Findings]) 
 
 # A claim of theirs is left open by the records: timestamps over interpolation by hand, 1.03 [.98, 1.09];
 # which code makes the checks of a Hamming code easier to learn, where none learned them; positions in gold
-# trees over those in order, +0.9 points [-1.1, +2.8].
-UNDECIDED = {"irregular", "hamming_learned", "trees"}
+# trees over those in order, +0.9 points [-1.1, +2.8]; elastic coordinates over the index for contacts of
+# proteins, +0.0002 of average precision [-0.0013, +0.0016], and what ALiBi costs there.
+UNDECIDED = {"irregular", "hamming_learned", "proteins", "trees"}
 
 
 @pytest.mark.parametrize("name", ["sinusoid", "hamming", "motifs", "cross_attention"])

@@ -416,7 +416,7 @@ STUDY = Study(
     ],
     claims=[judge_table, judge_near, judge_map, judge_elastic],
     full=Budget(seeds=3, steps=200, samples=400),
-    quick=Budget(seeds=1, steps=30, samples=24),
+    quick=Budget(seeds=1, steps=20, samples=18),
     run=run,
     draw=draw,
     needs=dict.fromkeys({**MODELS, **RULES}, "data:proteins package:biopython"),
