@@ -91,7 +91,7 @@ studies: install  ## VNAIT_DATA is a folder with one folder per set; goes on whe
 	$(BIN)/python -m vnait_lab.runs.gaps
 	$(BIN)/python -m vnait_lab.runs.insertions
 	$(BIN)/python -m vnait_lab.runs.decoder
-	$(BIN)/python -m vnait_lab.runs.choices --sets trec,mr,subj,cola,tnews,splice
+	$(BIN)/python -m vnait_lab.runs.choices
 	$(BIN)/python -m vnait_lab.runs.convergence
 	$(BIN)/python -m vnait_lab.runs.self_supervision --sets trec
 	$(BIN)/python -m vnait_lab.runs.tagging
