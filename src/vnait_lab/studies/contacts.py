@@ -199,7 +199,10 @@ class Scorer(nn.Module):
         scores = self.level + self.gain * bias
         if self.weight is not None:
             scores = scores + content @ (self.weight + self.weight.T) @ content.mT
-        return scores if self.table is None else scores + self.table(PLACES).dense().bias[:, 0]
+        if self.table is None:
+            return scores
+        ahead = self.table(PLACES).dense().bias[:, 0].triu(1)  # contacts have no direction
+        return scores + ahead + ahead.mT
 
 
 def fixed(bias: str, contacts: Tensor, random: Generator) -> Tensor:

@@ -7,8 +7,11 @@ import torch
 from torch import Generator
 
 from vnait_lab.studies.contacts import (
+    CHANNELS,
     FAMILIES,
+    LENGTH,
     STUDY,
+    Scorer,
     contents,
     fixed,
     frequency,
@@ -51,6 +54,13 @@ def test_what_residues_and_maps_say() -> None:
     assert torch.equal(fixed("true map", contacts, random), contacts.float())
     slope = fixed("slope", contacts, random)
     assert slope[0, 3, 11] == slope[5, 11, 3] == -1
+
+
+def test_a_learned_table_has_no_direction() -> None:
+    model = Scorer("table")
+    torch.nn.init.normal_(model.table.weight)
+    scores = model(torch.zeros(1, LENGTH, CHANNELS), torch.zeros(1, LENGTH, LENGTH))
+    assert torch.equal(scores, scores.mT) and scores.std() > 0.5
 
 
 def test_measures() -> None:
