@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from vnait.coordinates.shared import max_lookback
 from vnait.errors import one_of
 from vnait.inputs.fusion import X
-from vnait.values import all_true, full
+from vnait.values import all_true, full, transformed
 
 
 class Neighbours(nn.Module):
@@ -81,20 +81,20 @@ class Condensed(nn.Module):
             return cast(Tensor, self.inputs(vectors, added) + _seen(self.views, vectors))
         low = place.floor()
         share = place - low
-        # Rows of all texts in one table, with a row of zeros after each: whole rows are copied faster. Not in
-        # half precision, which loses small weights in a sum.
-        first = torch.arange(batch, device=at.device)[:, None] * (length + 1)
-        row = (low[..., 0].long() + first).flatten()
-        words = full(vectors)
+        # Rows of all texts in one table: whole rows are copied faster. The last place is whole, so that its
+        # share of the next row, which would be another text's, is 0: it takes its own again.
+        first = torch.arange(batch, device=at.device)[:, None] * length
+        here = low[..., 0].long()
+        row, after = ((index + first).flatten() for index in (here, (here + 1).clamp(max=length - 1)))
+        words = full(vectors)  # half precision loses small weights in a sum
         lower, upper = (
             (part.to(words.dtype) * words).flatten(0, 1) for part in (weight * (1 - share), weight * share)
         )
-        room = words.new_zeros(batch * (length + 1), words.shape[-1])
-        condensed = room.index_add(0, row, lower).index_add_(0, row + 1, upper).to(vectors.dtype)
-        condensed = condensed.unflatten(0, (batch, length + 1))[:, :-1]
-        found = F.pad(_seen(self.views, condensed), (0, 0, 0, 1)).flatten(0, 1)
+        room = lower.new_zeros(lower.shape)
+        condensed = room.index_add_(0, row, lower).index_add_(0, after, upper).to(vectors.dtype)
+        found = _seen(self.views, condensed.unflatten(0, (batch, length))).flatten(0, 1)
         seen = torch.lerp(
-            found.index_select(0, row), found.index_select(0, row + 1), share.to(found.dtype).flatten(0, 1)
+            found.index_select(0, row), found.index_select(0, after), share.to(found.dtype).flatten(0, 1)
         )
         return self.inputs(vectors, added) + seen.unflatten(0, (batch, length))
 
@@ -131,12 +131,13 @@ class _View(nn.Module):
     def causal(self) -> bool:
         return self.look == "back"
 
-    def drop_texts(self, view: X) -> X:
-        """The view, with zeros for the training texts that are left out."""
-        if not (self.training and self.dropout):
-            return view
-        kept = torch.rand(len(view), 1, 1, device=view.device) >= self.dropout
-        return view * kept.to(view.dtype)
+    def drop_texts(self, view: X, gain: Float[Tensor, " D"] | None = None) -> X:
+        """gain * view, gain = 1 by default, with zeros for the training texts that are left out."""
+        factor = gain
+        if self.training and self.dropout:
+            kept = (torch.rand(len(view), 1, 1, device=view.device) >= self.dropout).to(view.dtype)
+            factor = kept if gain is None else gain * kept
+        return view if factor is None else factor * view
 
 
 class Local(_View):
@@ -286,7 +287,7 @@ class Nearest(_View):
             for mine, one in zip(band.split(list(map(len, values))), values, strict=True)
         ]
         seen = torch.cat([one.permute(1, 2, 0, 3) for one in found], 2).flatten(-2)[..., :dim]
-        return self.drop_texts(self.gain * seen)
+        return self.drop_texts(seen, self.gain)
 
     @property
     def _back(self) -> int:
@@ -305,8 +306,7 @@ class Nearest(_View):
         none, heads = (0, 0) * (tokens.ndim - 3), tokens.movedim(2, 0)
         found = [F.pad(heads[: self._back], (*none, self.reach, rest))]
         if self._back < self.heads:
-            # Cut only when padded: an export refuses a size of T - 1 = 1.
-            found.append(F.pad(heads[self._back :], (*none, 0, rest + self.reach + 1))[:, :, 1:])
+            found.append(F.pad(heads[self._back :], (*none, -1, rest + self.reach + 1)))
         return found
 
     def _steps(self, device: torch.device) -> Int[Tensor, "H R"]:
@@ -326,6 +326,8 @@ def _doubled(tokens: Float[Tensor, "H B M C"], size: int) -> Float[Tensor, "H B 
 
 
 def _windows(tokens: Float[Tensor, "H B M"], size: int) -> Float[Tensor, "H B T W"]:
-    """The `size` tokens from each one on, but the last `size` ones; `unfold` has no vmap."""
-    count = tokens.shape[2] - size
+    """The `size` tokens from each one on, but the last `size` ones."""
+    if not transformed():
+        return tokens.unfold(2, size, 1)[:, :, :-1]
+    count = tokens.shape[2] - size  # the gradient of `unfold` runs model by model in torch.func.vmap
     return torch.stack([tokens[..., step : step + count] for step in range(size)], -1)
