@@ -75,6 +75,9 @@ def works(name: str, length: int) -> dict[str, Callable[[], None]]:
 
 def times(names: list[str], length: int, rounds: int) -> dict[str, list[list[float]]]:
     """Ratios to none, sorted, one list per way."""
+    # glibc returns freed memory to the system after each step of a small model alone, until a large block has
+    # been freed, as the gradient of a table of vectors is in any training; a step then takes up to .1 less.
+    torch.zeros(24 * 2**20 // 4)
     made = {name: works(name, length) for name in names}
     taken: dict[str, list[list[float]]] = {name: [] for name in names}
     for _ in range(rounds + 1):  # the first one warms up
