@@ -108,7 +108,7 @@ def test_without_none_or_with_methods_of_a_base_alone_order_is_left_out():
     assert len(advice(results(made({BASELINE: FLAT, "none": FLAT, "base:own": HIGH})))) == 1
 
 
-def test_nothing_that_beats_guessing_is_said_so():
+def test_nothing_that_beats_guessing_is_reported():
     (first, *_) = advice(results(made({BASELINE: FLAT, "none": FLAT, "vnait": FLAT})), chance_level=0.7)
     assert first.startswith(
         "average-logreg, the best on the validation rows, is not clearly better than always answering the "

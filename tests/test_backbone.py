@@ -204,13 +204,13 @@ def test_a_causal_bias_hides_what_follows() -> None:
     )
 
 
-def test_a_constant_bias_says_nothing() -> None:
+def test_a_constant_bias_is_no_position() -> None:
     ours, (x, keep) = encoder(), inputs()
     output = Injection(bias=torch.full((3, HEADS, TOKENS, TOKENS), 2.5))
     torch.testing.assert_close(ours(x, output, keep), ours(x, Injection(), keep), rtol=1e-4, atol=1e-5)
 
 
-def test_turning_all_tokens_alike_says_nothing() -> None:
+def test_turning_all_tokens_alike_is_no_position() -> None:
     """Rotations are relative.
 
     A model that rotates only its queries passes every test of the part, and fails this one.
@@ -226,7 +226,7 @@ def test_turning_all_tokens_alike_says_nothing() -> None:
     assert not torch.allclose(output[keep], plain[keep], atol=1e-2)
 
 
-def test_turns_tell_order() -> None:
+def test_rotations_separate_orders() -> None:
     """Without them the encoder is blind to order; with them it is not."""
     ours, (x, _) = encoder(), inputs()
     keep = torch.ones(3, TOKENS, dtype=torch.bool)

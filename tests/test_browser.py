@@ -105,7 +105,7 @@ def test_a_table_is_copied_with_tabs(tab: Tab) -> None:
     assert lines[0] == "class\trows\tshare, %" and lines[1] == "neg\t27\t33.8" and len(lines) == 4
 
 
-def test_the_mouse_over_a_dot_tells_its_interval(tab: Tab) -> None:
+def test_the_mouse_over_a_dot_shows_its_interval(tab: Tab) -> None:
     part = tab.see("Methods")
     dot = part.locator(".plot").first.locator(".points path").first
     box = dot.bounding_box()

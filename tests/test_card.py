@@ -40,7 +40,7 @@ def facts(data):
     return text.summary(text.read(str(data)), "words")
 
 
-def test_card_says_what_the_record_says(data):
+def test_card_has_the_facts_of_the_record(data):
     found = card.card(made(), facts(data))
     assert "12,345 learned parameters" in found and "20 of them used for training" in found
     assert "| test rows | 0.750 | 0.500 | 0.250 |" in found and "validation rows" not in found
@@ -52,7 +52,7 @@ def test_card_says_what_the_record_says(data):
     assert "rope" in front["tags"] and "language" not in front
 
 
-def test_card_says_how_much_of_the_answer_knows_no_positions(data):
+def test_card_gives_the_share_of_the_answer_without_positions(data):
     assert "bag of words" not in card.card(made(), facts(data))
     found = card.card(made(data=made().data | {"bag_share": 0.876}), facts(data))
     assert "88 % of its logits come from a bag of words, without positions." in found

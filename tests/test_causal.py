@@ -52,7 +52,7 @@ def in_parts(model: VnaitForCausalLM, ids: Tensor, mask: Tensor, sizes: list[int
 
 
 @pytest.mark.parametrize("method", MODES)
-def test_every_prefix_of_200_texts_is_told_what_it_is_told_in_one_pass(method):
+def test_every_prefix_of_200_texts_gets_the_numbers_of_one_pass(method):
     model = model_of(method)
     ids, mask = texts(rows=200, length=24, padded=1)
     with torch.no_grad():

@@ -252,7 +252,7 @@ def places(name: str, tokens: int, dtype: torch.dtype = torch.float32) -> Tensor
     return where.to(dtype)
 
 
-def test_a_model_in_half_precision_tells_8192_positions_apart(name: str) -> None:
+def test_a_model_in_half_precision_separates_8192_positions(name: str) -> None:
     part = CODES[name]().bfloat16()
     where = torch.stack([torch.arange(8192.0), torch.zeros(8192)], -1)[None]
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -262,7 +262,7 @@ def test_a_model_in_half_precision_tells_8192_positions_apart(name: str) -> None
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_what_is_told_has_the_parameters_precision_or_the_coordinates(name: str, dtype: torch.dtype) -> None:
+def test_an_injection_has_the_precision_of_parameters_or_coordinates(name: str, dtype: torch.dtype) -> None:
     wide = torch.promote_types(dtype, torch.float32)
     assert added(CODES[name]().to(dtype), places(name, 3, dtype)).dtype == wide
     if name in LEARNED:

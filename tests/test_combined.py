@@ -45,13 +45,13 @@ def same(one: Injection, other: Injection) -> bool:
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_another_axis_is_told_as_if_it_were_the_first(axis: int) -> None:
+def test_another_axis_is_encoded_as_if_it_were_the_first(axis: int) -> None:
     at = drawn(2, 5, 3)
     for part in (Sinusoid(dim=6), Rotary(width=4), XPos(width=4), AlibiBias(num_heads=2)):
         assert same(Axis(part, axis)(at), part(at[..., axis : axis + 1]))
 
 
-def test_several_axes_are_told_in_the_order_given() -> None:
+def test_several_axes_are_encoded_in_the_order_given() -> None:
     at = drawn(2, 5, 3).abs().clamp(max=3)
     table = GridTable(dim=4, shape=(4, 4)).double()
     assert same(Axis(table, (2, 0))(at), table(torch.stack([at[..., 2], at[..., 0]], -1)))

@@ -468,7 +468,7 @@ def shifted(by: float, noise: float = 0.0) -> list[float]:
     return [value + by + noise * (-1) ** seed for seed, value in enumerate(FIVE)]
 
 
-def test_sentences_say_who_is_ahead_behind_and_not_told_apart():
+def test_sentences_name_methods_ahead_behind_and_level():
     found = made_up(
         {
             "vnait": FIVE,

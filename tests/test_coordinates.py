@@ -570,7 +570,7 @@ def test_a_causal_prefix_never_moves_however_long_the_text() -> None:
 
 
 @pytest.mark.parametrize("part", anticausal_parts(), ids=repr)
-def test_others_say_that_they_are_not_causal(part: nn.Module) -> None:
+def test_others_are_not_causal(part: nn.Module) -> None:
     assert not part.causal
     part = part.eval()
     assert not torch.allclose(part(None, everything(4)), part(None, everything(8))[:, :4])

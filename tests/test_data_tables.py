@@ -89,7 +89,7 @@ def test_fingerprint_is_sixteen_hexadecimal_digits_of_the_content_alone():
         table(["a", "b"], []),
     ],
 )
-def test_fingerprint_tells_differently_cut_cells_apart(other):
+def test_fingerprint_separates_differently_cut_cells(other):
     assert other.fingerprint != table(["a", "b"], ["x", "y"]).fingerprint
 
 
@@ -346,7 +346,7 @@ def test_without_labels_every_row_is_kept_so_that_a_prediction_lines_up(tmp_path
     assert caplog.messages == [f"{source}: 1 of 3 rows have an empty text: row 2."]
 
 
-def test_one_dropped_row_is_said_in_the_singular(tmp_path, caplog):
+def test_one_dropped_row_is_reported_in_the_singular(tmp_path, caplog):
     read(written(tmp_path, "d.jsonl", '{"text": null, "label": 1}\n{"text": "a", "label": 1}\n'))
     assert caplog.messages[0].endswith("dropped 1 of 2 rows, whose text is empty: row 1.")
 
@@ -356,7 +356,7 @@ def test_nothing_is_logged_when_nothing_is_dropped(tmp_path, caplog):
     assert not caplog.messages
 
 
-def test_labels_that_look_the_same_stay_as_written_and_are_told(tmp_path, caplog):
+def test_labels_that_look_the_same_stay_as_written_with_a_warning(tmp_path, caplog):
     source = written(tmp_path, "d.csv", "text,label\na,pos\nb,pos \nc,Pos\nd,neg\n")
     assert read(source).labels == ["pos", "pos ", "Pos", "neg"]
     assert caplog.messages == [
@@ -445,7 +445,7 @@ def test_a_separator_may_be_given(tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_a_byte_order_mark_tells_the_encoding(tmp_path, encoding):
+def test_a_byte_order_mark_gives_the_encoding(tmp_path, encoding):
     source = written(tmp_path, "d.csv", "text,label\ncafé 好,pos\n".encode(encoding))
     assert read(source).texts == ["café 好"]
     big = written(tmp_path, "e.csv", codecs.BOM_UTF16_BE + "text,label\ncafé,pos\n".encode("utf-16-be"))
@@ -617,7 +617,7 @@ def test_broken_utf8_names_the_line(tmp_path, name, content, line):
         ('text,label\na,b\n"A" or "B",c\n', "line 3: ',' expected after '\"'"),
     ],
 )
-def test_malformed_csv_says_where(tmp_path, content, reason):
+def test_the_error_of_malformed_csv_has_its_line(tmp_path, content, reason):
     message = refused(written(tmp_path, "d.csv", content))
     assert f"d.csv is malformed, read as fields separated by a comma: {reason}. A field with" in message
 

@@ -106,7 +106,7 @@ def test_jieba_is_quiet(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_jieba_missing_says_how_to_install_it(monkeypatch):
+def test_the_error_of_a_missing_jieba_has_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", None)
     with pytest.raises(InputError, match=r"needs jieba, which is missing: pip install 'vnait\[chinese\]'"):
         words(["北京"], "jieba")
@@ -251,7 +251,7 @@ def test_it_serves_in_a_pipeline():
 # Ids
 
 
-def test_encode_cuts_and_says_so_once(caplog):
+def test_encode_cuts_and_logs_it_once(caplog):
     made = learned(["a b c d e"])
     assert encode(made, ["a b c d e", "c", "a b c", "d e"], max_length=2) == [[3, 4], [5], [3, 4], [6, 7]]
     assert caplog.record_tuples == [
@@ -259,7 +259,7 @@ def test_encode_cuts_and_says_so_once(caplog):
     ]
 
 
-def test_encode_says_nothing_where_nothing_is_cut(caplog):
+def test_encode_logs_nothing_where_nothing_is_cut(caplog):
     made = learned(["a b"])
     assert encode(made, ["a b", "", "\u200b"], max_length=2) == [[3, 4], [1], [1]]
     assert encode(made, [], max_length=2) == []

@@ -114,7 +114,7 @@ def test_a_fault_of_the_tokenizer_is_found_by_its_rule(rule, file, settings, fol
     assert found.severity == RULES[rule].severity
 
 
-def test_an_encoder_decoder_and_a_decoder_say_what_was_not_tried():
+def test_the_report_on_decoders_names_what_was_not_tried():
     two, one = (vnait.doctor(model_of(name), rules=["CACHE03", "PACK01", "TOK01"]) for name in ("t5", "gpt2"))
     assert set(two.untried) == {"CACHE03", "PACK01", "TOK01"}
     assert one.untried == {"TOK01": "there is no tokenizer"}

@@ -61,7 +61,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", vnait.METHODS)
-def test_every_method_draws_what_it_tells_with_labels(name):
+def test_every_method_draws_what_it_injects_with_labels(name):
     one = shown(name)
     figure = drawing.figure([one])
     output = one.method.eval()(one.texts[0][None], torch.ones(1, 20, dtype=torch.bool))
@@ -200,7 +200,7 @@ def test_a_trained_model_beside_a_name_is_shown_random_words_at_its_size(folder)
     )
 
 
-def test_the_command_writes_the_file_and_says_what_is_in_it(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_the_file_and_lists_what_is_in_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     cli.main(["draw", "rope", "alibi", "--length", "12", "--dim", "32", "--json"])
     found = json.loads(capsys.readouterr().out)
@@ -238,7 +238,7 @@ def test_the_command_draws_a_model(tmp_path, monkeypatch, capsys, folder):
         (["rope", "--length", "2000"], "--length"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(tmp_path, monkeypatch, capsys, arguments, says):
+def test_what_is_wrong_is_reported_in_one_sentence(tmp_path, monkeypatch, capsys, arguments, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     (tmp_path / "taken.png").mkdir()

@@ -249,7 +249,7 @@ def test_anchors(a: float, b: float) -> None:
     assert output == pytest.approx(expected, abs=1e-12)
 
 
-def test_anchors_tell_every_token_near_an_end_from_every_other() -> None:
+def test_anchors_separate_every_token_near_an_end_from_every_other() -> None:
     where = Ends(Span(source="uniform"))(None, torch.ones(1, 40, dtype=torch.bool))
     output = Anchors()(where)[0]
     assert torch.equal(output[:8, :8], torch.eye(8)) and torch.equal(output[32:, 8:], torch.eye(8).flip(0))
@@ -320,7 +320,7 @@ def test_gradients_are_right() -> None:
 # --- What the parts say
 
 
-def test_silent_says_nothing() -> None:
+def test_silent_injects_nothing() -> None:
     assert NoPosition()(at(1.0)) == Injection()
 
 

@@ -143,7 +143,7 @@ def test_texts_may_be_a_list_an_array_or_a_series(learned):
         assert np.array_equal(learned.predict_proba(given), expected)
 
 
-def test_an_answer_does_not_hang_on_the_texts_beside_it(learned):
+def test_an_answer_does_not_depend_on_the_texts_beside_it(learned):
     together = learned.predict_proba([*X, "a " * 50])
     alone = np.concatenate([learned.predict_proba([text]) for text in X])
     assert together[:40] == pytest.approx(alone, abs=1e-5)
@@ -393,7 +393,7 @@ def test_a_model_of_the_command_line_can_be_trained_again_from_its_parameters(tm
 
 
 @pytest.mark.parametrize("damage", ["notes", "weights", "settings", "words", "other words"])
-def test_a_damaged_folder_is_said_in_one_sentence(damage, learned, tmp_path):
+def test_a_damaged_folder_is_refused_in_one_sentence(damage, learned, tmp_path):
     folder = tmp_path / "model"
     learned.save(folder)
     name = {
@@ -444,7 +444,7 @@ def test_the_pipeline_of_transformers_agrees_in_a_fresh_process(learned, tmp_pat
     assert done.stdout.split() == ["VnaitForSequenceClassification", *learned.predict(X[:6])]
 
 
-def test_explain_says_what_the_model_sees(learned):
+def test_explain_shows_what_the_model_reads(learned):
     found = learned.explain("a good zyx film")
     assert found.tokens == ["a", "good", "zyx", "film"] and found.known == [True, True, False, True]
     assert found.coordinates[-1] == pytest.approx(100) and sum(found.gaps) == pytest.approx(100)
@@ -520,7 +520,7 @@ def test_wrong_parameters_are_said_when_it_is_fitted():
 
 
 @pytest.mark.parametrize("call", ["predict", "predict_proba", "explain", "save", "score"])
-def test_before_fit_everything_says_so(call):
+def test_before_fit_every_method_raises_not_fitted(call):
     with pytest.raises(NotFittedError):
         getattr(quick(), call)(*((X, Y) if call == "score" else ("a text",)))
 

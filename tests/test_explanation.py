@@ -135,7 +135,7 @@ def test_english_numbers_are_the_models_own(english):
     assert facts["shares"] == found.shares and facts["similarity"] == found.similarity
 
 
-def test_that_a_text_is_cut_is_said_once(english, caplog):
+def test_that_a_text_is_cut_is_logged_once(english, caplog):
     long = " ".join(["film"] * (english.model.config.max_length + 1))
     with caplog.at_level(logging.WARNING, logger="vnait"):
         explain(english, long)
@@ -228,7 +228,7 @@ TREE = """\ufeff# text = we don't like dull films
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_a_tree_is_told_on_the_tokens_of_its_words(english, tmp_path, newline):
+def test_a_tree_is_drawn_on_the_tokens_of_its_words(english, tmp_path, newline):
     path = tmp_path / "one.conllu"
     path.write_text(TREE, encoding="utf-8", newline=newline)
     found = explain(english, conllu.tree(path))

@@ -46,7 +46,7 @@ def test_one_graph_and_one_file():
     assert all(float(cell) <= 1e-4 for cell in found.values()), found
 
 
-def test_a_cell_that_fails_says_so(monkeypatch):
+def test_a_cell_that_fails_is_reported(monkeypatch):
     def broken(family: str) -> str:
         raise ValueError("no\nmatter")
 

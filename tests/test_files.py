@@ -148,7 +148,7 @@ def test_parents_are_made(kind, tmp_path):
     assert target.exists()
 
 
-def test_a_place_that_is_no_folder_is_said_before_anything_is_written(kind, tmp_path):
+def test_a_place_that_is_no_folder_is_refused_before_anything_is_written(kind, tmp_path):
     (tmp_path / "taken").write_text("a file")
     with (
         pytest.raises(InputError, match=r"can't write .*taken/model: .*Choose another place"),

@@ -251,7 +251,7 @@ def test_what_explain_and_draw_cannot_read_is_refused(tuned):
     assert drawing.trained(tuned["rope"], texts=["good film"]).name == "rope"
 
 
-def test_a_damaged_folder_is_said_to_be(folder, tmp_path):
+def test_a_damaged_folder_is_refused(folder, tmp_path):
     fit(run(folder, method="own", steps=2), TABLE, Base.load(str(folder))).save(tmp_path / "model")
     (tmp_path / "model" / "tuned.json").write_text("{")
     with pytest.raises(InputError, match=r"model is damaged: .* Save the model again, or train it again"):

@@ -327,7 +327,7 @@ def test_seconds_since_1970_keep_their_phase(seconds: float, period: float) -> N
 
 
 @pytest.mark.parametrize("coordinates", [Phase(periods=[60.0]), Index()])
-def test_whole_seconds_since_1970_are_told_apart(coordinates: nn.Module) -> None:
+def test_whole_seconds_since_1970_are_separate(coordinates: nn.Module) -> None:
     seconds = torch.tensor([[[1_700_000_000], [1_700_000_001], [1_700_000_030], [1_700_000_059]]])
     at = coordinates(torch.zeros(1, 4, 0), everything(4), seconds)
     assert torch.equal(at, coordinates(torch.zeros(1, 4, 0), everything(4), seconds.double()))
@@ -407,7 +407,7 @@ def test_joined_needs_parts() -> None:
         Joined()
 
 
-def test_parts_say_what_they_are() -> None:
+def test_repr_of_parts() -> None:
     assert repr(Grid(shape=(-1, 2))) == "Grid(shape=(-1, 2))"
     assert repr(Segments(size=4)) == "Segments(size=4)"
     assert "periods=(2.0,)" in repr(Phase(periods=[2]))

@@ -306,7 +306,7 @@ def test_nearest_is_a_softmax_over_one_side(
                 torch.testing.assert_close(found[i, channel], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_nearest_picks_the_first_word_that_counts_as_loud_from_afar_as_from_near() -> None:
+def test_nearest_reads_the_first_word_that_counts_at_any_distance_alike() -> None:
     nearest = Nearest(dim=2, heads=2, reach=8, dropout=0)
     with torch.no_grad():
         nearest.key.weight.copy_(
@@ -322,7 +322,7 @@ def test_nearest_picks_the_first_word_that_counts_as_loud_from_afar_as_from_near
 
 
 @pytest.mark.parametrize("given", [{"heads": 3}, {"heads": 0}, {"reach": 0}])
-def test_nearest_is_told_in_words(given: dict[str, int]) -> None:
+def test_wrong_options_of_nearest_are_refused(given: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="take an even number of heads, and a reach of 1 or more"):
         Nearest(dim=4, **given)
 
@@ -343,7 +343,7 @@ def test_views_add_up() -> None:
 
 
 @pytest.mark.parametrize("view", [Local(dim=4, dropout=0.25), Nearest(dim=4, dropout=0.25)], ids=repr)
-def test_a_training_text_is_told_all_of_a_view_or_nothing(view: nn.Module) -> None:
+def test_a_training_text_gets_all_of_a_view_or_nothing(view: nn.Module) -> None:
     torch.manual_seed(0)
     e = torch.randn(400, 6, 4)
     output, found = view.eval()(e), view.train()(e)

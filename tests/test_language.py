@@ -54,10 +54,12 @@ ODD = BANNED | {
 
 @cache
 def counts(root: Path) -> Counter[str]:
-    """How often each odd word occurs in the files of a checkout."""
-    text = "\n".join(
-        path.read_text(encoding="utf-8") for pattern in FILES for path in sorted(root.glob(pattern))
-    ).lower()
+    """How often each odd word occurs in the files of a checkout, and in the names of its tests."""
+    texts = [path.read_text(encoding="utf-8") for pattern in FILES for path in sorted(root.glob(pattern))]
+    for path in sorted(root.glob("tests/**/test_*.py")):
+        names = re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
+        texts += [name.replace("_", " ") for name in names]
+    text = "\n".join(texts).lower()
     return Counter({word: len(re.findall(rf"\b{word}\b", text)) for word in ODD})
 
 

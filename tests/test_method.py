@@ -210,7 +210,7 @@ def test_a_window_that_looks_back_sees_no_later_word() -> None:
     torch.testing.assert_close(window(x)[0, 3], expected)
 
 
-def test_a_window_is_told_in_words() -> None:
+def test_wrong_options_of_a_window_are_refused() -> None:
     with unchecked(), pytest.raises(ValueError, match="look='ahead' is not known; take one of both, back"):
         Local(dim=8, look="ahead")
     with unchecked(), pytest.raises(ValueError, match="shape='flat' is not known; take one of one, fading"):

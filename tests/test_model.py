@@ -269,7 +269,7 @@ def test_the_bag_of_words_is_added_and_takes_no_gradient() -> None:
     assert model.classifier.weight.grad is not None
 
 
-def test_vectors_alone_are_refused_where_the_bag_of_words_has_a_say() -> None:
+def test_vectors_alone_are_refused_where_the_bag_of_words_has_a_share() -> None:
     model = with_a_bag()
     vectors = model.get_input_embeddings()(ids())
     with pytest.raises(ValueError, match=r"bag of words reads ids: give input_ids, or drop the bag with"):

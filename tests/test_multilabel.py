@@ -331,7 +331,7 @@ def test_a_comparison_is_about_micro_f1(compared):
     assert [line.split(":")[0] for line in compared.sentences()] == ["At 20 rows", "With all rows"]
 
 
-def test_its_report_advice_and_card_speak_of_labels(compared):
+def test_its_report_advice_and_card_name_labels(compared):
     assert "its micro F1 on the test rows is" in " ".join(compared.advice())
     assert compared.report().is_file() and compared.picture().is_file()
     page = repr(list(sections(compared.results, About.read(compared.path.parent))))

@@ -147,7 +147,7 @@ def test_a_typed_sentence_changes_both_pictures_and_their_numbers(tab: Tab) -> N
 
 @pytest.mark.long
 @in_a_browser
-def test_a_method_can_be_chosen_and_what_it_cannot_show_is_said(tab: Tab) -> None:
+def test_a_method_can_be_chosen_and_what_it_cannot_show_is_named(tab: Tab) -> None:
     box = tab.page.get_by_label("Text", exact=True)
     box.fill("")
     tab.page.get_by_role("alert").filter(
@@ -402,7 +402,7 @@ def test_a_baseline_shows_its_terms_and_its_folder_is_taken_as_a_comparisons_win
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_shows_a_text_or_says_why_not(name: str) -> None:
+def test_every_method_shows_a_text_or_the_reason_why_not(name: str) -> None:
     try:
         found = Shelf.of([]).explain(UNTRAINED.format(name), "it is warm")
     except InputError as error:
@@ -425,7 +425,7 @@ def test_a_file_that_is_no_report_is_one_sentence(tmp_path: Path, name: str, con
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # gradio leaves the socket that it tried
-def test_a_port_in_use_is_said(capsys: pytest.CaptureFixture) -> None:
+def test_a_port_in_use_is_refused(capsys: pytest.CaptureFixture) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -76,7 +76,7 @@ def test_the_command_line_tries_the_laws_on_a_file(file, capsys):
         ("1 / 0", "failed: ZeroDivisionError: division by zero."),
     ],
 )
-def test_what_is_no_plugin_is_refused_in_words(tmp_path, text, message):
+def test_what_is_no_plugin_is_refused_with_a_message(tmp_path, text, message):
     path = tmp_path / "wrong.py"
     if text is not None:
         path.write_text(text)

@@ -121,7 +121,7 @@ def test_keys_are_the_same_in_every_process_and_version():
     assert key_of({"method": "vnait", "steps": None}, 0, "é") == "ea2d0154afcf81ea"
 
 
-def test_keys_tell_settings_apart_and_do_not_mind_their_order():
+def test_keys_separate_settings_and_ignore_their_order():
     assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
     different = [
         key_of({"a": 1}),
@@ -135,7 +135,7 @@ def test_keys_tell_settings_apart_and_do_not_mind_their_order():
     assert all(len(key) == 16 and int(key, 16) >= 0 for key in different)
 
 
-def test_now_says_what_the_run_stood_on():
+def test_now_has_the_versions_of_the_run():
     facts = {
         name: value
         for name, value in asdict(ONE).items()

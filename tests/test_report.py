@@ -123,7 +123,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # What is said
 
 
-def test_the_verdict_comes_first_and_in_words(made: Path) -> None:
+def test_the_verdict_comes_first_as_a_sentence(made: Path) -> None:
     heading, first = next(iter(sections_of(made).items()))
     results = report.results_of(records.read(made / "records.jsonl"), About.read(made))
     said = [*advice(results, chance_level=About.read(made).most_frequent), *results.sentences()]
@@ -179,7 +179,7 @@ def test_tables_hold_the_rows_of_the_comparison(made: Path) -> None:
     assert len(found["Runs"].table.rows) == len(results.records) == 4 * 2 * 4
 
 
-def test_hollow_dots_are_those_that_nobody_can_tell_apart(made: Path) -> None:
+def test_hollow_dots_are_level_with_the_best(made: Path) -> None:
     results = report.results_of(records.read(made / "records.jsonl"), About.read(made))
     (trace,) = sections_of(made)["Differences to vnait"].figures[0].data
     hollow = sum(symbol == "circle-open" for symbol in trace["marker"]["symbol"])
@@ -246,7 +246,7 @@ def test_old_records_and_a_folder_without_about_are_read_and_said(tmp_path: Path
     assert "The data" not in found and report.write(tmp_path).is_file()
 
 
-def test_only_the_last_comparison_of_a_folder_is_told(tmp_path: Path) -> None:
+def test_only_the_last_comparison_of_a_folder_is_reported(tmp_path: Path) -> None:
     folder_of(tmp_path, methods=("none", "rope", "vnait"), seeds=5)
     folder_of(tmp_path, methods=("none", "vnait"), seeds=3)
     found = sections_of(tmp_path)
@@ -338,7 +338,7 @@ def test_compare_ends_with_a_report_that_can_be_made_again(
         )
 
 
-def test_a_call_is_told_without_its_texts() -> None:
+def test_a_call_is_shown_without_its_texts() -> None:
     table = Table(["secret"], ["a"], "t.csv", 0)
     given = {name: one.default for name, one in inspect.signature(compare).parameters.items()}
     given |= {"data": table, "shots": (4, "all"), "run": Run(steps=4), "out": Path("x"), "watch": print}
@@ -368,7 +368,7 @@ def test_a_study_that_was_stopped_is_said_to_be(tmp_path: Path) -> None:
         assert any("order" in sentence and "Stopped" in sentence for sentence in first.sentences) == stopped
 
 
-def test_of_two_budgets_the_whole_one_is_told_once_it_ended() -> None:
+def test_of_two_budgets_the_whole_one_is_reported_once_it_ended() -> None:
     one = studies.load("order")
 
     def ran(budget: Budget, seeds: int) -> list[Record]:

@@ -356,7 +356,7 @@ def test_gradients_of_scores_reach_the_coordinates() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_a_model_in_half_precision_tells_8192_positions_apart(dtype: torch.dtype) -> None:
+def test_a_model_in_half_precision_separates_8192_positions(dtype: torch.dtype) -> None:
     method = Method(coordinates=Index(), encoding=Rotary(width=64)).to(dtype)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output = method(torch.zeros(1, 8193, 8, dtype=dtype), torch.ones(1, 8193).bool())
@@ -697,7 +697,7 @@ def test_how_far_xpos_reaches() -> None:
                 XPos(width=64)(at(side * edge * 1.01, dtype=dtype))
 
 
-def test_xpos_in_half_precision_tells_8192_positions_apart() -> None:
+def test_xpos_in_half_precision_separates_8192_positions() -> None:
     method = Method(coordinates=Index(), encoding=XPos(width=8)).bfloat16()
     output = method(torch.zeros(1, 8192, 8, dtype=torch.bfloat16), torch.ones(1, 8192).bool()).injection
     assert output.stretch.dtype == torch.float32
@@ -810,7 +810,7 @@ def test_messages(make: Callable[[], object], message: str) -> None:
         make()
 
 
-def test_what_they_say_of_themselves() -> None:
+def test_repr_of_the_parts() -> None:
     assert repr(Rotary(width=8)) == "Rotary(width=8, base=10000, scaling=None)"
     assert repr(PartialRotary(width=8, share=0.5)) == "PartialRotary(width=8, share=0.5, base=10000)"
     assert repr(XPos(width=8)) == "XPos(width=8, base=10000, scale_base=512)"

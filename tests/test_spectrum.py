@@ -212,7 +212,7 @@ def test_the_tokens_are_the_nodes_in_the_graphs_own_order() -> None:
     assert torch.equal(Spectrum(size=2, graph=double).nodes, Spectrum(size=2, graph=simple).nodes)
 
 
-def test_a_graph_in_parts_is_told_apart_first() -> None:
+def test_the_parts_of_a_graph_are_separated_first() -> None:
     graph, part, at = drawn("in three parts")
     torch.testing.assert_close(part.eigenvalues[:2], torch.zeros(2, dtype=torch.float64), rtol=0, atol=1e-12)
     seen = [at[sorted(nodes), :2] for nodes in nx.connected_components(graph)]
@@ -445,7 +445,7 @@ def test_nothing_is_logged_where_eigenspaces_are_whole(name: str, caplog: pytest
     assert not caplog.messages
 
 
-def test_parts_say_what_they_are() -> None:
+def test_repr_of_parts() -> None:
     assert repr(Spectrum(size=3)) == "Spectrum(size=3)"
     assert repr(Spectrum(size=2, graph=[3, 3])) == "Spectrum(size=2, nodes=9)"
 

@@ -71,7 +71,7 @@ def test_a_grid_reads_its_entries_exactly() -> None:
     assert torch.equal(table(where).added[0], table.weight.float().flatten(0, 1))
 
 
-def test_places_between_are_told_apart_in_half_precision() -> None:
+def test_places_between_are_separate_in_half_precision() -> None:
     fine = torch.arange(2048.0) / 2048
     grid = GridTable(dim=4, shape=(2, 2)).bfloat16()
     for where in (torch.stack([fine, fine], -1), torch.stack([fine, 0 * fine], -1)):

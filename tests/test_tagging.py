@@ -327,7 +327,7 @@ def test_a_comparison_is_about_tokens(compared):
     assert facts["classes"]["NOUN"] == 60 and sum(facts["classes"].values()) > 400
 
 
-def test_its_report_advice_and_card_speak_of_tags(compared):
+def test_its_report_advice_and_card_name_tags(compared):
     assert "its token accuracy on the test rows is" in " ".join(compared.advice())
     assert compared.report().is_file() and compared.picture().is_file()
     page = repr(list(sections(compared.results, About.read(compared.path.parent))))

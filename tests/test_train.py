@@ -137,7 +137,7 @@ def test_a_fresh_process_gives_the_same_weights(table, words, tmp_path):
     ).read_bytes()
 
 
-def test_training_leaves_what_a_run_needs_to_be_told_by(table, words):
+def test_training_leaves_the_record_of_its_run(table, words):
     test = texts_of(seed=1, rows=12)
     record = fit(RUN, table, words, test=test).record
     assert record.method == "vnait" and record.seed == 0 and record.run["steps"] == 12
@@ -155,7 +155,7 @@ def test_a_training_of_one_step_is_validated_too(table, words):
     assert record.metrics["validation_accuracy"] >= 0
 
 
-def test_the_key_of_a_run_hangs_on_settings_rows_words_and_nothing_else(table, words):
+def test_the_key_of_a_run_depends_on_settings_rows_words_and_nothing_else(table, words):
     short = replace(RUN, steps=1)
     key = fit(short, table, words).record.key
     assert fit(short, table, words).record.key == key
@@ -561,7 +561,7 @@ def test_validation_rows_are_never_trained_on(table, words, monkeypatch):
     assert not {row for rows in seen for row in rows} & set(tasks[0].valid)
 
 
-def test_it_learns_what_the_texts_tell(table, words):
+def test_it_learns_from_the_texts(table, words):
     record = fit(replace(RUN, steps=30, learning_rate=0.03), table, words, test=texts_of(seed=2)).record
     assert record.metrics["accuracy"] > 0.9
 
@@ -653,7 +653,7 @@ def test_the_answer_is_the_weighted_mean_of_two_answers(classes, learning_rate):
     np.testing.assert_allclose(mixed, expected, atol=2e-3)
 
 
-def test_where_words_tell_nothing_the_answer_stays_as_sure_as_the_transformers():
+def test_where_words_carry_nothing_the_answer_stays_as_sure_as_the_transformers():
     table = Table(texts=["a b", "b a"] * 40, labels=["ab", "ba"] * 40, name="order", dropped=0)
     words = vocabulary.learn(table.texts, dim=8)
     found = fit(replace(RUN, bag=None, validation=0, steps=60, learning_rate=0.01), table, words)
@@ -687,7 +687,7 @@ def test_a_regression_that_knows_nothing_has_no_share():
     assert bag_of_words.skill(random_bags(3), [0, 1, 1], table) == 0
 
 
-def test_few_rows_that_are_all_right_leave_the_transformer_a_say():
+def test_few_rows_that_are_all_right_leave_the_transformer_a_share():
     texts, table = [[0], [0, 1], [2], [2, 3]], np.array([[0.0], [0.2], [2.0], [2.2]])
     few, many = (
         bag_of_words.skill(bag_of_words.bags_of(texts * times, np.ones(4)), [0, 0, 1, 1] * times, table)
@@ -712,7 +712,7 @@ def test_always_answering_the_largest_class_is_no_skill():
     assert bag_of_words.skill(random_bags(300), [0] * 210 + [1] * 90, table) == 0
 
 
-def test_the_bag_knows_words_whose_vectors_say_nothing_and_vectors_of_words_it_never_met():
+def test_the_bag_knows_words_with_useless_vectors_and_vectors_of_words_it_never_met():
     texts = bag_of_words.bags_of([[0, 4], [1, 4], [2, 4], [3, 4]], np.ones(6))
     of_words = bag_of_words.BagRegression(np.zeros((6, 2))).fit(texts, [0, 0, 1, 1])
     assert of_words.predict(texts).tolist() == [0, 0, 1, 1]
@@ -732,7 +732,7 @@ def test_classes_of_a_row_or_two_pass_without_a_warning(words):
         fit_baseline(name, table, table, words, tokenization="words", seed=0)
 
 
-def test_a_rare_word_says_more_than_a_frequent_one():
+def test_a_rare_word_weighs_more_than_a_frequent_one():
     weights = bag_of_words.sif_weights(np.array([0.2, 0.001]))
     assert bag_of_words.bags_of([[0, 1]], weights).toarray()[0] == pytest.approx([0.048, 0.909], abs=0.001)
 
@@ -871,7 +871,7 @@ def test_a_loss_that_diverges_is_one_sentence(table, words):
     assert "the loss of vnait became" in message and "lower learning_rate" in message and "\n" not in message
 
 
-def test_all_wrong_settings_are_said_together():
+def test_all_wrong_settings_are_listed_together():
     with pytest.raises(InputError) as error:
         Run(
             method="nope",

@@ -355,7 +355,7 @@ def test_a_cut_fasttext_model_is_refused_and_never_hangs(put, read, name):
             read(put(whole[:size]))
 
 
-def test_a_cut_gzip_says_how_far_it_goes(put):
+def test_a_cut_gzip_is_refused_with_the_vectors_read(put):
     whole = gzip.compress(binary(some(5_000, 20)))
     with pytest.raises(
         InputError, match=r"is cut or damaged: 2,\d{3} of the 5,000 vectors .* \(Compressed file ended"
@@ -638,7 +638,7 @@ def test_training_keeps_gensim_quiet_and_only_for_its_own_time(caplog):
     assert logging.getLogger("gensim").level == logging.INFO
 
 
-def test_training_says_what_it_was_and_heeds_its_seed():
+def test_training_records_its_settings_and_depends_on_its_seed():
     found = vectors.train(SENTENCES, dim=6, seed=5)
     assert "12 sentences" in found.source and "seed 5" in found.source
     assert not np.array_equal(found.table, vectors.train(SENTENCES, dim=6, seed=6).table)

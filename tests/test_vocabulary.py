@@ -63,7 +63,7 @@ def test_vectors_of_zeros_are_refused(tmp_path):
         vocabulary.look_up(TEXTS, path)
 
 
-def test_fingerprints_tell_tokenization_and_vectors_apart(tmp_path):
+def test_fingerprints_separate_tokenizations_and_vectors(tmp_path):
     letters = ["a b", "b c a"]  # words and characters are the same tokens
     path, _ = file_of(tmp_path / "v.bin", ["a", "b", "c"])
     words = vocabulary.look_up(letters, path)

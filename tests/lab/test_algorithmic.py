@@ -148,7 +148,7 @@ def test_the_answers_by_hand(name: str, text: str, answers: str) -> None:
 
 @pytest.mark.parametrize("length", [*range(1, 13), 39, 40, 120, 500])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_tasks_ask_what_they_say(name: str, length: int) -> None:
+def test_tasks_have_the_answers_of_their_definition(name: str, length: int) -> None:
     about = ALGORITHMS[name]
     texts, answers = about.make(40, length, Generator().manual_seed(length))
     assert texts.dtype == answers.dtype == torch.long

@@ -132,7 +132,7 @@ def test_what_is_decoded_by_hand(name: str, question: str, found: str) -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_decoding_tasks_ask_what_they_say(name: str) -> None:
+def test_decoding_tasks_have_the_answers_of_their_definition(name: str) -> None:
     about = QUESTIONS[name]
     for length in (1, 2, 3, 8, 20, about.longest):
         pairs = about.make(50, length, Generator().manual_seed(length))

@@ -69,7 +69,7 @@ def answer(name: str, text: list[int], weights: list[float]) -> int:
 @pytest.mark.parametrize("filler", [True, False])
 @pytest.mark.parametrize("length", [8, 9, 40, 320])
 @pytest.mark.parametrize("name", TASKS)
-def test_tasks_ask_what_they_say(name: str, length: int, filler: bool) -> None:
+def test_tasks_have_the_answers_of_their_definition(name: str, length: int, filler: bool) -> None:
     ids, classes, weights = TASKS[name].make(300, length, Generator().manual_seed(1), filler)
     assert ids.shape == weights.shape == (300, length)
     assert int(ids.min()) >= 1 and int(ids.max()) < VOCABULARY

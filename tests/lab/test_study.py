@@ -129,7 +129,7 @@ def test_a_missing_need_leaves_the_arm_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", studies.NAMES)
-def test_a_study_says_everything_before_it_runs(name: str) -> None:
+def test_a_study_names_everything_missing_before_it_runs(name: str) -> None:
     one = studies.load(name)
     assert one.name == name and one.claims and one.controls and one.arms
     assert all([one.subject, one.data, one.measure, one.smallest])

@@ -114,7 +114,7 @@ def test_a_study_without_its_data_leaves_nothing(
     assert f"there is no {tmp_path}/etth1" in error.replace("/ ", "/") and not (tmp_path / "out").exists()
 
 
-def test_a_short_study_draws_and_says_its_verdicts(
+def test_a_short_study_draws_and_prints_its_verdicts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["study", "hamming", "--quick", "--quiet", "--out", str(tmp_path), "--jobs", "1"]

@@ -83,7 +83,7 @@ def answer(name: str, text: list[int]) -> int:
 
 @pytest.mark.parametrize("length", [8, 9, 40, 41, 320])
 @pytest.mark.parametrize("name", ASKED)
-def test_tasks_ask_what_they_say(name: str, length: int) -> None:
+def test_tasks_have_the_answers_of_their_definition(name: str, length: int) -> None:
     ids, classes = ASKED[name].make(300, length, Generator().manual_seed(1))
     assert ids.shape == (300, length)
     assert int(ids.min()) >= 1 and int(ids.max()) < VOCABULARY
@@ -278,7 +278,7 @@ def test_a_seed_decides_a_training() -> None:
     assert not all(torch.equal(one[name], third[name]) for name in one)
 
 
-def test_the_summary_says_what_was_not_learned() -> None:
+def test_the_summary_names_what_was_not_learned() -> None:
     def invented(seed: int, near: float, far: float) -> Record:
         metrics = {f"accuracy_{length}": near if length == 40 else far for length in LENGTHS}
         data = {"name": "half", "family": "global"}

@@ -25,7 +25,7 @@ def test_centred_hides_what_softmax_hides() -> None:
     assert torch.allclose(centred(scores + torch.randn(4, 1)), centred(scores), atol=1e-6)
 
 
-def test_tasks_look_where_they_say() -> None:
+def test_tasks_look_where_their_definition_does() -> None:
     random = Generator().manual_seed(0)
     words, wanted = texts("content", 5, random)
     assert ((words + 1) % LENGTH == words.gather(1, wanted)).all()

@@ -23,7 +23,7 @@ def test_rotary_scores_by_hand() -> None:
     assert math.isclose(float(found), score / math.sqrt(WIDTH), rel_tol=1e-9)
 
 
-def test_moved_tells_relative_from_absolute() -> None:
+def test_moved_separates_relative_from_absolute() -> None:
     torch.manual_seed(0)
     codes = Sinusoid(dim=WIDTH)
     assert moved(scored(AlibiBias(num_heads=HEADS)))["moved"] == 0

@@ -11,7 +11,7 @@ from vnait_lab.studies.parts.dna import LETTERS, letters
 from vnait_lab.studies.splicing import Splicer, introns, mass, put, replaced
 
 
-def test_introns_are_what_they_say() -> None:
+def test_introns_begin_and_end_as_described() -> None:
     made = introns(400, torch.Generator().manual_seed(0))
     assert 150 < int(made.label.sum()) < 250
     for x, donor, branch, decoys, label in zip(*made, strict=True):
