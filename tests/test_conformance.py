@@ -481,8 +481,8 @@ def values_through_a_list(patch: Patch) -> object:
 
 @mutant("formula")
 def rotated_the_other_way(patch: Patch) -> object:
-    rotate = backbone.rotate
-    patch.setattr(backbone, "rotate", lambda x, angles, stretch=None: rotate(x, -angles, stretch))
+    right = backbone.cos_and_sin
+    patch.setattr(backbone, "cos_and_sin", lambda angles, *rest: right(-angles, *rest))
     return "rope"
 
 
@@ -513,12 +513,12 @@ def positions_from_one(patch: Patch) -> object:
 
 @mutant("formula")
 def a_stretch_of_keys_forgotten(patch: Patch) -> object:
-    rotate = backbone.rotate
+    right = backbone.cos_and_sin
 
-    def of_queries(x, angles, stretch=None):
-        return rotate(x, angles, stretch if stretch is None or float(stretch.sum()) < 0 else None)
+    def of_queries(angles, stretch, dtype):
+        return right(angles, stretch if stretch is None or float(stretch.sum()) < 0 else None, dtype)
 
-    patch.setattr(backbone, "rotate", of_queries)
+    patch.setattr(backbone, "cos_and_sin", of_queries)
     return "xpos"
 
 
@@ -742,10 +742,8 @@ def test_the_command_prints_one_document_and_exits_1_on_a_failure(
     assert run("alibi", "sinusoidal", "alibi", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert rows == [asdict(row) for name in ("alibi", "sinusoidal") for row in conformance(name)]
-    rotate = backbone.rotate
-    monkeypatch.setattr(
-        backbone, "rotate", lambda x, angles, stretch=None: rotate(x, angles * angles, stretch)
-    )
+    right = backbone.cos_and_sin
+    monkeypatch.setattr(backbone, "cos_and_sin", lambda angles, *rest: right(angles * angles, *rest))
     assert run("rope", "--quiet") == 1
     out = capsys.readouterr().out
     assert re.search(r"^translation +NO$", out, re.M)
