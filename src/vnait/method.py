@@ -165,7 +165,10 @@ class Method(nn.Module):
             at = _checked(plain, located(plain, vectors, mask, places), mask)
             return at, self._injection(at if jitter is None else jitter.move(at, mask))
         check_mask(mask)  # here a row of the mask is still a row of the batch
-        masks, row = mask.unique(dim=0, return_inverse=True)
+        if all_true(mask):
+            masks, row = mask[:1], mask.new_zeros(len(mask), dtype=torch.long)
+        else:
+            masks, row = mask.unique(dim=0, return_inverse=True)
         empty = vectors.new_empty(*masks.shape, 0)  # only the dtype counts
         at = _checked(plain, self.coordinates(empty, masks), masks)
         placed = at.expand(len(row), -1, -1) if len(at) == 1 else at[row]
