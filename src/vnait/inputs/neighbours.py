@@ -274,7 +274,8 @@ class Nearest(_View):
         short = not torch.compiler.is_compiling() and length < 2 * reach
         size = length if short else reach
         key = self.KEY_SCALE * self.key(vectors)
-        value = F.pad(vectors, (0, -dim % self.heads)).unflatten(-1, (self.heads, -1))
+        rest = -dim % self.heads
+        value = (F.pad(vectors, (0, rest)) if rest else vectors).unflatten(-1, (self.heads, -1))
         keys, values = (self._from_windows(part, size) for part in (key, value))
         fades = F.softplus(self.fade)[:, None] * self._steps(vectors.device)
         shares = (_windows(torch.cat(keys), reach) - fades[:, None, None]).softmax(-1).to(value.dtype)
