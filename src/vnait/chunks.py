@@ -14,6 +14,7 @@ from torch import Tensor
 from vnait.values import readable
 
 CHUNK = 2048  # tokens
+PAIRS = 2**18  # of tokens; a larger block would be asked of the system anew, page by page
 
 
 def map_texts(read: Callable[..., Tensor], *parts: Tensor | None) -> Tensor:
@@ -54,6 +55,25 @@ def map_tokens(
         chunk = slice(first, start + CHUNK + after)
         found.append(read(words[:, chunk], mask[:, chunk])[:, start - first :][:, :CHUNK])
     return torch.cat(found, 1)
+
+
+def map_queries(read: Callable[[Tensor, Tensor], Tensor], queries: Tensor, keys: Tensor) -> Tensor:
+    """read(queries, keys), (B, H, TQ, T), of queries (B, A, TQ, 1) and keys (B, A, 1, T), each query alone.
+
+    >>> map_queries(torch.sub, torch.ones(1, 1, 2, 1), torch.ones(1, 1, 1, 3)).shape
+    torch.Size([1, 1, 2, 3])
+    """
+    count = queries.shape[2]
+    size = max(PAIRS // max(len(keys) * keys.shape[-1], 1), 1)
+    if _whole(queries) or count <= size:
+        return read(queries, keys)
+    chunks = iter(queries.split(size, 2))
+    found = read(next(chunks), keys)
+    whole = found.new_empty(*found.shape[:2], count, found.shape[-1])
+    whole[:, :, :size] = found
+    for index, chunk in enumerate(chunks, 1):
+        whole[:, :, index * size : (index + 1) * size] = read(chunk, keys)
+    return whole
 
 
 def _whole(words: Tensor | None) -> bool:

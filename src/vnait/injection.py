@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vnait.chunks import map_queries
 from vnait.errors import DoesNotFit, one_of
 from vnait.values import transformed
 
@@ -50,7 +51,7 @@ class PairBias:
 
     def dense(self) -> Float[Tensor, "B H TQ T"]:
         """The bias of every pair."""
-        bias = self.of(self.line[..., self.past :, None], self.line[..., None, :])
+        bias = map_queries(self.of, self.line[..., self.past :, None], self.line[..., None, :])
         if self.index is None:
             return bias
         return bias.expand(len(self.index), -1, -1, -1) if len(bias) == 1 else bias[self.index]
