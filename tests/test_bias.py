@@ -19,6 +19,7 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from conftest import unchecked
+from vnait import chunks
 from vnait.coordinates import Elastic, Gate, Index, Running
 from vnait.encodings import (
     AlibiBias,
@@ -376,6 +377,17 @@ def test_shape_and_precision(name: str) -> None:
 
 def test_no_tokens(name: str) -> None:
     assert part_of(name)(torch.zeros(2, 0, HEADS)).dense().bias.shape == (2, HEADS, 0, 0)
+
+
+@torch.no_grad()
+def test_a_few_queries_at_a_time_give_the_bias_of_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three queries, and the one that is left; also for the new tokens of a decoder."""
+    injection = part_of(name)(places(name, tokens=7))
+    later = injection.since(2)
+    whole, new = injection.dense().bias, later.dense().bias
+    monkeypatch.setattr(chunks, "PAIRS", 2 * 7 * 3)
+    assert torch.equal(injection.dense().bias, whole)
+    assert torch.equal(later.dense().bias, new) and new.shape[2] == 5
 
 
 def test_keys_lie_side_by_side_in_memory(name: str) -> None:
