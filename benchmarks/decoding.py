@@ -76,10 +76,10 @@ def step_of(name: str, length: int, layers: int) -> Callable[[], None]:
 def rate(name: str, length: int, layers: int) -> float:
     """Tokens a second of `generate()`, from the first new one to the last."""
     model, ids = model_of(name, length + MORE, layers), ids_of(length)
+    limits = dict.fromkeys(LIMITS, 1 + MORE)
     taken = []
     for _ in range(3):
         clock = Clock()
-        limits = dict.fromkeys(LIMITS, 1 + MORE)
         model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, streamer=clock, **limits)
         taken.append(clock.times[-1] - clock.times[-1 - MORE])
     return MORE / min(taken)

@@ -4,8 +4,8 @@ cache. On the CPU only, since a GPU would wait for many small calls; and without
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import repeat
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 from typing import cast
 
 import torch
@@ -28,12 +28,7 @@ def map_texts(read: Callable[..., Tensor], *parts: Tensor | None) -> Tensor:
     if _whole(parts[0]) or batch <= texts:
         return read(*parts)
     chunks = zip(*(repeat(None) if part is None else part.split(texts) for part in parts), strict=False)
-    found = read(*next(chunks))
-    whole = found.new_empty(batch, *found.shape[1:])
-    whole[:texts] = found
-    for index, chunk in enumerate(chunks, 1):
-        whole[index * texts : (index + 1) * texts] = read(*chunk)
-    return whole
+    return _joined((read(*chunk) for chunk in chunks), batch, 0)
 
 
 def map_tokens(
@@ -67,12 +62,17 @@ def map_queries(read: Callable[[Tensor, Tensor], Tensor], queries: Tensor, keys:
     size = max(PAIRS // max(len(keys) * keys.shape[-1], 1), 1)
     if _whole(queries) or count <= size:
         return read(queries, keys)
-    chunks = iter(queries.split(size, 2))
-    found = read(next(chunks), keys)
-    whole = found.new_empty(*found.shape[:2], count, found.shape[-1])
-    whole[:, :, :size] = found
-    for index, chunk in enumerate(chunks, 1):
-        whole[:, :, index * size : (index + 1) * size] = read(chunk, keys)
+    return _joined((read(chunk, keys) for chunk in queries.split(size, 2)), count, 2)
+
+
+def _joined(parts: Iterator[Tensor], count: int, axis: int) -> Tensor:
+    """torch.cat of parts with `count` rows in all, which need not all be there at once."""
+    first = next(parts)
+    whole = first.new_empty(*first.shape[:axis], count, *first.shape[axis + 1 :])
+    start = 0
+    for part in chain([first], parts):
+        whole.narrow(axis, start, part.shape[axis]).copy_(part)
+        start += part.shape[axis]
     return whole
 
 

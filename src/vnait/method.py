@@ -165,7 +165,7 @@ class Method(nn.Module):
             at = _checked(plain, located(plain, vectors, mask, places), mask)
             return at, self._injection(at if jitter is None else jitter.move(at, mask))
         check_mask(mask)  # here a row of the mask is still a row of the batch
-        if all_true(mask):
+        if all_true(mask):  # to sort equal rows would take longer than to number them
             masks, row = mask[:1], mask.new_zeros(len(mask), dtype=torch.long)
         else:
             masks, row = mask.unique(dim=0, return_inverse=True)
