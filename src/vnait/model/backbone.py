@@ -279,15 +279,16 @@ def _scores(
     query: Tensor, key: Tensor, injection: Injection, attention_mask: AttentionMask
 ) -> Float[Tensor, "B H TQ TK"]:
     """The attention scores of rotated, stretched and scaled queries and keys; -inf at hidden keys."""
-    scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
-    everything = torch.ones(1, key.shape[-2], dtype=torch.bool, device=key.device)
-    visible = _by_head(everything if attention_mask is None else attention_mask)
+    scores = query * query.shape[-1] ** -0.5 @ key.transpose(-1, -2)
+    visible = None if attention_mask is None else _by_head(attention_mask)
     if injection.score_mod is not None:
-        scores = _modified(injection.score_mod, query, key, scores, visible)
+        everything = torch.ones(1, 1, 1, key.shape[-2], dtype=torch.bool, device=key.device)
+        seen = everything if visible is None else visible
+        scores = _modified(injection.score_mod, query, key, scores, seen)
     bias = injection.dense().bias
     if bias is not None:
         scores = scores + bias.to(scores.dtype)
-    return scores.masked_fill(~visible, -torch.inf)
+    return scores if visible is None else scores.masked_fill(~visible, -torch.inf)
 
 
 def _modified(
