@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 import torch
@@ -58,19 +59,31 @@ def test_even_times_are_the_counted_coordinates(name: str) -> None:
     assert torch.allclose(at(part, 7 * torch.arange(5.0)), counted, atol=1e-5)
 
 
-def test_elastic_distances_are_in_mean_steps() -> None:
-    found = at(Elastic(Gate(dim=4)), TIMES)
-    assert torch.allclose(found[:, 1].float(), TIMES / 2, atol=1e-5)
-    assert torch.allclose(found[:, 2].float(), 3 - TIMES / 2, atol=1e-5)
+@pytest.mark.parametrize("name", ["ends", "elastic"])
+def test_distances_from_the_ends_count_tokens_at_any_time(name: str) -> None:
+    found = at(PARTS[name](), TIMES)
+    assert torch.allclose(found[:, 1].float(), torch.arange(4.0), atol=1e-4)
+    assert torch.allclose(found[:, 2].float(), torch.arange(3.0, -1, -1), atol=1e-4)
 
 
-def test_ends_count_tokens_at_any_time() -> None:
-    assert at(PARTS["ends"](), TIMES)[:, 1].tolist() == [0, 1, 2, 3]
+@pytest.mark.parametrize("gradients", [True, False])
+def test_uneven_times_move_no_neighbour(gradients: bool) -> None:
+    method, words, mask = build("vnait", dim=16).eval(), torch.randn(2, 6, 16), torch.ones(2, 6).bool()
+    views = cast(Any, method.inputs).views
+    expected = words + sum(view(words) for view in views)
+    with torch.set_grad_enabled(gradients):
+        uneven = torch.tensor([0.0, 1, 2, 3, 4, 50]).expand(2, 6)[..., None]
+        x, injection, _ = method(words, mask, uneven)
+    assert torch.allclose(x - cast(Tensor, injection.added), expected, atol=1e-4)
 
 
-def test_samples_of_one_moment_keep_their_order() -> None:
-    line = at(Span(source="uniform"), torch.tensor([0.0, 3.0, 3.0, 3.0, 4.0]))[:, 0]
+@pytest.mark.parametrize("part", [Span(source="uniform"), Elastic(Gate(dim=4))], ids=["span", "elastic"])
+def test_samples_of_one_moment_keep_their_order(part: nn.Module) -> None:
+    line = at(part, torch.tensor([0.0, 3.0, 3.0, 3.0, 4.0]))[:, 0]
     assert bool((line.diff() > 0).all())
+
+
+def test_one_moment_is_as_even_times() -> None:
     same = at(Span(source="uniform"), torch.zeros(4))[:, 0]
     assert torch.allclose(same, torch.tensor([25.0, 50.0, 75.0, 100.0]))
 

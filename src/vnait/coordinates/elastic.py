@@ -130,8 +130,9 @@ class Elastic(nn.Module):
     token that counts nothing has S of the token before, and stands halfway between its neighbours in a and b,
     so that no token that counts has its place.
 
-    Known places, such as timestamps, scale the weights that R sums: g_i (t_i - t_{i-1}) over the mean step,
-    and g_1. Source: this project.
+    Known places, such as timestamps, scale the weights in S, while a and b still count: g_i times the step
+    (t_i - t_{i-1}) over the mean step, at least `min_gap`. A token that counts nothing takes the step before
+    it away, too. Source: this project.
 
     >>> Elastic(Gate(dim=4))(torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool))[0, :, 1:3].tolist()
     [[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
@@ -153,12 +154,14 @@ class Elastic(nn.Module):
         # In float64: a sum has no upper bound, and the least weight must not be lost beside it.
         weight = self.min_gap + (1 - self.min_gap) * self.weigh(level).double()
         weight = weight.masked_fill(~mask, 0)
-        room = weight if places is None else weight * steps(places, mask).masked_fill(~mask, 0)
-        running = room.cumsum(-1)
-        total = running[..., -1:]
-        start, end = running - (weight + 1) / 2, total - running + (weight - 1) / 2
+        number = weight.cumsum(-1)
+        start, end = number - (weight + 1) / 2, number[..., -1:] - number + (weight - 1) / 2
+        running = number
+        if places is not None:  # the least step keeps the order of two tokens at one time
+            running = (weight * steps(places, mask).clamp_min(self.min_gap)).cumsum(-1)
         place, start, end, level = (
-            nearest_real(line, mask) for line in (SPAN * running / total, start, end, level.double())
+            nearest_real(line, mask)
+            for line in (SPAN * running / running[..., -1:], start, end, level.double())
         )
         return torch.stack([place, start, end, weight, level], -1)
 
