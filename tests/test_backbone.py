@@ -8,12 +8,14 @@ import math
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from vnait.encodings import AlibiBias, CableBias, Fire, Kerple, Rotary, ShawBias, Sum, T5Bias
 from vnait.injection import DistanceBias, Injection
@@ -465,6 +467,66 @@ def test_whole_distances_give_what_every_pair_gives(
     expected = outcome(encoding(at).dense())
     assert len(calls) == len(layers.blocks)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+
+
+class Largest(TorchDispatchMode):
+    """The most numbers that a tensor of a call stores; those of a view are its base's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, call, types, args=(), kwargs=None):
+        found = call(*args, **(kwargs or {}))
+        for one in found if isinstance(found, tuple | list) else [found]:
+            if isinstance(one, Tensor):
+                self.numbers = max(self.numbers, one.untyped_storage().nbytes() // one.element_size())
+        return found
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_distances_store_no_pairs_in_training(name: str) -> None:
+    tokens, layers, encoding = 600, encoder(), WHOLE[name]()
+    axes = HEADS if name == "cable, an axis per head" else 1
+    at = torch.arange(float(tokens))[None, :, None].expand(1, -1, axes)
+    x, keep = torch.randn(1, tokens, layers.norm.weight.shape[0]), torch.ones(1, tokens).bool()
+    with Largest() as largest:
+        layers(x, encoding(at), keep).sum().backward()
+    assert largest.numbers < HEADS * tokens * tokens // 2
+
+
+@pytest.mark.parametrize("name", ["t5", "shaw"])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_an_injection_read_without_gradients_has_them_afterwards(name: str, mode: Callable) -> None:
+    encoding, layers = WHOLE[name](), encoder()
+    x, keep = torch.randn(1, 5, layers.norm.weight.shape[0]), torch.ones(1, 5, dtype=torch.bool)
+    injection = encoding(torch.arange(5.0)[None, :, None])
+    with mode():
+        layers(x, injection, keep)
+    layers(x, injection, keep).sum().backward()
+    assert encoding.weight.grad.any()
+
+
+def test_attention_alone_adds_a_bias_to_one_of_distances() -> None:
+    attention, x = encoder().blocks[0].attention, torch.randn(1, 5, encoder().norm.weight.shape[0])
+    distance = AlibiBias(num_heads=HEADS)(torch.arange(5.0)[None, :, None])
+    injection = distance + Injection(bias=torch.randn(1, HEADS, 5, 5))
+    torch.testing.assert_close(attention(x, injection, None), attention(x, injection.dense(), None))
+
+
+def test_autocast_gives_a_learned_bias_the_gradient_of_every_pair() -> None:
+    torch.manual_seed(0)
+    encoding, layers = ShawBias(num_heads=HEADS, max_distance=16, start=0.3), encoder()
+    x, keep = torch.randn(1, 300, layers.norm.weight.shape[0]), torch.ones(1, 300, dtype=torch.bool)
+    wanted = torch.randn_like(x)
+
+    def gradient(dense: bool) -> Tensor:
+        injection = encoding(torch.arange(300.0)[None, :, None])
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = layers(x, injection.dense() if dense else injection, keep)
+        return torch.autograd.grad((out.float() * wanted).sum(), encoding.weight)[0]
+
+    torch.testing.assert_close(gradient(dense=False), gradient(dense=True), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from vnait.encodings import (
     T5Bias,
     alibi_slopes,
 )
+from vnait.injection import PairBias
 from vnait.method import Method
 from vnait.model import seed_weights
 from vnait.model.backbone import Encoder
@@ -678,6 +679,34 @@ def test_fire_by_pieces_is_its_mlp_with_the_same_gradients(dtype: torch.dtype) -
     torch.testing.assert_close(one[0], other[0], rtol=0, atol=1e-6)
     close = 1e-4 if dtype == torch.float32 else 1e-10  # the MLP's own sums over all pairs are off by 3e-5
     torch.testing.assert_close(one[1], other[1], rtol=close, atol=close)
+
+
+def test_fire_reads_a_layer_that_wraps_its_own() -> None:
+    """As LoRA's does; without it the layer's weights would get no gradient."""
+
+    class Doubled(nn.Module):
+        def __init__(self, base: nn.Module) -> None:
+            super().__init__()
+            self.base, self.gain = base, nn.Parameter(torch.tensor(2.0))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.gain * self.base(x)
+
+    fire, at = Fire(num_heads=2), torch.arange(5.0)[None, :, None]
+    before = fire(at).dense().bias
+    fire.mlp[2] = Doubled(fire.mlp[2])
+    bias = fire(at).dense().bias
+    torch.testing.assert_close(bias, 2 * before)
+    bias.sum().backward()
+    assert fire.mlp[2].gain.grad is not None
+
+
+def test_a_formula_without_the_query_has_a_bias_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "PAIRS", 2 * 7)
+    bias = PairBias(line=torch.arange(7.0)[None, None], formula=lambda query, key: -key)
+    with torch.no_grad():
+        found = bias.dense()
+    assert torch.equal(found, -torch.arange(7.0).expand(1, 1, 7, 7))
 
 
 def test_fire_starts_at_its_threshold() -> None:

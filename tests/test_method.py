@@ -312,6 +312,32 @@ def test_many_texts_are_read_in_chunks(name: str, monkeypatch: pytest.MonkeyPatc
     assert calls == [2, 2, 2, 1]
 
 
+@pytest.mark.parametrize("name", ["vnait", "vnait-uniform", "rope", "alibi"])
+def test_no_text_and_no_token(name: str) -> None:
+    method = build(name, dim=16, num_heads=2).eval()
+    for shape in ((0, 3), (0, 0)):
+        assert method(words(*shape, 16), torch.ones(shape, dtype=torch.bool)).x.shape == (*shape, 16)
+
+
+@pytest.mark.parametrize("name", ["vnait", "vnait-context", "fourier"])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_models_are_stacked_for_vmap(name: str, gradients: bool) -> None:
+    first, second = (build(name, dim=8, num_heads=2).eval() for _ in range(2))
+    vectors, mask = words(2, 6, 8), torch.ones(2, 6, dtype=torch.bool)
+    weights, buffers = torch.func.stack_module_state([first, second])
+
+    def x(own: dict[str, Tensor], fixed: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(first, {**own, **fixed}, (vectors, mask)).x
+
+    with torch.set_grad_enabled(gradients):
+        found = torch.vmap(x, randomness="same")(weights, buffers)
+        torch.testing.assert_close(found, torch.stack([one(vectors, mask).x for one in (first, second)]))
+        alone = "encoding.direct.weight"  # the other weights are shared
+        kept = {**dict(first.named_parameters()), **dict(first.named_buffers())}
+        of_one = torch.vmap(lambda weight: x({**kept, alone: weight}, {}))(weights[alone])
+        torch.testing.assert_close(of_one[0], first(vectors, mask).x)
+
+
 def test_relative_is_what_the_encoding_says() -> None:
     assert build("rope", dim=8, num_heads=2).relative
     assert build("alibi", dim=8, num_heads=2).relative

@@ -269,6 +269,15 @@ def test_the_bag_of_words_is_added_and_takes_no_gradient() -> None:
     assert model.classifier.weight.grad is not None
 
 
+def test_the_bag_of_words_counts_words_in_short_and_long_texts_alike() -> None:
+    bag, short = with_a_bag().bag, ids()  # 4 tokens have 16 pairs, fewer than the 20 words; 5 have more
+    long = torch.nn.functional.pad(short, (0, 1))
+    torch.testing.assert_close(bag.each(long, long != 0)[:, :4], bag.each(short, short != 0))
+    twice = torch.tensor([[5, 5, 0, 9]])
+    long = torch.nn.functional.pad(twice, (0, 1))
+    torch.testing.assert_close(bag.each(long, long != 0)[:, :4], bag.each(twice, twice != 0))
+
+
 def test_vectors_alone_are_refused_where_the_bag_of_words_has_a_share() -> None:
     model = with_a_bag()
     vectors = model.get_input_embeddings()(ids())
@@ -492,7 +501,7 @@ def test_what_no_file_holds_is_made_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.filterwarnings("ignore:(?s).*non-Expr arguments:DeprecationWarning")  # torch 2.6 itself
-@pytest.mark.parametrize("method", ["vnait", "vnait-causal"])
+@pytest.mark.parametrize("method", ["vnait", "vnait-causal", "alibi", "t5"])
 @pytest.mark.slow
 def test_an_export_holds_for_texts_of_every_length(method: str) -> None:
     model = VnaitForSequenceClassification(config(method=method)).eval()

@@ -58,11 +58,17 @@ def map_queries(read: Callable[[Tensor, Tensor], Tensor], queries: Tensor, keys:
     >>> map_queries(torch.sub, torch.ones(1, 1, 2, 1), torch.ones(1, 1, 1, 3)).shape
     torch.Size([1, 1, 2, 3])
     """
+    if _whole(queries):  # first: a traced size must not become a constant
+        return read(queries, keys)
     count = queries.shape[2]
     size = max(PAIRS // max(len(keys) * keys.shape[-1], 1), 1)
-    if _whole(queries) or count <= size:
+    if count <= size:
         return read(queries, keys)
-    return _joined((read(chunk, keys) for chunk in queries.split(size, 2)), count, 2)
+
+    def block(chunk: Tensor) -> Tensor:
+        return read(chunk, keys).expand(-1, -1, chunk.shape[2], -1)  # a formula may leave out the query
+
+    return _joined(map(block, queries.split(size, 2)), count, 2)
 
 
 def _joined(parts: Iterator[Tensor], count: int, axis: int) -> Tensor:

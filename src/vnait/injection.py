@@ -9,8 +9,7 @@ Axes, everywhere in this package: B batch, T tokens, D width, H heads, K head wi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, field, fields, replace
 from operator import add, mul
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
@@ -48,6 +47,9 @@ class PairBias:
     past: int = 0
     relative: bool = False
     index: Int[Tensor, " N"] | None = None
+    _strips: dict[tuple[bool, bool], Tensor | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def dense(self) -> Float[Tensor, "B H TQ T"]:
         """The bias of every pair."""
@@ -67,11 +69,12 @@ class PairBias:
             return None
         if self.line.requires_grad:
             return None
-        return self._strip
+        mode = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        if mode not in self._strips:  # once for all layers; one that has no gradient is of no use to training
+            self._strips[mode] = self._strip()
+        return self._strips[mode]
 
-    @cached_property
     def _strip(self) -> Float[Tensor, "H distances"] | None:
-        """Computed once for all layers."""
         if not self.relative or self.past or not self.line.shape[-1]:
             return None
         if not bool((self.line.diff() == 1).all()):

@@ -117,7 +117,8 @@ class Fire(nn.Module):
         since_first = (query - key[..., :1].detach()).to(dtype)
         c, threshold = self.log_c.to(dtype).exp(), self.log_threshold.to(dtype).exp()
         ratio = torch.log1p(c * distance) / torch.log1p(c * torch.maximum(threshold, since_first))
-        if torch.compiler.is_compiling() or transformed():
+        plain = all(type(layer) is _Linear for layer in (self.mlp[0], self.mlp[2]))  # not LoRA's, say
+        if torch.compiler.is_compiling() or transformed() or not plain:
             # Contiguous: PyTorch's fused attention takes no bias whose keys are apart in memory.
             return self.mlp(ratio[:, 0, ..., None]).movedim(-1, 1).contiguous()
         return self._by_pieces(ratio)

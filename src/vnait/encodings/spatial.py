@@ -16,7 +16,7 @@ from vnait.coordinates import SPAN
 from vnait.encodings.shared import At, first_axes
 from vnait.errors import one_of
 from vnait.injection import Injection
-from vnait.values import constants, precision
+from vnait.values import constants, precision, transformed
 
 
 class Spatial(nn.Module):
@@ -67,7 +67,10 @@ class Spatial(nn.Module):
         def read(at: Tensor) -> Tensor:
             features = torch.cat([part(at) for part in self.features], -1).to(dtype)
             spatial = cast(Tensor, self.mlp(features))
-            return spatial if self.direct is None else spatial.add_(self.direct(features))
+            if self.direct is None:
+                return spatial
+            direct = self.direct(features)
+            return spatial + direct if transformed() else spatial.add_(direct)
 
         return Injection(added=map_texts(read, at))
 

@@ -76,7 +76,7 @@ class Condensed(nn.Module):
             )
         batch, length, _ = vectors.shape
         place, weight = at[..., 1:2].nan_to_num().clamp(0, length - 1), at[..., 3:4]  # a row in any case
-        if not torch.is_grad_enabled() and all_true(_whole(weight[..., 0])):
+        if not (torch.is_grad_enabled() or transformed()) and all_true(_whole(weight[..., 0])):
             # Where all tokens count the text is condensed as it is; weights need their gradient in training.
             return cast(Tensor, self.inputs(vectors, added) + _seen(self.views, vectors))
         low = place.floor()
@@ -107,8 +107,8 @@ def _whole(weight: Float[Tensor, "B T"]) -> Tensor:
 
 
 def _seen(views: nn.ModuleList, vectors: X) -> X:
-    """The sum of all views; 0 without one."""
-    if not views:
+    """The sum of all views; 0 without one, and of no token."""
+    if not views or vectors.shape[1] == 0:
         return torch.zeros_like(vectors)
     return reduce(add, (view(vectors) for view in views))  # not sum, which adds the first one to 0
 

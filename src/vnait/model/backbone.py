@@ -105,8 +105,7 @@ class Encoder(nn.Module):
                 return False
             # The kernel has no gradient of a line that it reads at two places, and a slow one of the heads'.
             return not any(one.requires_grad for one in (distance.line, *distance.heads))
-        exact = x.dtype in (torch.float32, torch.float64)
-        return attention_mask is None and exact and distance.strip is not None
+        return attention_mask is None and _exact(x) and distance.strip is not None
 
 
 def _extended(cache: Cache, layer: int, known: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -173,9 +172,11 @@ class Attention(nn.Module):
         value = self.heads(self.value(x))
         if extend is not None:
             key, value = extend(key, value)
-        distance, strip = injection.distance, None
+        distance, strip = None if injection.bias is not None else injection.distance, None
         if distance is not None and attention_mask is None and not _flexes(query):
             strip = distance.strip
+            if strip is not None and strip.requires_grad and not _exact(query):
+                strip = None  # its gradient is a sum over all pairs
         if injection.score_mod is not None or weights is not None:
             own = _scores(query, key, injection, attention_mask).softmax(-1)
             if weights is not None:
@@ -313,6 +314,10 @@ def _fused(
         return score if attention_mask is None else torch.where(attention_mask[row, other], score, -torch.inf)
 
     return _compiled()(query, key, value, score_mod=score)
+
+
+def _exact(x: Tensor) -> bool:
+    return x.dtype in (torch.float32, torch.float64)
 
 
 def _flexes(x: Tensor) -> bool:

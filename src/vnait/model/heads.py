@@ -157,8 +157,12 @@ class BagOfWords(nn.Module):
     def each(self, ids: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T C"]:
         """Each token's share of the logits: its word's part over the word's n_j tokens; zero at padding."""
         real = mask.to(self.weights.dtype)
-        per_word = real.new_zeros(ids.shape[0], self.weights.shape[0]).scatter_add(1, ids, real)
-        times = per_word.gather(1, ids).clamp(min=1)
+        words, length = len(self.weights), ids.shape[1]
+        if not torch.compiler.is_compiling() and length**2 < words:  # a text's pairs are fewer than the words
+            times = ((ids[:, :, None] == ids[:, None]) * real[:, None]).sum(-1)
+        else:
+            times = real.new_zeros(ids.shape[0], words).scatter_add(1, ids, real).gather(1, ids)
+        times = times.clamp(min=1)
         share = self.weights[ids] * real * torch.log2(1 + times) / times
         return share[..., None] * self.logits[ids]
 

@@ -48,7 +48,7 @@ class _Learned(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, query: Heads, key: Heads, value: Heads, strip: Strip) -> Heads:
-        out = _fused(query, key, value, strip)
+        out = _fused(query, key, value, strip.detach())  # else not by a fused kernel
         ctx.save_for_backward(query, key, value, strip, out)
         return out
 
