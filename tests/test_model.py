@@ -269,13 +269,14 @@ def test_the_bag_of_words_is_added_and_takes_no_gradient() -> None:
     assert model.classifier.weight.grad is not None
 
 
-def test_the_bag_of_words_counts_words_in_short_and_long_texts_alike() -> None:
-    bag, short = with_a_bag().bag, ids()  # 4 tokens have 16 pairs, fewer than the 20 words; 5 have more
-    long = torch.nn.functional.pad(short, (0, 1))
-    torch.testing.assert_close(bag.each(long, long != 0)[:, :4], bag.each(short, short != 0))
-    twice = torch.tensor([[5, 5, 0, 9]])
-    long = torch.nn.functional.pad(twice, (0, 1))
-    torch.testing.assert_close(bag.each(long, long != 0)[:, :4], bag.each(twice, twice != 0))
+@pytest.mark.parametrize("hidden", [[], [1], [0, 3]])
+def test_the_bag_of_words_counts_words_in_short_and_long_texts_alike(hidden: list[int]) -> None:
+    bag = with_a_bag().bag  # 4 tokens have 16 pairs, fewer than the 20 words; 5 have more
+    short = torch.tensor([[5, 5, 7, 9], [6, 1, 6, 6]])
+    seen = torch.ones_like(short, dtype=torch.bool)
+    seen[:, hidden] = False
+    long, seen_long = (torch.nn.functional.pad(one, (0, 1)) for one in (short, seen))
+    torch.testing.assert_close(bag.each(long, seen_long)[:, :4], bag.each(short, seen))
 
 
 def test_vectors_alone_are_refused_where_the_bag_of_words_has_a_share() -> None:
