@@ -516,7 +516,8 @@ def test_nothing_inside_the_noise_is_ranked(by):
 def test_too_few_seeds_rank_nothing_however_far_apart(seeds, words):
     found = made_up({"vnait": [0.9] * seeds, "none": [0.1] * seeds})
     (sentence,) = found.sentences()
-    assert words in sentence and "ahead" not in sentence and "behind" not in sentence
+    assert f"none and vnait are not ranked: {words}" in sentence and "told apart" not in sentence
+    assert "ahead" not in sentence and "behind" not in sentence
     assert all(row["ci_low"] is None and row["ci_high"] is None for row in (*found.rows, *found.paired))
 
 

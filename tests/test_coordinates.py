@@ -5,6 +5,7 @@ could think of.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -629,3 +630,21 @@ def test_jitter_draws_for_every_sentence_over_its_whole_range() -> None:
 
 def test_unit_gap() -> None:
     assert math.log1p(math.exp(UNIT_Z)) == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.parametrize("level", [torch.ones(2, 5, 1), torch.ones(2, 5, dtype=torch.bool)])
+def test_a_gate_of_ones_own_that_gives_no_level_is_named(level: Tensor) -> None:
+    class Given(nn.Module):
+        def forward(self, vectors: Tensor | None, mask: Tensor) -> Tensor:
+            return level
+
+    given = re.escape(
+        f"the gate Given returned {level.dtype} of the shape {tuple(level.shape)} for a mask of"
+    )
+    with unchecked(), pytest.raises(ValueError, match=given):
+        Elastic(Given())(None, torch.ones(2, 5, dtype=torch.bool))
+
+
+def test_a_gate_is_a_module() -> None:
+    with unchecked(), pytest.raises(TypeError, match=r"the gate 'content' is not a module; give an object"):
+        Elastic("content")

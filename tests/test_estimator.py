@@ -519,6 +519,21 @@ def test_wrong_parameters_are_said_when_it_is_fitted():
         quick(method=None, threads=True).fit(X, Y)
 
 
+@pytest.mark.parametrize(
+    ("method", "given", "message"),
+    [
+        ("vnait", {"smoothness": 0.0}, "vnait has no learned span, which smoothness and boundary regularize"),
+        ("vnait-warp", {"boundary": 1.0}, "the coordinates of vnait-warp have hard bounds"),
+        ("vnait-warp", {"smoothness": 1.0}, ""),
+        ("vnait", {}, ""),
+    ],
+)
+def test_a_penalty_that_does_nothing_is_logged(method, given, message, word_file, caplog):
+    quick(method=method, vectors=word_file, **given).fit(X, Y)
+    found = [record.message for record in caplog.records if "leave" in record.message]
+    assert found[0].startswith(message) if message else not found
+
+
 @pytest.mark.parametrize("call", ["predict", "predict_proba", "explain", "save", "score"])
 def test_before_fit_every_method_raises_not_fitted(call):
     with pytest.raises(NotFittedError):

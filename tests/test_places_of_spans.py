@@ -96,6 +96,13 @@ def test_learned_gaps_multiply_those_of_time() -> None:
     assert torch.allclose(line, torch.tensor([50.0, 75.0, 75.0, 100.0]), atol=1e-3)
 
 
+@pytest.mark.parametrize("name", PARTS)
+def test_a_span_refuses_places_of_two_axes(name: str) -> None:
+    two = torch.stack([TIMES, TIMES], -1)[None]
+    with pytest.raises(ValueError, match=r"the places have 2 axes, and a span has one; give one of them"):
+        located(PARTS[name](), torch.randn(1, 4, 4), torch.ones(1, 4, dtype=torch.bool), two)
+
+
 def test_gradients_reach_times() -> None:
     times, mask = TIMES[None, :, None].clone().requires_grad_(), torch.ones(1, 4, dtype=torch.bool)
     Span(source="uniform")(None, mask, times)[0, 1, 0].backward()

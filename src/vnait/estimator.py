@@ -1,6 +1,7 @@
 """Classifiers and regressors of texts with scikit-learn's contract."""
 
 import json
+import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -36,6 +37,8 @@ from vnait.targets import check_task
 from vnait.tracking import Status
 from vnait.train import fit
 from vnait.vectors.training import LEARNED
+
+logger = logging.getLogger("vnait")
 
 NOTES = "estimator.json"  # parameters and the labels' own types, beside the model's files
 
@@ -112,7 +115,13 @@ class _OfTexts(BaseEstimator):
             seed = int(check_random_state(seed).randint(2**31 - 1))  # None: numpy's own generator
         elif not isinstance(seed, int | np.integer):
             raise InputError(f"random_state is {seed!r}; give a whole number, a RandomState or None.")
-        return Run(seed=seed, **{one.name: own[one.name] for one in fields(Run) if one.name in own})
+        run = Run(seed=seed, **{one.name: own[one.name] for one in fields(Run) if one.name in own})
+        penalties = ("smoothness", "boundary")
+        try:
+            run.check_penalties([name for name in penalties if own[name] != getattr(Run, name)])
+        except InputError as error:  # a grid search may try several methods
+            logger.warning("%s", error)
+        return run
 
     def __getstate__(self) -> dict[str, Any]:
         if not hasattr(self, "fitted_"):

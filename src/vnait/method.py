@@ -200,20 +200,21 @@ class Method(nn.Module):
         self,
         at: Float[Tensor, "B T C"],
         mask: Bool[Tensor, "B T"],
+        places: Num[Tensor, "B T P"] | None = None,
         *,
         smooth: float,
         bound: float,
         mute: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """gamma1 smoothness + gamma2 boundary of a learned span at `at`; gamma3 muting of elastic
-        coordinates; 0 for others.
+        """gamma1 smoothness + gamma2 boundary of a learned span at `at`, which was computed with these
+        places; gamma3 muting of elastic coordinates; 0 for others.
         """
         if mute and isinstance(_plain(self.coordinates), Elastic):
             return mute * muting(at, mask).float()
         span = self.span
         if span is None or (smooth == 0 and bound == 0):
             return at.new_zeros((), dtype=torch.float32)  # coordinates may be float64, and a loss is not
-        loss = smooth * smoothness(at, mask)
+        loss = smooth * smoothness(at, mask, places)
         if span.bounds is not None:
             return loss + bound * boundary(at, mask)
         if bound:

@@ -296,8 +296,11 @@ class Results:
         if of_sign[0]:
             names = _listed([str(row["method"]) for row in of_sign[0]])
             count = min(row["seeds"] for row in of_sign[0])
-            over = plural(count, "seed") + ", too few for an interval (3 or more)" * (count < 3)
-            parts.append(f"{names} can't be told apart from {self.reference} over {over}")
+            if count < 3:
+                seeds = plural(count, "seed")
+                parts.append(f"{names} and {self.reference} are not ranked: {seeds}, too few for an interval")
+            else:
+                parts.append(f"{names} can't be told apart from {self.reference} over {count} seeds")
         return f"{self.where(shots)}: {'; '.join(parts) or 'nothing to compare'}."
 
     def _points(self, row: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """The settings of one training. The estimators and the command line take names and defaults from here."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -129,6 +129,24 @@ class Run:
                 yield f"{name} is {number!r}: it must be {words}"
         if self.track not in (None, *TRACKERS):
             yield f"track is {self.track!r}: it must be one of {', '.join(TRACKERS)}"
+
+    def check_penalties(self, given: Collection[str], *, prefix: str = "") -> None:
+        """An InputError if the method has nothing that these settings, smoothness or boundary, weigh."""
+        if not given:
+            return
+        from vnait.methods import build
+
+        span = build(self.method, dim=24, num_heads=2).span
+        if span is None:
+            raise InputError(
+                f"{self.method} has no learned span, which {prefix}smoothness and {prefix}boundary "
+                "regularize; leave them out, or take a method such as vnait-warp."
+            )
+        if "boundary" in given and span.bounds is None:
+            raise InputError(
+                f"the coordinates of {self.method} have hard bounds, which keep them in (0, 100]; leave "
+                f"{prefix}boundary out."
+            )
 
     @property
     def rate(self) -> float:

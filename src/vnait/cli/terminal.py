@@ -148,7 +148,7 @@ def show_explanation(explanation: Explanation) -> None:
     _fact("method", f"{explanation.method}: {explanation.formula}")
     for words in explanation.enters:
         _fact("enters", words)
-    _fact("parameters", f"{explanation.parameters:,}")
+    _fact("parameters", f"{explanation.parameters:,} of the method")
     for number, (first, last, relation) in enumerate(explanation.phrases):
         inside = sum(explanation.gaps[first + 1 : last + 1]) / (last - first)
         words = f"{relation}, {tokens[first]} ... {tokens[last]}: gap before it {explanation.gaps[first]:.2f}"

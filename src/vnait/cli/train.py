@@ -168,21 +168,9 @@ def _penalties(run: Run, smoothness: str | None, boundary: str | None) -> list[t
             "--smoothness and --boundary are for models that are trained from scratch; leave them out with "
             "--base."
         )
-    from vnait.methods import build
-
-    span = build(run.method, dim=24, num_heads=2).span
-    if span is None:
-        raise InputError(
-            f"{run.method} has no learned span, which --smoothness and --boundary regularize; leave them "
-            "out, or take a method such as vnait-warp."
-        )
-    if boundary is not None and span.bounds is None:
-        raise InputError(
-            f"the coordinates of {run.method} have hard bounds, which keep them in (0, 100]; leave "
-            "--boundary out."
-        )
     options = {"smoothness": smoothness, "boundary": boundary}
     given = {name: _numbers(name, value) for name, value in options.items() if value is not None}
+    run.check_penalties(given, prefix="--")
     runs = [
         replace(run, smoothness=one, boundary=other)  # which checks them
         for one, other in product(*(given.get(name, [getattr(run, name)]) for name in options))

@@ -146,11 +146,14 @@ class Elastic(nn.Module):
         super().__init__()
         if not 0 < min_gap < 1:
             raise ValueError(f"min_gap={min_gap}; it is a share of a token and must be in (0, 1).")
+        if not isinstance(gate, nn.Module):
+            raise TypeError(f"the gate {gate!r} is not a module; give an object, such as Gate(dim=...).")
         self.gate, self.min_gap = gate, min_gap
 
     def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
         check_mask(mask)
         level = self.gate(vectors, mask)
+        _check_level(level, mask, type(self.gate).__name__)
         # In float64: a sum has no upper bound, and the least weight must not be lost beside it.
         weight = self.min_gap + (1 - self.min_gap) * self.weigh(level).double()
         weight = weight.masked_fill(~mask, 0)
@@ -171,6 +174,15 @@ class Elastic(nn.Module):
 
     def extra_repr(self) -> str:
         return f"min_gap={self.min_gap}"
+
+
+def _check_level(level: Line, mask: Mask, gate: str) -> None:
+    if torch.compiler.is_compiling() or (level.shape == mask.shape and level.is_floating_point()):
+        return
+    raise ValueError(
+        f"the gate {gate} returned {level.dtype} of the shape {tuple(level.shape)} for a mask of the shape "
+        f"{tuple(mask.shape)}; return a number per token, (B, T): 1 if it counts, 0 if not."
+    )
 
 
 class _Inward(torch.autograd.Function):

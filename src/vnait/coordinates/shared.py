@@ -131,10 +131,15 @@ def known(places: Num[Tensor, "B T P"], mask: Mask) -> At:
 
 def steps(places: Num[Tensor, "B T P"], mask: Mask) -> Line:
     """The gap before each real token over the mean gap: (t_i - t_{i-1}) (n - 1) / (t_n - t_1), 1 for the
-    first; t is axis 0 of the places, which must not decrease. Padding between real tokens takes no time.
+    first; t is the places' one axis, which must not decrease. Padding between real tokens takes no time.
     """
+    if places.shape[-1] != 1:
+        raise ValueError(
+            f"the places have {places.shape[-1]} axes, and a span has one; give one of them, "
+            "places[..., :1], or take coordinates for several, such as Index or Grid."
+        )
     number, count = rank(mask), mask.sum(-1, keepdim=True)
-    line = known(places, mask)[..., 0].double()
+    line = known(places, mask).squeeze(-1).double()
     # The k-th real token's place at k; padding goes to one more entry, which is never read.
     length = mask.shape[1]
     line = line.new_zeros(mask.shape[0], length + 1).scatter(-1, torch.where(mask, number, length), line)

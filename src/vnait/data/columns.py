@@ -70,8 +70,8 @@ def _alike(columns: Sequence[str], name: str, source: str) -> str:
     close = alike or get_close_matches(name, columns, n=1)
     meant = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     raise InputError(
-        f"{source} has no column {name!r}; its columns are {there}.{meant} Name the columns with --text and "
-        "--label (text=, label= in Python); the first line must be the header."
+        f"{source} has no column {name!r}; its columns are {there}.{meant} Name the columns with --text, "
+        "--label and --keep (text=, label= in Python); the first line must be the header."
     )
 
 

@@ -8,23 +8,29 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vnait.coordinates import SPAN, Gate
-from vnait.coordinates.shared import without_padding_between
+from vnait.coordinates.shared import Places, steps, without_padding_between
 
 
-def smoothness(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
+def smoothness(
+    at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"], places: Places = None
+) -> Float[Tensor, ""]:
     """sum_{i=1}^{n-1} Huber((S_{i+1} - S_i) - 100/n), delta = 1, averaged over the sentences.
+
+    With known places 100/n times the step between two of them over the mean step.
 
     >>> smoothness(torch.tensor([[[50.0], [100.0]]]), torch.ones(1, 2, dtype=torch.bool))
     tensor(0.)
     """
-    ideal = SPAN / mask.sum(-1, keepdim=True)
+    ideal = (SPAN / mask.sum(-1, keepdim=True)).expand_as(mask)
+    if places is not None:
+        ideal = ideal * steps(places, mask)
 
-    def uneven(line: Tensor, mask: Tensor) -> Tensor:
+    def uneven(line: Tensor, ideal: Tensor, mask: Tensor) -> Tensor:
         between = mask & F.pad(mask, (1, 0))[:, :-1]
         off = (line.diff(dim=-1, prepend=line[:, :1]) - ideal).masked_fill(~between, 0)
         return F.huber_loss(off, torch.zeros_like(off), reduction="none", delta=1.0)
 
-    return without_padding_between(uneven, mask, at[..., 0], mask).sum() / len(mask)
+    return without_padding_between(uneven, mask, at[..., 0], ideal, mask).sum() / len(mask)
 
 
 def muting(at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:

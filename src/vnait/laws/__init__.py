@@ -42,7 +42,7 @@ class Row:
 def conformance(
     subject: str | nn.Module | Subject | Iterable[Subject],
     *,
-    laws: Iterable[str] | None = None,
+    laws: str | Iterable[str] | None = None,
     dim: int | None = None,
     num_heads: int | None = None,
     callback: Callable[[int, int, str], None] | None = None,
@@ -52,7 +52,7 @@ def conformance(
     Args:
         subject: a name in METHODS or of a peer, "ours", "peers", a Method, coordinates (with a sinusoid),
             an encoding (of the index), or one or several Subjects
-        laws: names of laws; all by default
+        laws: a name of a law, or several; all by default
         dim: width of a module that does not show it, and its `num_heads`
         callback: called with (done, total, name)
 
@@ -101,8 +101,8 @@ def subjects(
     return list(added[subject]())
 
 
-def _laws(names: Iterable[str] | None) -> list[Law]:
-    names = LAWS if names is None else list(names)
+def _laws(names: str | Iterable[str] | None) -> list[Law]:
+    names = LAWS if names is None else [names] if isinstance(names, str) else list(names)
     for name in names:
         if name not in LAWS:
             raise InputError(

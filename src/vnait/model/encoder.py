@@ -187,8 +187,8 @@ class VnaitModel(VnaitPreTrainedModel):
         x, injection, at = self.method(vectors, mask, places)
         output = self.output(x, injection, mask, output_hidden_states, output_attentions)
         if texts is None:
-            return Encoded(output, at, mask)
-        return Encoded(texts.repack(output), at, mask, packed=True)
+            return Encoded(output, at, mask, places=places)
+        return Encoded(texts.repack(output), at, mask, packed=True, places=places)
 
     def output(
         self,
@@ -245,6 +245,7 @@ class VnaitModel(VnaitPreTrainedModel):
         return self.method.penalty(
             encoded.at,
             encoded.mask,
+            encoded.places,
             smooth=settings.smoothness,
             bound=settings.boundary,
             mute=settings.muting,
@@ -252,15 +253,16 @@ class VnaitModel(VnaitPreTrainedModel):
 
 
 class Encoded(NamedTuple):
-    """A batch after the encoder: its output, its coordinates and the mask of real tokens.
+    """A batch after the encoder: its output, its coordinates, the mask of real tokens and known places.
 
-    If it was packed, coordinates and mask have one text per row, and the output has the batch's rows.
+    If it was packed, all but the output have one text per row, and the output has the batch's rows.
     """
 
     output: BaseModelOutput
     at: Float[Tensor, "B T C"]
     mask: Bool[Tensor, "B T"]
     packed: bool = False
+    places: Places = None
 
 
 class SemanticVectors(nn.Embedding):

@@ -80,7 +80,7 @@ class Smoothed(Method):
 
     gamma = 0.0
 
-    def penalty(self, at: Tensor, mask: Tensor, **weights: float) -> Tensor:
+    def penalty(self, at: Tensor, mask: Tensor, places: Tensor | None = None, **weights: float) -> Tensor:
         return self.gamma * smoothness(at, mask).float()
 
 

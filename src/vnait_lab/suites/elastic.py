@@ -128,7 +128,7 @@ def verdict(scores: Sequence[Score], method: str) -> Verdict:
     """
     tasks = counted(scores)
     if not tasks:
-        return Verdict("undecided", f"no task counts: {CONTROL} and its oracles were not run on it")
+        return Verdict("undecided", f"no task counts: run {CONTROL} and its oracles on the same tasks, too")
     by_method: dict[str, dict[str, Score]] = {}
     for score in scores:
         if score.task in tasks:
