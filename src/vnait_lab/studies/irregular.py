@@ -213,7 +213,7 @@ STUDY = Study(
         )
     ],
     claims=[judge_times, judge_learned, judge_by_hand],
-    full=Budget(seeds=5, steps=800),
+    full=Budget(seeds=10, steps=800),
     quick=Budget(seeds=2, steps=100),
     run=run,
     draw=draw,
