@@ -21,10 +21,10 @@ from vnait.logits import logits_of
 logger = logging.getLogger("vnait")
 
 ANSWERS = {  # of a model with each task, and what reads them in Python
-    CLASSIFICATION: ("one class per text", "load(folder).probabilities(texts)"),
-    REGRESSION: ("a number per text", "load(folder).numbers(texts)"),
-    TAGGING: ("a tag per word", "load(folder).of_words(texts)"),
-    MULTILABEL: ("any number of labels per text", "load(folder).probabilities(texts)"),
+    CLASSIFICATION: ("one class per text", "TextClassifier.load or predict.load"),
+    REGRESSION: ("a number per text", "TextRegressor.load or predict.load"),
+    TAGGING: ("a tag per word", "predict.load, and of_words"),
+    MULTILABEL: ("any number of labels per text", "TextClassifier.load or predict.load"),
 }
 
 
@@ -87,7 +87,7 @@ def check_task(task: str, *needed: str) -> None:
         wanted = " or ".join(ANSWERS[one][0] for one in needed)
         raise InputError(
             f"the model answers with {answers}, and this needs {wanted}; use `vnait predict` (in Python, "
-            f"vnait.predict.{reader})."
+            f"vnait.{reader})."
         )
 
 
