@@ -172,7 +172,8 @@ class Attention(nn.Module):
         value = self.heads(self.value(x))
         if extend is not None:
             key, value = extend(key, value)
-        distance, strip = None if injection.bias is not None else injection.distance, None
+        distance = injection.distance if injection.bias is None else None
+        strip = None
         if distance is not None and attention_mask is None and not _flexes(query):
             strip = distance.strip
             if strip is not None and strip.requires_grad and not _exact(query):
