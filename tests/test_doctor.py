@@ -39,7 +39,7 @@ from vnait.diagnosis.subject import plain
 from vnait.diagnosis.tokenizing import tokens_cut
 
 ROOT = Path(__file__).parents[1]
-GOLDEN = ROOT / "tests" / "golden" / "format_6"
+GOLDEN = ROOT / "tests" / "golden" / "format_7"
 FAMILIES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.long) for name in KEY]
 
 

@@ -18,7 +18,7 @@ from vnait.extension.report import Report
 from vnait.extension.tasks import GENERATED, NEEDLES, Task, own
 from vnait.statistics import proportion
 
-TINY = Path(__file__).parent / "golden" / "format_6" / "tiny_bert"  # its table has 32 rows
+TINY = Path(__file__).parent / "golden" / "format_7" / "tiny_bert"  # its table has 32 rows
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Folders that earlier versions saved load with the same results; tests/golden/make.py wrote them."""
+"""A folder of the saved format loads with the same results; tests/golden/make.py wrote it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from vnait.pretrained import load_adapter
 from vnait.record import read
 
 GOLDEN = Path(__file__).parent / "golden"
-# Today's name of the method that was `vnait`.
-DEFAULT = {"format_5": "vnait-warp", "format_6": "vnait", "format_7": "vnait"}
+FORMATS = ("format_7",)
 
 
-@pytest.fixture(params=DEFAULT)
+@pytest.fixture(params=FORMATS)
 def golden(request):
     """A folder of one format."""
     return GOLDEN / request.param
@@ -53,7 +52,7 @@ def test_transformers_loads_a_classifier(golden, expected):
         assert close(logits.softmax(-1)[0], answer)
 
 
-def test_an_old_folder_takes_what_transformers_gives(golden):
+def test_a_saved_folder_takes_what_transformers_gives(golden):
     """Settings, a configuration, the stored dtype; the model knows its folder."""
     folder = golden / "vnait"
     load = AutoModelForSequenceClassification.from_pretrained
@@ -69,7 +68,7 @@ def test_an_old_folder_takes_what_transformers_gives(golden):
         assert torch.equal(given.state_dict()[name], weight), name
 
 
-def test_an_old_folder_in_parts_is_loaded(golden, tmp_path):
+def test_a_saved_folder_in_parts_is_loaded(golden, tmp_path):
     folder = shutil.copytree(golden / "vnait", tmp_path / "vnait")
     expected = AutoModelForSequenceClassification.from_pretrained(folder).state_dict()
     weights = load_file(folder / "model.safetensors")
@@ -95,7 +94,7 @@ def test_a_fine_tuned_base_is_loaded(golden, expected):
 def test_an_adapter_is_loaded(golden, expected):
     model = BertModel.from_pretrained(golden / "tiny_bert").eval()
     attachment = load_adapter(model, golden / "adapter")
-    assert attachment.method == (DEFAULT[golden.name],)
+    assert attachment.method == ("vnait",)
     ids = torch.tensor([[2, 5, 6, 7, 8, 3]])
     states = model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
     assert close(states[0], expected["adapter"])
@@ -112,14 +111,10 @@ def test_a_report_on_a_comparison_is_written(golden, expected, tmp_path):
     assert all(method in page for method in ("none", "vnait", "golden"))
 
 
-def test_the_classifiers_method_has_todays_name(golden):
-    assert predict.load(golden / "vnait").model.config.method == DEFAULT[golden.name]
-
-
 def test_every_golden_folder_is_loaded_here():
     assert {path.name for path in GOLDEN.iterdir() if path.name not in ("make.py", "__pycache__")} == {
-        *DEFAULT
+        *FORMATS
     }
-    for folder in DEFAULT:
+    for folder in FORMATS:
         kinds = {path.name for path in (GOLDEN / folder).iterdir() if path.is_dir()}
         assert kinds == {"adapter", "comparison", "fine_tuned", "tiny_bert", "vnait"}

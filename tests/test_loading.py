@@ -24,7 +24,7 @@ from vnait.pretrained.finetune import Base
 from vnait.pretrained.loading import from_pretrained
 from vnait.train import fit
 
-GOLDEN = Path(__file__).parent / "golden" / "format_6"
+GOLDEN = Path(__file__).parent / "golden" / "format_7"
 CODE = "open({!r}, 'w').close()\nfrom transformers import BertConfig as Config, BertModel as Model\n"
 CODE += "from transformers import PreTrainedTokenizerFast as Words\n"
 TABLE = Table(texts=["a good film", "a dull film"] * 8, labels=["good", "dull"] * 8, name="table", dropped=0)

@@ -80,7 +80,7 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
 
 def test_another_format_is_refused() -> None:
     with pytest.raises(
-        InputError, match="this model is of format 4, and this vnait reads the formats 5 to 7"
+        InputError, match="this model is of format 4, and this vnait reads format 7"
     ):
         VnaitConfig(vnait_format=4)
 
@@ -445,7 +445,7 @@ def test_a_folder_of_another_format(tmp_path: Path) -> None:
     saved(tmp_path)
     edit(tmp_path, vnait_format=4)
     with pytest.raises(
-        InputError, match="this model is of format 4, and this vnait reads the formats 5 to 7"
+        InputError, match="this model is of format 4, and this vnait reads format 7"
     ):
         load_classifier(tmp_path)
 

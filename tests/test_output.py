@@ -19,7 +19,7 @@ from vnait.cli import terminal
 from vnait.cli.output import safe, write_csv
 from vnait.cli.shared import set_up_logging
 
-GOLDEN = Path(__file__).parent / "golden" / "format_6"
+GOLDEN = Path(__file__).parent / "golden" / "format_7"
 MODEL = str(GOLDEN / "vnait")
 TEXT = "a naïve “film” 好 😀"
 HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e"  # clears, retitles, colours, turns around

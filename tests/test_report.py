@@ -241,8 +241,8 @@ def test_old_records_and_a_folder_without_about_are_read_and_said(tmp_path: Path
     path.write_text("".join(one.line() + "\n" for one in old))
     found = sections_of(tmp_path)
     assert "no about.json" in " ".join(found["Conclusions"].sentences)
-    assert found["By length of the text"].sentences[0].startswith("These records hold no answers by length")
-    assert "hold no confusion matrix" in found["Answers of vnait (reference)"].sentences[0]
+    assert found["By length of the text"].sentences[0].startswith("These records have no answers by length")
+    assert "No confusion matrix is recorded" in found["Answers of vnait (reference)"].sentences[0]
     assert "The data" not in found and report.write(tmp_path).is_file()
 
 

@@ -406,10 +406,6 @@ METHODS: dict[str, Recipe] = {
 }
 
 
-# By the name in a folder that was saved before 2026-11-25: today's name of the same method.
-RENAMED = {"vnait": "vnait-warp"}
-
-
 def build(
     method: str | Method,
     *,

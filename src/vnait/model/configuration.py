@@ -5,10 +5,9 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 from vnait.errors import InputError
-from vnait.methods import RENAMED
 
 MAX_LAYERS = 1_000  # at most: a number in a file of others must not take hours
-FORMAT, OLDER_FORMATS = 7, (5, 6)  # of a saved model; other numbers are refused rather than misread
+FORMAT = 7  # of a saved model; another number is refused rather than misread
 
 
 class VnaitConfig(PreTrainedConfig):
@@ -65,19 +64,16 @@ class VnaitConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Fill in the widths that follow from others, and refuse a format that this version can't read."""
-        if self.vnait_format not in (*OLDER_FORMATS, FORMAT):
+        if self.vnait_format != FORMAT:
             raise InputError(
-                f"this model is of format {self.vnait_format}, and this vnait reads the formats "
-                f"{OLDER_FORMATS[0]} to {FORMAT}; load it with the vnait that saved it, or train it again."
+                f"this model is of format {self.vnait_format}, and this vnait reads format {FORMAT}; load it "
+                "with the vnait that saved it, or train it again."
             )
         if not isinstance(self.method, str):
             raise InputError(
                 f"method is a {type(self.method).__name__}; a configuration has the name of one. Add it to "
                 "vnait.METHODS as a Recipe, and give its name."
             )
-        if self.vnait_format == 5:
-            self.method = RENAMED.get(self.method, self.method)
-        self.vnait_format = FORMAT
         if self.num_hidden_layers > MAX_LAYERS:
             layers = f"{self.num_hidden_layers:,}; expected {MAX_LAYERS:,} at most."
             raise InputError(f"num_hidden_layers is {layers}")

@@ -13,14 +13,13 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 
-from vnait.earlier_formats import divide_taps, readable
 from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import build
 from vnait.model.auto_map import write_stub
 from vnait.model.backbone import AttentionMask, Encoder
-from vnait.model.configuration import FORMAT, VnaitConfig
+from vnait.model.configuration import VnaitConfig
 from vnait.model.packing import packing
 from vnait.randomness import preserved_generators, seed_generators
 
@@ -49,13 +48,8 @@ class VnaitPreTrainedModel(PreTrainedModel):
 
         transformers makes every loaded weight trainable, and leaves memory that no file fills uninitialized.
         """
-        name = pretrained_model_name_or_path
-        with readable(name, settings, FORMAT) as (source, here):
-            loaded = super().from_pretrained(source, *args, **here)
+        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **settings)
         model = loaded[0] if isinstance(loaded, tuple) else loaded  # a tuple with output_loading_info=True
-        if source is not name:  # of an earlier format
-            divide_taps(model)
-            model.name_or_path = model.config.name_or_path = str(name)
         model.base_model.vectors.requires_grad_(model.config.tune_vectors)
         with preserved_generators():
             _take_constants(model.base_model.method, _method(model.config))

@@ -12,17 +12,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 from vnait import schemas
-from vnait.earlier_formats import divide_taps, one_axis
 from vnait.errors import InputError, as_input_error
 from vnait.method import Method
-from vnait.methods import RENAMED
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.attaching import Attachment, attach, detach
 from vnait.pretrained.locate import owners_of
 from vnait.pretrained.saving import FORMAT, SETTINGS, WEIGHTS, attached_owners, base_of
 from vnait.quiet import logger_at
-
-OLDER_FORMATS = (2, 3)  # the formats before `FORMAT`
 
 
 def load_adapter(
@@ -84,8 +80,6 @@ def _attach(
         # Another class may have saved it: in a BertForMaskedLM the path is "bert", in a BertModel "".
         for (path, scale), owner in zip(scales.items(), owners.values(), strict=True):
             _load_weights(owner.vnait, f"{path}.vnait.".removeprefix("."), weights)
-            if settings["format"] < FORMAT:
-                divide_taps(owner.vnait)
             # As it was in `attach`: the vectors of a base trained since may round to another power of two.
             owner.vnait.scale = scale
     except (RuntimeError, ValueError) as error:
@@ -110,11 +104,7 @@ def _method(side: str, own: Method | None, settings: dict[str, Any], folder: Pat
 
 
 def _load_weights(attached: Attached, prefix: str, weights: dict[str, torch.Tensor]) -> None:
-    own = {
-        name.removeprefix(prefix): one_axis(weight)
-        for name, weight in weights.items()
-        if name.startswith(prefix)
-    }
+    own = {name.removeprefix(prefix): weight for name, weight in weights.items() if name.startswith(prefix)}
     waves = own.get("old.weight")
     if waves is not None and attached.old is not None:
         # How many waves fit a table depends on rounding; take as many as were saved.
@@ -134,15 +124,12 @@ def _settings(folder: Path) -> dict[str, Any]:
         )
     with as_input_error((ValueError, RecursionError), f"{path} is damaged: ", "; save the adapter again."):
         settings = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(settings, dict) or settings.get("format") not in (*OLDER_FORMATS, FORMAT):
+    if not isinstance(settings, dict) or settings.get("format") != FORMAT:
         raise InputError(
-            f"{path} is not of a format from {OLDER_FORMATS[0]} to {FORMAT}, which this vnait reads; save "
-            "the adapter again."
+            f"{path} is not of format {FORMAT}, which this vnait reads; save the adapter again."
         )
     with as_input_error(ValueError, f"{path} is damaged: ", "; save the adapter again."):
         schemas.check(schemas.Adapter, settings)
-    if settings["format"] == 2:
-        settings |= {side: RENAMED.get(settings[side], settings[side]) for side in ("method", "decoder")}
     return settings
 
 

@@ -16,7 +16,6 @@ from typing import Any
 from transformers import CONFIG_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
-from vnait.earlier_formats import OF_FILES
 from vnait.errors import InputError
 from vnait.pretrained.adapters import attach_from
 from vnait.pretrained.lengthening import SETTINGS as LONGER
@@ -25,6 +24,7 @@ from vnait.pretrained.loading import auto_classes
 from vnait.pretrained.saving import OWN_TYPE, SETTINGS, WEIGHTS, unmark
 from vnait.randomness import preserved_generators
 
+OF_HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token", "subfolder")
 _ATTACHED = r"(^|\.)vnait\."  # weights that the plain model does not have
 
 
@@ -95,7 +95,7 @@ class _Loader:
             if settings := getattr(part, LONGER, None):
                 lengthen(model, **settings)
                 return loaded
-        hub = {name: kwargs[name] for name in OF_FILES if name in kwargs}
+        hub = {name: kwargs[name] for name in OF_HUB if name in kwargs}
         files = [cached_file(folder, name, **hub) for name in (SETTINGS, WEIGHTS)]
         with preserved_generators():  # loading draws no random numbers
             attach_from(model, Path(files[0]).parent)

@@ -10,7 +10,7 @@ from vnait.results import ENTITIES, EXACT, SETS, TOKENS, Results
 from vnait.scores import LENGTHS, MOST_CLASSES
 from vnait.statistics import Interval
 
-OLD = "These records hold no answers by length: an older vnait wrote them. Compare again, in a new folder."
+NO_LENGTHS = "These records have no answers by length. Compare again, in a new folder."
 SHARES = ("precision", "recall", "F1")
 UNSEEN = "(a class not learned)"
 
@@ -21,7 +21,7 @@ def lengths(results: Results) -> Section:
     counts = {method: own for method, own in counts.items() if own}
     heading = "By length of the text"
     if not counts:
-        return Section(heading=heading, sentences=[OLD])
+        return Section(heading=heading, sentences=[NO_LENGTHS])
     texts = [max(own[group][0] for own in counts.values()) for group in range(len(LENGTHS) + 1)]
     groups = [group for group, count in enumerate(texts) if count]
     names = [_group(group) for group in groups]
@@ -70,8 +70,8 @@ def confusions(results: Results) -> Iterator[Section]:
         if found:
             yield section(found, heading, results.inside(results.most))
         else:
-            reason = f"more than {MOST_CLASSES} classes, or an older vnait"
-            yield Section(heading=heading, sentences=[f"These records hold no confusion matrix: {reason}."])
+            sentence = f"No confusion matrix is recorded for more than {MOST_CLASSES} classes."
+            yield Section(heading=heading, sentences=[sentence])
 
 
 def _confusion(found: Sequence[Record], heading: str, where: str) -> Section:
