@@ -24,7 +24,7 @@ from typing import Any
 import pandas as pd
 
 from vnait import data as text
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 Rows = list[tuple[str, str]]
 ROWS = 120

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers import record
 from vnait.advice import advice
 from vnait.results import Results
-from vnait.statistics import interval, seeds_needed
+from vnait.shared.statistics import interval, seeds_needed
 
 BASELINE = "average-logreg"
 

@@ -16,8 +16,8 @@ from vnait import predict, saved
 from vnait.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN, fit_baseline
 from vnait.data import encode, split
 from vnait.data import vocabulary as vocabulary
-from vnait.errors import InputError
 from vnait.predict import load
+from vnait.shared.errors import InputError
 
 ASKED = ["a good film", "dull dull plot", "zebra", ""]
 

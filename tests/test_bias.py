@@ -19,7 +19,6 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from conftest import unchecked
-from vnait import chunks
 from vnait.coordinates import Elastic, Gate, Index, Running
 from vnait.encodings import (
     AlibiBias,
@@ -36,6 +35,7 @@ from vnait.injection import PairBias
 from vnait.method import Method
 from vnait.model import seed_weights
 from vnait.model.backbone import Encoder
+from vnait.shared import chunks
 from vnait_lab.studies.contacts import Contacts
 
 HEADS = 6

@@ -31,9 +31,9 @@ from vnait.cli.shared import app, folder_name
 from vnait.coordinates import Span
 from vnait.data import vocabulary as vocabulary
 from vnait.encodings import Spatial
-from vnait.errors import InputError
 from vnait.method import Method
 from vnait.methods import METHODS, Recipe
+from vnait.shared.errors import InputError
 
 VNAIT = Path(sys.executable).with_name("vnait")
 WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"], "mix": ["odd", "even", "mid"]}

@@ -24,12 +24,12 @@ from vnait import methods, plugins, vectors
 from vnait.baselines import BASELINES
 from vnait.comparison import Comparison, compare
 from vnait.data import Table, split
-from vnait.errors import InputError
 from vnait.plan import Cell, Plan
 from vnait.record import Record, read
 from vnait.run import Run
-from vnait.statistics import UNIT, interval
-from vnait.threads import one_thread
+from vnait.shared.errors import InputError
+from vnait.shared.statistics import UNIT, interval
+from vnait.shared.threads import one_thread
 
 RUN = Run(steps=4, eval_every=2, batch_size=8)
 METHODS = ("none", "vnait")

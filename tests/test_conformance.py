@@ -24,7 +24,6 @@ from vnait.cli import terminal
 from vnait.coordinates import Content, Elastic, Gate, Grid, Index, Jitter, Running, Span
 from vnait.coordinates.sources import UNIT_Z
 from vnait.encodings import AlibiBias, Rotary, Sinusoid, T5Bias, Table
-from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.laws import LAWS, Row, Subject, conformance, subjects
 from vnait.laws.subjects import MethodProbe
@@ -32,6 +31,7 @@ from vnait.method import Method
 from vnait.methods import METHODS
 from vnait.model import backbone
 from vnait.model.backbone import Attention
+from vnait.shared.errors import InputError
 from vnait_lab.peers import subjects as peers
 
 DIM, HEADS = 32, 2

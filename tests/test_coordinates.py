@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from helpers import everything
-from vnait import chunks
 from vnait.coordinates import ContextGate, Elastic, Ends, Gate, Index, Jitter, Running, Span
 from vnait.coordinates.sources import UNIT_Z, Content, Free, Warp
 from vnait.inputs import smoothness
+from vnait.shared import chunks
 
 Counted = Callable[[], None]
 

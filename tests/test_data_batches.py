@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vnait.data import batches, collate, repeated, shots, split
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 LENGTHS = st.lists(st.integers(1, 500), max_size=400)
 SEEDS = st.integers(0, 2**40)

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vnait.data import Table, read, stream
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 ODD = [
     "我爱北京，天安门。",

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from vnait.data import TOKENIZATIONS, TextCounts, encode, tokenizer, unknown_share, words
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 TEXTS = [
     "我爱北京天安门。",

@@ -19,9 +19,9 @@ from vnait.colours import COLOURS
 from vnait.drawing import accuracy, save
 from vnait.drawing.panels import decay, evaluate, kernel
 from vnait.encodings import AlibiBias, Rotary, Sinusoid, Sum
-from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.results import Results
+from vnait.shared.errors import InputError
 
 SIZE = {"length": 20, "dim": 32}
 

@@ -16,7 +16,7 @@ from joblib import delayed
 
 from test_comparison import METHODS, small, without_times, word_file
 from vnait.engines import ROUNDS, in_workers
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess:ResourceWarning")
 

@@ -30,8 +30,8 @@ from helpers import save_vectors
 from vnait import TextClassifier, predict, train
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
-from vnait.errors import InputError
-from vnait.threads import threads
+from vnait.shared.errors import InputError
+from vnait.shared.threads import threads
 
 WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"]}
 

@@ -7,7 +7,7 @@ from vnait.baselines import baselines_of, fit_baseline
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.predict import evaluate, load
-from vnait.statistics import proportion
+from vnait.shared.statistics import proportion
 from vnait.train import fit
 
 TEXTS = ["a warm film", "a dull film", "warm and dull", "a film and a film"] * 6

@@ -22,9 +22,9 @@ from vnait import cli, predict, train
 from vnait import data as text
 from vnait.data import conllu
 from vnait.data import vocabulary as vocabulary
-from vnait.errors import InputError
 from vnait.explanation import display, explain, export, figure
 from vnait.explanation.attention import HEAD_KINDS
+from vnait.shared.errors import InputError
 
 ENGLISH, CHINESE = "a warm and funny film", "我不喜欢这部电影"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")

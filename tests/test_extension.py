@@ -16,7 +16,7 @@ from vnait.extension.arms import ARMS, arms_of, bm25, similarities
 from vnait.extension.measuring import Result, costs, found
 from vnait.extension.report import Report
 from vnait.extension.tasks import GENERATED, NEEDLES, Task, own
-from vnait.statistics import proportion
+from vnait.shared.statistics import proportion
 
 TINY = Path(__file__).parent / "golden" / "format_7" / "tiny_bert"  # its table has 32 rows
 

@@ -19,8 +19,16 @@ import pytest
 from safetensors import SafetensorError
 
 from vnait import cli, data, vectors
-from vnait.errors import InputError
-from vnait.files import UNPACK_LIMIT, atomic_file, atomic_folder, check_replaceable, locked, unpacked, writing
+from vnait.shared.errors import InputError
+from vnait.shared.files import (
+    UNPACK_LIMIT,
+    atomic_file,
+    atomic_folder,
+    check_replaceable,
+    locked,
+    unpacked,
+    writing,
+)
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -162,7 +170,7 @@ def test_a_kill_leaves_the_old_file_readable(tmp_path):
     target = tmp_path / "model"
     target.write_text("old")
     script = (
-        "import os, sys\nfrom vnait.files import atomic_file\n"
+        "import os, sys\nfrom vnait.shared.files import atomic_file\n"
         "with atomic_file(sys.argv[1]) as draft:\n    draft.write_text('half')\n    os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(target)])
@@ -258,7 +266,7 @@ def test_the_usual_limit_and_the_option(tmp_path, monkeypatch, capsys):
 
 HOLDER = """
 import sys
-from vnait.files import locked
+from vnait.shared.files import locked
 with locked(sys.argv[1]):
     print("holds", flush=True)
     sys.stdin.read()

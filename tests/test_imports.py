@@ -114,10 +114,10 @@ def test_the_parts_need_torch_alone():
 def test_no_backbone_knows_a_method_and_no_method_a_backbone():
     arrows = graph(SOURCE)
     assert set(arrows["vnait.model.backbone"]) & set(modules(SOURCE)) == {
-        "vnait.errors",
+        "vnait.shared.errors",
         "vnait.injection",
         "vnait.model.toeplitz",
-        "vnait.values",
+        "vnait.shared.values",
     }
     assert not set(arrows["vnait.model.toeplitz"]) & set(modules(SOURCE))
     for name in arrows:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from conftest import unchecked
-from vnait import InputError, chunks
+from vnait import InputError
 from vnait import method as method_module
 from vnait.coordinates import (
     Ends,
@@ -40,6 +40,7 @@ from vnait.model import (
     VnaitModel,
     seed_weights,
 )
+from vnait.shared import chunks
 
 MASK = torch.tensor([[True] * 5, [False, True, True, True, False]])
 

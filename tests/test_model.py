@@ -26,7 +26,6 @@ from transformers import (
 from helpers import perturb
 from vnait.coordinates import Index
 from vnait.encodings import Sinusoid
-from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import METHODS, Recipe, parameters
@@ -39,6 +38,7 @@ from vnait.model import (
     seed_weights,
 )
 from vnait.saved import load_classifier
+from vnait.shared.errors import InputError
 
 HEADS = [VnaitForSequenceClassification, VnaitForTokenClassification, VnaitForMaskedLM]
 AUTO = [AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoModelForMaskedLM]
@@ -79,9 +79,7 @@ def test_configuration_survives_saving(tmp_path: Path) -> None:
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(
-        InputError, match="this model is of format 4, and this vnait reads format 7"
-    ):
+    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 7"):
         VnaitConfig(vnait_format=4)
 
 
@@ -444,9 +442,7 @@ def edit(folder: Path, **settings: object) -> None:
 def test_a_folder_of_another_format(tmp_path: Path) -> None:
     saved(tmp_path)
     edit(tmp_path, vnait_format=4)
-    with pytest.raises(
-        InputError, match="this model is of format 4, and this vnait reads format 7"
-    ):
+    with pytest.raises(InputError, match="this model is of format 4, and this vnait reads format 7"):
         load_classifier(tmp_path)
 
 

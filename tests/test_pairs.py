@@ -21,9 +21,9 @@ from vnait.cli import main
 from vnait.data import Pair, Table, encode, read, summary, tokenizer, words
 from vnait.data.pairs import cut
 from vnait.data.vocabulary import vocabulary_of
-from vnait.errors import InputError
 from vnait.predict import load, predictions
 from vnait.pretrained.finetune import Base
+from vnait.shared.errors import InputError
 from vnait.train import fit
 
 COLOURS, THINGS = ["red", "blue", "green"], ["cat", "dog", "car"]

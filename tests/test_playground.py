@@ -25,9 +25,9 @@ from vnait import cli, report
 from vnait import data as text
 from vnait.baselines import fit_baseline
 from vnait.data import vocabulary as vocabulary
-from vnait.errors import InputError
 from vnait.methods import METHODS
 from vnait.playground.shelf import MAX_CHARACTERS, UNTRAINED, Shelf
+from vnait.shared.errors import InputError
 
 pytest.importorskip("gradio", reason="the playground needs gradio")
 from vnait.playground import serve

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from vnait import record as records
-from vnait.errors import InputError
 from vnait.record import Record, appending, key_of, read
+from vnait.shared.errors import InputError
 
 ONE = Record(
     key="0123456789abcdef",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vnait.errors import MissingExtra, extra
+from vnait.shared.errors import MissingExtra, extra
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -24,7 +24,7 @@ for name in {optional}:
 from contextlib import redirect_stdout
 from io import StringIO
 from vnait import cli
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 def run(*arguments):
     with redirect_stdout(StringIO()) as out:

@@ -28,13 +28,13 @@ from vnait.advice import advice
 from vnait.cli import main
 from vnait.comparison import compare
 from vnait.data import Table, summary
-from vnait.errors import InputError
 from vnait.page.sections import Section
 from vnait.record import Record
 from vnait.report import breakdown as answers
 from vnait.report import comparison as comparing
 from vnait.results import Results
 from vnait.run import Run
+from vnait.shared.errors import InputError
 from vnait_lab import report as studying
 from vnait_lab import studies, study
 from vnait_lab.study import Budget

@@ -16,12 +16,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
-from vnait import TextClassifier, VnaitConfig, data, predict, report, schemas
+from vnait import TextClassifier, VnaitConfig, data, predict, report
 from vnait.baselines import BASELINES, fit_baseline
 from vnait.data import vocabulary as vocabulary
-from vnait.errors import InputError
 from vnait.pretrained import load_adapter
 from vnait.record import read
+from vnait.shared import schemas
+from vnait.shared.errors import InputError
 
 GOLDEN = Path(__file__).parent / "golden" / "format_7"
 VALUES = [None, True, -1, 3.5, "x", "", [], {}, [1], {"a": 1}, [[]]]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from vnait.statistics import UNIT, Interval, interval, paired
+from vnait.shared.statistics import UNIT, Interval, interval, paired
 
 # Student's 97.5 % quantile of n - 1 degrees, by n, from printed tables.
 TABLES = {3: 4.30265, 5: 2.77645, 10: 2.26216}

@@ -25,7 +25,7 @@ from vnait.pretrained.finetune import Base
 from vnait.report.comparison import sections
 from vnait.results import ENTITIES, TOKENS
 from vnait.scores import tag_scores
-from vnait.statistics import clustered, proportion
+from vnait.shared.statistics import clustered, proportion
 from vnait.targets import Tags, target_of
 from vnait.train import fit
 

@@ -10,8 +10,8 @@ import torch
 from test_train import RUN, Stopped, equal, stop_at, texts_of, weights, words_of
 from vnait import tracking
 from vnait.cli import main
-from vnait.errors import InputError
 from vnait.estimator import TextClassifier
+from vnait.shared.errors import InputError
 from vnait.train import fit
 
 

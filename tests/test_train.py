@@ -31,14 +31,14 @@ from vnait.baselines import BASELINES, fit_baseline
 from vnait.comparison import run_plan
 from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
-from vnait.errors import InputError
 from vnait.estimator import TextClassifier
 from vnait.plan import Plan
 from vnait.predict import Fitted
 from vnait.run import Run
 from vnait.scores import scores
+from vnait.shared.errors import InputError
+from vnait.shared.threads import one_thread, threads
 from vnait.targets import Classes
-from vnait.threads import one_thread, threads
 from vnait.train import fit, labelled, loop
 
 ONCE = Run(method="vnait", refit=0, bag=0)  # gradient descent alone, on the rows that are not held out

@@ -17,7 +17,7 @@ from gensim.models.fasttext import load_facebook_vectors
 from gensim.test.utils import datapath
 
 from vnait import vectors
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 from vnait.vectors import Vectors, streams, writing
 
 WORDS = ["the", "我们", "naïve", "film", "Film", "e\u0301", "1999", "🎬", "\u3000", "a-b"]

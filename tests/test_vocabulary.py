@@ -7,7 +7,7 @@ import pytest
 
 from vnait import vectors
 from vnait.data import vocabulary as vocabulary
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 TEXTS = ["red sun", "red moon rises"]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
-    from vnait import coordinates, encodings, inputs
+    from vnait import attach, audit, coordinates, detach, encodings, inputs
     from vnait.comparison import compare
     from vnait.diagnosis import doctor
     from vnait.explanation import explain
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from vnait.laws import conformance
     from vnait.method import Method
     from vnait.methods import METHODS, build
-    from vnait.pretrained import attach, audit, detach
 
 __all__ = [
     "METHODS",

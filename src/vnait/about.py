@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from vnait import schemas
-from vnait.files import atomic_file
+from vnait.shared import schemas
+from vnait.shared.files import atomic_file
 
 NAME = "about.json"
 

@@ -5,10 +5,10 @@ from itertools import pairwise
 from math import log2
 from typing import Any
 
-from vnait.errors import plural
 from vnait.record import Record
 from vnait.results import ALL, Results, by_size, interval_of
-from vnait.statistics import Interval, interval, paired, seeds_needed
+from vnait.shared.errors import plural
+from vnait.shared.statistics import Interval, interval, paired, seeds_needed
 
 NONE = "none"  # the method without positions
 MEAN = "mean"  # the baseline of a regression that answers the mean

@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from vnait.data import Pair
 from vnait.data.labels import cell_of, labels_in
-from vnait.errors import InputError, as_input_error, first_line
+from vnait.shared.errors import InputError, as_input_error, first_line
 
 Texts = Sequence[str] | Sequence[tuple[str, str]]
 

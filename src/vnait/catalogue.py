@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from vnait.errors import did_you_mean
+from vnait.shared.errors import did_you_mean
 
 DIM, MAX_LENGTH = 768, 512  # the sizes of the saved rows
 FILE = "catalogue.json"

@@ -15,9 +15,9 @@ from accelerate.utils import load as load_tensors
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from vnait.errors import InputError, as_input_error, first_line
-from vnait.files import sync, writing
 from vnait.model.configuration import FORMAT
+from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.shared.files import sync, writing
 
 logger = logging.getLogger("vnait")
 

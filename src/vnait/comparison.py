@@ -19,20 +19,20 @@ from vnait.data import Table, read, summary, warn_of_repeats
 from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.engines import in_workers
-from vnait.errors import InputError
-from vnait.files import atomic_file, locked
 from vnait.linear import LinearClassifier
 from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan
 from vnait.predict import Fitted, load
 from vnait.pretrained.finetune import Base
-from vnait.quiet import logger_at
 from vnait.record import Callback, Record
 from vnait.results import ALL, Results, Shots, by_size
 from vnait.run import OWN, PREFIX, Run
 from vnait.saved import check_replaceable
+from vnait.shared.errors import InputError
+from vnait.shared.files import atomic_file, locked
+from vnait.shared.quiet import logger_at
+from vnait.shared.threads import one_thread
 from vnait.targets import target_of
-from vnait.threads import one_thread
 
 logger = logging.getLogger("vnait")
 

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from vnait.errors import InputError, extra
+from vnait.shared.errors import InputError, extra
 
 logger = logging.getLogger("vnait")
 

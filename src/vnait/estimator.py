@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vnait import predict, schemas
+from vnait import predict
 from vnait.arrays import (
     Texts,
     cells_of,
@@ -28,11 +28,12 @@ from vnait.arrays import (
 from vnait.data import Table
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION
 from vnait.data.vocabulary import vocabulary_of
-from vnait.errors import InputError, as_input_error
 from vnait.explanation import Explanation, explain
 from vnait.model import VnaitForSequenceClassification
 from vnait.record import plain
 from vnait.run import RATE, Run
+from vnait.shared import schemas
+from vnait.shared.errors import InputError, as_input_error
 from vnait.targets import check_task
 from vnait.tracking import Status
 from vnait.train import fit

@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vnait.chunks import map_queries
-from vnait.errors import DoesNotFit, one_of
-from vnait.values import transformed
+from vnait.shared.chunks import map_queries
+from vnait.shared.errors import DoesNotFit, one_of
+from vnait.shared.values import transformed
 
 Queries = Float[Tensor, "B H TQ K"]
 Keys = Float[Tensor, "B H TK K"]

@@ -17,18 +17,18 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.preprocessing import normalize
 from transformers import AutoModel
 
-from vnait import schemas
 from vnait.data import collate
 from vnait.data import words as words_of
 from vnait.data.pairs import check_sides
 from vnait.data.sentences import split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
-from vnait.errors import InputError, as_input_error, first_line
-from vnait.files import atomic_folder
 from vnait.pretrained.finetune import BASE, Base
 from vnait.pretrained.loading import from_pretrained
-from vnait.quiet import no_bars
 from vnait.record import Record, warn_of_other
+from vnait.shared import schemas
+from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.shared.files import atomic_folder
+from vnait.shared.quiet import no_bars
 from vnait.targets import check_task
 
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"

@@ -11,14 +11,14 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.chunks import map_texts
 from vnait.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
 from vnait.coordinates.shared import max_lookback, without_padding_between
 from vnait.encodings.shared import since
-from vnait.errors import DoesNotFit
 from vnait.injection import Injection
 from vnait.inputs import Add, boundary, muting, smoothness
-from vnait.values import all_true, readable
+from vnait.shared.chunks import map_texts
+from vnait.shared.errors import DoesNotFit
+from vnait.shared.values import all_true, readable
 
 logger = logging.getLogger("vnait")
 

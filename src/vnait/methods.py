@@ -63,10 +63,10 @@ from vnait.encodings import (
     Table,
     XPos,
 )
-from vnait.errors import InputError, did_you_mean, first_line
 from vnait.injection import LogLength
 from vnait.inputs import Condensed, Fusion, LiteralFusion, Local, Nearest, Neighbours
 from vnait.method import Method, described
+from vnait.shared.errors import InputError, did_you_mean, first_line
 
 logger = logging.getLogger("vnait")
 

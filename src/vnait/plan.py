@@ -16,13 +16,13 @@ from vnait.data.pairs import are_pairs
 from vnait.data.sentences import split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
-from vnait.errors import InputError
 from vnait.methods import METHODS
 from vnait.pretrained.finetune import Base
 from vnait.record import key_of
 from vnait.results import ALL, Shots, by_size
 from vnait.run import OWN, PREFIX, Run, unknown_methods
 from vnait.scores import regression_scores
+from vnait.shared.errors import InputError
 from vnait.targets import LabelSets, Tags
 from vnait.targets.shared import no_common_label
 

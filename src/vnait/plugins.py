@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from vnait.errors import InputError, first_line
+from vnait.shared.errors import InputError, first_line
 
 _SOURCES: dict[str, Path] = {}  # the file that a method came from
 

@@ -20,14 +20,14 @@ from vnait.data.pairs import check_sides, sides_of
 from vnait.data.sentences import Piece, split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING
 from vnait.data.tokens import encode_words
-from vnait.errors import InputError
-from vnait.files import atomic_folder
 from vnait.linear import LinearClassifier
 from vnait.logits import logits_of, word_logits_of
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import finetune, tokens
-from vnait.quiet import no_bars
 from vnait.record import Record, warn_of_other
+from vnait.shared.errors import InputError
+from vnait.shared.files import atomic_folder
+from vnait.shared.quiet import no_bars
 from vnait.targets import check_task, with_names
 
 TOGETHER = 4096  # texts sorted by length, so that batches have little padding
@@ -142,7 +142,7 @@ def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float
 
     InputError if no label of the rows is one of the model's, or they were read for another task.
     """
-    from vnait.statistics import proportion  # scipy, which other uses of a model do not wait for
+    from vnait.shared.statistics import proportion  # scipy, which other uses of a model do not wait for
 
     classes, task = fitted.classes, fitted.task
     if table.task != task:

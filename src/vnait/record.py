@@ -17,10 +17,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vnait import schemas
 from vnait.engines import in_workers
-from vnait.errors import InputError
-from vnait.files import locked
+from vnait.shared import schemas
+from vnait.shared.errors import InputError
+from vnait.shared.files import locked
 
 logger = logging.getLogger("vnait")
 

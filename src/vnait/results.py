@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from vnait.errors import plural
 from vnait.record import Record
-from vnait.statistics import UNIT, Interval, interval, paired, standard_error
+from vnait.shared.errors import plural
+from vnait.shared.statistics import UNIT, Interval, interval, paired, standard_error
 
 ALL = "all"  # every training row
 Shots = int | str

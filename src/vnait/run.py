@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from vnait import catalogue
-from vnait.errors import InputError, did_you_mean
+from vnait.shared.errors import InputError, did_you_mean
 
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
 LATER = ("threads",)  # settings that keys have only away from their default, so that earlier keys stay

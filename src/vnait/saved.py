@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer
 
-from vnait import files, linear, schemas
-from vnait.errors import InputError, as_input_error, first_line
+from vnait import linear
 from vnait.methods import METHODS
 from vnait.model import (
     CLASSIFIERS,
@@ -18,8 +17,10 @@ from vnait.model import (
 )
 from vnait.pretrained import finetune
 from vnait.pretrained.loading import from_pretrained
-from vnait.quiet import no_bars
 from vnait.record import Record
+from vnait.shared import files, schemas
+from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.shared.quiet import no_bars
 
 TRANSFORMERS = (
     "config.json generation_config.json model*.safetensors* tokenizer*.json special_tokens_map.json"

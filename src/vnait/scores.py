@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import chain
 from typing import Any, TypeVar
 
-from vnait.errors import extra
+from vnait.shared.errors import extra
 
 LENGTHS = tuple(2**power for power in range(3, 10))  # longest text per group, in tokens; then all longer ones
 MOST_CLASSES = 50  # with a confusion matrix in the record
@@ -86,7 +86,7 @@ def tag_scores(
     """
     from sklearn.metrics import f1_score
 
-    from vnait.statistics import clustered
+    from vnait.shared.statistics import clustered
 
     right = [sum(map(str.__eq__, *pair)) for pair in zip(truth, answers, strict=True)]
     share, *bounds = clustered(right, list(map(len, truth)))

@@ -13,9 +13,9 @@ from typing import Any
 from accelerate import PartialState
 from accelerate.tracking import MLflowTracker, TensorBoardTracker, WandBTracker
 
-from vnait.errors import InputError, as_input_error, first_line
-from vnait.randomness import preserved_generators
 from vnait.run import Run
+from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.shared.randomness import preserved_generators
 
 logger = logging.getLogger("vnait")
 

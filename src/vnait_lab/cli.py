@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vnait.cli.shared import AsJson, Backend, Quiet, listed, print_json, progress, set_up_logging
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
     from vnait_lab.runners import Outcome

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from numbers import Real
 from pathlib import Path
 
-from vnait.errors import plural
 from vnait.page.sections import Cell, Column, Image, Section, Table
 from vnait.record import Record
 from vnait.report.provenance import provenance
-from vnait.statistics import interval
+from vnait.shared.errors import plural
+from vnait.shared.statistics import interval
 from vnait_lab import studies, study
 from vnait_lab.study import WORDS, Budget, Findings, Study
 

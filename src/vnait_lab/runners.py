@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vnait.errors import InputError
 from vnait.methods import METHODS, build
 from vnait.record import Record
+from vnait.shared.errors import InputError
 from vnait_lab import terminal
 from vnait_lab.study import Verdict
 from vnait_lab.suites import algorithmic, decoding, elastic, few_labels, fillers, length

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from vnait import record as records
-from vnait.randomness import preserved_generators
 from vnait.record import Callback, Record
-from vnait.statistics import Interval, interval, paired
-from vnait.threads import one_thread
+from vnait.shared.randomness import preserved_generators
+from vnait.shared.statistics import Interval, interval, paired
+from vnait.shared.threads import one_thread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

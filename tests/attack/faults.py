@@ -21,9 +21,9 @@ from vnait import record, train
 from vnait.comparison import compare
 from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
-from vnait.errors import InputError
 from vnait.predict import load
 from vnait.run import Run
+from vnait.shared.errors import InputError
 from vnait.train.loop import Loop
 
 TABLE = Table(

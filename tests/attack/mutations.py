@@ -32,12 +32,12 @@ from vnait import data, predict, report, vectors
 from vnait.baselines import fit_baseline
 from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
-from vnait.errors import InputError
 from vnait.estimator import TextClassifier
 from vnait.pretrained import load_adapter
 from vnait.pretrained.loading import from_pretrained
 from vnait.record import read
 from vnait.run import Run
+from vnait.shared.errors import InputError
 from vnait.train import fit
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format_7"

@@ -12,7 +12,7 @@ from torch import Generator
 
 from helpers import record
 from vnait.record import Record
-from vnait.statistics import interval
+from vnait.shared.statistics import interval
 from vnait_lab.suites import algorithmic
 from vnait_lab.suites.algorithmic import (
     FAR,

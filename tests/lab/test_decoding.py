@@ -10,8 +10,8 @@ import torch
 from torch import Generator
 
 from helpers import record
-from vnait.errors import InputError
 from vnait.record import Record
+from vnait.shared.errors import InputError
 from vnait_lab.study import Verdict
 from vnait_lab.suites import decoding
 from vnait_lab.suites.decoding import (

@@ -12,7 +12,7 @@ from vnait.data.vocabulary import vocabulary_of
 from vnait.inputs import Add, Condensed, Local, Nearest, Neighbours
 from vnait.methods import build
 from vnait.run import Run
-from vnait.statistics import Interval
+from vnait.shared.statistics import Interval
 from vnait_lab.suites import elastic
 from vnait_lab.suites.fillers import (
     CLOSE,

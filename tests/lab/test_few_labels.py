@@ -11,9 +11,9 @@ import pytest
 
 from helpers import record
 from vnait.data import Table
-from vnait.errors import InputError
 from vnait.record import Record, read
 from vnait.run import Run
+from vnait.shared.errors import InputError
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import SETS, area, areas, no_loss, paired, plan_of, rows, run_suite, verdict
 

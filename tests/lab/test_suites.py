@@ -17,12 +17,12 @@ from torch import Generator, Tensor, nn
 from helpers import TINY_SIZES, record
 from vnait import record as records
 from vnait.coordinates import Index
-from vnait.errors import InputError, OutOfRange
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import METHODS, Recipe, Size
 from vnait.record import Record
-from vnait.statistics import Interval
+from vnait.shared.errors import InputError, OutOfRange
+from vnait.shared.statistics import Interval
 from vnait_lab import page
 from vnait_lab.runs import ablation
 from vnait_lab.runs.held_out import HELD_OUT

@@ -8,7 +8,7 @@ import typer
 
 from vnait.cli.output import echo
 from vnait.cli.shared import AsJson, Quiet, app, listed, print_json, progress, set_up_logging
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 
 @app.command("doctor")
@@ -29,7 +29,7 @@ def doctor_command(
     """Check a text model of transformers for faults of position; exit 1 if one is a bug."""
     set_up_logging(quiet)
     from vnait.diagnosis import doctor
-    from vnait.files import atomic_file
+    from vnait.shared.files import atomic_file
 
     if sarif is not None and sarif.is_dir():
         raise InputError(f"--sarif {sarif} is a folder; give a file.")

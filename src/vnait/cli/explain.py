@@ -9,7 +9,7 @@ import typer
 
 from vnait.cli.output import echo
 from vnait.cli.shared import AsJson, app, check_folder, print_json, set_up_logging
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
     from vnait.data.conllu import Tree
@@ -53,9 +53,9 @@ def explain_command(
     from vnait.cli import terminal
     from vnait.data.conllu import tree
     from vnait.explanation import explain
-    from vnait.files import atomic_file
     from vnait.linear import LinearClassifier
     from vnait.predict import load
+    from vnait.shared.files import atomic_file
 
     given = tree(conllu, sentence) if conllu is not None else text
     assert given is not None

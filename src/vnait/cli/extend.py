@@ -7,7 +7,7 @@ import typer
 
 from vnait.cli import shared
 from vnait.cli.output import echo
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 
 @shared.app.command("extend")

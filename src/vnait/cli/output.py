@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 # Controls but tab and newline, separators of lines, and marks that turn the direction of a text around.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")

@@ -24,7 +24,7 @@ from vnait.cli.shared import (
     listed,
     set_up_logging,
 )
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 
 @app.command("predict")
@@ -66,7 +66,7 @@ def predict_command(
     if keep and data == "-":
         raise not_a_table
     from vnait.data.tables import TAGGING, piped, stream
-    from vnait.files import atomic_file
+    from vnait.shared.files import atomic_file
 
     fitted = None
     if data == "-":

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vnait import files, plugins
+from vnait import plugins
 from vnait.cli.output import echo, json_of, safe
-from vnait.errors import InputError
 from vnait.run import Run
+from vnait.shared import files
+from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
     from vnait.data import Table

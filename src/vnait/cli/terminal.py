@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from vnait.cli.output import echo
-from vnait.errors import plural
+from vnait.shared.errors import plural
 
 if TYPE_CHECKING:
     from vnait.comparison import Comparison
@@ -103,7 +103,7 @@ def show_scores(record: Record) -> None:
 
 def show_metrics(metrics: Mapping[str, Any]) -> None:
     """A score per line, with its interval if it has one."""
-    from vnait.statistics import Interval  # scipy, which other commands do not wait for
+    from vnait.shared.statistics import Interval  # scipy, which other commands do not wait for
 
     shown = {name: value for name, value in metrics.items() if not isinstance(value, list)}
     ends = {f"{name}_{end}" for name in shown for end in ("low", "high")}

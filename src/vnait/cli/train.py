@@ -12,8 +12,8 @@ import typer
 
 from vnait.cli import shared
 from vnait.cli.output import echo
-from vnait.errors import InputError
 from vnait.run import Run
+from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
     from vnait.data import Table
@@ -76,7 +76,7 @@ def train_command(
         track=track,
     )
     penalties = _penalties(run, smoothness, boundary)
-    from vnait.processes import once_per_node
+    from vnait.shared.processes import once_per_node
 
     def prepared() -> tuple[Prepared, dict[str, Any]]:
         table = shared.read_table(data, text, label, sep, encoding, task)
@@ -131,8 +131,8 @@ def _trained(
 ) -> Fitted | None:
     """The best of a training with each pair of penalties, saved; None in all processes but the first."""
     from vnait import card as cards
-    from vnait.files import locked
-    from vnait.processes import is_first
+    from vnait.shared.files import locked
+    from vnait.shared.processes import is_first
     from vnait.train import best, forget, train
 
     folder = out.with_name(out.name + ".checkpoints")

@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.chunks import map_tokens
 from vnait.coordinates.shared import (
     At,
     Line,
@@ -24,7 +23,8 @@ from vnait.coordinates.shared import (
 )
 from vnait.coordinates.sources import ZeroLinear, apply_in
 from vnait.coordinates.spans import SPAN
-from vnait.values import precision
+from vnait.shared.chunks import map_tokens
+from vnait.shared.values import precision
 
 
 class Gate(nn.Module):

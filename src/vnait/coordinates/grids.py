@@ -29,7 +29,7 @@ from vnait.coordinates.shared import (
     takes_places,
 )
 from vnait.coordinates.spans import Index, Span
-from vnait.values import check, constants
+from vnait.shared.values import check, constants
 
 
 class Grid(nn.Module):

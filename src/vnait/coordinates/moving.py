@@ -18,8 +18,8 @@ from vnait.coordinates.shared import (
     nearest_real,
     rank,
 )
-from vnait.errors import one_of
-from vnait.values import check, readable
+from vnait.shared.errors import one_of
+from vnait.shared.values import check, readable
 
 
 class Jitter(Wrapper):

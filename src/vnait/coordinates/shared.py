@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.values import all_true, check, precision, readable
+from vnait.shared.values import all_true, check, precision, readable
 
 Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]

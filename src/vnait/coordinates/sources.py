@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.chunks import map_tokens
 from vnait.coordinates.shared import Line, Mask, Vectors, rank, without_padding_between
-from vnait.errors import OutOfRange
-from vnait.values import check, precision
+from vnait.shared.chunks import map_tokens
+from vnait.shared.errors import OutOfRange
+from vnait.shared.values import check, precision
 
 UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
 

@@ -23,8 +23,8 @@ from vnait.coordinates.shared import (
     takes_places,
 )
 from vnait.coordinates.sources import Content, Free, Uniform, Warp
-from vnait.errors import one_of
-from vnait.values import check
+from vnait.shared.errors import one_of
+from vnait.shared.values import check
 
 SPAN = 100.0
 MIN_GAP = 0.01  # the smallest gap, as a fraction of the uniform gap

@@ -13,7 +13,7 @@ from vnait.data.decoding import same
 from vnait.data.formats import Columns
 from vnait.data.labels import LABEL_SEPARATOR, cell_of
 from vnait.data.pairs import Pair
-from vnait.errors import InputError, has_surrogate
+from vnait.shared.errors import InputError, has_surrogate
 
 logger = logging.getLogger("vnait")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vnait.data.decoding import TextFile
 from vnait.data.tagged import blocks
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 COLUMNS = 10
 FORM, TAG, HEAD, RELATION = 1, 3, 6, 7

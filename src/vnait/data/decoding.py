@@ -14,8 +14,8 @@ from itertools import dropwhile, islice
 from pathlib import Path
 from typing import BinaryIO, Literal, TextIO
 
-from vnait.errors import InputError, one_line
-from vnait.files import unpacked
+from vnait.shared.errors import InputError, one_line
+from vnait.shared.files import unpacked
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|"}  # how a separator may be typed

@@ -15,8 +15,8 @@ from typing import Any
 from zipfile import ZipFile
 
 from vnait.data.decoding import MAX_GIB, SEPARATORS, TextFile, rows_of, same, separator_of, sniffed
-from vnait.errors import InputError, as_input_error, extra, one_line
-from vnait.files import check_unpacked
+from vnait.shared.errors import InputError, as_input_error, extra, one_line
+from vnait.shared.files import check_unpacked
 
 logger = logging.getLogger("vnait")
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 logger = logging.getLogger("vnait")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 PAIR_SEPARATOR = "\x1f"  # ASCII's unit separator, which is not part of a written text
 TOKEN = "[SEP]"  # between the tokens of the two; no text has it, since brackets are tokens of their own

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from vnait.errors import InputError, plural
+from vnait.shared.errors import InputError, plural
 
 logger = logging.getLogger("vnait")
 

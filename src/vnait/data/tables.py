@@ -30,7 +30,7 @@ from vnait.data.labels import (
 from vnait.data.pairs import are_pairs, sides_of
 from vnait.data.sentences import split_words
 from vnait.data.tagged import tagged
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 logger = logging.getLogger("vnait")
 

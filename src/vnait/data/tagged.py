@@ -9,7 +9,7 @@ from pathlib import Path
 from vnait.data.decoding import TextFile, same
 from vnait.data.formats import check_file, is_table
 from vnait.data.sentences import sentence, split_words
-from vnait.errors import InputError, did_you_mean, plural
+from vnait.shared.errors import InputError, did_you_mean, plural
 
 NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
 DOCUMENT = "-DOCSTART-"  # starts the first line of a document in CoNLL-2003

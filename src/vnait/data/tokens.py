@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vnait.data.pairs import TOKEN, are_pairs, check_sides, cut, joined, sides_of
 from vnait.data.sentences import Piece, pieces, split_words
-from vnait.errors import InputError, extra, has_surrogate
+from vnait.shared.errors import InputError, extra, has_surrogate
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -17,7 +17,6 @@ from vnait.data.pairs import TOKEN, are_pairs
 from vnait.data.rows import generator
 from vnait.data.sentences import Piece
 from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
-from vnait.errors import InputError
 from vnait.model import (
     VnaitConfig,
     VnaitForSequenceClassification,
@@ -25,7 +24,8 @@ from vnait.model import (
     seed_weights,
 )
 from vnait.run import Run
-from vnait.threads import one_thread
+from vnait.shared.errors import InputError
+from vnait.shared.threads import one_thread
 from vnait.vectors import Vectors
 
 # Texts' worth of evidence that every token counts: with few texts, noise would push weights to 0.

@@ -14,7 +14,7 @@ from torch import Tensor
 from vnait.diagnosis.rotation import rotations
 from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
 from vnait.diagnosis.subject import Subject
-from vnait.errors import plural
+from vnait.shared.errors import plural
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 REPEATS = 6  # of one token: all places attend to equal values, so each layer gets equal states everywhere

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
 from vnait.diagnosis.subject import Case, Subject, difference
-from vnait.errors import plural
+from vnait.shared.errors import plural
 
 STEPS = ((1, 1), (2, 1), (3, 2), (5, 1))  # tokens at first, tokens per step
 LEFT = ((2, 1), (3, 3), (6, 4))  # tokens, places of padding

@@ -14,11 +14,11 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 from vnait import linear
 from vnait.diagnosis.rule import NotTried
 from vnait.diagnosis.subject import Subject
-from vnait.errors import InputError, as_input_error, first_line
 from vnait.pretrained import finetune
 from vnait.pretrained.loading import auto_classes, from_pretrained
 from vnait.pretrained.locate import accepts
-from vnait.quiet import no_bars
+from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.shared.quiet import no_bars
 
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "spiece*")
 ADAPTERS = {"adapter_config.json": "a PEFT adapter", "vnait.json": "an adapter of vnait"}

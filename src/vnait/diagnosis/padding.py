@@ -8,7 +8,7 @@ from torch import Tensor
 
 from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
 from vnait.diagnosis.subject import Case, Measure, Subject, difference
-from vnait.errors import plural
+from vnait.shared.errors import plural
 
 SIZES = ((1, 1), (2, 1), (2, 3), (6, 1), (6, 5))  # tokens, places of padding
 MOVE = "outputs of real tokens move"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from vnait.diagnosis.rule import Evidence, NotTried, Severity, rule
 from vnait.diagnosis.subject import Subject, difference, restated
-from vnait.errors import plural
+from vnait.shared.errors import plural
 
 
 def reversed_places(model: Any, ids: Tensor, first: int, **more: Any) -> float:

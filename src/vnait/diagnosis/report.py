@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vnait.diagnosis.rule import Finding, Rule, Severity
-from vnait.errors import plural
+from vnait.shared.errors import plural
 
 LEVELS = {Severity.BUG: "error", Severity.TRAP: "warning", Severity.LIMIT: "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

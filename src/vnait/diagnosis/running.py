@@ -13,10 +13,10 @@ from vnait.diagnosis.loading import check_readable, subject_of
 from vnait.diagnosis.report import Report
 from vnait.diagnosis.rule import Finding, NotTried, Rule, Severity, finding
 from vnait.diagnosis.rules import RULES
-from vnait.errors import InputError, did_you_mean
-from vnait.evaluation import evaluating
-from vnait.quiet import logger_at, no_logs
-from vnait.randomness import preserved_generators
+from vnait.shared.errors import InputError, did_you_mean
+from vnait.shared.evaluation import evaluating
+from vnait.shared.quiet import logger_at, no_logs
+from vnait.shared.randomness import preserved_generators
 
 
 def doctor(

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vnait.diagnosis.rule import Evidence, NotTried
-from vnait.errors import InputError, first_line
 from vnait.pretrained.locate import Site, accepts, find_sites
+from vnait.shared.errors import InputError, first_line
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
 LONG = 256  # tokens of the longest text that most rules read

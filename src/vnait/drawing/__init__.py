@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 
-from vnait.errors import InputError, extra
+from vnait.shared.errors import InputError, extra
 
 with extra("figures"):
     import matplotlib
@@ -20,8 +20,8 @@ with extra("figures"):
 
 from vnait.drawing.examples import Example, from_options, random_words, trained, untrained
 from vnait.drawing.panels import PANELS, Panel, panels
-from vnait.files import atomic_file
 from vnait.methods import METHODS
+from vnait.shared.files import atomic_file
 
 __all__ = [
     "Example",

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vnait.errors import InputError, as_input_error, has_surrogate
 from vnait.method import Method
 from vnait.methods import build, parameters
-from vnait.randomness import preserved_generators
+from vnait.shared.errors import InputError, as_input_error, has_surrogate
+from vnait.shared.randomness import preserved_generators
 
 if TYPE_CHECKING:
     from vnait.predict import Fitted

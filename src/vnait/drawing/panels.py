@@ -18,11 +18,11 @@ from torch.nn import functional as F
 
 from vnait.colours import COLOURS
 from vnait.drawing.examples import SEED, Example
-from vnait.errors import as_input_error
-from vnait.evaluation import evaluating
 from vnait.injection import Injection
 from vnait.method import Method, MethodOutput
-from vnait.randomness import preserved_generators
+from vnait.shared.errors import as_input_error
+from vnait.shared.evaluation import evaluating
+from vnait.shared.randomness import preserved_generators
 
 LOOKS: tuple[dict[str, Any], ...] = tuple(
     {"color": colour, "ls": style, "lw": 1}

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.encodings.shared import At, checked_heads, line_of
-from vnait.errors import one_of
 from vnait.injection import DistanceBias, Injection, PairBias
-from vnait.values import constants, full, precision, transformed
+from vnait.shared.errors import one_of
+from vnait.shared.values import constants, full, precision, transformed
 
 
 class AlibiBias(nn.Module):

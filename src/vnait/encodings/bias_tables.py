@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vnait.encodings.shared import At, checked_heads, line_of
 from vnait.injection import Injection, PairBias
-from vnait.values import precision
+from vnait.shared.values import precision
 
 Bias = Float[Tensor, "B H TQ TK"]
 

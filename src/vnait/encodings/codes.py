@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from vnait.encodings.shared import At, first_axes
 from vnait.injection import Injection
-from vnait.values import precision
+from vnait.shared.values import precision
 
 
 class Sinusoid(nn.Module):

@@ -16,9 +16,9 @@ from torch.nn import functional as F
 
 from vnait.encodings.rotary_scaling import Scaling
 from vnait.encodings.shared import At, first_axes
-from vnait.errors import one_of
 from vnait.injection import Injection
-from vnait.values import check, precision
+from vnait.shared.errors import one_of
+from vnait.shared.values import check, precision
 
 Layout = Literal["half", "interleaved"]
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vnait.values import constants
+from vnait.shared.values import constants
 
 # Rule: required and optional numbers besides factor and original_length, under transformers' names.
 _RULES: dict[str, tuple[set[str], set[str]]] = {

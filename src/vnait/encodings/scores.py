@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vnait.encodings.shared import At, line_of, neighbours
 from vnait.injection import DistanceBias, Injection, Keys, PairBias, Queries, Scores, Visible
-from vnait.values import full
+from vnait.shared.values import full
 
 
 class Cope(nn.Module):

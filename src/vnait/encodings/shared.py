@@ -12,9 +12,9 @@ from collections.abc import Callable
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vnait.errors import OutOfRange
 from vnait.injection import Injection
-from vnait.values import check, full
+from vnait.shared.errors import OutOfRange
+from vnait.shared.values import check, full
 
 At = Float[Tensor, "B T C"]
 

@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.chunks import map_texts
 from vnait.coordinates import SPAN
 from vnait.encodings.shared import At, first_axes
-from vnait.errors import one_of
 from vnait.injection import Injection
-from vnait.values import constants, precision, transformed
+from vnait.shared.chunks import map_texts
+from vnait.shared.errors import one_of
+from vnait.shared.values import constants, precision, transformed
 
 
 class Spatial(nn.Module):

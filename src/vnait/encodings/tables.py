@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from vnait.encodings.shared import At, check_inside, first_axes, neighbours
 from vnait.injection import Injection
-from vnait.values import full
+from vnait.shared.values import full
 
 MARGIN = 8.0  # jitter and soft bounds may lead to places this far below 0
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from vnait import data as texts
 from vnait.data.conllu import Tree
 from vnait.data.tables import CLASSIFICATION
-from vnait.errors import InputError, has_surrogate
 from vnait.explanation.attention import head_kind, score_terms, shares
 from vnait.injection import Injection
 from vnait.inputs import cosine
@@ -23,6 +22,7 @@ from vnait.model.backbone import Block
 from vnait.predict import Fitted
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.finetune import read_by_method
+from vnait.shared.errors import InputError, has_surrogate
 from vnait.targets import check_task
 
 Arc = tuple[int, int, str]

@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 
 from vnait import drawing, page
-from vnait.errors import extra
 from vnait.explanation import Explanation
 from vnait.explanation.display import logit_parts, printable
 from vnait.explanation.figure import figure
-from vnait.files import atomic_file
 from vnait.page.sections import Column, Image, Section, Table
+from vnait.shared.errors import extra
+from vnait.shared.files import atomic_file
 
 LABEL = "Tokens on the coordinate line, gaps, rho and attention"
 

@@ -17,9 +17,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from vnait.errors import InputError
 from vnait.extension.arms import WORDS, Embedder, Vectors, bm25, similarities
 from vnait.extension.tasks import Task
+from vnait.shared.errors import InputError
 
 FOLDS = 5
 POLL_SECONDS = 0.01  # seconds between two looks at the memory

@@ -10,7 +10,7 @@ import numpy as np
 
 from vnait.extension.arms import ARMS, FREE, SUREST, WORDS
 from vnait.extension.measuring import Result
-from vnait.statistics import Interval, interval, proportion
+from vnait.shared.statistics import Interval, interval, proportion
 
 DEPTHS = 5  # parts of a document
 

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel
 
-from vnait.errors import InputError, as_input_error, did_you_mean, extra, first_line
 from vnait.extension.arms import ARMS, CUT, MEAN, SUREST, WORDS, Embedder, arms_of
 from vnait.extension.measuring import Result, measure
 from vnait.extension.report import Report
 from vnait.extension.tasks import GENERATED, MAX_TEXTS, NEEDLES, Task, own
-from vnait.files import atomic_folder, check_replaceable
 from vnait.pretrained.lengthening import SETTINGS as LENGTHENED
 from vnait.pretrained.loading import from_pretrained
 from vnait.pretrained.saving import OWN_TYPE
-from vnait.quiet import no_bars
-from vnait.randomness import preserved_generators
+from vnait.shared.errors import InputError, as_input_error, did_you_mean, extra, first_line
+from vnait.shared.files import atomic_folder, check_replaceable
+from vnait.shared.quiet import no_bars
+from vnait.shared.randomness import preserved_generators
 
 SHORTEST = 256
 UNSAVED = (CUT, WORDS)

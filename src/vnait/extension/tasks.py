@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 MAX_TEXTS = 30  # texts per length of generated tasks: so many needles there are
 GROUND = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."

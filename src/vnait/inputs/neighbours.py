@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.coordinates.shared import max_lookback
-from vnait.errors import one_of
 from vnait.inputs.fusion import X
-from vnait.values import all_true, full, transformed
+from vnait.shared.errors import one_of
+from vnait.shared.values import all_true, full, transformed
 
 
 class Neighbours(nn.Module):

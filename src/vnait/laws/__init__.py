@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vnait.errors import InputError, did_you_mean
 from vnait.laws import positions, precision, running, texts
 from vnait.laws.register import Law, try_law
 from vnait.laws.subjects import Limit, Observation, Probe, Subject, subject_of_name, subject_of_part
 from vnait.methods import METHODS
 from vnait.plugins import call_plugins
-from vnait.randomness import preserved_generators
-from vnait.threads import one_thread
+from vnait.shared.errors import InputError, did_you_mean
+from vnait.shared.randomness import preserved_generators
+from vnait.shared.threads import one_thread
 
 __all__ = ["LAWS", "Law", "Limit", "Observation", "Probe", "Row", "Subject", "conformance", "subjects"]
 

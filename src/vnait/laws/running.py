@@ -14,8 +14,8 @@ from torch import Tensor
 from vnait.laws.register import DoesNotApply, difference, error_line, law, text
 from vnait.laws.subjects import Expected, Observation, Probe, Subject
 from vnait.model.backbone import Attention
-from vnait.quiet import no_logs
-from vnait.randomness import preserved_generators
+from vnait.shared.quiet import no_logs
+from vnait.shared.randomness import preserved_generators
 
 
 @law("deterministic")

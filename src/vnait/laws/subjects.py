@@ -21,7 +21,7 @@ from vnait.methods import METHODS, Size
 from vnait.model.backbone import Attention
 from vnait.model.causal import Words, causal_mask
 from vnait.plugins import call_plugins
-from vnait.randomness import preserved_generators, seed_generators
+from vnait.shared.randomness import preserved_generators, seed_generators
 
 Rows = list[list[float]]
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import torch
 
-from vnait.errors import plural
 from vnait.laws.register import DoesNotApply, difference, error_line, is_finite, is_refusal, law, row_of, text
 from vnait.laws.subjects import Subject
+from vnait.shared.errors import plural
 
 
 @law("left padding")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 STUB = "vnait_auto.py"
 AUTO_MAP = {

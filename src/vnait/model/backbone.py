@@ -16,10 +16,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from vnait.errors import DoesNotFit
 from vnait.injection import DistanceBias, Injection, ScoreMod
 from vnait.model import toeplitz
-from vnait.values import all_true, transformed
+from vnait.shared.errors import DoesNotFit
+from vnait.shared.values import all_true, transformed
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache

@@ -4,7 +4,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 MAX_LAYERS = 1_000  # at most: a number in a file of others must not take hours
 FORMAT = 7  # of a saved model; another number is refused rather than misread

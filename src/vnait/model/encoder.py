@@ -13,7 +13,6 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 
-from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.methods import build
@@ -21,7 +20,8 @@ from vnait.model.auto_map import write_stub
 from vnait.model.backbone import AttentionMask, Encoder
 from vnait.model.configuration import VnaitConfig
 from vnait.model.packing import packing
-from vnait.randomness import preserved_generators, seed_generators
+from vnait.shared.errors import InputError
+from vnait.shared.randomness import preserved_generators, seed_generators
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache

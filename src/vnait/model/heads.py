@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import MaskedLMOutput, SequenceClassifierOutput, TokenClassifierOutput
 from transformers.utils import ModelOutput, can_return_tuple
 
-from vnait.errors import InputError
 from vnait.model.configuration import VnaitConfig
 from vnait.model.encoder import (
     AnyMask,
@@ -21,6 +20,7 @@ from vnait.model.encoder import (
     VnaitModel,
     VnaitPreTrainedModel,
 )
+from vnait.shared.errors import InputError
 
 
 class _Head(VnaitPreTrainedModel):

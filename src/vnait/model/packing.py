@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 
 class Packing(NamedTuple):

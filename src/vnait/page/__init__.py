@@ -6,8 +6,8 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from vnait.errors import extra
 from vnait.page.sections import Section
+from vnait.shared.errors import extra
 
 
 def html(title: str, sections: Sequence[Section]) -> str:

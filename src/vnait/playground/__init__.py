@@ -13,8 +13,8 @@ from pathlib import Path
 from threading import Event, current_thread, main_thread
 from typing import Any
 
-from vnait.errors import InputError, extra
 from vnait.playground.shelf import Shelf
+from vnait.shared.errors import InputError, extra
 
 __all__ = ["Shelf", "serve"]
 

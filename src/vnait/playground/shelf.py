@@ -11,13 +11,13 @@ from typing import Any
 from vnait import data
 from vnait.data import vocabulary
 from vnait.data.vocabulary import Vocabulary
-from vnait.errors import InputError, as_input_error
 from vnait.explanation import Explanation, explain
 from vnait.linear import LinearClassifier
 from vnait.methods import METHODS
 from vnait.playground.process import ComparisonProcess
 from vnait.predict import Fitted, load
 from vnait.run import Run
+from vnait.shared.errors import InputError, as_input_error
 
 MAX_CHARACTERS = 600  # characters of a text; attention maps of longer ones are too small to read
 UNTRAINED = "{} (before training)"

@@ -11,14 +11,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from vnait import schemas
-from vnait.errors import InputError, as_input_error
 from vnait.method import Method
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.attaching import Attachment, attach, detach
 from vnait.pretrained.locate import owners_of
 from vnait.pretrained.saving import FORMAT, SETTINGS, WEIGHTS, attached_owners, base_of
-from vnait.quiet import logger_at
+from vnait.shared import schemas
+from vnait.shared.errors import InputError, as_input_error
+from vnait.shared.quiet import logger_at
 
 
 def load_adapter(
@@ -125,9 +125,7 @@ def _settings(folder: Path) -> dict[str, Any]:
     with as_input_error((ValueError, RecursionError), f"{path} is damaged: ", "; save the adapter again."):
         settings = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
-        raise InputError(
-            f"{path} is not of format {FORMAT}, which this vnait reads; save the adapter again."
-        )
+        raise InputError(f"{path} is not of format {FORMAT}, which this vnait reads; save the adapter again.")
     with as_input_error(ValueError, f"{path} is damaged: ", "; save the adapter again."):
         schemas.check(schemas.Adapter, settings)
     return settings

@@ -11,7 +11,6 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from vnait.coordinates.shared import rank
-from vnait.errors import InputError
 from vnait.method import Method
 from vnait.model.causal import Mask, Vectors, begun, words_of
 from vnait.pretrained.cross_attention import Relative, Source, Target
@@ -26,7 +25,8 @@ from vnait.pretrained.images import (
 from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY, AttentionInputs, reading
 from vnait.pretrained.locate import Site
 from vnait.pretrained.warm_start import Rows, Waves, between, interpolated, running_places
-from vnait.values import full, precision
+from vnait.shared.errors import InputError
+from vnait.shared.values import full, precision
 
 OTHER_POSITIONS = (
     "position_ids differ from the index of the tokens; the attached method counts the tokens of "

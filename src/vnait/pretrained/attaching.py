@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
-from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method, described
 from vnait.methods import build
@@ -39,8 +38,9 @@ from vnait.pretrained.layers import (
 from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe, probe_ids
 from vnait.pretrained.saving import attached_owners
 from vnait.pretrained.warm_start import Rows, Waves, first_row
-from vnait.randomness import preserved_generators
-from vnait.values import precision
+from vnait.shared.errors import InputError
+from vnait.shared.randomness import preserved_generators
+from vnait.shared.values import precision
 
 logger = logging.getLogger("vnait")
 OPTIONS = {"max_length", "mean_length", "periods", "shape"}

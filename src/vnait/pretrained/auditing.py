@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from torch import nn
 from transformers import PreTrainedModel
 
-from vnait.errors import InputError
 from vnait.method import described
 from vnait.pretrained.attached import attached_to
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
 from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled
+from vnait.shared.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

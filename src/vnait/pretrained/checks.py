@@ -9,8 +9,6 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from vnait.encodings import Rotary
-from vnait.errors import DoesNotFit, InputError
-from vnait.evaluation import evaluating
 from vnait.injection import Injection
 from vnait.method import Method
 from vnait.pretrained.attached import Attached, with_positions
@@ -19,6 +17,8 @@ from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross
 from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY
 from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, last_states, probe
 from vnait.pretrained.saving import marked
+from vnait.shared.errors import DoesNotFit, InputError
+from vnait.shared.evaluation import evaluating
 
 WarmStart = Literal["exact", "fit"]
 BASE = 10_000.0  # the default of `Rotary`, for whatever base the model has

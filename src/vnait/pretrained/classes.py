@@ -11,12 +11,12 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel
 
-from vnait.errors import InputError
 from vnait.pretrained.attached import with_positions
 from vnait.pretrained.given import parent_of
 from vnait.pretrained.images import WithoutPosition
 from vnait.pretrained.layers import AlibiAtPlaces, reading
 from vnait.pretrained.saving import attached_settings, mark, marked, unmark, write_attached
+from vnait.shared.errors import InputError
 
 
 class Changed:

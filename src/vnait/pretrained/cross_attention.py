@@ -13,7 +13,7 @@ from vnait.coordinates.shared import rank
 from vnait.encodings import T5Bias
 from vnait.methods import build
 from vnait.model.causal import Mask, Vectors
-from vnait.values import full
+from vnait.shared.values import full
 
 Cross = Literal["source", "target", "relative"]
 

@@ -20,17 +20,18 @@ from transformers import (
     PreTrainedModel,
 )
 
-from vnait import schemas
+from vnait import attach
 from vnait.data.rows import collate
 from vnait.data.sentences import Piece
 from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
-from vnait.errors import InputError, as_input_error, first_line
 from vnait.methods import build
-from vnait.pretrained import attach, load_adapter, save_adapter, save_base, tokens
+from vnait.pretrained import load_adapter, save_adapter, save_base, tokens
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.loading import from_pretrained
-from vnait.quiet import logger_at, no_bars
 from vnait.run import OWN, Run
+from vnait.shared import schemas
+from vnait.shared.errors import InputError, as_input_error, first_line
+from vnait.shared.quiet import logger_at, no_bars
 
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
 BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"

@@ -15,11 +15,11 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from vnait.coordinates import Grid
-from vnait.errors import InputError
 from vnait.injection import Injection
 from vnait.method import Method, MethodOutput
 from vnait.model.causal import Vectors
 from vnait.pretrained.layers import check_reading
+from vnait.shared.errors import InputError
 
 Shape = tuple[int, int]  # rows, columns
 

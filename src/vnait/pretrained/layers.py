@@ -15,8 +15,8 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vnait.encodings.bias_tables import of_buckets
-from vnait.errors import InputError
 from vnait.model.backbone import rotate
+from vnait.shared.errors import InputError
 
 Bias = Float[Tensor, "B H T TK"]
 ATTENTION_INPUTS = "vnait"  # keyword that carries `AttentionInputs` from the model to its attention modules

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from vnait.coordinates.shared import rank
-from vnait.errors import InputError, did_you_mean
-from vnait.evaluation import evaluating
 from vnait.model.causal import Mask
 from vnait.pretrained.attached import checkpoints
 from vnait.pretrained.checks import check_free, check_weights
@@ -26,6 +24,8 @@ from vnait.pretrained.parts import Inputs, Part, Special, joined, short_part, wi
 from vnait.pretrained.saving import write_type
 from vnait.pretrained.stretching import LONG, Stretch, current, read_rotation, read_table
 from vnait.pretrained.warm_start import first_row, interpolated
+from vnait.shared.errors import InputError, did_you_mean
+from vnait.shared.evaluation import evaluating
 
 SourceKind = Literal["table", "rotation", "other"]  # of position; "other": a bias of distances, or none
 SETTINGS = "vnait_long"  # in the configuration: the arguments of `lengthen`

@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers.models.auto import modeling_auto
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 # A number in a file of others must not take hours or all memory.
 MAX_LAYERS, MAX_COUNT = 1_000, 1_000_000

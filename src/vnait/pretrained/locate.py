@@ -11,11 +11,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from vnait.errors import InputError
-from vnait.evaluation import evaluating
 from vnait.pretrained.given import BiasGiven, PlacesGiven, parent_of
 from vnait.pretrained.images import Patches, patches_of, permuted, random_images
 from vnait.pretrained.layers import ENCODER_STATES, SilencedTable, rows_of
+from vnait.shared.errors import InputError
+from vnait.shared.evaluation import evaluating
 
 SUPPORTED = (
     "BERT, RoBERTa, DistilBERT, ELECTRA, ModernBERT, GPT-2, BLOOM, Llama, Qwen3, Mistral, T5, BART, ViT and "

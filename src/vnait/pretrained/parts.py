@@ -14,8 +14,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from vnait.coordinates.shared import rank
-from vnait.errors import InputError
 from vnait.model.causal import Mask
+from vnait.shared.errors import InputError
 
 Read = Callable[..., Any]  # a model's own forward, by keywords
 Special = tuple[int, int]  # special tokens at the beginning and at the end of a text

@@ -16,13 +16,13 @@ from typing import Any
 from transformers import CONFIG_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
-from vnait.errors import InputError
 from vnait.pretrained.adapters import attach_from
 from vnait.pretrained.lengthening import SETTINGS as LONGER
 from vnait.pretrained.lengthening import lengthen
 from vnait.pretrained.loading import auto_classes
 from vnait.pretrained.saving import OWN_TYPE, SETTINGS, WEIGHTS, unmark
-from vnait.randomness import preserved_generators
+from vnait.shared.errors import InputError
+from vnait.shared.randomness import preserved_generators
 
 OF_HUB = ("cache_dir", "force_download", "local_files_only", "revision", "token", "subfolder")
 _ATTACHED = r"(^|\.)vnait\."  # weights that the plain model does not have

@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from vnait.errors import InputError
-from vnait.files import atomic_folder, check_replaceable
 from vnait.pretrained.attached import Attached, attached_to
 from vnait.pretrained.locate import owners_of
+from vnait.shared.errors import InputError
+from vnait.shared.files import atomic_folder, check_replaceable
 
 FORMAT = 4  # of a saved adapter
 WEIGHTS, SETTINGS = "vnait.safetensors", "vnait.json"

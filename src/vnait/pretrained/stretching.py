@@ -13,10 +13,10 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from vnait.errors import InputError
 from vnait.model.backbone import rotate
 from vnait.pretrained.layers import ThreadValue
 from vnait.pretrained.warm_start import between
+from vnait.shared.errors import InputError
 
 LONG = "vnait_long"  # name of `long_attention` among transformers' attention functions
 FULL, SLIDING = "full_attention", "sliding_attention"  # types of layers: only the first reads the whole text

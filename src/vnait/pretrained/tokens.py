@@ -7,7 +7,7 @@ from typing import Any
 
 from vnait.data.pairs import sides_of
 from vnait.data.sentences import Piece, pieces, split_words
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 
 def encode(tokenizer: Any, texts: Sequence[str], *, max_length: int) -> list[list[int]]:

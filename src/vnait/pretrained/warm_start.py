@@ -11,10 +11,10 @@ from vnait.coordinates.shared import Mask, rank
 from vnait.coordinates.sources import UNIT_Z
 from vnait.encodings import Table
 from vnait.encodings.shared import neighbours
-from vnait.evaluation import evaluating
 from vnait.pretrained.layers import rows_of
 from vnait.pretrained.locate import probe_ids
-from vnait.values import precision
+from vnait.shared.evaluation import evaluating
+from vnait.shared.values import precision
 
 TOLERANCE = 0.01  # error of the waves, over the table's root mean square
 At = Float[Tensor, "B T"]

@@ -9,13 +9,13 @@ from pathlib import Path
 from vnait import page
 from vnait import record as records
 from vnait.about import About
-from vnait.errors import InputError
-from vnait.files import atomic_file
 from vnait.page.sections import Section
 from vnait.plugins import call_plugins
 from vnait.record import Record
 from vnait.report import comparison
 from vnait.results import Results, metric_of
+from vnait.shared.errors import InputError
+from vnait.shared.files import atomic_file
 
 __all__ = ["write"]
 

@@ -8,7 +8,7 @@ from vnait.record import Record
 from vnait.report import figures
 from vnait.results import ENTITIES, EXACT, SETS, TOKENS, Results
 from vnait.scores import LENGTHS, MOST_CLASSES
-from vnait.statistics import Interval
+from vnait.shared.statistics import Interval
 
 NO_LENGTHS = "These records have no answers by length. Compare again, in a new folder."
 SHARES = ("precision", "recall", "F1")

@@ -6,7 +6,7 @@ from typing import Any
 
 from vnait.colours import COLOURS
 from vnait.page.sections import Figure
-from vnait.statistics import Interval
+from vnait.shared.statistics import Interval
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from vnait.bag_of_words import Weights
 from vnait.data import Table
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 from vnait.targets.classes import Classes
 from vnait.targets.numbers import Numbers
 from vnait.targets.sets import LabelSets

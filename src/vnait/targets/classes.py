@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from vnait.data import Table
-from vnait.errors import InputError
 from vnait.scores import details, scores
+from vnait.shared.errors import InputError
 from vnait.targets.shared import OfTexts, check_known
 
 

@@ -16,8 +16,8 @@ from transformers import PreTrainedModel
 from vnait.bag_of_words import Weights
 from vnait.data import Table
 from vnait.data.tables import NUMBER, REGRESSION
-from vnait.errors import InputError
 from vnait.scores import regression_scores, squares_by_length
+from vnait.shared.errors import InputError
 from vnait.targets.shared import OfTexts
 
 MAX_OFFSET, MAX_SPREAD = 1e5, 1e30  # of numbers in float32: the mean over the spread, and the spread

@@ -15,9 +15,9 @@ from vnait.bag_of_words import Weights, log_odds
 from vnait.data import Table
 from vnait.data.labels import cell_of, labels_in
 from vnait.data.tables import MULTILABEL
-from vnait.errors import InputError
 from vnait.model import VnaitForSequenceClassification
 from vnait.scores import by_label, by_length, set_scores
+from vnait.shared.errors import InputError
 from vnait.targets.shared import OfTexts, check_known
 
 

@@ -15,8 +15,8 @@ from vnait.data.ids import Ids
 from vnait.data.labels import alike
 from vnait.data.sentences import Piece
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
-from vnait.errors import InputError
 from vnait.logits import logits_of
+from vnait.shared.errors import InputError
 
 logger = logging.getLogger("vnait")
 

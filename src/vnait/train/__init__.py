@@ -15,16 +15,16 @@ from vnait.data import Table, unknown_share, warn_of_repeats
 from vnait.data.pairs import are_pairs, check_sides
 from vnait.data.tables import TAGGING
 from vnait.data.vocabulary import Vocabulary
-from vnait.errors import InputError
 from vnait.methods import parameters
 from vnait.model import VnaitForSequenceClassification
 from vnait.predict import Fitted
 from vnait.pretrained.finetune import Base
-from vnait.randomness import preserved_generators
 from vnait.record import Record, key_of
 from vnait.results import metric_of
 from vnait.run import Run
-from vnait.threads import threads
+from vnait.shared.errors import InputError
+from vnait.shared.randomness import preserved_generators
+from vnait.shared.threads import threads
 from vnait.tracking import Status, tracking
 from vnait.train.labelled import Labelled
 from vnait.train.loop import Loop

@@ -16,11 +16,11 @@ from transformers import PreTrainedModel
 from vnait import bag_of_words
 from vnait.data import NO_LIMIT, Table, collate
 from vnait.data.vocabulary import Vocabulary
-from vnait.errors import InputError
 from vnait.model import VnaitForSequenceClassification
 from vnait.pretrained.finetune import Base
 from vnait.run import Run
 from vnait.scores import timed
+from vnait.shared.errors import InputError
 from vnait.targets import Classes, LabelSets, Target, target_of
 
 

@@ -18,8 +18,8 @@ from vnait.checkpoints import Checkpoints, Progress
 from vnait.data import batches
 from vnait.data.vocabulary import Vocabulary
 from vnait.pretrained.finetune import SEPARATOR, groups
-from vnait.processes import WAIT, on_cpu
 from vnait.run import Run
+from vnait.shared.processes import WAIT, on_cpu
 from vnait.tracking import Status
 from vnait.train.labelled import Labelled
 

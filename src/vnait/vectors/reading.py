@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
-from vnait.errors import InputError
-from vnait.quiet import logger_at
+from vnait.shared.errors import InputError
+from vnait.shared.quiet import logger_at
 from vnait.vectors.streams import FASTTEXT, FASTTEXT_MAGIC, NATIVE, Layout, collect, records, rows, sniff
 from vnait.vectors.table import Vectors, none_known
 

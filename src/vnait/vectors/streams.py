@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32
 
-from vnait.errors import InputError
-from vnait.files import unpacked
+from vnait.shared.errors import InputError
+from vnait.shared.files import unpacked
 
 BINARY, TEXT, GLOVE = "word2vec binary", "word2vec text", "GloVe text"
 FASTTEXT, NATIVE = "fastText", "gensim KeyedVectors"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float32
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

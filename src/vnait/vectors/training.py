@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from vnait.errors import InputError
-from vnait.quiet import logger_at
+from vnait.shared.errors import InputError
+from vnait.shared.quiet import logger_at
 from vnait.vectors.reading import GENSIM
 from vnait.vectors.table import Vectors
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vnait.errors import InputError, has_surrogate
-from vnait.files import atomic_file
+from vnait.shared.errors import InputError, has_surrogate
+from vnait.shared.files import atomic_file
 from vnait.vectors.reading import info, load
 from vnait.vectors.table import Vectors
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnait.record import Record
-from vnait.statistics import interval
+from vnait.shared.statistics import interval
 from vnait_lab.page.parts import Judged, Section, percent, table
 from vnait_lab.runs import by_seed
 from vnait_lab.runs.package_sizes import BAGS

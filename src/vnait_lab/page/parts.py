@@ -9,7 +9,7 @@ from statistics import fmean
 from vnait import record
 from vnait.methods import METHODS
 from vnait.record import Record
-from vnait.statistics import Interval, interval, paired
+from vnait.shared.statistics import Interval, interval, paired
 from vnait_lab import RECORDS
 from vnait_lab.study import Verdict
 

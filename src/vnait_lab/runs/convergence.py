@@ -17,7 +17,7 @@ from math import log2
 from vnait.comparison import run_plan
 from vnait.record import Record
 from vnait.run import Run
-from vnait.statistics import Interval, interval
+from vnait.shared.statistics import Interval, interval
 from vnait_lab import RECORDS
 from vnait_lab.runs import data_folder, parser, show_progress
 from vnait_lab.study import Verdict

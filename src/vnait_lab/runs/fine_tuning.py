@@ -23,7 +23,7 @@ from vnait.methods import METHODS
 from vnait.pretrained.finetune import Base
 from vnait.record import Record
 from vnait.run import Run
-from vnait.threads import one_thread
+from vnait.shared.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
 from vnait_lab.runs import data_folder, encoder_parser, names, show_progress

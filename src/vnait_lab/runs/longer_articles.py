@@ -21,8 +21,8 @@ from vnait.data.vocabulary import vocabulary_of
 from vnait.methods import METHODS
 from vnait.record import Record, key_of, run_cells
 from vnait.run import Run
-from vnait.statistics import interval, paired
-from vnait.threads import one_thread
+from vnait.shared.statistics import interval, paired
+from vnait.shared.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
 from vnait_lab.runs import accuracy, ahead, by_seed, data_folder, parser, show_progress

@@ -35,8 +35,8 @@ from vnait.logits import logits_of
 from vnait.pretrained.finetune import Base
 from vnait.record import Record
 from vnait.scores import scores
-from vnait.statistics import interval
-from vnait.threads import one_thread
+from vnait.shared.statistics import interval
+from vnait.shared.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
 from vnait_lab.runs import bare_parser, data_folder, names

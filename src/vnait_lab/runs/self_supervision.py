@@ -27,9 +27,9 @@ from vnait.methods import METHODS
 from vnait.model import VnaitForMaskedLM, seed_weights
 from vnait.record import Record, key_of, run_cells
 from vnait.run import Run
-from vnait.statistics import interval, paired
+from vnait.shared.statistics import interval, paired
+from vnait.shared.threads import one_thread
 from vnait.targets.tags import IGNORED
-from vnait.threads import one_thread
 from vnait.train import fit
 from vnait_lab import RECORDS
 from vnait_lab.runs import data_folder, parser, show_progress

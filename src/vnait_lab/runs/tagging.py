@@ -27,7 +27,7 @@ from vnait.data.tables import TAGGING, labels_of
 from vnait.plan import Plan
 from vnait.record import Record
 from vnait.run import Run
-from vnait.statistics import Interval, interval, paired
+from vnait.shared.statistics import Interval, interval, paired
 from vnait_lab import RECORDS
 from vnait_lab.runs import by_seed, data_folder, parser, show_progress
 from vnait_lab.study import Verdict

@@ -16,8 +16,8 @@ from typing import Any
 
 import matplotlib
 
-from vnait.errors import InputError, did_you_mean
-from vnait.files import atomic_file
+from vnait.shared.errors import InputError, did_you_mean
+from vnait.shared.files import atomic_file
 from vnait_lab import study
 from vnait_lab.runners import SUITES
 from vnait_lab.studies.figures import STYLE

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from vnait.encodings import AlibiBias, ShawBias
 from vnait.encodings.shared import At, check_inside, checked_heads, neighbours
 from vnait.injection import Injection
-from vnait.values import full
+from vnait.shared.values import full
 from vnait_lab.studies.figures import bands, bars, panels
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

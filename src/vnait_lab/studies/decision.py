@@ -26,7 +26,7 @@ from vnait.encodings import ShawBias
 from vnait.method import Method
 from vnait.methods import build
 from vnait.model.backbone import Encoder
-from vnait.statistics import Interval, interval
+from vnait.shared.statistics import Interval, interval
 from vnait_lab.studies.figures import bars, lines, panels
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

@@ -35,7 +35,7 @@ from vnait.encodings import (
 )
 from vnait.injection import Injection
 from vnait.model.backbone import Encoder
-from vnait.statistics import interval
+from vnait.shared.statistics import interval
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.vision import digits

@@ -21,7 +21,7 @@ from torch import Tensor
 from vnait.colours import COLOURS
 from vnait.coordinates import Index, Segments
 from vnait.encodings import Axis, Concatenated, Sinusoid
-from vnait.statistics import interval
+from vnait.shared.statistics import interval
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 

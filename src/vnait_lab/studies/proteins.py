@@ -28,7 +28,7 @@ from torch.nn import functional as F
 from vnait.colours import COLOURS
 from vnait.coordinates import Span
 from vnait.encodings import AlibiBias, ShawBias
-from vnait.statistics import Interval, interval
+from vnait.shared.statistics import Interval, interval
 from vnait_lab.studies.figures import panels
 from vnait_lab.studies.parts.proteins import FAR, LETTERS, NEAR, Chain, chains
 from vnait_lab.studies.parts.training import descend

@@ -17,8 +17,8 @@ from scipy.stats import rankdata
 from torch import Generator, Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from vnait.errors import InputError
 from vnait.model import VnaitForCausalLM
+from vnait.shared.errors import InputError
 from vnait.targets.tags import IGNORED
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite

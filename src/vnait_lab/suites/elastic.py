@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from vnait.methods import build
 from vnait.model import VnaitForSequenceClassification
-from vnait.randomness import preserved_generators
+from vnait.shared.randomness import preserved_generators
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.fillers import ORACLES, TASKS, VOCABULARY, Task, condensed

@@ -21,7 +21,7 @@ from vnait.plan import Plan
 from vnait.record import Record
 from vnait.results import interval_of
 from vnait.run import Run
-from vnait.statistics import interval
+from vnait.shared.statistics import interval
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import check
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator
 
-from vnait.errors import InputError
 from vnait.model import VnaitForSequenceClassification
+from vnait.shared.errors import InputError
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.suite import Score, Suite, answers, judged

@@ -18,7 +18,7 @@ from itertools import product
 import torch
 from torch import Generator
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 Tokens = list[str]
 Pairs = list[tuple[Tokens, Tokens]]

@@ -13,14 +13,14 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from vnait import record as records
-from vnait.errors import InputError, OutOfRange, did_you_mean
 from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import VnaitConfig, seed_weights
-from vnait.randomness import preserved_generators
 from vnait.record import Callback, Record
-from vnait.statistics import UNIT, Interval, interval
+from vnait.shared.errors import InputError, OutOfRange, did_you_mean
+from vnait.shared.randomness import preserved_generators
+from vnait.shared.statistics import UNIT, Interval, interval
+from vnait.shared.threads import one_thread
 from vnait.targets.tags import IGNORED
-from vnait.threads import one_thread
 from vnait_lab.study import Verdict
 from vnait_lab.suites.together import train_together
 

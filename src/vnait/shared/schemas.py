@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, get_args, get_type_hints, is_typeddict
 
-from vnait.errors import as_input_error, first_line, has_surrogate
+from vnait.shared.errors import as_input_error, first_line, has_surrogate
 
 Number = int | float
 MAX_INTEGER = 2**63 - 1  # of an integer in PyTorch

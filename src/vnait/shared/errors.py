@@ -35,7 +35,7 @@ def extra(name: str) -> Iterator[None]:
     >>> with extra("figures"):
     ...     import no_such_module
     Traceback (most recent call last):
-    vnait.errors.MissingExtra: this needs no_such_module, which is missing: pip install 'vnait[figures]'.
+    vnait.shared.errors.MissingExtra: this needs no_such_module, which is missing: pip install 'vnait[figures]'.
     """
     try:
         yield
@@ -59,7 +59,7 @@ def as_input_error(
     >>> with as_input_error(KeyError, "there is no setting ", "; name another."):
     ...     {}["pace"]
     Traceback (most recent call last):
-    vnait.errors.InputError: there is no setting 'pace'; name another.
+    vnait.shared.errors.InputError: there is no setting 'pace'; name another.
     """
     try:
         yield

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from safetensors import SafetensorError
 
-from vnait.errors import InputError
+from vnait.shared.errors import InputError
 
 UNPACK_LIMIT = "VNAIT_UNPACK_LIMIT"  # GiB, instead of the usual limits; a variable, so that workers have it
 GIB = 2**30

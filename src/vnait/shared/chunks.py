@@ -11,7 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from vnait.values import readable
+from vnait.shared.values import readable
 
 CHUNK = 2048  # tokens
 PAIRS = 2**18  # of tokens; a larger block would be asked of the system anew, page by page
