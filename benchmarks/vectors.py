@@ -1,4 +1,4 @@
-"""What `vnait.vectors.load` costs: 20,000 wanted words out of a word2vec binary of 1,000,000 x 300, beside
+"""What `vnait.data.vectors.load` costs: 20,000 wanted words out of a word2vec binary of 1,000,000 x 300, beside
 gensim's full load.
 
     python benchmarks/vectors.py                  about 1.2 GB in the temporary directory, deleted afterwards
@@ -35,7 +35,7 @@ with open(path, "wb") as file:
 MEASURE = """
 import resource, sys, time
 import numpy as np
-import vnait.vectors
+import vnait.data.vectors
 {imports}
 path, words, wanted = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 start = time.perf_counter()
@@ -46,7 +46,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, seconds)
 OURS = """
 asked = [f"w{row:07d}" for row in range(0, words, words // wanted)][:wanted]
 start = time.perf_counter()
-found = vnait.vectors.load(path, asked)
+found = vnait.data.vectors.load(path, asked)
 assert found.table.shape == (wanted, 300) and found.words == asked
 """
 GENSIM = """

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vnait import Run, compare, vectors
+from vnait import Run, compare
 from vnait.comparison import Comparison
+from vnait.data import vectors
 from vnait.record import Record
 
 TINY_SIZES = {

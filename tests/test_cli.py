@@ -25,10 +25,11 @@ import typer
 from rich.cells import cell_len
 
 from helpers import forkserver, save_vectors
-from vnait import cli, predict, train, vectors
+from vnait import cli, predict, train
 from vnait import data as text
 from vnait.cli.shared import app, folder_name
 from vnait.coordinates import Span
+from vnait.data import vectors
 from vnait.data import vocabulary as vocabulary
 from vnait.encodings import Spatial
 from vnait.method import Method

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors import SafetensorError
 
-from vnait import cli, data, vectors
+from vnait import cli, data
+from vnait.data import vectors
 from vnait.shared.errors import InputError
 from vnait.shared.files import (
     UNPACK_LIMIT,

@@ -16,9 +16,9 @@ from gensim.models import FastText, KeyedVectors, Word2Vec
 from gensim.models.fasttext import load_facebook_vectors
 from gensim.test.utils import datapath
 
-from vnait import vectors
+from vnait.data import vectors
+from vnait.data.vectors import Vectors, streams, writing
 from vnait.shared.errors import InputError
-from vnait.vectors import Vectors, streams, writing
 
 WORDS = ["the", "我们", "naïve", "film", "Film", "e\u0301", "1999", "🎬", "\u3000", "a-b"]
 SENTENCES = [["good", "film", "good", "cast"], ["bad", "film", "bad", "plot"], ["good", "plot"]] * 4
@@ -173,7 +173,7 @@ def test_words_that_are_no_utf8_stay_distinct(put):
 @pytest.mark.parametrize("packed", [False, True])
 def test_only_the_rows_asked_for_are_held(put, monkeypatch, layout, packed):
     monkeypatch.setattr(streams, "_CHUNK", 1 << 15)
-    monkeypatch.setattr("vnait.vectors.streams._HEAD", 1 << 15)
+    monkeypatch.setattr("vnait.data.vectors.streams._HEAD", 1 << 15)
     rng = np.random.default_rng(0)
     made = Vectors(
         [f"w{i}" for i in range(10_000)], rng.integers(-9, 9, (10_000, 60)).astype(np.float32), "made up"
@@ -602,7 +602,7 @@ def test_align_with_nothing_known(vocabulary):
 TRAIN = """
 import sys
 from vnait import vectors
-assert "gensim" not in sys.modules, "importing vnait.vectors imported gensim"
+assert "gensim" not in sys.modules, "importing vnait.data.vectors imported gensim"
 sentences = [["good", "film", "good", "cast"], ["bad", "film", "bad", "plot"], ["good", "plot"]] * 4
 found = vectors.train(sentences, dim=8, seed=3)
 print(found.words, found.table.tobytes().hex())

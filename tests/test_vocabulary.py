@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from vnait import vectors
+from vnait.data import vectors
 from vnait.data import vocabulary as vocabulary
 from vnait.shared.errors import InputError
 

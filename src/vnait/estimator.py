@@ -27,6 +27,7 @@ from vnait.arrays import (
 )
 from vnait.data import Table
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION
+from vnait.data.vectors.training import LEARNED
 from vnait.data.vocabulary import vocabulary_of
 from vnait.explanation import Explanation, explain
 from vnait.model import VnaitForSequenceClassification
@@ -37,7 +38,6 @@ from vnait.shared.errors import InputError, as_input_error
 from vnait.targets import check_task
 from vnait.tracking import Status
 from vnait.train import fit
-from vnait.vectors.training import LEARNED
 
 logger = logging.getLogger("vnait")
 

@@ -28,9 +28,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from vnait import data, predict, report, vectors
+from vnait import data, predict, report
 from vnait.baselines import fit_baseline
-from vnait.data import Table
+from vnait.data import Table, vectors
 from vnait.data import vocabulary as vocabulary
 from vnait.estimator import TextClassifier
 from vnait.pretrained import load_adapter

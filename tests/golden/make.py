@@ -18,11 +18,11 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 import vnait
 from vnait.data import Table
+from vnait.data.vectors import Vectors, save
 from vnait.pretrained import save_adapter
 from vnait.pretrained.finetune import Base
 from vnait.run import Run
 from vnait.train import fit
-from vnait.vectors import Vectors, save
 
 TEXTS = [
     "a warm and funny film",

@@ -29,7 +29,7 @@ def vectors_train_command(
     """Train Word2Vec on a column of texts."""
     shared.set_up_logging(quiet=False)
     from vnait import data as texts
-    from vnait import vectors
+    from vnait.data import vectors
 
     table = shared.read_table(data, text, None, sep, encoding)
     sentences = texts.words(table.texts, tokens)
@@ -45,7 +45,7 @@ def vectors_info_command(
     path: Annotated[str, typer.Argument(help="A vector file.")], *, as_json: shared.AsJson = False
 ) -> None:
     """Show format, words and width of a vector file."""
-    from vnait import vectors
+    from vnait.data import vectors
 
     shared.print_facts(vectors.info(path), as_json)
 
@@ -58,6 +58,6 @@ def vectors_convert_command(
     as_json: shared.AsJson = False,
 ) -> None:
     """Write a vector file in another format."""
-    from vnait import vectors
+    from vnait.data import vectors
 
     shared.print_facts(vectors.convert(source, target), as_json)

@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from vnait import vectors as word_vectors
 from vnait.data import tokens
+from vnait.data import vectors as word_vectors
 from vnait.data.pairs import TOKEN, are_pairs
 from vnait.data.rows import generator
 from vnait.data.sentences import Piece
 from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
+from vnait.data.vectors import Vectors
 from vnait.model import (
     VnaitConfig,
     VnaitForSequenceClassification,
@@ -26,7 +27,6 @@ from vnait.model import (
 from vnait.run import Run
 from vnait.shared.errors import InputError
 from vnait.shared.threads import one_thread
-from vnait.vectors import Vectors
 
 # Texts' worth of evidence that every token counts: with few texts, noise would push weights to 0.
 PRIOR = 8.0

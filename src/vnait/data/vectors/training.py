@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from vnait.data.vectors.reading import GENSIM
+from vnait.data.vectors.table import Vectors
 from vnait.shared.errors import InputError
 from vnait.shared.quiet import logger_at
-from vnait.vectors.reading import GENSIM
-from vnait.vectors.table import Vectors
 
 # gensim silently ignores the words of a sentence after this many.
 _LONGEST = 10_000

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+from vnait.data.vectors.streams import FASTTEXT, FASTTEXT_MAGIC, NATIVE, Layout, collect, records, rows, sniff
+from vnait.data.vectors.table import Vectors, none_known
 from vnait.shared.errors import InputError
 from vnait.shared.quiet import logger_at
-from vnait.vectors.streams import FASTTEXT, FASTTEXT_MAGIC, NATIVE, Layout, collect, records, rows, sniff
-from vnait.vectors.table import Vectors, none_known
 
 # Its warnings, of few jobs or missing n-grams, are not about the user's data.
 GENSIM = "gensim", logging.CRITICAL + 1

@@ -6,9 +6,9 @@ Formats, recognized by content: word2vec binary and text, GloVe text, each also 
 that stores only the rows wanted; fastText `.bin`; gensim's KeyedVectors.
 """
 
-from vnait.vectors.reading import info, load
-from vnait.vectors.table import Vectors, align
-from vnait.vectors.training import train
-from vnait.vectors.writing import convert, save
+from vnait.data.vectors.reading import info, load
+from vnait.data.vectors.table import Vectors, align
+from vnait.data.vectors.training import train
+from vnait.data.vectors.writing import convert, save
 
 __all__ = ["Vectors", "align", "convert", "info", "load", "save", "train"]

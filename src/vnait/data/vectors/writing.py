@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from vnait.data.vectors.reading import info, load
+from vnait.data.vectors.table import Vectors
 from vnait.shared.errors import InputError, has_surrogate
 from vnait.shared.files import atomic_file
-from vnait.vectors.reading import info, load
-from vnait.vectors.table import Vectors
 
 
 def save(vectors: Vectors, path: str | Path) -> None:
