@@ -15,7 +15,7 @@ from statistics import median
 import torch
 from torch import nn
 
-from vnait.coordinates import ContextGate, Elastic, Ends, Gate, Index, Running, Saturating, Span
+from vnait.positions.coordinates import ContextGate, Elastic, Ends, Gate, Index, Running, Saturating, Span
 
 DIM = 128
 SOURCES: dict[str, Callable[[int, int], nn.Module]] = {

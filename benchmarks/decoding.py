@@ -18,8 +18,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 from transformers.generation.streamers import BaseStreamer
 
-from vnait.methods import METHODS, build
 from vnait.model import VnaitConfig, VnaitForCausalLM
+from vnait.positions.methods import METHODS, build
 
 DIM, HEADS, WORDS = 128, 4, 1000
 MORE = 64  # tokens that `generate()` writes

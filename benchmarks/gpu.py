@@ -14,8 +14,8 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from vnait.methods import build
 from vnait.model.backbone import Encoder
+from vnait.positions.methods import build
 
 DIM, HEADS, LAYERS, TOKENS = 768, 12, 12, 4096
 WAYS = ("forward", "training step", "forward, graph", "training step, graph")

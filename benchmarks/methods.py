@@ -27,8 +27,8 @@ import torch
 from torch import Tensor, nn
 
 from peers import PEERS
-from vnait.methods import METHODS, Size, build
 from vnait.model.backbone import Encoder
+from vnait.positions.methods import METHODS, Size, build
 
 DIM, HEADS, LAYERS, TOKENS = 128, 4, 2, 1024
 WAYS = ("forward", "training step")

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from vnait.injection import Injection
-from vnait.methods import build
 from vnait.model.backbone import Encoder
+from vnait.positions.injection import Injection
+from vnait.positions.methods import build
 
 
 def main() -> None:

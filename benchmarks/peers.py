@@ -8,9 +8,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from vnait.injection import Injection
-from vnait.methods import Size
 from vnait.model.backbone import Attention, Encoder
+from vnait.positions.injection import Injection
+from vnait.positions.methods import Size
 
 Turn = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 

@@ -19,7 +19,7 @@ from statistics import mean
 import torch
 
 from vnait import VnaitConfig, VnaitForSequenceClassification, record
-from vnait.catalogue import names
+from vnait.positions.catalogue import names
 from vnait_lab.suites.few_labels import SETS, SHOTS, SPLITS
 
 ROOT = Path(__file__).parents[1]

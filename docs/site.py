@@ -24,8 +24,8 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import Abort
 
 import vnait
-from vnait import catalogue
 from vnait.cli import app
+from vnait.positions import catalogue
 
 ROOT = Path(__file__).parent.parent
 PAGES = (

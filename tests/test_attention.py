@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from vnait.encodings import ScaleInvariant
 from vnait.explanation.attention import (
     HEAD_KINDS,
     OTHERS,
@@ -14,8 +13,9 @@ from vnait.explanation.attention import (
     score_terms,
     shares,
 )
-from vnait.injection import Injection
 from vnait.model.backbone import Block
+from vnait.positions.encodings import ScaleInvariant
+from vnait.positions.injection import Injection
 
 T, DIM, HEADS = 7, 12, 3
 

@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vnait.encodings import AlibiBias, CableBias, Fire, Kerple, Rotary, ShawBias, Sum, T5Bias
-from vnait.injection import DistanceBias, Injection
-from vnait.model import backbone, toeplitz
+from vnait.model import backbone
 from vnait.model.backbone import Attention, Block, Encoder, rotate
+from vnait.positions import toeplitz
+from vnait.positions.encodings import AlibiBias, CableBias, Fire, Kerple, Rotary, ShawBias, Sum, T5Bias
+from vnait.positions.injection import DistanceBias, Injection
 
 DIM, HEADS, TOKENS = 16, 4, 7
 
@@ -313,7 +314,7 @@ import sys, torch
 from torch.nn.attention.flex_attention import flex_attention
 from vnait.model import backbone
 from vnait.model.backbone import Encoder
-from vnait.encodings import AlibiBias, CableBias, Kerple
+from vnait.positions.encodings import AlibiBias, CableBias, Kerple
 
 calls = []
 hows = {"eager": flex_attention}

@@ -19,8 +19,10 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from conftest import unchecked
-from vnait.coordinates import Elastic, Gate, Index, Running
-from vnait.encodings import (
+from vnait.model import seed_weights
+from vnait.model.backbone import Encoder
+from vnait.positions.coordinates import Elastic, Gate, Index, Running
+from vnait.positions.encodings import (
     AlibiBias,
     Axis,
     CableBias,
@@ -31,10 +33,8 @@ from vnait.encodings import (
     T5Bias,
     alibi_slopes,
 )
-from vnait.injection import PairBias
-from vnait.method import Method
-from vnait.model import seed_weights
-from vnait.model.backbone import Encoder
+from vnait.positions.injection import PairBias
+from vnait.positions.method import Method
 from vnait.shared import chunks
 from vnait_lab.studies.contacts import Contacts
 
@@ -748,7 +748,7 @@ def test_padding_changes_no_bias_among_real_tokens(name: str, side: str) -> None
 
 
 def test_left_and_right_padding_give_the_same_gradients(name: str) -> None:
-    """Padding has the nearest real token's coordinate and no gradient, as every part of `vnait.coordinates`
+    """Padding has the nearest real token's coordinate and no gradient, as every part of `vnait.positions.coordinates`
     fills it.
     """
     part = part_of(name)

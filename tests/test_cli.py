@@ -28,12 +28,12 @@ from helpers import forkserver, save_vectors
 from vnait import cli, predict, train
 from vnait import data as text
 from vnait.cli.shared import app, folder_name
-from vnait.coordinates import Span
 from vnait.data import vectors
 from vnait.data import vocabulary as vocabulary
-from vnait.encodings import Spatial
-from vnait.method import Method
-from vnait.methods import METHODS, Recipe
+from vnait.positions.coordinates import Span
+from vnait.positions.encodings import Spatial
+from vnait.positions.method import Method
+from vnait.positions.methods import METHODS, Recipe
 from vnait.shared.errors import InputError
 
 VNAIT = Path(sys.executable).with_name("vnait")

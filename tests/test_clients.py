@@ -25,8 +25,8 @@ import vnait
 from conftest import unchecked
 from families import DECODERS, FAMILIES, SMALL, TWO_SIDED, attached_to, ids_of, logits, method_of, model_of
 from vnait import InputError, Method
-from vnait.coordinates import Index
-from vnait.encodings import Sinusoid
+from vnait.positions.coordinates import Index
+from vnait.positions.encodings import Sinusoid
 from vnait.pretrained import load_adapter, save_base
 from vnait.pretrained.saving import attached_owners
 

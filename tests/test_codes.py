@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from helpers import at, drawn
-from vnait.encodings import (
+from vnait.model import seed_weights
+from vnait.positions.encodings import (
     Binary,
     Fourier,
     GridTable,
@@ -26,8 +27,7 @@ from vnait.encodings import (
     Spatial,
     Table,
 )
-from vnait.injection import Injection
-from vnait.model import seed_weights
+from vnait.positions.injection import Injection
 
 
 def added(part: nn.Module, where: Tensor) -> Tensor:

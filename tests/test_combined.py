@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from helpers import drawn
-from vnait.encodings import (
+from vnait.positions.encodings import (
     AlibiBias,
     Axis,
     Binary,
@@ -29,7 +29,7 @@ from vnait.encodings import (
     Table,
     XPos,
 )
-from vnait.injection import Injection
+from vnait.positions.injection import Injection
 
 D = 32  # channels an axis
 DYNAMIC = Scaling(rule="dynamic", factor=2.0, original_length=8)
@@ -208,7 +208,7 @@ def test_compiled_and_exported() -> None:
     """
     code = """
 import torch
-from vnait.encodings import *
+from vnait.positions.encodings import *
 from vnait_lab.studies.contacts import Contacts
 class Told(torch.nn.Module):
     def __init__(self, part):

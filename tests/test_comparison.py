@@ -20,11 +20,11 @@ from threadpoolctl import threadpool_info
 from helpers import forkserver, record, save_vectors
 from test_plugins import FILE
 from vnait import comparison as module
-from vnait import methods, plugins
 from vnait.baselines import BASELINES
 from vnait.comparison import Comparison, compare
 from vnait.data import Table, split, vectors
 from vnait.plan import Cell, Plan
+from vnait.positions import methods, plugins
 from vnait.record import Record, read
 from vnait.run import Run
 from vnait.shared.errors import InputError

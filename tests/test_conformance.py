@@ -21,16 +21,16 @@ import vnait
 from conftest import unchecked
 from vnait import cli
 from vnait.cli import terminal
-from vnait.coordinates import Content, Elastic, Gate, Grid, Index, Jitter, Running, Span
-from vnait.coordinates.sources import UNIT_Z
-from vnait.encodings import AlibiBias, Rotary, Sinusoid, T5Bias, Table
-from vnait.injection import Injection
-from vnait.laws import LAWS, Row, Subject, conformance, subjects
-from vnait.laws.subjects import MethodProbe
-from vnait.method import Method
-from vnait.methods import METHODS
 from vnait.model import backbone
 from vnait.model.backbone import Attention
+from vnait.positions.conformance_suite import LAWS, Row, Subject, conformance, subjects
+from vnait.positions.conformance_suite.subjects import MethodProbe
+from vnait.positions.coordinates import Content, Elastic, Gate, Grid, Index, Jitter, Running, Span
+from vnait.positions.coordinates.sources import UNIT_Z
+from vnait.positions.encodings import AlibiBias, Rotary, Sinusoid, T5Bias, Table
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method
+from vnait.positions.methods import METHODS
 from vnait.shared.errors import InputError
 from vnait_lab.peers import subjects as peers
 
@@ -541,7 +541,7 @@ import contextlib, json, sys, types
 sys.modules["conftest"] = types.SimpleNamespace(unchecked=contextlib.nullcontext)
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import test_conformance as tests
-from vnait.laws import conformance
+from vnait.positions.conformance_suite import conformance
 mutants = [tests.MUTANTS[name] for name in tests.TRACED]
 rows = [row for law, make in mutants for row in tests.broken(make(None), law)]
 assert tests.broken(tests.built(tests.Index(), tests.Sinusoid(dim=32)), "compile", "export") == []
@@ -708,7 +708,9 @@ def test_wrong_input_is_refused(monkeypatch: Patch) -> None:
 
     with pytest.raises(TypeError, match="the coordinates Own must have causal and per_sentence"):
         conformance(Own())
-    with pytest.raises(ValueError, match=r"a probe makes no claims; put it into a vnait.laws.Subject"):
+    with pytest.raises(
+        ValueError, match=r"a probe makes no claims; put it into a vnait.positions.conformance_suite.Subject"
+    ):
         conformance(subjects("rope")[0].probe())
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
     with pytest.raises(
@@ -738,7 +740,7 @@ def test_the_command_prints_one_document_and_exits_1_on_a_failure(
     capsys: pytest.CaptureFixture, monkeypatch: Patch
 ):
     some = {name: LAWS[name] for name in ("order", "translation")}
-    monkeypatch.setattr("vnait.laws.LAWS", some)
+    monkeypatch.setattr("vnait.positions.conformance_suite.LAWS", some)
     assert run("alibi", "sinusoidal", "alibi", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert rows == [asdict(row) for name in ("alibi", "sinusoidal") for row in conformance(name)]

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from helpers import perturb
-from vnait import catalogue
-from vnait.coordinates import Jitter, Span
-from vnait.encodings import NoPosition
-from vnait.injection import Injection
-from vnait.inputs import Local, Neighbours
-from vnait.method import Method, MethodOutput
-from vnait.methods import METHODS, build, parameters
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
+from vnait.positions import catalogue
+from vnait.positions.coordinates import Jitter, Span
+from vnait.positions.encodings import NoPosition
+from vnait.positions.injection import Injection
+from vnait.positions.inputs import Local, Neighbours
+from vnait.positions.method import Method, MethodOutput
+from vnait.positions.methods import METHODS, build, parameters
 
 NAMES = list(METHODS)
 TABLES = [name for name in NAMES if name in ("learned", "grid-learned", "vnait-paper")]
@@ -375,7 +375,7 @@ def test_a_seed_decides_every_parameter(name: str) -> None:
 
 
 def test_the_saved_catalogue_is_that_of_the_modules() -> None:
-    """If not: python -m vnait.catalogue"""
+    """If not: python -m vnait.positions.catalogue"""
     assert catalogue._saved() == catalogue.counted()
 
 

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from helpers import everything
-from vnait.coordinates import ContextGate, Elastic, Ends, Gate, Index, Jitter, Running, Span
-from vnait.coordinates.sources import UNIT_Z, Content, Free, Warp
-from vnait.inputs import smoothness
+from vnait.positions.coordinates import ContextGate, Elastic, Ends, Gate, Index, Jitter, Running, Span
+from vnait.positions.coordinates.sources import UNIT_Z, Content, Free, Warp
+from vnait.positions.inputs import smoothness
 from vnait.shared import chunks
 
 Counted = Callable[[], None]

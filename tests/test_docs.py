@@ -14,7 +14,7 @@ import typer
 import vnait
 import vnait_lab
 from vnait.cli import app
-from vnait.plugins import load_file
+from vnait.positions.plugins import load_file
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])

@@ -18,8 +18,8 @@ from vnait import cli, drawing, predict
 from vnait.colours import COLOURS
 from vnait.drawing import accuracy, save
 from vnait.drawing.panels import decay, evaluate, kernel
-from vnait.encodings import AlibiBias, Rotary, Sinusoid, Sum
-from vnait.injection import Injection
+from vnait.positions.encodings import AlibiBias, Rotary, Sinusoid, Sum
+from vnait.positions.injection import Injection
 from vnait.results import Results
 from vnait.shared.errors import InputError
 
@@ -134,7 +134,7 @@ def test_decay_goes_by_key_less_query():
 
 def test_rows_share_columns_by_kind_and_a_method_of_two_slots_has_both():
     both = vnait.Method(
-        coordinates=vnait.coordinates.Index(),
+        coordinates=vnait.positions.coordinates.Index(),
         encoding=Sum(Sinusoid(dim=32), Rotary(width=8), AlibiBias(num_heads=4)),
     )
     own = drawing.Example(name="mine", method=both, texts=drawing.random_words(**SIZE))

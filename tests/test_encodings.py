@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from conftest import unchecked
-from vnait.coordinates import Ends, Span
-from vnait.encodings import Anchors, Centre, Fourier, NoPosition, Scalar, Sinusoid, Spatial, Table
-from vnait.injection import Injection, LogLength
+from vnait.positions.coordinates import Ends, Span
+from vnait.positions.encodings import Anchors, Centre, Fourier, NoPosition, Scalar, Sinusoid, Spatial, Table
+from vnait.positions.injection import Injection, LogLength
 
 
 @contextmanager

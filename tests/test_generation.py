@@ -17,9 +17,9 @@ from transformers.utils import ModelOutput
 
 from test_causal import MODES, model_of, texts
 from vnait import InputError, Method, VnaitConfig, VnaitForCausalLM
-from vnait.coordinates import Running
-from vnait.encodings import ScaleInvariant
 from vnait.model import VnaitForMaskedLM, VnaitForSequenceClassification, VnaitForTokenClassification
+from vnait.positions.coordinates import Running
+from vnait.positions.encodings import ScaleInvariant
 
 METHOD = ["rope", "alibi", *MODES]
 NEW, LAYERS, HEADS, WIDTH, WORDS = 4, 2, 4, 32, 50

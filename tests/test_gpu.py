@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from vnait.methods import METHODS
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
+from vnait.positions.methods import METHODS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -22,7 +22,7 @@ IDS = torch.tensor([[3, 4, 5, 6, 7, 8], [9, 3, 4, 0, 0, 0]])
 OTHERS = torch.tensor([[8, 3, 3, 9, 4, 5], [5, 7, 9, 6, 0, 0]])
 EMPTY = """
 import torch
-from vnait.methods import build
+from vnait.positions.methods import build
 method = build("sinusoidal", dim=8, num_heads=2).cuda()
 method(torch.ones(1, 2, 8, device="cuda"), torch.zeros(1, 2, dtype=torch.bool, device="cuda"))
 torch.cuda.synchronize()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from helpers import everything
-from vnait.coordinates import Diagonal, Ends, Grid, Index, Joined, Phase, Running, Segments, Span
+from vnait.positions.coordinates import Diagonal, Ends, Grid, Index, Joined, Phase, Running, Segments, Span
 
 TURN = 2 * math.pi
 
@@ -143,7 +143,7 @@ def test_compiled_and_exported() -> None:
     """In a process of its own: the tests' check of types can't be traced."""
     code = """
 import torch
-from vnait.coordinates import Diagonal, Grid, Index, Joined, Phase, Segments
+from vnait.positions.coordinates import Diagonal, Grid, Index, Joined, Phase, Segments
 mask = torch.tensor([[False, True, True, True, True, False], [True] * 4 + [False] * 2])
 longer = torch.ones(3, 8, dtype=torch.bool)
 part = Joined(Diagonal(Grid(shape=(-1, 2))), Segments(size=3), Phase(periods=[3, 7]), Index())

@@ -17,8 +17,8 @@ import vnait
 from conftest import unchecked
 from test_clients import replica_of
 from vnait import InputError, Method
-from vnait.coordinates import Diagonal, Grid
-from vnait.encodings import GridTable
+from vnait.positions.coordinates import Diagonal, Grid
+from vnait.positions.encodings import GridTable
 from vnait.pretrained import lengthen, load_adapter, save_adapter, save_base
 from vnait.pretrained.images import patches_of, resized
 from vnait.pretrained.saving import attached_owners

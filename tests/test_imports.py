@@ -115,13 +115,20 @@ def test_no_backbone_knows_a_method_and_no_method_a_backbone():
     arrows = graph(SOURCE)
     assert set(arrows["vnait.model.backbone"]) & set(modules(SOURCE)) == {
         "vnait.shared.errors",
-        "vnait.injection",
-        "vnait.model.toeplitz",
+        "vnait.positions.injection",
+        "vnait.positions.toeplitz",
         "vnait.shared.values",
     }
-    assert not set(arrows["vnait.model.toeplitz"]) & set(modules(SOURCE))
+    assert not set(arrows["vnait.positions.toeplitz"]) & set(modules(SOURCE))
     for name in arrows:
-        if name.startswith(("vnait.coordinates", "vnait.encodings", "vnait.inputs", "vnait.method")):
+        if name.startswith(
+            (
+                "vnait.positions.coordinates",
+                "vnait.positions.encodings",
+                "vnait.positions.inputs",
+                "vnait.positions.method",
+            )
+        ):
             assert not [
                 other for other in arrows[name] if other.startswith(("vnait.model", "vnait.train"))
             ], name

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from input_layer import folded
-from vnait.coordinates import Span
-from vnait.inputs import (
+from vnait.positions.coordinates import Span
+from vnait.positions.inputs import (
     Add,
     Condensed,
     Fusion,

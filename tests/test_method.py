@@ -12,8 +12,16 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from vnait import InputError
-from vnait import method as method_module
-from vnait.coordinates import (
+from vnait.model import (
+    VnaitConfig,
+    VnaitForMaskedLM,
+    VnaitForSequenceClassification,
+    VnaitForTokenClassification,
+    VnaitModel,
+    seed_weights,
+)
+from vnait.positions import method as method_module
+from vnait.positions.coordinates import (
     Ends,
     Gate,
     Grid,
@@ -27,19 +35,21 @@ from vnait.coordinates import (
     Span,
     Start,
 )
-from vnait.encodings import Anchors, Centre, Fourier, NoPosition, Rotary, Scalar, Sinusoid, Spatial, Sum
-from vnait.injection import Injection, LogLength
-from vnait.inputs import Add, Local, Nearest, Neighbours, smoothness
-from vnait.method import Method
-from vnait.methods import METHODS, Recipe, build
-from vnait.model import (
-    VnaitConfig,
-    VnaitForMaskedLM,
-    VnaitForSequenceClassification,
-    VnaitForTokenClassification,
-    VnaitModel,
-    seed_weights,
+from vnait.positions.encodings import (
+    Anchors,
+    Centre,
+    Fourier,
+    NoPosition,
+    Rotary,
+    Scalar,
+    Sinusoid,
+    Spatial,
+    Sum,
 )
+from vnait.positions.injection import Injection, LogLength
+from vnait.positions.inputs import Add, Local, Nearest, Neighbours, smoothness
+from vnait.positions.method import Method
+from vnait.positions.methods import METHODS, Recipe, build
 from vnait.shared import chunks
 
 MASK = torch.tensor([[True] * 5, [False, True, True, True, False]])

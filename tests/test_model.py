@@ -24,11 +24,6 @@ from transformers import (
 )
 
 from helpers import perturb
-from vnait.coordinates import Index
-from vnait.encodings import Sinusoid
-from vnait.injection import Injection
-from vnait.method import Method
-from vnait.methods import METHODS, Recipe, parameters
 from vnait.model import (
     VnaitConfig,
     VnaitForMaskedLM,
@@ -37,6 +32,11 @@ from vnait.model import (
     VnaitModel,
     seed_weights,
 )
+from vnait.positions.coordinates import Index
+from vnait.positions.encodings import Sinusoid
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method
+from vnait.positions.methods import METHODS, Recipe, parameters
 from vnait.saved import load_classifier
 from vnait.shared.errors import InputError
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from helpers import everything
-from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating, Span, moving
+from vnait.positions.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating, Span, moving
 
 SIDES = {
     "right": [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]],
@@ -138,7 +138,7 @@ def test_randomized_draws_in_one_graph():
     """In a process of its own: the tests' check of types can't be traced."""
     code = """
 import torch
-from vnait.coordinates import Randomized
+from vnait.positions.coordinates import Randomized
 for draw in ("subset", "floats"):
     part = torch.compile(Randomized(limit=50, draw=draw), backend="eager", fullgraph=True)
     assert (part(None, torch.ones(3, 9, dtype=torch.bool))[..., 0].diff() > 0).all()

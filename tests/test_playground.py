@@ -25,8 +25,8 @@ from vnait import cli, report
 from vnait import data as text
 from vnait.baselines import fit_baseline
 from vnait.data import vocabulary as vocabulary
-from vnait.methods import METHODS
 from vnait.playground.shelf import MAX_CHARACTERS, UNTRAINED, Shelf
+from vnait.positions.methods import METHODS
 from vnait.shared.errors import InputError
 
 pytest.importorskip("gradio", reason="the playground needs gradio")

@@ -6,14 +6,16 @@ from types import ModuleType
 
 import pytest
 
-from vnait import METHODS, InputError, catalogue, cli, laws, methods, plugins
+from vnait import METHODS, InputError, cli
+from vnait.positions import catalogue, methods, plugins
+from vnait.positions import conformance_suite as laws
 
 FILE = """
 import torch
 from torch import nn
 from vnait import Injection, Method
-from vnait.coordinates import Index
-from vnait.methods import Recipe
+from vnait.positions.coordinates import Index
+from vnait.positions.methods import Recipe
 
 class LogBias(nn.Module):
     relative = True
@@ -71,7 +73,7 @@ def test_the_command_line_tries_the_laws_on_a_file(file, capsys):
     [
         (None, "there is no file .*; give a Python file that defines METHODS"),
         ("METHODS = {}", "defines no METHODS; give it a dict"),
-        ("METHODS = {'one': 1}", r"METHODS\['one'\] is a int; give a vnait.methods.Recipe"),
+        ("METHODS = {'one': 1}", r"METHODS\['one'\] is a int; give a vnait.positions.methods.Recipe"),
         (FILE.replace("log-bias", "rope"), "defines the method 'rope', which exists already"),
         ("1 / 0", "failed: ZeroDivisionError: division by zero."),
     ],
@@ -129,7 +131,7 @@ def test_a_file_that_fails_leaves_no_module_behind(tmp_path):
     ("name", "load", "message"),
     [
         ("rope", lambda self: METHODS["none"], "has the name of a method that exists"),
-        ("mine", lambda self: 3, "is a int and no vnait.methods.Recipe"),
+        ("mine", lambda self: 3, "is a int and no vnait.positions.methods.Recipe"),
         ("mine", lambda self: 1 / 0, "can't be imported (ZeroDivisionError: division by zero)"),
     ],
 )

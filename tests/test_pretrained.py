@@ -40,9 +40,9 @@ from families import (
     model_of,
 )
 from vnait import InputError, Method
-from vnait.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating
-from vnait.encodings import AlibiBias, NoPosition, Rotary, Sinusoid
-from vnait.injection import LogLength
+from vnait.positions.coordinates import Ends, Index, Jitter, Randomized, Running, Saturating
+from vnait.positions.encodings import AlibiBias, NoPosition, Rotary, Sinusoid
+from vnait.positions.injection import LogLength
 from vnait.pretrained import FAMILIES as TYPES
 from vnait.pretrained import Family, load_adapter, save_adapter
 from vnait.pretrained.attached import Attached

@@ -8,12 +8,33 @@ from collections import Counter
 import pytest
 import torch
 
-from vnait import coordinates as where_is
-from vnait import encodings as told
-from vnait.coordinates import Ends, Grid, Index, Jitter, Joined, Randomized, Running, Saturating, Span, Start
-from vnait.encodings import Anchors, Axis, Centre, Fourier, LearnedFourier, Rotary, Scaling, Sinusoid, Spatial
-from vnait.method import Method
 from vnait.model.backbone import Encoder
+from vnait.positions import coordinates as where_is
+from vnait.positions import encodings as told
+from vnait.positions.coordinates import (
+    Ends,
+    Grid,
+    Index,
+    Jitter,
+    Joined,
+    Randomized,
+    Running,
+    Saturating,
+    Span,
+    Start,
+)
+from vnait.positions.encodings import (
+    Anchors,
+    Axis,
+    Centre,
+    Fourier,
+    LearnedFourier,
+    Rotary,
+    Scaling,
+    Sinusoid,
+    Spatial,
+)
+from vnait.positions.method import Method
 from vnait_lab.studies.contacts import Contacts
 
 DIM, HEADS, WIDTH, TOKENS = 16, 2, 8, 6

@@ -18,13 +18,13 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply
 
 from conftest import unchecked
 from helpers import at, drawn
-from vnait.coordinates import Index
-from vnait.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, XPos, convert_layout
-from vnait.encodings.rotary_scaling import Scaling
-from vnait.injection import Injection
-from vnait.method import Method
-from vnait.methods import build
 from vnait.model.backbone import Attention, rotate
+from vnait.positions.coordinates import Index
+from vnait.positions.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, XPos, convert_layout
+from vnait.positions.encodings.rotary_scaling import Scaling
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method
+from vnait.positions.methods import build
 
 K = 32
 ORIGINAL = 48
@@ -230,7 +230,7 @@ def test_linear_scaling_is_position_interpolation() -> None:
 def test_transformers_is_imported_when_it_is_asked() -> None:
     code = (
         "import sys, torch\n"
-        "from vnait.encodings import Rotary, Scaling\n"
+        "from vnait.positions.encodings import Rotary, Scaling\n"
         "Rotary(width=4)(torch.zeros(1, 2, 1))\n"
         "scaled = Rotary(width=4, scaling=Scaling(rule='linear', factor=2.0))\n"
         "assert 'transformers' not in sys.modules\n"
@@ -410,7 +410,7 @@ def test_compiled_and_exported() -> None:
     """In a process of its own: the tests' check of types can't be traced."""
     code = f"""
 import torch
-from vnait.encodings import Axial, Rotary, Scaling
+from vnait.positions.encodings import Axial, Rotary, Scaling
 places = torch.stack([torch.arange(120.0), torch.arange(120.0) / 4]).repeat(2, 1, 1).permute(1, 2, 0)
 for scaling in {list(RULES.values())!r}:
     rotary = Rotary(width={K}, scaling=scaling)

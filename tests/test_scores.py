@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from helpers import drawn
-from vnait.coordinates import Index
-from vnait.encodings import AlibiBias, Cope, Nape, Rotary, ScaleInvariant, Sum
-from vnait.encodings.scores import ContextualPositions, log_entmax
-from vnait.injection import DistanceBias, Injection
-from vnait.method import Method
 from vnait.model import backbone, causal_mask
 from vnait.model.backbone import Attention, Encoder
+from vnait.positions.coordinates import Index
+from vnait.positions.encodings import AlibiBias, Cope, Nape, Rotary, ScaleInvariant, Sum
+from vnait.positions.encodings.scores import ContextualPositions, log_entmax
+from vnait.positions.injection import DistanceBias, Injection
+from vnait.positions.method import Method
 
 DIM, HEADS, TOKENS, POSITIONS = 16, 2, 9, 4
 WIDTH = DIM // HEADS

@@ -24,8 +24,8 @@ from torch import Tensor
 from conftest import unchecked
 from helpers import everything
 from vnait import Method
-from vnait.coordinates import Index, Spectrum, returns, spectra
-from vnait.encodings import Linear
+from vnait.positions.coordinates import Index, Spectrum, returns, spectra
+from vnait.positions.encodings import Linear
 
 
 def weighted() -> nx.Graph:
@@ -254,7 +254,7 @@ def test_compiled_and_exported() -> None:
     """In a process of its own: the tests' check of types can't be traced."""
     code = """
 import torch
-from vnait.coordinates import Spectrum
+from vnait.positions.coordinates import Spectrum
 mask = torch.tensor([[False, True, True, True, True, False], [True] * 4 + [False] * 2])
 longer = torch.ones(3, 4, dtype=torch.bool)
 B, T = torch.export.Dim("B", min=2), torch.export.Dim("T", min=2)

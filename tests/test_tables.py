@@ -12,9 +12,9 @@ from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertEmbeddings
 
 from conftest import unchecked
-from vnait.coordinates import Index
-from vnait.encodings import GridTable, Table
-from vnait.method import Method
+from vnait.positions.coordinates import Index
+from vnait.positions.encodings import GridTable, Table
+from vnait.positions.method import Method
 
 
 def at(*places: tuple[float, ...], dtype: torch.dtype = torch.float32) -> Tensor:

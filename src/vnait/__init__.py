@@ -14,15 +14,16 @@ import wrapt
 from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
-    from vnait import attach, audit, coordinates, detach, encodings, inputs
+    from vnait import attach, audit, detach
     from vnait.comparison import compare
     from vnait.diagnosis import doctor
     from vnait.explanation import explain
     from vnait.extension import extend
-    from vnait.injection import Injection
-    from vnait.laws import conformance
-    from vnait.method import Method
-    from vnait.methods import METHODS, build
+    from vnait.positions import coordinates, encodings, inputs
+    from vnait.positions.conformance_suite import conformance
+    from vnait.positions.injection import Injection
+    from vnait.positions.method import Method
+    from vnait.positions.methods import METHODS, build
 
 __all__ = [
     "METHODS",
@@ -55,18 +56,18 @@ __all__ = [
 
 
 _HOMES = {name: "vnait.model" for name in __all__ if name.startswith("Vnait")} | {
-    "METHODS": "vnait.methods",
-    "Injection": "vnait.injection",
-    "Method": "vnait.method",
+    "METHODS": "vnait.positions.methods",
+    "Injection": "vnait.positions.injection",
+    "Method": "vnait.positions.method",
     "Record": "vnait.record",
     "Run": "vnait.run",
     "TextClassifier": "vnait.estimator",
     "TextRegressor": "vnait.estimator",
     "attach": "vnait.pretrained",
     "audit": "vnait.pretrained",
-    "build": "vnait.methods",
+    "build": "vnait.positions.methods",
     "compare": "vnait.comparison",
-    "conformance": "vnait.laws",
+    "conformance": "vnait.positions.conformance_suite",
     "detach": "vnait.pretrained",
     "doctor": "vnait.diagnosis",
     "explain": "vnait.explanation",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
-from vnait.methods import METHODS
+from vnait.positions.methods import METHODS
 from vnait.record import Record
 from vnait.results import Results, interval_of
 

@@ -20,8 +20,8 @@ from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.engines import in_workers
 from vnait.linear import LinearClassifier
-from vnait.methods import METHODS, Recipe
 from vnait.plan import Cell, Plan
+from vnait.positions.methods import METHODS, Recipe
 from vnait.predict import Fitted, load
 from vnait.pretrained.finetune import Base
 from vnait.record import Callback, Record

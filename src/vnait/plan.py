@@ -16,7 +16,7 @@ from vnait.data.pairs import are_pairs
 from vnait.data.sentences import split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
-from vnait.methods import METHODS
+from vnait.positions.methods import METHODS
 from vnait.pretrained.finetune import Base
 from vnait.record import key_of
 from vnait.results import ALL, Shots, by_size

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from vnait import catalogue
+from vnait.positions import catalogue
 from vnait.shared.errors import InputError, did_you_mean
 
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
@@ -134,7 +134,7 @@ class Run:
         """An InputError if the method has nothing that these settings, smoothness or boundary, weigh."""
         if not given:
             return
-        from vnait.methods import build
+        from vnait.positions.methods import build
 
         span = build(self.method, dim=24, num_heads=2).span
         if span is None:

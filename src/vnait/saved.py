@@ -8,13 +8,13 @@ import torch
 from transformers import AutoTokenizer
 
 from vnait import linear
-from vnait.methods import METHODS
 from vnait.model import (
     CLASSIFIERS,
     VnaitConfig,
     VnaitForSequenceClassification,
     VnaitForTokenClassification,
 )
+from vnait.positions.methods import METHODS
 from vnait.pretrained import finetune
 from vnait.pretrained.loading import from_pretrained
 from vnait.record import Record

@@ -13,9 +13,9 @@ import typer
 from vnait_lab.cli import study_command
 
 if TYPE_CHECKING:
-    from vnait.laws import Subject
-    from vnait.laws.subjects import Formula
     from vnait.page.sections import Section
+    from vnait.positions.conformance_suite import Subject
+    from vnait.positions.conformance_suite.subjects import Formula
     from vnait.record import Record
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vnait.methods import METHODS, build
+from vnait.positions.methods import METHODS, build
 from vnait.record import Record
 from vnait.shared.errors import InputError
 from vnait_lab import terminal

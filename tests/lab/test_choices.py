@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from helpers import record
-from vnait.methods import METHODS, Size, parameters
+from vnait.positions.methods import METHODS, Size, parameters
 from vnait.record import Record
 from vnait_lab.page.choices import section
 from vnait_lab.runs.choices import FACTORS, design, effects, made, run_of, verdict

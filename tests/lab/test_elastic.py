@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Generator, nn
 
-from vnait.coordinates import ContextGate, Elastic, Ends, Gate, Span
-from vnait.coordinates.elastic import _recurrence
 from vnait.data.vocabulary import vocabulary_of
-from vnait.inputs import Add, Condensed, Local, Nearest, Neighbours
-from vnait.methods import build
+from vnait.positions.coordinates import ContextGate, Elastic, Ends, Gate, Span
+from vnait.positions.coordinates.elastic import _recurrence
+from vnait.positions.inputs import Add, Condensed, Local, Nearest, Neighbours
+from vnait.positions.methods import build
 from vnait.run import Run
 from vnait.shared.statistics import Interval
 from vnait_lab.suites import elastic

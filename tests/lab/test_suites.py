@@ -16,10 +16,10 @@ from torch import Generator, Tensor, nn
 
 from helpers import TINY_SIZES, record
 from vnait import record as records
-from vnait.coordinates import Index
-from vnait.injection import Injection
-from vnait.method import Method
-from vnait.methods import METHODS, Recipe, Size
+from vnait.positions.coordinates import Index
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method
+from vnait.positions.methods import METHODS, Recipe, Size
 from vnait.record import Record
 from vnait.shared.errors import InputError, OutOfRange
 from vnait.shared.statistics import Interval

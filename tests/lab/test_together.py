@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vnait.methods import METHODS
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
+from vnait.positions.methods import METHODS
 from vnait_lab.suites.together import train_together
 
 STEPS = 3

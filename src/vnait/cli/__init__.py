@@ -16,7 +16,7 @@ from vnait.cli import compare, train, predict, evaluate, explain, doctor, extend
 # isort: on
 from vnait.cli.output import echo, prepare_streams
 from vnait.cli.shared import app
-from vnait.plugins import call_plugins
+from vnait.positions.plugins import call_plugins
 from vnait.shared.errors import InputError
 
 __all__ = ["app", "main"]

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from vnait import catalogue
 from vnait.cli.output import echo
 from vnait.cli.shared import AsJson, Quiet, app, check_folder, print_json, progress, set_up_logging
-from vnait.plugins import load_file
+from vnait.positions import catalogue
+from vnait.positions.plugins import load_file
 
 
 @app.command("draw")
@@ -86,7 +86,7 @@ def params_command(
 ) -> None:
     """Count the parameters of tables and of Vnait at several sizes, from the modules themselves."""
     from vnait.cli import terminal
-    from vnait.methods import sizes
+    from vnait.positions.methods import sizes
 
     rows = sizes(dim=dim)
     if as_json:
@@ -112,8 +112,8 @@ def conformance_command(
     1 if a law is broken.
     """
     set_up_logging(quiet)
-    from vnait import laws
     from vnait.cli import terminal
+    from vnait.positions import conformance_suite as laws
 
     wanted = [method for name in names or ("ours", "peers") for method in _methods_of(name)]
     tried = [subject for name in wanted for subject in laws.subjects(name)]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vnait import plugins
 from vnait.cli.output import echo, json_of, safe
+from vnait.positions import plugins
 from vnait.run import Run
 from vnait.shared import files
 from vnait.shared.errors import InputError

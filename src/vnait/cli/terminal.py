@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vnait.comparison import Comparison
     from vnait.data import Table
     from vnait.explanation import Explanation
-    from vnait.laws import Row
+    from vnait.positions.conformance_suite import Row
     from vnait.record import Record
 
 BAR = 24  # cells of the longest bar

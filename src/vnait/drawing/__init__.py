@@ -20,7 +20,7 @@ with extra("figures"):
 
 from vnait.drawing.examples import Example, from_options, random_words, trained, untrained
 from vnait.drawing.panels import PANELS, Panel, panels
-from vnait.methods import METHODS
+from vnait.positions.methods import METHODS
 from vnait.shared.files import atomic_file
 
 __all__ = [

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vnait.method import Method
-from vnait.methods import build, parameters
+from vnait.positions.method import Method
+from vnait.positions.methods import build, parameters
 from vnait.shared.errors import InputError, as_input_error, has_surrogate
 from vnait.shared.randomness import preserved_generators
 
@@ -106,7 +106,7 @@ def trained(fitted: Fitted, *, texts: Sequence[str] = (), length: int | None = N
 
 def _attached(fitted: Fitted, rows: Sequence[Sequence[int]]) -> Example:
     """The method in a fine-tuned base, at the scale of the vectors that it reads."""
-    from vnait.method import described
+    from vnait.positions.method import described
     from vnait.pretrained.finetune import read_by_method
 
     owner: Any = read_by_method(fitted.model.eval(), "draw")

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 
 from vnait.colours import COLOURS
 from vnait.drawing.examples import SEED, Example
-from vnait.injection import Injection
-from vnait.method import Method, MethodOutput
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method, MethodOutput
 from vnait.shared.errors import as_input_error
 from vnait.shared.evaluation import evaluating
 from vnait.shared.randomness import preserved_generators

@@ -13,12 +13,12 @@ from vnait import data as texts
 from vnait.data.conllu import Tree
 from vnait.data.tables import CLASSIFICATION
 from vnait.explanation.attention import head_kind, score_terms, shares
-from vnait.injection import Injection
-from vnait.inputs import cosine
-from vnait.method import described
-from vnait.methods import METHODS, parameters
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
+from vnait.positions.injection import Injection
+from vnait.positions.inputs import cosine
+from vnait.positions.method import described
+from vnait.positions.methods import METHODS, parameters
 from vnait.predict import Fitted
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.finetune import read_by_method

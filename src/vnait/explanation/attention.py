@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.injection import Injection
 from vnait.model.backbone import Attention, Block
+from vnait.positions.injection import Injection
 
 HEAD_KINDS = ("diagonal", "banded", "uniform", "long-range", "mixed")
 TERMS = ("content-content", "content-position", "position-content", "position-position")

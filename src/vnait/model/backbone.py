@@ -16,8 +16,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from vnait.injection import DistanceBias, Injection, ScoreMod
-from vnait.model import toeplitz
+from vnait.positions import toeplitz
+from vnait.positions.injection import DistanceBias, Injection, ScoreMod
 from vnait.shared.errors import DoesNotFit
 from vnait.shared.values import all_true, transformed
 

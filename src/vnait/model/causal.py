@@ -18,10 +18,10 @@ from transformers.cache_utils import (
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils import can_return_tuple
 
-from vnait.method import Method, MethodOutput
 from vnait.model.configuration import VnaitConfig
 from vnait.model.encoder import AnyMask, Embeds, Encoded, Ids, PositionIds, TiedDecoder, VnaitModel
 from vnait.model.packing import packing
+from vnait.positions.method import Method, MethodOutput
 from vnait.shared.errors import InputError
 
 Vectors = Float[Tensor, "B T D"]

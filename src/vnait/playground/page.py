@@ -16,11 +16,11 @@ from jinja2 import Environment
 from vnait import report
 from vnait.comparison import DEFAULT_METHODS
 from vnait.explanation import export
-from vnait.methods import METHODS
 from vnait.page import policy
 from vnait.page.sections import Column, Table
 from vnait.playground.process import ComparisonProcess
 from vnait.playground.shelf import UNTRAINED, Shelf
+from vnait.positions.methods import METHODS
 from vnait.shared.errors import InputError
 
 TEXT = "It is not that the film is bad, it is that nothing in it ever moves."

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from vnait.method import Method
+from vnait.positions.method import Method
 from vnait.pretrained.attached import Attached
 from vnait.pretrained.attaching import Attachment, attach, detach
 from vnait.pretrained.locate import owners_of

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import Cache
 
-from vnait.coordinates.shared import rank
-from vnait.method import Method
 from vnait.model.causal import Mask, Vectors, begun, words_of
+from vnait.positions.coordinates.shared import rank
+from vnait.positions.method import Method
 from vnait.pretrained.cross_attention import Relative, Source, Target
 from vnait.pretrained.images import (
     Patches,

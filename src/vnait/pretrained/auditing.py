@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 from transformers import PreTrainedModel
 
-from vnait.method import described
+from vnait.positions.method import described
 from vnait.pretrained.attached import attached_to
 from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
 from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled

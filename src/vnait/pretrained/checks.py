@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from vnait.encodings import Rotary
-from vnait.injection import Injection
-from vnait.method import Method
+from vnait.positions.encodings import Rotary
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method
 from vnait.pretrained.attached import Attached, with_positions
 from vnait.pretrained.auditing import leftover_of
 from vnait.pretrained.cross_attention import CROSS_ATTENTION, Cross

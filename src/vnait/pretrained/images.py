@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from vnait.coordinates import Grid
-from vnait.injection import Injection
-from vnait.method import Method, MethodOutput
 from vnait.model.causal import Vectors
+from vnait.positions.coordinates import Grid
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method, MethodOutput
 from vnait.pretrained.layers import check_reading
 from vnait.shared.errors import InputError
 

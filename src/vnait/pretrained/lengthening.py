@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from vnait.coordinates.shared import rank
 from vnait.model.causal import Mask
+from vnait.positions.coordinates.shared import rank
 from vnait.pretrained.attached import checkpoints
 from vnait.pretrained.checks import check_free, check_weights
 from vnait.pretrained.classes import Changed, class_changed, enter_classes, leave_classes, refuse_push

@@ -13,8 +13,8 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from vnait.coordinates.shared import rank
 from vnait.model.causal import Mask
+from vnait.positions.coordinates.shared import rank
 from vnait.shared.errors import InputError
 
 Read = Callable[..., Any]  # a model's own forward, by keywords

@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.coordinates import Elastic, Ends, Jitter, Running, Span, Start
-from vnait.coordinates.shared import Mask, rank
-from vnait.coordinates.sources import UNIT_Z
-from vnait.encodings import Table
-from vnait.encodings.shared import neighbours
+from vnait.positions.coordinates import Elastic, Ends, Jitter, Running, Span, Start
+from vnait.positions.coordinates.shared import Mask, rank
+from vnait.positions.coordinates.sources import UNIT_Z
+from vnait.positions.encodings import Table
+from vnait.positions.encodings.shared import neighbours
 from vnait.pretrained.layers import rows_of
 from vnait.pretrained.locate import probe_ids
 from vnait.shared.evaluation import evaluating

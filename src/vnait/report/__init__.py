@@ -10,7 +10,7 @@ from vnait import page
 from vnait import record as records
 from vnait.about import About
 from vnait.page.sections import Section
-from vnait.plugins import call_plugins
+from vnait.positions.plugins import call_plugins
 from vnait.record import Record
 from vnait.report import comparison
 from vnait.results import Results, metric_of

@@ -15,8 +15,8 @@ from vnait.data import Table, unknown_share, warn_of_repeats
 from vnait.data.pairs import are_pairs, check_sides
 from vnait.data.tables import TAGGING
 from vnait.data.vocabulary import Vocabulary
-from vnait.methods import parameters
 from vnait.model import VnaitForSequenceClassification
+from vnait.positions.methods import parameters
 from vnait.predict import Fitted
 from vnait.pretrained.finetune import Base
 from vnait.record import Record, key_of

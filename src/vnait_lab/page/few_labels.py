@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vnait.baselines import BASELINES
-from vnait.methods import METHODS
+from vnait.positions.methods import METHODS
 from vnait.record import Record
 from vnait.results import interval_of
 from vnait_lab.page.parts import Judged, Section, bounded, table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vnait.methods import METHODS
+from vnait.positions.methods import METHODS
 from vnait.record import Record
 from vnait_lab.page.parts import Judged, Section, over_seeds, percent, table
 from vnait_lab.runs import held_out

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from vnait import record
-from vnait.methods import METHODS
+from vnait.positions.methods import METHODS
 from vnait.record import Record
 from vnait.shared.statistics import Interval, interval, paired
 from vnait_lab import RECORDS

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vnait.laws.subjects import Observation, Probe
-from vnait.methods import Size
 from vnait.model.backbone import Attention
+from vnait.positions.conformance_suite.subjects import Observation, Probe
+from vnait.positions.methods import Size
 from vnait_lab.peers import formulas
 
 LAST = 48  # tokens at the end of a long text whose bias is observed

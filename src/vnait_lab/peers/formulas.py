@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from vnait.laws.subjects import Expected, Formula, Rows
+from vnait.positions.conformance_suite.subjects import Expected, Formula, Rows
 
 
 def sinusoid(place: float, dim: int, base: float = 10_000.0) -> list[float]:

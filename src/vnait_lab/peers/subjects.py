@@ -8,8 +8,8 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from vnait.laws.subjects import Expected, Probe, Rows, Subject
-from vnait.methods import Size
+from vnait.positions.conformance_suite.subjects import Expected, Probe, Rows, Subject
+from vnait.positions.methods import Size
 from vnait.shared.errors import InputError
 from vnait_lab.peers import formulas
 from vnait_lab.peers.adapters import (

@@ -22,11 +22,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnait.comparison import run_plan
-from vnait.coordinates import Span
-from vnait.encodings import Spatial
-from vnait.inputs import cosine
-from vnait.method import Method
-from vnait.methods import METHODS, Recipe, Size
+from vnait.positions.coordinates import Span
+from vnait.positions.encodings import Spatial
+from vnait.positions.inputs import cosine
+from vnait.positions.method import Method
+from vnait.positions.methods import METHODS, Recipe, Size
 from vnait.record import Record
 from vnait.run import Run
 from vnait.shared.statistics import Interval, interval

@@ -21,12 +21,12 @@ from itertools import product
 
 from torch import nn
 
-from vnait.coordinates import Index, Jitter
-from vnait.encodings import NoPosition
-from vnait.injection import LogLength
-from vnait.inputs import Condensed, Local, Nearest, Neighbours
-from vnait.method import Method
-from vnait.methods import METHODS, Recipe, Size
+from vnait.positions.coordinates import Index, Jitter
+from vnait.positions.encodings import NoPosition
+from vnait.positions.injection import LogLength
+from vnait.positions.inputs import Condensed, Local, Nearest, Neighbours
+from vnait.positions.method import Method
+from vnait.positions.methods import METHODS, Recipe, Size
 from vnait_lab import RECORDS
 from vnait_lab.runs import names, parser, run_suite
 from vnait_lab.suites import algorithmic, elastic, length

@@ -19,7 +19,7 @@ from joblib import delayed
 
 from vnait import data as texts
 from vnait import record as records
-from vnait.methods import METHODS
+from vnait.positions.methods import METHODS
 from vnait.pretrained.finetune import Base
 from vnait.record import Record
 from vnait.run import Run

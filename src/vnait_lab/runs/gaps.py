@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import SPAN, Content, Elastic, Ends, Gate, Jitter, Span, Uniform, Warp
-from vnait.encodings import Anchors, Centre, Fourier, Scalar, Spatial
-from vnait.injection import LogLength
-from vnait.inputs import Fusion, Local, Nearest, Neighbours, smoothness
-from vnait.method import Method
-from vnait.methods import METHODS, Recipe, Size
+from vnait.positions.coordinates import SPAN, Content, Elastic, Ends, Gate, Jitter, Span, Uniform, Warp
+from vnait.positions.encodings import Anchors, Centre, Fourier, Scalar, Spatial
+from vnait.positions.injection import LogLength
+from vnait.positions.inputs import Fusion, Local, Nearest, Neighbours, smoothness
+from vnait.positions.method import Method
+from vnait.positions.methods import METHODS, Recipe, Size
 from vnait_lab import RECORDS
 from vnait_lab.runs import names, parser, run_suite
 from vnait_lab.suites import elastic

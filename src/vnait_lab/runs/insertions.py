@@ -30,7 +30,7 @@ from numpy.random import Generator
 
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
-from vnait.methods import METHODS
+from vnait.positions.methods import METHODS
 from vnait.record import Record, key_of, run_cells
 from vnait.shared.statistics import interval, paired
 from vnait.shared.threads import one_thread

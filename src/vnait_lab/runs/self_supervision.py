@@ -23,8 +23,8 @@ from transformers import get_linear_schedule_with_warmup
 from vnait.data import batches, collate
 from vnait.data.tables import CLASSIFICATION, TAGGING
 from vnait.data.vocabulary import Vocabulary
-from vnait.methods import METHODS
 from vnait.model import VnaitForMaskedLM, seed_weights
+from vnait.positions.methods import METHODS
 from vnait.record import Record, key_of, run_cells
 from vnait.run import Run
 from vnait.shared.statistics import interval, paired

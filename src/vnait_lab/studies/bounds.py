@@ -14,8 +14,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Generator, nn
 
-from vnait.coordinates import SPAN, Span
 from vnait.model import VnaitForSequenceClassification
+from vnait.positions.coordinates import SPAN, Span
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 from vnait_lab.suites import length, suite

@@ -20,9 +20,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.encodings import AlibiBias, ShawBias
-from vnait.encodings.shared import At, check_inside, checked_heads, neighbours
-from vnait.injection import Injection
+from vnait.positions.encodings import AlibiBias, ShawBias
+from vnait.positions.encodings.shared import At, check_inside, checked_heads, neighbours
+from vnait.positions.injection import Injection
 from vnait.shared.values import full
 from vnait_lab.studies.figures import bands, bars, panels
 from vnait_lab.studies.parts.training import descend

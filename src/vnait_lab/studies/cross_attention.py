@@ -13,9 +13,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 
-from vnait.encodings import AlibiBias, Rotary, ShawBias, Sinusoid, T5Bias
-from vnait.injection import Injection
 from vnait.model.backbone import Attention
+from vnait.positions.encodings import AlibiBias, Rotary, ShawBias, Sinusoid, T5Bias
+from vnait.positions.injection import Injection
 from vnait_lab.studies.figures import panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 

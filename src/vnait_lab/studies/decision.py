@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import Index
-from vnait.encodings import ShawBias
-from vnait.method import Method
-from vnait.methods import build
 from vnait.model.backbone import Encoder
+from vnait.positions.coordinates import Index
+from vnait.positions.encodings import ShawBias
+from vnait.positions.method import Method
+from vnait.positions.methods import build
 from vnait.shared.statistics import Interval, interval
 from vnait_lab.studies.figures import bars, lines, panels
 from vnait_lab.studies.parts.training import descend

@@ -21,7 +21,8 @@ from sklearn.datasets import load_sample_images
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.encodings import (
+from vnait.model.backbone import Encoder
+from vnait.positions.encodings import (
     AlibiBias,
     Axial,
     Axis,
@@ -33,8 +34,7 @@ from vnait.encodings import (
     Sinusoid,
     Sum,
 )
-from vnait.injection import Injection
-from vnait.model.backbone import Encoder
+from vnait.positions.injection import Injection
 from vnait.shared.statistics import interval
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.parts.training import descend

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import Index
-from vnait.encodings import Sinusoid
-from vnait.injection import Injection
-from vnait.method import Method
+from vnait.positions.coordinates import Index
+from vnait.positions.encodings import Sinusoid
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.parts.training import Reader, accuracies, descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

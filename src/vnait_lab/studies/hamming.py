@@ -18,7 +18,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vnait.encodings import Binary
+from vnait.positions.encodings import Binary
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 

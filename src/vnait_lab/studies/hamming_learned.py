@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.coordinates import Index
-from vnait.encodings import Binary
-from vnait.method import Method
+from vnait.positions.coordinates import Index
+from vnait.positions.encodings import Binary
+from vnait.positions.method import Method
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.hamming import bits, flipped, twice
 from vnait_lab.studies.parts.training import Reader, descend

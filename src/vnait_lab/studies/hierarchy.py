@@ -19,8 +19,8 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from vnait.colours import COLOURS
-from vnait.coordinates import Index, Segments
-from vnait.encodings import Axis, Concatenated, Sinusoid
+from vnait.positions.coordinates import Index, Segments
+from vnait.positions.encodings import Axis, Concatenated, Sinusoid
 from vnait.shared.statistics import interval
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

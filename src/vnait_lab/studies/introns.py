@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.methods import build
 from vnait.model.backbone import Encoder
+from vnait.positions.methods import build
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.parts.dna import LETTERS, letters
 from vnait_lab.studies.parts.training import descend

@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.coordinates import Ends, Jitter, Span
 from vnait.model import VnaitForSequenceClassification
+from vnait.positions.coordinates import Ends, Jitter, Span
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 from vnait_lab.suites import elastic

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import Span
-from vnait.encodings import Spatial
-from vnait.method import Method
+from vnait.positions.coordinates import Span
+from vnait.positions.encodings import Spatial
+from vnait.positions.method import Method
 from vnait_lab.studies.figures import dots, lines, panels
 from vnait_lab.studies.parts.training import Reader, descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 from torch import Generator, Tensor
 
-from vnait.coordinates import Phase
-from vnait.encodings import Harmonics, Sinusoid
+from vnait.positions.coordinates import Phase
+from vnait.positions.encodings import Harmonics, Sinusoid
 from vnait_lab.studies.figures import bands, bars, panels
 from vnait_lab.studies.parts.dna import letters, planted, reverse_complement, starts
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

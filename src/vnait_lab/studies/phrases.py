@@ -24,11 +24,11 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from vnait.colours import COLOURS
-from vnait.coordinates import Span
-from vnait.coordinates.sources import UNIT_Z
 from vnait.data.conllu import Tree, trees
-from vnait.encodings import Spatial
-from vnait.method import Method
+from vnait.positions.coordinates import Span
+from vnait.positions.coordinates.sources import UNIT_Z
+from vnait.positions.encodings import Spatial
+from vnait.positions.method import Method
 from vnait_lab.studies.figures import panels
 from vnait_lab.studies.parts.training import Reader, descend
 from vnait_lab.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, claim, data_folder

@@ -15,7 +15,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from vnait.encodings import Sinusoid, T5Bias
+from vnait.positions.encodings import Sinusoid, T5Bias
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.studies.parts.shifts import HEADS, SHIFTS, WIDTH, fails, line, moved, scored
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from vnait.encodings import AlibiBias, NoPosition, Rotary, Sinusoid, T5Bias, Table
-from vnait.injection import Injection
 from vnait.model.backbone import Attention
+from vnait.positions.encodings import AlibiBias, NoPosition, Rotary, Sinusoid, T5Bias, Table
+from vnait.positions.injection import Injection
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.studies.parts.shifts import HEADS, SHIFTS, WIDTH, fails, line, moved, scored
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

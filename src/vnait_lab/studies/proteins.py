@@ -26,8 +26,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from vnait.colours import COLOURS
-from vnait.coordinates import Span
-from vnait.encodings import AlibiBias, ShawBias
+from vnait.positions.coordinates import Span
+from vnait.positions.encodings import AlibiBias, ShawBias
 from vnait.shared.statistics import Interval, interval
 from vnait_lab.studies.figures import panels
 from vnait_lab.studies.parts.proteins import FAR, LETTERS, NEAR, Chain, chains

@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vnait.encodings import Sinusoid
+from vnait.positions.encodings import Sinusoid
 from vnait_lab.studies.figures import dots, lines, panels
 from vnait_lab.studies.parts.series import REAL, generated, phases, real
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

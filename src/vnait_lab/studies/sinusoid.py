@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from vnait.encodings import Sinusoid
+from vnait.positions.encodings import Sinusoid
 from vnait_lab.studies.figures import lines, maps, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from vnait.colours import COLOURS
-from vnait.encodings import CableBias
+from vnait.positions.encodings import CableBias
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, Word, claim
 

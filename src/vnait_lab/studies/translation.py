@@ -24,9 +24,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from vnait.encodings import Rotary, Sinusoid, T5Bias
-from vnait.injection import Injection
 from vnait.model.backbone import Encoder
+from vnait.positions.encodings import Rotary, Sinusoid, T5Bias
+from vnait.positions.injection import Injection
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.gold_alignment import CORPORA, read
 from vnait_lab.studies.parts.training import descend

@@ -22,13 +22,13 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import Index, spectra
 from vnait.data.conllu import Tree, trees
-from vnait.encodings import Axis, Linear, ShawBias, Sum, Table
-from vnait.injection import Injection
-from vnait.method import Method
-from vnait.methods import build
 from vnait.model.backbone import Encoder
+from vnait.positions.coordinates import Index, spectra
+from vnait.positions.encodings import Axis, Linear, ShawBias, Sum, Table
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method
+from vnait.positions.methods import build
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.phrases import BANKS

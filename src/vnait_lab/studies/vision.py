@@ -17,10 +17,19 @@ from sklearn.datasets import load_digits
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.coordinates import Grid
-from vnait.encodings import Axial, Axis, Concatenated, GridTable, NoPosition, ShawBias, Sinusoid, Sum
-from vnait.method import Method
 from vnait.model.backbone import Encoder
+from vnait.positions.coordinates import Grid
+from vnait.positions.encodings import (
+    Axial,
+    Axis,
+    Concatenated,
+    GridTable,
+    NoPosition,
+    ShawBias,
+    Sinusoid,
+    Sum,
+)
+from vnait.positions.method import Method
 from vnait_lab.studies.figures import bars, dots, panels
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

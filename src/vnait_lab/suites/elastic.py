@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Generator, Tensor
 
-from vnait.methods import build
 from vnait.model import VnaitForSequenceClassification
+from vnait.positions.methods import build
 from vnait.shared.randomness import preserved_generators
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite

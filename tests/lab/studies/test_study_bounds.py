@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from vnait.coordinates import Span
+from vnait.positions.coordinates import Span
 from vnait_lab.studies.bounds import GAMMAS, STUDY, ends, judge_bounds, untrained
 from vnait_lab.study import Findings
 from vnait_lab.suites.length import Setting

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from vnait.encodings import Sinusoid
+from vnait.positions.encodings import Sinusoid
 from vnait_lab.studies.frequencies import AWAY, BANDS, LENGTH, TOKENS, WIDTH, Kept, answers
 
 

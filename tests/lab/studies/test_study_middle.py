@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vnait.coordinates import Span
+from vnait.positions.coordinates import Span
 from vnait_lab.studies.middle import exact, measured, method, second_half
 from vnait_lab.study import Budget
 

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from vnait.encodings import AlibiBias, Rotary, Sinusoid
+from vnait.positions.encodings import AlibiBias, Rotary, Sinusoid
 from vnait_lab.studies.parts.shifts import HEADS, WIDTH, line, moved, scored
 from vnait_lab.studies.promises import Traffic
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from vnait.encodings import GridTable
+from vnait.positions.encodings import GridTable
 from vnait_lab.studies.vision import DIM, MODELS, Placed, Viewer, changes, framed, grid, placed
 
 

@@ -8,8 +8,8 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from vnait.coordinates import Spectrum
-from vnait.encodings import Sinusoid
+from vnait.positions.coordinates import Spectrum
+from vnait.positions.encodings import Sinusoid
 
 LENGTH, DIM = 64, 16  # of the path, and of its codes
 NODES_DIM = 8  # of the graphs' codes, at most

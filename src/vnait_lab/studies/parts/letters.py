@@ -10,9 +10,9 @@ from gensim.test.utils import datapath
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.coordinates import Index
-from vnait.encodings import T5Bias
-from vnait.method import Method
+from vnait.positions.coordinates import Index
+from vnait.positions.encodings import T5Bias
+from vnait.positions.method import Method
 from vnait_lab.studies.parts.training import Reader, descend
 
 TRAINED, READ, BATCH = 64, 512, 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vnait.encodings import Binary, Linear, Sinusoid, Table
+from vnait.positions.encodings import Binary, Linear, Sinusoid, Table
 
 COUNT, WIDTH, WINDOW, BACK = 256, 16, 64, 3
 CODES = {

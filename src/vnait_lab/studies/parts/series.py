@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.coordinates import Phase
-from vnait.encodings import Harmonics
+from vnait.positions.coordinates import Phase
+from vnait.positions.encodings import Harmonics
 from vnait_lab.study import data_folder
 
 TRAINED, VALIDATION, TESTED = 8640, 2880, 2880  # hours of ETTh1, the usual split (Zhou et al. 2021)

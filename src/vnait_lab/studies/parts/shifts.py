@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from vnait.injection import Injection
 from vnait.model.backbone import rotate
+from vnait.positions.injection import Injection
 from vnait_lab.study import Metrics
 
 WIDTH, HEADS = 64, 8

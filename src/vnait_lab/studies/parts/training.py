@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vnait.injection import Injection
-from vnait.method import Method
-from vnait.methods import build
 from vnait.model.backbone import Encoder
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method
+from vnait.positions.methods import build
 from vnait_lab.study import Metrics
 
 

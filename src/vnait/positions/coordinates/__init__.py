@@ -1,0 +1,71 @@
+"""Coordinates: (B, T, C) real numbers, a position per token, from a mask and for some from the vectors.
+
+Every part is called `coordinates(vectors, mask)` with `vectors` (B, T, D) or None and `mask` (B, T), True =
+real token, and has the flags
+
+    causal        a token's coordinate never depends on what follows it
+    per_sentence  two sentences with the same mask may get different coordinates
+    takes_places  it can be called `coordinates(vectors, mask, places)`, with known places (B, T, C), such as
+                  timestamps, or rows and columns
+
+shared.py       shapes, padding, known places
+sources.py      sources of a span's gaps: uniform, free, a warp, the words
+elastic.py      along a text, with a learned weight of each token
+spans.py        along a text: the index, the span, the running coordinate, the ends
+grids.py        several axes: grids, segments, phases, coordinates side by side
+spectrum.py     eigenvectors of a graph
+graphs.py       known places of a batch of graphs: eigenvectors, returns of a walk
+moving.py       random changes of positions in training
+
+Padding gets the coordinate of the nearest real token, without gradient, and changes no real token's
+coordinate. Axis 0 is the main coordinate. Sums are in float32, or in float64 if float32 can't separate
+neighbours, whatever the model's dtype.
+"""
+
+from vnait.positions.coordinates.elastic import ContextGate, Elastic, Gate
+from vnait.positions.coordinates.graphs import returns, spectra
+from vnait.positions.coordinates.grids import Diagonal, Grid, Joined, Phase, Segments
+from vnait.positions.coordinates.moving import Jitter, Randomized
+from vnait.positions.coordinates.shared import check_mask, located
+from vnait.positions.coordinates.sources import Content, Free, Uniform, Warp
+from vnait.positions.coordinates.spans import (
+    MIN_GAP,
+    SPAN,
+    Ends,
+    Index,
+    Running,
+    Saturating,
+    Span,
+    Start,
+)
+from vnait.positions.coordinates.spectrum import Spectrum
+
+__all__ = [
+    "MIN_GAP",
+    "SPAN",
+    "Content",
+    "ContextGate",
+    "Diagonal",
+    "Elastic",
+    "Ends",
+    "Free",
+    "Gate",
+    "Grid",
+    "Index",
+    "Jitter",
+    "Joined",
+    "Phase",
+    "Randomized",
+    "Running",
+    "Saturating",
+    "Segments",
+    "Span",
+    "Spectrum",
+    "Start",
+    "Uniform",
+    "Warp",
+    "check_mask",
+    "located",
+    "returns",
+    "spectra",
+]
