@@ -22,7 +22,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 import vnait
 from model_types import TINY, tiny
-from vnait.diagnosis import RULES, Report, Severity
+from vnait.pretrained.doctor import RULES, Report, Severity
 
 
 @torch.no_grad()

@@ -33,10 +33,10 @@ from doctor_key import FAST, KEY, model_of
 from doctor_survey import enlarge
 from model_types import tiny
 from vnait import TextClassifier, cli
-from vnait.diagnosis import RULES, Report, Severity
-from vnait.diagnosis.rules import MODULES
-from vnait.diagnosis.subject import plain
-from vnait.diagnosis.tokenizing import tokens_cut
+from vnait.pretrained.doctor import RULES, Report, Severity
+from vnait.pretrained.doctor.rules import MODULES
+from vnait.pretrained.doctor.subject import plain
+from vnait.pretrained.doctor.tokenizing import tokens_cut
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "format_7"

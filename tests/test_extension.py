@@ -12,10 +12,10 @@ from transformers import AutoTokenizer, BertModel
 
 import vnait
 from vnait import InputError, cli
-from vnait.extension.arms import ARMS, arms_of, bm25, similarities
-from vnait.extension.measuring import Result, costs, found
-from vnait.extension.report import Report
-from vnait.extension.tasks import GENERATED, NEEDLES, Task, own
+from vnait.pretrained.extend.measuring import Result, costs, found
+from vnait.pretrained.extend.report import Report
+from vnait.pretrained.extend.tasks import GENERATED, NEEDLES, Task, own
+from vnait.pretrained.extend.variants import ARMS, arms_of, bm25, similarities
 from vnait.shared.statistics import proportion
 
 TINY = Path(__file__).parent / "golden" / "format_7" / "tiny_bert"  # its table has 32 rows

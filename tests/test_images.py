@@ -20,8 +20,8 @@ from vnait import InputError, Method
 from vnait.positions.coordinates import Diagonal, Grid
 from vnait.positions.encodings import GridTable
 from vnait.pretrained import lengthen, load_adapter, save_adapter, save_base
+from vnait.pretrained.attach.saving import attached_owners
 from vnait.pretrained.images import patches_of, resized
-from vnait.pretrained.saving import attached_owners
 
 SIZES = {
     "hidden_size": 16,

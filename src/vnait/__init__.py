@@ -16,14 +16,14 @@ from vnait.shared.errors import InputError
 if TYPE_CHECKING:
     from vnait import attach, audit, detach
     from vnait.comparison import compare
-    from vnait.diagnosis import doctor
     from vnait.explanation import explain
-    from vnait.extension import extend
     from vnait.positions import coordinates, encodings, inputs
     from vnait.positions.conformance_suite import conformance
     from vnait.positions.injection import Injection
     from vnait.positions.method import Method
     from vnait.positions.methods import METHODS, build
+    from vnait.pretrained.doctor import doctor
+    from vnait.pretrained.extend import extend
 
 __all__ = [
     "METHODS",
@@ -69,9 +69,9 @@ _HOMES = {name: "vnait.model" for name in __all__ if name.startswith("Vnait")} |
     "compare": "vnait.comparison",
     "conformance": "vnait.positions.conformance_suite",
     "detach": "vnait.pretrained",
-    "doctor": "vnait.diagnosis",
+    "doctor": "vnait.pretrained.doctor",
     "explain": "vnait.explanation",
-    "extend": "vnait.extension",
+    "extend": "vnait.pretrained.extend",
 }
 
 
@@ -104,7 +104,7 @@ def _register(module: Any) -> None:
     """Register our classes once transformers' Auto classes are imported."""
     # Skip a partly imported module: the hook runs again when it is complete.
     if all(hasattr(sys.modules[name], part) for name, part in _NEEDED.items() if name in sys.modules):
-        for name in ("vnait.model", "vnait.attached_config"):
+        for name in ("vnait.model", "vnait.pretrained.attached_config"):
             import_module(name)
 
 

@@ -28,7 +28,7 @@ def doctor_command(
 ) -> None:
     """Check a text model of transformers for faults of position; exit 1 if one is a bug."""
     set_up_logging(quiet)
-    from vnait.diagnosis import doctor
+    from vnait.pretrained.doctor import doctor
     from vnait.shared.files import atomic_file
 
     if sarif is not None and sarif.is_dir():

@@ -57,7 +57,7 @@ def extend_command(
         raise InputError(f"--lengths has {wrong!r}; give numbers with commas between them, such as 512,1024.")
     if save is not None and out is None:
         raise InputError(f"--save {save} needs a folder; give --out, too.")
-    from vnait.extension import extend
+    from vnait.pretrained.extend import extend
 
     with shared.progress(quiet, "extending") as move:
         report = extend(

@@ -20,7 +20,7 @@ from vnait.positions.inputs import cosine
 from vnait.positions.method import described
 from vnait.positions.methods import METHODS, parameters
 from vnait.predict import Fitted
-from vnait.pretrained.attached import Attached
+from vnait.pretrained.attach.attached import Attached
 from vnait.pretrained.finetune import read_by_method
 from vnait.shared.errors import InputError, has_surrogate
 from vnait.targets import check_task

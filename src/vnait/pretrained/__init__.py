@@ -2,12 +2,12 @@
 limit: `lengthen`, `shorten`.
 """
 
-from vnait.pretrained.adapters import load_adapter
-from vnait.pretrained.attaching import Attachment, attach, detach
-from vnait.pretrained.auditing import Audit, Source, audit
-from vnait.pretrained.lengthening import lengthen, shorten
+from vnait.pretrained.attach.adapters import load_adapter
+from vnait.pretrained.attach.attaching import Attachment, attach, detach
+from vnait.pretrained.attach.auditing import Audit, Source, audit
+from vnait.pretrained.attach.saving import save_adapter, save_base
+from vnait.pretrained.extend.lengthening import lengthen, shorten
 from vnait.pretrained.locate import FAMILIES, Family
-from vnait.pretrained.saving import save_adapter, save_base
 
 __all__ = [
     "FAMILIES",

@@ -26,7 +26,7 @@ from vnait.data.sentences import Piece
 from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.positions.methods import build
 from vnait.pretrained import load_adapter, save_adapter, save_base, tokens
-from vnait.pretrained.attached import Attached
+from vnait.pretrained.attach.attached import Attached
 from vnait.pretrained.loading import from_pretrained
 from vnait.run import OWN, Run
 from vnait.shared import schemas

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from vnait.pretrained.given import BiasGiven, PlacesGiven, parent_of
+from vnait.pretrained.external_positions import BiasGiven, PlacesGiven, parent_of
 from vnait.pretrained.images import Patches, patches_of, permuted, random_images
 from vnait.pretrained.layers import ENCODER_STATES, SilencedTable, rows_of
 from vnait.shared.errors import InputError

@@ -2,7 +2,7 @@
 writes.
 
 Its `config.json` has a model type of our own, which they know once `vnait` is imported
-(vnait.attached_config).
+(vnait.pretrained.attached_config).
 """
 
 import functools
@@ -16,11 +16,11 @@ from typing import Any
 from transformers import CONFIG_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
-from vnait.pretrained.adapters import attach_from
-from vnait.pretrained.lengthening import SETTINGS as LONGER
-from vnait.pretrained.lengthening import lengthen
+from vnait.pretrained.attach.adapters import attach_from
+from vnait.pretrained.attach.saving import OWN_TYPE, SETTINGS, WEIGHTS, unmark
+from vnait.pretrained.extend.lengthening import SETTINGS as LONGER
+from vnait.pretrained.extend.lengthening import lengthen
 from vnait.pretrained.loading import auto_classes
-from vnait.pretrained.saving import OWN_TYPE, SETTINGS, WEIGHTS, unmark
 from vnait.shared.errors import InputError
 from vnait.shared.randomness import preserved_generators
 

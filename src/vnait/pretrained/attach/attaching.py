@@ -1,0 +1,334 @@
+"""`attach` puts another positional method into a pretrained model; `detach` takes it out again."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import DynamicCache, PreTrainedModel
+
+from vnait.positions.injection import Injection
+from vnait.positions.method import Method, described
+from vnait.positions.methods import build
+from vnait.pretrained.attach.attached import Attached
+from vnait.pretrained.attach.checks import (
+    WarmStart,
+    check_exact,
+    check_free,
+    check_no_other_position,
+    check_sides,
+    check_site,
+    check_supported,
+    check_takes_effect,
+    check_weights,
+    needs_rotary_attention,
+)
+from vnait.pretrained.attach.classes import enter_classes, give_position, leave_classes, silence_patches
+from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION, Cross
+from vnait.pretrained.attach.saving import attached_owners
+from vnait.pretrained.attach.warm_start import Rows, Waves, first_row
+from vnait.pretrained.layers import (
+    ROTARY,
+    DifferentiableRotary,
+    SilencedTable,
+    pre_attention,
+    pre_cross_attention,
+    rows_of,
+)
+from vnait.pretrained.locate import SUPPORTED, Site, find_sites, last_states, probe, probe_ids
+from vnait.shared.errors import InputError
+from vnait.shared.randomness import preserved_generators
+from vnait.shared.values import precision
+
+logger = logging.getLogger("vnait")
+OPTIONS = {"max_length", "mean_length", "periods", "shape"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """The result of `attach`; for an encoder-decoder, tuples start with the encoder.
+
+    method      name or description of the method, per side
+    owner       path of the module it is attached to, "" for the model itself, per side
+    replaced    paths of the model's own position modules that it replaces
+    warm_start  "exact", "fit" or None
+    difference  largest absolute change of the last hidden states of two random texts of up to 128 tokens
+    relative    root mean square of that change over the root mean square of the states; both numbers are
+                the larger one of the two sides
+    """
+
+    method: tuple[str, ...]
+    owner: tuple[str, ...]
+    replaced: tuple[str, ...]
+    warm_start: WarmStart | None
+    difference: float
+    relative: float
+
+
+class _Side(NamedTuple):
+    site: Site
+    name: str  # of the method
+    attached: Attached
+
+
+@torch.inference_mode(False)  # so that what is made can be trained, wherever it is called
+def attach(
+    model: nn.Module,
+    method: str | Method = "vnait",
+    *,
+    decoder: str | Method | None = None,
+    cross: Cross | None = None,
+    warm_start: WarmStart | None = "exact",
+    **options: Any,
+) -> Attachment:
+    """Replace a pretrained model's positions: x = e + old(p) + gate * (m(e) - e), m(e) = c method(e / c).
+
+    c is the power of 2 next to the root mean square of the word vectors.
+
+    Args:
+        method: a name in `vnait.METHODS`, or a `Method`; causal models accept causal methods only
+        decoder: the method of an encoder-decoder's decoder; None: `method` if that is the name of a causal
+            one, else "vnait-causal"
+        cross: position in an encoder-decoder's cross-attention, starting from zero: "source" positions of
+            its keys, "target" positions of its queries, "relative" their distance in tokens
+        warm_start: "exact" leaves the outputs as they are. The model's own table, rotation or distance bias
+            stays, read at the method's running place p, which starts at the token index; the gate starts at
+            0. Table, places, gate and method are trained; whether the model's own weights are is up to you.
+            "fit" replaces the table by the fewest cosine waves that reproduce it to 1% of its root mean
+            square. None starts from the method alone, x = m(e), at random: a model to train, not to use.
+        options: mean_length, shape, periods, max_length, as for `vnait.build`; a method without use for one
+            ignores it, and the log-length scale that mean_length is for is dropped
+
+    Raises:
+        InputError: the model can't carry the method; the message names the reason.
+
+    A method built by name drops its log-length scale: a pretrained model keeps the scale of its scores.
+    Texts may exceed the model's table: an encoder compresses p to end at the last row (position
+    interpolation, arXiv 2306.15595); a decoder repeats the last row. Attach to the whole model that you will
+    save: what is attached to a part of it, such as its encoder, may be lost when the whole is loaded.
+
+    The method counts the tokens of `attention_mask`; padding may be on either side. Results with and without
+    a cache of keys and values agree. `detach` restores the model bit for bit. Attach before peft's
+    `get_peft_model`. Describe model types whose positions are not found in `vnait.pretrained.FAMILIES`.
+
+    >>> from transformers import BertConfig, BertModel
+    >>> sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    >>> bert = BertModel(BertConfig(vocab_size=20, **sizes)).eval()
+    >>> attach(bert, "vnait").difference < 1e-5
+    True
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"attach takes a model of transformers, not {model!r}; load it first.")
+    if wrong := [one for one in (method, decoder) if not isinstance(one, str | Method | None)]:
+        raise InputError(f"{wrong[0]!r} is not a method; a model has exactly one: give a name or a Method.")
+    if warm_start not in ("exact", "fit", None):
+        raise InputError(f"warm_start={warm_start!r} is not known; take 'exact', 'fit' or None.")
+    name = type(model).__name__
+    check_free(model)
+    check_weights(model)
+    sites = find_sites(model)
+    check_sides(sites, method, decoder, cross, name)
+    methods = [method]
+    if len(sites) == 2:
+        methods.append(_decoder_default(method, sites[0]) if decoder is None else decoder)
+    sides = [
+        _side(site, own, options, warm_start, cross if site.causal else None, name)
+        for site, own in zip(sites, methods, strict=True)
+    ]
+    arguments = {  # as `save_adapter` writes them; a `Method` object has no name
+        "method": method if isinstance(method, str) else None,
+        "decoder": methods[1] if len(methods) == 2 and isinstance(methods[1], str) else None,
+        "described": tuple(described(side.attached.method) for side in sides),
+        "cross": cross,
+        "warm_start": warm_start,
+        "options": options,
+    }
+    try:
+        changes = [_insert(side, arguments, model) for side in sides]
+    except BaseException:
+        _remove(model, [site.owner for site in sites])
+        raise
+    return Attachment(
+        method=tuple(side.name for side in sides),
+        owner=tuple(site.path for site in sites),
+        replaced=tuple(path for site in sites for path in site.replaced),
+        warm_start=warm_start,
+        difference=max(difference for difference, _ in changes),
+        relative=max(relative for _, relative in changes),
+    )
+
+
+def detach(model: nn.Module) -> None:
+    """Remove the attached method: state dict and outputs are restored bit for bit.
+
+    Changes of the model's own weights by training meanwhile remain.
+    """
+    _remove(model, list(attached_owners(model).values()))
+
+
+def _decoder_default(method: str | Method, site: Site) -> str:
+    # The method built here is thrown away and must not advance the caller's random state.
+    with preserved_generators():
+        if isinstance(method, str) and build(method, dim=site.dim, num_heads=site.heads, max_length=8).causal:
+            return method
+    return "vnait-causal"
+
+
+def _side(
+    site: Site,
+    method: str | Method,
+    options: dict[str, Any],
+    warm_start: WarmStart | None,
+    cross: Cross | None,
+    model: str,
+) -> _Side:
+    """Build the module for one side and check that the side supports it; the model is still unchanged."""
+    check_site(site, model)
+    table = site.tables[0].module if site.tables else None
+    first = 0 if table is None else first_row(site.owner, table)
+    if first < 0:
+        raise InputError(
+            f"{model} does not read its position table {site.tables[0].path} row by row; take one of "
+            f"{SUPPORTED}."
+        )
+    rows = None if table is None else _rows(table).detach()[first:]
+    if site.patches is not None:
+        part: Any = site.owner.get_submodule(site.patches.path)
+        rows = part.position_embeddings.detach()[0]
+    name = method if isinstance(method, str) else described(method)
+    built = _built(method, site, options, 512 if rows is None else len(rows))
+    injection = check_supported(built, name, site, warm_start, model)
+    replaces = needs_rotary_attention(site, injection) or (injection.bias is not None and _slides(site))
+    attached = Attached(
+        method=built,
+        old=None if rows is None or warm_start is None else (Rows if warm_start == "exact" else Waves)(rows),
+        warm=warm_start is not None and injection.rotary is None,
+        own_attention=site.owner.config._attn_implementation if replaces else None,
+        own_places=_own_places(site, injection, warm_start),
+        site=site,
+        first_row=first,
+        has_bias=injection.bias is not None,
+        crossing=None if cross is None else CROSS_ATTENTION[cross](dim=site.dim, heads=site.heads),
+    )
+    return _Side(site, name, attached.to(precision(site.owner.dtype)))
+
+
+def _slides(site: Site) -> bool:
+    """Whether some layers keep the keys of the last tokens only."""
+    return site.causal and any(DynamicCache(config=site.owner.config).is_sliding)
+
+
+def _rows(table: nn.Module) -> Float[Tensor, "N D"]:
+    rows = rows_of(table)
+    assert rows is not None
+    return rows
+
+
+def _built(method: str | Method, site: Site, options: dict[str, Any], length: int) -> Method:
+    if isinstance(method, Method):
+        if options:
+            raise InputError(
+                f"options {', '.join(options)} don't apply to a Method, which is built already; remove them."
+            )
+        return method
+    if unknown := sorted(set(options) - OPTIONS):
+        raise InputError(f"attach has no option {', '.join(unknown)}; take {', '.join(sorted(OPTIONS))}.")
+    sizes = {"max_length": length} | ({} if site.patches is None else {"shape": site.patches.grid}) | options
+    built = build(method, dim=site.dim, num_heads=site.heads, **sizes)
+    if built.scale is not None:
+        logger.info(
+            "%s is attached without its scale: a pretrained model keeps the scale of its scores.", method
+        )
+        built.scale = None
+    return built
+
+
+def _own_places(site: Site, injection: Injection, warm_start: WarmStart | None) -> str | None:
+    """Which places the model's own rotation or distance bias reads (`Attached.own_places`)."""
+    if injection.rotary is not None and site.rotates:
+        return "coordinates"
+    if not (site.rotates or site.relatives or site.alibi):
+        return None
+    return "zero" if warm_start is None else "running"
+
+
+def _insert(side: _Side, arguments: dict[str, Any], whole: nn.Module) -> tuple[float, float]:
+    """Put one side's modules in place, check them, and return `difference` and `relative`."""
+    site, name, attached = side
+    owner, model = site.owner, type(whole).__name__
+    before = _probe_states(site)
+    for table in (*site.tables, *site.turning):
+        if rows_of(table.module) is not None:
+            table.replace(SilencedTable(table.module))
+    for rotary in site.rotaries:
+        rotary.replace(DifferentiableRotary(rotary.module))
+    for attention in site.attentions:
+        attention.module.register_forward_pre_hook(pre_attention, with_kwargs=True)
+        give_position(attention.module)
+    for attention in site.cross_attentions:
+        attention.module.register_forward_pre_hook(pre_cross_attention, with_kwargs=True)
+    if site.patches is not None:
+        silence_patches(owner.get_submodule(site.patches.path))
+    enter_classes(whole, owner)
+    if attached.own_attention is not None:
+        owner.set_attn_implementation(ROTARY)
+    attached.arguments = arguments
+    owner.vnait = attached.to(owner.device).train(owner.training)
+    for part in owner.modules():  # a model made around this one initializes what has no such mark
+        part._is_hf_initialized = True
+    check_no_other_position(site, model)
+    check_takes_effect(owner, name, model)
+    change = (_probe_states(site) - before).float()
+    difference = float(change.abs().max())
+    relative = float(change.square().mean().sqrt() / before.float().square().mean().sqrt().clamp(min=1e-30))
+    check_exact(relative, before.dtype, arguments["warm_start"], model)
+    logger.info(
+        "%s is attached to %s in place of %s, warm start %s: states differ by at most %.2g (relative %.2g).",
+        name,
+        site.path or model,
+        ", ".join(site.replaced),
+        arguments["warm_start"],
+        difference,
+        relative,
+    )
+    return difference, relative
+
+
+def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
+    """Undo `_insert` and `enter_classes`, however far they came."""
+    leave_classes(model)
+    for owner in owners:
+        own = (weight for name, weight in owner.named_parameters() if "vnait" not in name.split("."))
+        learned = any(weight.requires_grad for weight in own)
+        for path, module in list(owner.named_modules()):
+            hooks = module._forward_pre_hooks.items()
+            for key in [key for key, hook in hooks if hook in (pre_attention, pre_cross_attention)]:
+                del module._forward_pre_hooks[key]
+                module._forward_pre_hooks_with_kwargs.pop(key, None)
+            if isinstance(module, SilencedTable | DifferentiableRotary):
+                parent, _, key = path.rpartition(".")
+                setattr(owner.get_submodule(parent), key, module.original(learned))
+        if hasattr(owner, "vnait"):
+            if owner.vnait.own_attention is not None:
+                owner.set_attn_implementation(owner.vnait.own_attention)
+            del owner.vnait
+
+
+def _probe_states(site: Site) -> Float[Tensor, "N D"]:
+    """Hidden states of two random images, or of the real tokens of two random texts, one of them padded to
+    double its length.
+
+    The texts fit into the model's own table.
+    """
+    if site.patches is not None:
+        return last_states(site.owner, probe(site.owner, 2, 0)).flatten(0, 1)
+    lengths = [len(_rows(table.module)) for table in site.tables]
+    limits = [length // 2 + 1 for length in lengths if length < 256]
+    if site.turning or site.rotaries:  # a dynamic rotation keeps the frequencies of its longest text
+        limits += [getattr(site.owner.config, "max_position_embeddings", None) or 128]
+    ids = probe_ids(site.owner, 2, min([128, *limits]))
+    mask = torch.ones_like(ids)
+    mask[1, ids.shape[1] // 2 + 1 :] = 0
+    return last_states(site.owner, ids, attention_mask=mask)[mask.bool()]

@@ -1,0 +1,121 @@
+"""`audit`: name every source of position in a model, and measure whether another one is left."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from vnait.positions.method import described
+from vnait.pretrained.attach.attached import attached_to
+from vnait.pretrained.layers import DifferentiableRotary, SilencedTable
+from vnait.pretrained.locate import Site, find_sites, is_causal, last_states, probe, shuffled
+from vnait.shared.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A source of position: its path, its kind, and whether it still acts on its own."""
+
+    path: str
+    kind: str
+    active: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """The sources of position in a model, and what is left without them.
+
+    leftover    largest change of the last token's state when the tokens before it are permuted, over the
+                largest state, with every coordinate of an attached method at zero. 0 up to rounding if there
+                is no other source. For a causal model, of its first layer only: deeper ones know the order
+                from what each token could see
+    """
+
+    sources: tuple[Source, ...]
+    leftover: float
+
+
+def audit(model: nn.Module) -> Audit:
+    """Name every source of position in a model and measure what is left without them: `Audit`.
+
+    >>> from transformers import GPT2Config, GPT2Model
+    >>> model = GPT2Model(GPT2Config(vocab_size=20, n_embd=8, n_layer=1, n_head=2, n_positions=16))
+    >>> [(source.path, source.kind) for source in audit(model).sources]
+    [('wpe', 'position table')]
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"audit takes a model of transformers, not {model!r}; load it first.")
+    sites = find_sites(model)
+    return Audit(
+        sources=tuple(source for site in sites for source in _sources(site)),
+        leftover=max(leftover_of(site.owner) for site in sites),
+    )
+
+
+def _sources(site: Site) -> Iterator[Source]:
+    owner, prefix = site.owner, f"{site.path}." if site.path else ""
+    attached = attached_to(owner)
+    for table in site.tables:
+        yield Source(path=prefix + table.path, kind="position table", active=True)
+    turning = [part.path for part in site.turning]
+    for path, part in owner.named_modules():
+        if isinstance(part, SilencedTable) and path not in turning:
+            yield Source(path=prefix + path, kind="position table, silenced", active=False)
+    if site.patches is not None:
+        silenced = "" if attached is None else ", silenced"
+        path = f"{prefix}{site.patches.path}.position_embeddings"
+        yield Source(path=path, kind=f"position table{silenced}", active=attached is None)
+    by = "" if attached is None else f" by the method's places ({attached.own_places})"
+    for rotary in site.rotaries:
+        wrapped = isinstance(rotary.parent, DifferentiableRotary)
+        path = rotary.path.removesuffix(".rotary") if wrapped else rotary.path
+        yield Source(path=prefix + path, kind="rotation" + (by if wrapped else ""), active=not wrapped)
+    for path in turning:
+        yield Source(path=prefix + path, kind="rotation" + by, active=attached is None)
+    distances = [f"{part.path}.relative_attention_bias" for part in site.relatives]
+    for path in [*distances, *(["build_alibi_tensor"] if site.alibi else [])]:
+        yield Source(path=prefix + path, kind="bias of distances" + by, active=attached is None)
+    for path in site.inside:
+        yield Source(path=prefix + path, kind="inside the layers", active=True)
+    if attached is not None:
+        yield Source(
+            path=prefix + "vnait", kind=f"attached method: {described(attached.method)}", active=True
+        )
+        if attached.crossing is not None:
+            kind = f"cross-attention: {type(attached.crossing).__name__.lower()}"
+            yield Source(path=prefix + "vnait.crossing", kind=kind, active=True)
+
+
+def leftover_of(owner: PreTrainedModel) -> float:
+    """`Audit.leftover` of one side."""
+    one = probe(owner, 1, 6)
+    pair = one, shuffled(owner, one)
+    causal, attached = is_causal(owner), attached_to(owner)
+    if attached is not None:
+        attached.disabled = True
+    try:
+        with _first_layer_only(owner) if causal else nullcontext():
+            one, other = (last_states(owner, read)[0, -1] for read in pair)
+    finally:
+        if attached is not None:
+            attached.disabled = False
+    return float((one - other).abs().max() / one.abs().max().clamp(min=1e-30))
+
+
+@contextmanager
+def _first_layer_only(owner: PreTrainedModel) -> Iterator[None]:
+    lists = {path: part for path, part in owner.named_modules() if isinstance(part, nn.ModuleList)}
+    stacks = []
+    for path, stack in lists.items():
+        if not any(path.startswith(f"{outer}.") for outer in lists):  # a layer may be a list itself
+            parent, _, key = path.rpartition(".")
+            stacks.append((owner.get_submodule(parent), key, stack))
+    for parent, key, stack in stacks:
+        setattr(parent, key, stack[:1])
+    try:
+        yield
+    finally:
+        for parent, key, stack in stacks:
+            setattr(parent, key, stack)

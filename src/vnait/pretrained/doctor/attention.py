@@ -1,0 +1,145 @@
+"""The rule of rotations in attention: each layer rotates queries and keys as the model's rotation does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from vnait.pretrained.doctor.rotation import rotations
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.subject import Subject
+from vnait.shared.errors import plural
+
+SDPA = "torch.nn.functional.scaled_dot_product_attention"
+REPEATS = 6  # of one token: all places attend to equal values, so each layer gets equal states everywhere
+Way = dict[str, Any]  # arguments of `rotated_otherwise`: a rotation, and which components are its pairs
+
+
+def rotated_otherwise(
+    model: Any, path: str, ids: Tensor, layers: list[int], pairs: list[slice], turn: slice, **others: Any
+) -> float:
+    """How far queries and keys of one token repeated are from those of its first place, rotated by `path`."""
+    from unittest.mock import patch  # here, since the function is shown as a script
+
+    model.set_attn_implementation("sdpa")
+    attend = torch.nn.functional.scaled_dot_product_attention
+    with patch("torch.nn.functional.scaled_dot_product_attention", wraps=attend) as calls:
+        model(input_ids=ids)
+    heads = [part[0].float() for layer in layers for part in calls.call_args_list[layer].args[:2]]
+    given = torch.cat([torch.complex(*(one[..., pair] for pair in pairs)) / one.abs().max() for one in heads])
+    found = model.get_submodule(path)(heads[0][None], torch.arange(ids.shape[1])[None], **others)
+    turns = (torch.complex(*found) if isinstance(found, tuple) else found.repeat(1, 1, 2))[..., turn]
+    return float((given * turns[:, :1] - given[:, :1] * turns).abs().max())
+
+
+@rule(
+    "ROPE03",
+    "rotation not as applied",
+    Severity.BUG,
+    advice="compare these layers' attention with transformers' own: its code, or a patch of it, is wrong",
+)
+def not_as_applied(subject: Subject) -> Evidence | None:
+    """Queries or keys of a layer are not rotated by the angles of the model's rotation."""
+    ids = subject.text(1).expand(1, REPEATS)
+    ways = [
+        {"path": path, "ids": ids, **layout, **others}
+        for path, name, others in rotations(subject)
+        for layout in _layouts(subject.model.get_submodule(path).get_buffer(name).numel())
+    ]
+    if subject.encodes_and_decodes:
+        raise NotTried("which layers are the decoder's is not known")
+    if any(hasattr(site.owner, "vnait") for site in subject.sites):
+        raise NotTried("its rotation is that of an attached method")
+    with _sdpa(subject):
+        for kind, layers in _layers(subject, ids).items():
+            fitting = [way for way in ways if kind is None or way.get("layer_type", kind) == kind]
+            if fitting and (evidence := _examined(subject, layers, fitting)):
+                return evidence
+    return None
+
+
+def _examined(subject: Subject, layers: list[int], ways: list[Way]) -> Evidence | None:
+    """Evidence if no way of rotating fits all these layers; by the way that fits most of them."""
+
+    def error(layers: list[int], way: Way) -> float:
+        return subject.measure(rotated_otherwise, part=subject.model, layers=layers, **way)
+
+    if any(error(layers, way) <= subject.tolerance for way in ways):
+        return None
+    wrong = [[layer for layer in layers if error([layer], way) > subject.tolerance] for way in ways]
+    found, way = min(zip(wrong, ways, strict=True), key=lambda pair: len(pair[0]))
+    size = error(found[:1], way)
+    return Evidence(
+        size=size,
+        measured=f"queries or keys of {plural(len(found), 'layer')} of {len(layers)} (first {found[0]}, "
+        f"counted from 0) are off by {size:.2g} times the largest one",
+        smallest=f"{REPEATS} tokens",
+        reproduction=subject.script(rotated_otherwise, part=subject.model, layers=found[:1], **way),
+        shown=size,
+    )
+
+
+def _layers(subject: Subject, ids: Tensor) -> dict[str | None, list[int]]:
+    """The layers that should rotate, per type of layer where the configuration has types.
+
+    Left out are layers that get unequal states, as behind a recurrence; those that the configuration leaves
+    without a rotation; and types of layers in which nothing is rotated while others are.
+    """
+    with patch(SDPA, wraps=torch.nn.functional.scaled_dot_product_attention) as attend:
+        subject.call(subject.model, input_ids=ids)
+    calls = [[states[0] for states in call.args[:3]] for call in attend.call_args_list]
+    config = subject.model.config.get_text_config()
+    rotates, kinds = (getattr(config, name, None) or [] for name in ("no_rope_layers", "layer_types"))
+    found: dict[str | None, list[int]] = defaultdict(list)
+    for layer, (_, _, value) in enumerate(calls):
+        declared = rotates[layer] if len(rotates) == len(calls) else True
+        if declared and _same(value, subject.tolerance):
+            found[kinds[layer] if len(kinds) == len(calls) else None].append(layer)
+    if not found:
+        raise NotTried("no layer of PyTorch's attention gets equal states for equal tokens")
+    turned = {
+        kind: layers
+        for kind, layers in found.items()
+        if not all(_same(state, subject.tolerance) for layer in layers for state in calls[layer])
+    }
+    return turned or found
+
+
+def _same(states: Tensor, tolerance: float) -> bool:
+    """Whether the states (H, T, K) of all places are those of the first."""
+    return bool((states - states[:, :1]).abs().max() <= tolerance * states.abs().max())
+
+
+def _layouts(half: int) -> Iterator[Way]:
+    """Which of the first or last components of a head are pairs, and which of the angles are theirs."""
+    width = 2 * half
+    for pairs in (
+        [slice(0, half), slice(half, width)],
+        [slice(0, width, 2), slice(1, width, 2)],
+        [slice(-width, -half), slice(-half, None)],
+        [slice(-width, None, 2), slice(1 - width, None, 2)],
+    ):
+        for turn in (slice(0, half), slice(0, width, 2)):
+            yield {"pairs": pairs, "turn": turn}
+            yield {"pairs": pairs[::-1], "turn": turn}  # rotated to the other side, as nanochat's
+
+
+@contextmanager
+def _sdpa(subject: Subject) -> Iterator[None]:
+    """Attention by PyTorch's function, whatever it was before, and is again after."""
+    model = subject.model
+    before = model.config._attn_implementation
+    try:
+        model.set_attn_implementation("sdpa")
+    except ValueError as error:
+        raise NotTried("it has no attention by PyTorch's function") from error
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)

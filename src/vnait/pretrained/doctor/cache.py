@@ -1,0 +1,118 @@
+"""Rules of a decoder's cache: a text that is read in steps is the text that is read at once."""
+
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.subject import Case, Subject, difference
+from vnait.shared.errors import plural
+
+STEPS = ((1, 1), (2, 1), (3, 2), (5, 1))  # tokens at first, tokens per step
+LEFT = ((2, 1), (3, 3), (6, 4))  # tokens, places of padding
+
+
+def stepwise(model: Any, ids: Tensor, start: int, step: int, name: str, **more: Any) -> float:
+    """How far the outputs of a text in steps, with a cache, are from those of the text at once."""
+    found = model(**{name: ids[:, :start]}, use_cache=True, **more)
+    parts = [found[0]]
+    for at in range(start, ids.shape[1], step):
+        cached = {"past_key_values": found.past_key_values, "use_cache": True, **more}
+        found = model(**{name: ids[:, at : at + step]}, **cached)
+        parts.append(found[0])
+    return difference(model(**{name: ids}, use_cache=False, **more)[0], torch.cat(parts, 1))
+
+
+def padded_steps(model: Any, ids: Tensor, pad: int, left: int, first: int | None) -> float:
+    """The same of a text padded on the left, with a mask, and with positions unless `first` is None."""
+    mask = torch.nn.functional.pad(torch.ones_like(ids), (left, 0))
+    rows = torch.nn.functional.pad(ids, (left, 0), value=pad)
+    places = (mask.cumsum(-1) - 1).clamp(min=0) + (first or 0)
+    cache, parts, count = None, [], ids.shape[1]
+    for one, end in [(0, left + 1), *((at, at + 1) for at in range(left + 1, left + count))]:
+        known = {} if first is None else {"position_ids": places[:, one:end]}
+        cached = {"past_key_values": cache, "use_cache": True, "attention_mask": mask[:, :end]}
+        found = model(input_ids=rows[:, one:end], **cached, **known)
+        cache = found.past_key_values
+        parts.append(found[0])
+    return difference(model(input_ids=ids, use_cache=False)[0], torch.cat(parts, 1)[:, left:])
+
+
+def generated(model: Any, ids: Tensor, pad: int, left: int) -> float:
+    """How far the logits of generate, of a text padded on the left, are from those of the text alone."""
+    how = {"do_sample": False, "num_beams": 1, "min_new_tokens": 3, "max_new_tokens": 3}
+    how |= {"pad_token_id": pad, "output_logits": True, "return_dict_in_generate": True}
+    mask = torch.nn.functional.pad(torch.ones_like(ids), (left, 0))
+    rows = torch.nn.functional.pad(ids, (left, 0), value=pad)
+    alone = model.generate(ids, attention_mask=torch.ones_like(ids), **how).logits
+    other = model.generate(rows, attention_mask=mask, **how).logits
+    return max(difference(one, two) for one, two in zip(alone, other, strict=True))
+
+
+@rule("CACHE01", "cache as full pass", Severity.BUG, advice="pass use_cache=False, and report it")
+def full_pass(subject: Subject) -> Evidence | None:
+    """A text that is read in steps, with a cache, differs from the text that is read at once."""
+    _need_cache(subject)
+    two = subject.encodes_and_decodes
+    more = {"input_ids": subject.text(4, row=7)} if two else {}
+    name = "decoder_input_ids" if two else "input_ids"
+
+    def evidence(*steps: tuple[int, int]) -> Evidence | None:
+        cases = [
+            Case(
+                f"{plural(count, 'token')}, then {step} at a time",
+                {"ids": subject.text(count + 2 * step), "start": count, "step": step, "name": name, **more},
+            )
+            for count, step in steps
+        ]
+        return subject.first_over(stepwise, cases, what="outputs move")
+
+    if found := evidence(*STEPS):
+        return found
+    with suppress(NotTried):  # a decoder may read less than its encoder
+        return evidence((subject.longest - 2, 1))
+    return None
+
+
+@rule(
+    "CACHE02",
+    "left padding with a cache",
+    Severity.BUG,
+    advice="generate without padding, one text at a time, or with use_cache=False; and report it",
+)
+def left_padding_with_cache(subject: Subject) -> Evidence | None:
+    """Padded on the left, with a mask and positions in every step, a cached text differs from it alone."""
+    _need_cache(subject)
+    if subject.encodes_and_decodes:
+        raise NotTried("its decoder's texts are not padded on the left")
+    first = subject.first_position() if subject.accepts("position_ids") else None
+    cases = [
+        Case(
+            f"{count} tokens, {plural(left, 'place')} of padding before them",
+            {"ids": subject.text(count), "pad": subject.pad, "left": left, "first": first},
+        )
+        for count, left in LEFT
+    ]
+    return subject.first_over(padded_steps, cases, what="outputs of real tokens move")
+
+
+@rule("CACHE03", "generate", Severity.BUG, advice="generate from one text at a time, and report it")
+def generate(subject: Subject) -> Evidence | None:
+    """Generation from a text that is padded on the left, with a mask, differs from that without padding."""
+    if not subject.model.can_generate() or subject.encodes_and_decodes:
+        raise NotTried("it does not generate from a text that it continues")
+    cases = [
+        Case(
+            f"{count} tokens, {plural(left, 'place')} of padding before them",
+            {"ids": subject.text(count), "pad": subject.pad, "left": left},
+        )
+        for count, left in LEFT[:2]
+    ]
+    return subject.first_over(generated, cases, part=subject.model, what="logits move")
+
+
+def _need_cache(subject: Subject) -> None:
+    if not subject.caches:
+        raise NotTried("it has no cache of keys and values")

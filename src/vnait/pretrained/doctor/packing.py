@@ -1,0 +1,107 @@
+"""Rules of packing: two texts in one row, whose positions both start anew."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.subject import Measure, Subject, difference
+
+SIZES = ((1, 1), (1, 2), (2, 3), (5, 4))  # tokens of the first text, and of the second
+LEAK = "the second text moves"
+
+
+def packed(model: Any, ids: Tensor, start: int, first: int, **how: Any) -> float:
+    """How much a text changes if another one stands before it in the row, with positions of its own."""
+    count = ids.shape[1] - start
+    places = torch.cat([torch.arange(start), torch.arange(count)])[None].to(ids) + first
+    alone = model(input_ids=ids[:, start:])[0]
+    return difference(alone, model(input_ids=ids, position_ids=places, **how)[0][:, start:])
+
+
+def packed_with_ones(model: Any, ids: Tensor, start: int, first: int) -> float:
+    """The same with a mask of ones."""
+    count = ids.shape[1] - start
+    places = torch.cat([torch.arange(start), torch.arange(count)])[None].to(ids) + first
+    alone = model(input_ids=ids[:, start:])[0]
+    both = model(input_ids=ids, position_ids=places, attention_mask=torch.ones_like(ids))
+    return difference(alone, both[0][:, start:])
+
+
+def packed_in_blocks(model: Any, ids: Tensor, start: int, first: int, causal: bool) -> float:
+    """The same with a mask (1, 1, T, T) that separates the texts."""
+    count = ids.shape[1] - start
+    blocks = torch.block_diag(torch.ones(start, start), torch.ones(count, count))
+    blocks = blocks.tril() if causal else blocks
+    mask = (1 - blocks)[None, None] * torch.finfo(model.dtype).min
+    places = torch.cat([torch.arange(start), torch.arange(count)])[None].to(ids) + first
+    alone = model(input_ids=ids[:, start:])[0]
+    both = model(input_ids=ids, position_ids=places, attention_mask=mask.to(ids.device, model.dtype))
+    return difference(alone, both[0][:, start:])
+
+
+@rule(
+    "PACK01",
+    "packed by default",
+    Severity.TRAP,
+    advice="pass a mask (1, 1, T, T) that separates the texts; for a decoder that keeps "
+    "PACK02, use_cache=False without an attention_mask is enough",
+)
+def by_default(subject: Subject) -> Evidence | None:
+    """Texts that are packed with position_ids alone read one another in a call with the defaults."""
+    return _leak(subject, packed)
+
+
+@rule(
+    "PACK02",
+    "packed without a cache",
+    Severity.TRAP,
+    advice="pass a mask (1, 1, T, T) that separates the texts, or use flash attention",
+)
+def without_cache(subject: Subject) -> Evidence | None:
+    """Texts that are packed with position_ids alone read one another even with use_cache=False."""
+    if not subject.caches:
+        raise NotTried("it takes no use_cache; PACK01 is the same")
+    return _leak(subject, packed, use_cache=False)
+
+
+@rule(
+    "PACK03",
+    "packed with a mask of ones",
+    Severity.TRAP,
+    advice="pass a mask (1, 1, T, T) that separates the texts, or see PACK01 and leave the mask out",
+)
+def with_ones(subject: Subject) -> Evidence | None:
+    """A mask of ones, which tokenizers and collators add, lets packed texts read one another."""
+    subject.need("attention_mask")
+    return _leak(subject, packed_with_ones)
+
+
+@rule(
+    "PACK04",
+    "packed in blocks",
+    Severity.TRAP,
+    advice="do not pack texts for this model: run each in a row of its own",
+)
+def in_blocks(subject: Subject) -> Evidence | None:
+    """Texts that are packed with position_ids and a mask that separates them still differ from alone."""
+    subject.need("attention_mask")
+    return _leak(subject, packed_in_blocks, causal=subject.causal)
+
+
+def _leak(subject: Subject, measure: Measure, **how: Any) -> Evidence | None:
+    subject.need("position_ids")
+    if subject.encodes_and_decodes:
+        raise NotTried("its positions are those of two texts")
+    cases = [
+        subject.case(
+            f"a text of {one} before a text of {two}",
+            ids=torch.cat([subject.text(one), subject.text(two, row=1)], 1),
+            start=one,
+            first=subject.first_position(),
+            **how,
+        )
+        for one, two in SIZES
+    ]
+    return subject.first_over(measure, cases, what=LEAK)

@@ -1,0 +1,136 @@
+"""What `doctor` found: as text, as a JSON document, as a SARIF log."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from textwrap import fill, indent
+from typing import Any
+from urllib.parse import quote
+
+from vnait.pretrained.doctor.rule import Finding, Rule, Severity
+from vnait.shared.errors import plural
+
+LEVELS = {Severity.BUG: "error", Severity.TRAP: "warning", Severity.LIMIT: "note"}
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+WIDTH = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The findings on one model, the worst first; the rules that it keeps; the reasons for rules not tried.
+
+    `model` names its class, `source` the folder or name that it was loaded from.
+
+    >>> Report(model="BertModel", rules=(), findings=(), kept=(), untried={}).bugs
+    ()
+    """
+
+    model: str
+    source: str | None = None
+    rules: tuple[Rule, ...]
+    findings: tuple[Finding, ...]
+    kept: tuple[str, ...]
+    untried: dict[str, str]
+
+    @property
+    def bugs(self) -> tuple[Finding, ...]:
+        """The findings of severity bug."""
+        return tuple(found for found in self.findings if found.severity == Severity.BUG)
+
+    def summary(self) -> str:
+        """One line with the counts of bugs, traps and limits, and of rules kept and not tried."""
+        counts = [sum(found.severity == one for found in self.findings) for one in Severity]
+        words = ", ".join(
+            f"{count} {one}{'' if count == 1 else 's'}" for count, one in zip(counts, Severity, strict=True)
+        )
+        name = self.model if self.source is None else f"{self.source} ({self.model})"
+        return f"{name}: {words}; {plural(len(self.kept), 'rule')} kept, {len(self.untried)} not tried"
+
+    def text(self) -> str:
+        """The summary, each finding with its reproduction, and what was not tried."""
+        parts = [self.summary(), *map(_paragraph, self.findings)]
+        if self.kept:
+            parts.append(fill(f"kept: {', '.join(self.kept)}", WIDTH, subsequent_indent="    "))
+        if self.untried:
+            reasons: dict[str, list[str]] = {}
+            for code, reason in self.untried.items():
+                reasons.setdefault(reason, []).append(code)
+            lines = [f"{', '.join(codes)}: {reason}" for reason, codes in reasons.items()]
+            wrapped = [
+                fill(line, WIDTH, initial_indent="    ", subsequent_indent="        ") for line in lines
+            ]
+            parts.append("\n".join(["not tried:", *wrapped]))
+        return "\n\n".join(parts)
+
+    def document(self) -> dict[str, Any]:
+        """The same as one JSON document; an infinite size is null."""
+        rows = [
+            {
+                name: None if isinstance(value, float) and math.isinf(value) else value
+                for name, value in asdict(found).items()
+            }
+            for found in self.findings
+        ]
+        facts = {"model": self.model, "source": self.source}
+        return {**facts, "findings": rows, "kept": list(self.kept), "untried": self.untried}
+
+    def sarif(self) -> dict[str, Any]:
+        """The same as a SARIF 2.1.0 log, with a result per finding and a notification per rule not tried."""
+        order = [rule.code for rule in self.rules]
+        if self.source is None:
+            where: dict[str, Any] = {"logicalLocations": [{"name": self.model, "kind": "object"}]}
+        else:
+            where = {"physicalLocation": {"artifactLocation": {"uri": quote(f"{self.source}/config.json")}}}
+        driver = {
+            "name": "vnait doctor",
+            "version": version("vnait"),
+            "rules": [_descriptor(rule) for rule in self.rules],
+        }
+        results = [
+            {
+                "ruleId": found.code,
+                "ruleIndex": order.index(found.code),
+                "level": LEVELS[found.severity],
+                "message": {"text": f"{found.meaning} {found.measured} ({found.smallest}). {found.advice}."},
+                "locations": [where],
+                "properties": {"severity": found.severity, "reproduction": found.reproduction},
+            }
+            for found in self.findings
+        ]
+        notes = [
+            {"associatedRule": {"id": code}, "level": "note", "message": {"text": f"not tried: {reason}"}}
+            for code, reason in self.untried.items()
+        ]
+        call = {"executionSuccessful": True, "toolExecutionNotifications": notes}
+        run = {"tool": {"driver": driver}, "results": results, "invocations": [call]}
+        return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _paragraph(found: Finding) -> str:
+    facts = {
+        "measured": found.measured,
+        "smallest": found.smallest,
+        "to do": found.advice,
+        "page": found.page,
+    }
+    lines = [
+        fill(f"{name:10}{words}", WIDTH, initial_indent="    ", subsequent_indent=" " * 14)
+        for name, words in facts.items()
+    ]
+    head = [
+        f"{found.severity:5} {found.code}  {found.name}",
+        fill(found.meaning, WIDTH, initial_indent="    ", subsequent_indent="    "),
+    ]
+    return "\n".join([*head, *lines, "", indent(found.reproduction, "        ")])
+
+
+def _descriptor(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.meaning},
+        "help": {"text": f"{rule.advice}. See {rule.page}"},
+        "defaultConfiguration": {"level": LEVELS[rule.severity]},
+    }

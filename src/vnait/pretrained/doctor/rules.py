@@ -1,0 +1,19 @@
+"""All rules of `vnait doctor`, in the order in which they are tried."""
+
+from vnait.pretrained.doctor import (
+    attention,
+    cache,
+    length,
+    packing,
+    padding,
+    positions,
+    rotation,
+    sources,
+    tokenizing,
+)
+from vnait.pretrained.doctor.rule import Rule
+
+MODULES = (padding, positions, packing, cache, rotation, attention, length, sources, tokenizing)
+RULES: dict[str, Rule] = {
+    value.code: value for module in MODULES for value in vars(module).values() if isinstance(value, Rule)
+}

@@ -1,0 +1,247 @@
+"""Rules of the sources of position: none, one that never acts, two at once."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.subject import Measure, Subject, difference
+from vnait.pretrained.layers import DifferentiableRotary
+from vnait.pretrained.locate import Site
+
+ORDER = [3, 0, 4, 2, 1, 5]  # of six tokens; the last one stays
+TABLE, ROTATION, BIAS = "a position table", "a rotation", "a bias of distances"
+
+
+class Source(NamedTuple):
+    """A source of position: its kind and its path, of a module with a weight or of a rotation."""
+
+    kind: str
+    path: str
+
+
+def reordered(model: Any, ids: Tensor, order: list[int], **more: Any) -> float:
+    """How much the output of every token changes if the tokens are reordered; 0 without position."""
+    one, other = model(input_ids=ids, **more)[0], model(input_ids=ids[:, order], **more)[0]
+    return difference(one if more else one[:, order], other)
+
+
+def reordered_before(model: Any, ids: Tensor, order: list[int], **more: Any) -> float:
+    """How much the last token's state after the first layer changes if the tokens before are reordered."""
+    inputs = {"output_hidden_states": True, "attention_mask": torch.ones_like(ids), **more}
+    one, other = (model(input_ids=row, **inputs).hidden_states[1][:, -1] for row in (ids, ids[:, order]))
+    return difference(one, other)
+
+
+def without_table(model: Any, ids: Tensor, path: str, **more: Any) -> float:
+    """How much outputs change if a table is zero."""
+    inputs, weight = {"input_ids": ids, **more}, f"{path}.weight"
+    zeros = {weight: torch.zeros_like(model.get_parameter(weight))}
+    return difference(model(**inputs)[0], torch.func.functional_call(model, zeros, (), inputs)[0])
+
+
+def without_rotation(model: Any, ids: Tensor, path: str, **more: Any) -> float:
+    """How much outputs change if a rotation is the same at all places."""
+
+    def still(part: Any, given: Any, found: Any) -> Any:
+        same = [one[..., :1, :].expand_as(one) for one in (found if isinstance(found, tuple) else [found])]
+        return tuple(same) if isinstance(found, tuple) else same[0]
+
+    before = model(input_ids=ids, **more)[0]
+    with model.get_submodule(path).register_forward_hook(still):
+        return difference(before, model(input_ids=ids, **more)[0])
+
+
+def unusable_rows(model: Any, path: str, first: int) -> float:
+    """How many rows of a table are not finite, or equal to another."""
+    rows = model.get_parameter(f"{path}.weight")[first:]
+    finite = rows[rows.isfinite().all(1)]
+    return float(len(rows) - len(finite.unique(dim=0)))
+
+
+def reordered_without_tables(model: Any, ids: Tensor, order: list[int], paths: list[str]) -> float:
+    """How much the last token's first state changes if the tokens before it are reordered, without tables."""
+    zeros = {f"{path}.weight": torch.zeros_like(model.get_parameter(f"{path}.weight")) for path in paths}
+    rows = [{"input_ids": row, "output_hidden_states": True} for row in (ids, ids[:, order])]
+    one, other = (torch.func.functional_call(model, zeros, (), row).hidden_states[1][:, -1] for row in rows)
+    return difference(one, other)
+
+
+def reordered_without_rotations(model: Any, ids: Tensor, order: list[int], kind: str) -> float:
+    """The same if rotations of this class are the same at all places."""
+
+    def still(part: Any, given: Any, found: Any) -> Any:
+        return (
+            tuple(one[..., :1, :].expand_as(one) for one in found) if type(part).__name__ == kind else found
+        )
+
+    with torch.nn.modules.module.register_module_forward_hook(still):
+        rows = [model(input_ids=row, output_hidden_states=True) for row in (ids, ids[:, order])]
+    one, other = (row.hidden_states[1][:, -1] for row in rows)
+    return difference(one, other)
+
+
+@rule(
+    "SRC01",
+    "no position",
+    Severity.BUG,
+    advice="do not use it where order matters; vnait.attach can give it a source of position",
+)
+def no_position(subject: Subject) -> Evidence | None:
+    """The output does not depend on the order of the tokens."""
+    measure, more = (reordered_before, {}) if subject.causal else (reordered, subject.more)
+    arguments = {"ids": subject.text(len(ORDER)), "order": ORDER, **more}
+    size = subject.measure(measure, **arguments)
+    if size > subject.tolerance / 10 or any(_acts(subject, one) for one in _sources(subject)):
+        return None
+    carried = [*_sources(subject), *(site for site in subject.sites if site.alibi)]
+    by_design = subject.causal and not carried  # a decoder knows order by its mask
+    where = "the first layer's states move" if subject.causal else "outputs move"
+    return Evidence(
+        size=size,
+        measured=f"{where} by {size:.1g} times the largest one if the tokens are reordered",
+        smallest=f"{len(ORDER)} tokens",
+        reproduction=subject.script(measure, **arguments),
+        shown=size,
+        severity=Severity.LIMIT if by_design else Severity.BUG,
+    )
+
+
+@rule(
+    "SRC02",
+    "a source without effect",
+    Severity.BUG,
+    advice="load the model with a class that reads it, or restore the part that was replaced",
+)
+def without_effect(subject: Subject) -> Evidence | None:
+    """The model carries a source of position that changes no output."""
+    sources = list(_sources(subject))
+    if not sources:
+        raise NotTried("it has no position table and no rotation")
+    acting = {source.kind for source in sources if _acts(subject, source)}
+    idle = next((source for source in sources if not _acts(subject, source)), None)
+    if idle is None:
+        return None
+    measure, arguments = _removal(subject, idle)
+    return Evidence(
+        size=0.0,
+        measured=f"without {idle.path}, {idle.kind}, outputs move by 0",
+        smallest=f"{len(ORDER)} tokens",
+        reproduction=subject.script(measure, part=subject.model, **arguments),
+        shown=0.0,
+        severity=Severity.LIMIT if idle.kind in acting else None,  # for layers of a kind that is not there
+    )
+
+
+@rule(
+    "SRC03",
+    "two sources",
+    Severity.BUG,
+    advice="remove one of them: each is read as if it were the only one",
+)
+def two_sources(subject: Subject) -> Evidence | None:
+    """Two sources of position act at once."""
+    acting = [source for source in _sources(subject) if _acts(subject, source)]
+    kinds = {source.kind: source.path for source in acting}
+    kinds |= {BIAS: "build_alibi_tensor"} if any(site.alibi for site in subject.sites) else {}
+    if len(kinds) > 1:
+        return _both(subject, acting, kinds)
+    if len(kinds) == 1 and acting and not subject.encodes_and_decodes:
+        return _unknown(subject, acting, *kinds)
+    return None
+
+
+@rule(
+    "SRC04",
+    "unusable rows",
+    Severity.BUG,
+    advice="load the table again; else give texts that end before these rows",
+)
+def rows_without_use(subject: Subject) -> Evidence | None:
+    """A position table has rows that are not finite, or equal to another: two places look the same."""
+    tables = [source.path for source in _sources(subject) if source.kind == TABLE]
+    if not tables:
+        raise NotTried("it has no position table")
+    for path in tables:
+        arguments = {"path": path, "first": subject.reserved}
+        count = int(subject.measure(unusable_rows, part=subject.model, **arguments))
+        if count:
+            total = len(subject.model.get_parameter(f"{path}.weight")) - subject.reserved
+            return Evidence(
+                size=count,
+                measured=f"{count} of {total} rows of {path} are not finite, or equal to another",
+                smallest=f"a text of {total} tokens",
+                reproduction=subject.script(unusable_rows, part=subject.model, **arguments),
+                shown=count,
+            )
+    return None
+
+
+def _both(subject: Subject, acting: list[Source], kinds: dict[str, str]) -> Evidence:
+    measure, arguments = _removal(subject, acting[0])
+    size = subject.measure(measure, part=subject.model, **arguments)
+    designed = BIAS in kinds and ROTATION not in kinds  # as MPNet's and DeBERTa's
+    designed = designed and not any(site.alibi for site in subject.sites)
+    return Evidence(
+        size=size,
+        measured=" and ".join(f"{kind} ({path})" for kind, path in kinds.items()) + " act",
+        smallest=f"{len(ORDER)} tokens",
+        reproduction=subject.script(measure, part=subject.model, **arguments),
+        shown=size,
+        severity=Severity.LIMIT if designed else None,
+    )
+
+
+def _unknown(subject: Subject, acting: list[Source], kind: str) -> Evidence | None:
+    """A source that is left when the known ones are off; a convolution is one by design."""
+    arguments: dict[str, Any] = {"ids": subject.text(len(ORDER)), "order": ORDER}
+    if kind == ROTATION:
+        measure: Measure = reordered_without_rotations
+        arguments["kind"] = type(subject.model.get_submodule(acting[0].path)).__name__
+    else:
+        measure, arguments["paths"] = reordered_without_tables, [source.path for source in acting]
+    size = subject.measure(measure, part=subject.model, **arguments)
+    if size <= subject.tolerance:
+        return None
+    return Evidence(
+        size=size,
+        measured=f"without {kind}, another order still moves the first layer's states by {size:.2g}",
+        smallest=f"{len(ORDER)} tokens",
+        reproduction=subject.script(measure, part=subject.model, **arguments),
+        shown=size,
+        severity=Severity.LIMIT if subject.convolves or not subject.accepts("attention_mask") else None,
+    )
+
+
+def _sources(subject: Subject) -> Iterator[Source]:
+    for site in subject.sites:
+        yield from _of_site(site)
+
+
+def _of_site(site: Site) -> Iterator[Source]:
+    before = f"{site.path}." if site.path else ""
+    for table in site.tables:
+        yield Source(TABLE, before + table.path)
+    if getattr(getattr(site.owner, "vnait", None), "own_places", None) == "zero":
+        return  # `attach` has switched the model's own rotation or bias off
+    for rotary in site.rotaries:
+        wrapped = isinstance(rotary.parent, DifferentiableRotary)  # which calls no hook of what it wraps
+        yield Source(ROTATION, before + (rotary.path.rpartition(".")[0] if wrapped else rotary.path))
+    for part in site.relatives:
+        yield Source(BIAS, f"{before}{part.path}.relative_attention_bias")
+    for inner in site.inside:
+        if isinstance(site.owner.get_submodule(inner), nn.Embedding):
+            yield Source(BIAS, before + inner)
+
+
+def _acts(subject: Subject, source: Source) -> bool:
+    measure, arguments = _removal(subject, source)
+    return subject.measure(measure, part=subject.model, **arguments) > 0
+
+
+def _removal(subject: Subject, source: Source) -> tuple[Measure, dict[str, Any]]:
+    """The measurement without a source, and its arguments."""
+    arguments = {"ids": subject.text(len(ORDER)), "path": source.path, **subject.more}
+    return without_rotation if source.kind == ROTATION else without_table, arguments

@@ -1,0 +1,181 @@
+"""How one run of a model reads texts past its limit: other places, other frequencies, other scores. The model
+itself does not change.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from vnait.model.backbone import rotate
+from vnait.pretrained.attach.warm_start import between
+from vnait.pretrained.layers import ThreadValue
+from vnait.shared.errors import InputError
+
+LONG = "vnait_long"  # name of `long_attention` among transformers' attention functions
+FULL, SLIDING = "full_attention", "sliding_attention"  # types of layers: only the first reads the whole text
+QUERIES = 512  # whose scores are in memory at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """What one run changes; texts in it have up to `factor` times `limit` tokens.
+
+    places   (B, T), from 0; real numbers between two rows of a table, or for a rotation
+    first    row of the position table for place 0
+    rotation "ntk" or "yarn": other frequencies
+    scale    multiplies the attention scores
+    near     from this distance on, places count in groups of `group` (self-extension); 0: none do
+    turns    by type of layer, the rotation's angle per place, (K/2,), as its module last gave it
+    """
+
+    places: Float[Tensor, "B T"]
+    limit: int
+    factor: int
+    first: int = 0
+    rotation: str | None = None
+    scale: float = 1.0
+    near: int = 0
+    group: int = 1
+    turns: dict[str, Tensor] = field(default_factory=dict)
+
+
+current = ThreadValue()  # the `Stretch` of this thread's run
+
+
+def read_table(table: nn.Module, args: Any, output: Tensor) -> Tensor | None:
+    """Forward hook of a position table: its rows at real places, linear between two of them."""
+    stretch = current.value
+    if stretch is None:
+        return None
+    rows: Any = table.weight
+    return between(rows[stretch.first : stretch.first + stretch.limit], stretch.places)
+
+
+def read_rotation(rotary: Any, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
+    """Forward hook of a rotation: with other frequencies, or none, and the angles for `long_attention`."""
+    stretch = current.value
+    if stretch is None:
+        return None
+    kind = kwargs.get("layer_type", args[2] if len(args) > 2 else FULL)
+    if stretch.near:
+        name = f"{kind}_inv_freq" if hasattr(rotary, f"{kind}_inv_freq") else "inv_freq"
+        stretch.turns[kind] = getattr(rotary, name)
+    if stretch.rotation is None or kind != FULL:
+        return None
+    other = rescaled(rotary, stretch.rotation, stretch.factor, stretch.limit)
+    return type(rotary).forward(other, *args, **kwargs)
+
+
+def rescaled(rotary: Any, rotation: str, factor: int, limit: int) -> nn.Module:
+    """A rotation for texts of `factor` times `limit` tokens.
+
+    ntk   base * factor^(d / (d - 2)), d channels: the slowest pair turns `factor` times slower, the fastest
+          as before (NTK-aware scaling, arXiv 2306.15595, section on related work; arXiv 2309.00071, 3.1)
+    yarn  NTK by parts, and scores times (0.1 log(factor) + 1)^2 (YaRN, arXiv 2309.00071), as in transformers
+    """
+    config = deepcopy(rotary.config)
+    parameters = config.rope_parameters
+    own = parameters.get(FULL, parameters)
+    if own.get("rope_type", "default") != "default":
+        raise InputError(
+            f"the model's rotation is scaled already ({own['rope_type']}), and {rotation} scales one that is "
+            "not; take another reading."
+        )
+    if rotation == "yarn":
+        changed = {"rope_type": "yarn", "factor": float(factor), "original_max_position_embeddings": limit}
+    else:
+        turns = getattr(rotary, f"{FULL}_inv_freq", None)
+        channels = 2 * len(rotary.inv_freq if turns is None else turns)
+        changed = {"rope_theta": own["rope_theta"] * factor ** (channels / max(channels - 2, 1))}
+    new = {**own, **changed}
+    config.rope_parameters = {**parameters, FULL: new} if FULL in parameters else new
+    other: nn.Module = type(rotary)(config=config)
+    return other.to(next(rotary.buffers()).device)
+
+
+def long_attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """transformers' sdpa attention; within a stretch, scores are scaled, or places far away are grouped."""
+    stretch, sliding = current.value, kwargs.get("sliding_window") is not None
+    if stretch is not None and stretch.near:
+        kind = SLIDING if sliding and SLIDING in stretch.turns else FULL
+        turns = stretch.turns[kind]
+        if not sliding:
+            scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+            return self_extended(module, query, key, value, attention_mask, stretch, scale), None
+        angles = stretch.places[..., None] * turns
+        query, key = turned(query, angles), turned(key, angles)
+    elif stretch is not None and not sliding:
+        scaling = stretch.scale * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    output: tuple[Tensor, Tensor | None] = ALL_ATTENTION_FUNCTIONS["sdpa"](
+        module, query, key, value, attention_mask, scaling=scaling, **kwargs
+    )
+    return output
+
+
+AttentionInterface.register(LONG, long_attention)
+AttentionMaskInterface.register(LONG, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+
+
+def turned(x: Float[Tensor, "B H T K"], angles: Float[Tensor, "B T R"]) -> Float[Tensor, "B H T K"]:
+    """The first 2 R channels rotated, as in a model that rotates a part of them."""
+    width = 2 * angles.shape[-1]
+    if width == x.shape[-1]:
+        return rotate(x, angles)
+    return torch.cat([rotate(x[..., :width], angles), x[..., width:]], -1)
+
+
+def self_extended(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    stretch: Stretch,
+    scale: float,
+) -> Float[Tensor, "B T H K"]:
+    """Attention in which key j is at distance i - j from query i if |i - j| < w, else, for a key before it,
+    at i // G - j // G + w - w // G, and for a key behind it at the negative of that with i and j exchanged;
+    w is `near`, G `group`.
+
+    Queries and keys come without rotation. Source: SelfExtend, arXiv 2401.01325.
+    """
+    groups = getattr(module, "num_key_value_groups", 1)
+    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    places, turns = stretch.places, stretch.turns[FULL]
+    grouped = places // stretch.group
+    shift = stretch.near - stretch.near // stretch.group
+    own, far = (turned(key, at[..., None] * turns) for at in (places, grouped))
+    causal = mask is None and getattr(module, "is_causal", False)
+    parts = []
+    for start in range(0, query.shape[2], QUERIES):
+        rows = slice(start, start + QUERIES)
+        at = [places[:, rows], grouped[:, rows] + shift, grouped[:, rows] - shift]
+        turned_queries = [turned(query[:, :, rows], one[..., None] * turns) for one in at]
+        one, before, behind = (q @ k.mT for q, k in zip(turned_queries, (own, far, far), strict=True))
+        distance = (places[:, rows, None] - places[:, None])[:, None]
+        scores = scale * torch.where(
+            distance.abs() < stretch.near, one, torch.where(distance > 0, before, behind)
+        )
+        if causal:
+            scores = scores.masked_fill(distance < 0, torch.finfo(scores.dtype).min)
+        elif mask is not None:
+            some = mask[..., rows, :] if mask.shape[-2] > 1 else mask
+            low = torch.finfo(scores.dtype).min
+            scores = scores.masked_fill(~some, low) if some.dtype == torch.bool else scores + some
+        parts.append(scores.softmax(-1, dtype=torch.float32).to(value.dtype) @ value)
+    return torch.cat(parts, 2).transpose(1, 2).contiguous()
