@@ -18,8 +18,9 @@ from statistics import mean
 
 import torch
 
-from vnait import VnaitConfig, VnaitForSequenceClassification, record
+from vnait import VnaitConfig, VnaitForSequenceClassification
 from vnait.positions.catalogue import names
+from vnait.results import record
 from vnait_lab.suites.few_labels import SETS, SHOTS, SPLITS
 
 ROOT = Path(__file__).parents[1]

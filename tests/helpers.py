@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from vnait import Run, compare
 from vnait.comparison import Comparison
 from vnait.data import vectors
-from vnait.record import Record
+from vnait.results.record import Record
 
 TINY_SIZES = {
     "steps": 2,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import record
-from vnait.advice import advice
-from vnait.results import Results
+from vnait.results.advice import advice
+from vnait.results.results import Results
 from vnait.shared.statistics import interval, seeds_needed
 
 BASELINE = "average-logreg"

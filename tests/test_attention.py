@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from vnait.explanation.attention import (
+from vnait.model.backbone import Block
+from vnait.positions.encodings import ScaleInvariant
+from vnait.positions.injection import Injection
+from vnait.results.explanation.attention import (
     HEAD_KINDS,
     OTHERS,
     TERMS,
@@ -13,9 +16,6 @@ from vnait.explanation.attention import (
     score_terms,
     shares,
 )
-from vnait.model.backbone import Block
-from vnait.positions.encodings import ScaleInvariant
-from vnait.positions.injection import Injection
 
 T, DIM, HEADS = 7, 12, 3
 

@@ -115,7 +115,7 @@ def test_beside_a_base_it_is_compared_frozen_fine_tuned_and_attached(words_file,
 
 def test_the_frozen_base_is_saved_with_it(words_file, tmp_path, monkeypatch):
     base = saved_base(tmp_path / "base")
-    monkeypatch.setattr("vnait.results.Results.best", FROZEN)
+    monkeypatch.setattr("vnait.results.results.Results.best", FROZEN)
     small(words_file, tmp_path / "out", base=str(base), run=replace(RUN, max_length=16))
     model = load(tmp_path / "out" / "model")
     assert model.name == FROZEN and model.probabilities(ASKED).shape == (4, 2)

@@ -12,7 +12,7 @@ import pytest
 
 from browsing import CHROMIUM, Tab, started
 from test_report import EVIL, folder_of
-from vnait import report
+from vnait.results import report
 from vnait_lab import studies
 
 pytestmark = [

@@ -5,9 +5,10 @@ import json
 import pytest
 from huggingface_hub import ModelCard
 
-from vnait import card, cli, predict
+from vnait import cli, predict
 from vnait import data as text
-from vnait.record import Record
+from vnait.results import card
+from vnait.results.record import Record
 
 ROWS = [("a warm film", "good"), ("a dull film", "b|a<d>")] * 12
 

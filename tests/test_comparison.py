@@ -25,7 +25,7 @@ from vnait.comparison import Comparison, compare
 from vnait.data import Table, split, vectors
 from vnait.plan import Cell, Plan
 from vnait.positions import methods, plugins
-from vnait.record import Record, read
+from vnait.results.record import Record, read
 from vnait.run import Run
 from vnait.shared.errors import InputError
 from vnait.shared.statistics import UNIT, interval

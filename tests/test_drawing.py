@@ -14,13 +14,14 @@ from PIL import Image
 import vnait
 from conftest import same_picture
 from helpers import record
-from vnait import cli, drawing, predict
-from vnait.colours import COLOURS
-from vnait.drawing import accuracy, save
-from vnait.drawing.panels import decay, evaluate, kernel
+from vnait import cli, predict
 from vnait.positions.encodings import AlibiBias, Rotary, Sinusoid, Sum
 from vnait.positions.injection import Injection
-from vnait.results import Results
+from vnait.results import drawing
+from vnait.results.colours import COLOURS
+from vnait.results.drawing import accuracy, save
+from vnait.results.drawing.panels import decay, evaluate, kernel
+from vnait.results.results import Results
 from vnait.shared.errors import InputError
 
 SIZE = {"length": 20, "dim": 32}

@@ -22,8 +22,8 @@ from vnait import cli, predict, train
 from vnait import data as text
 from vnait.data import conllu
 from vnait.data import vocabulary as vocabulary
-from vnait.explanation import display, explain, export, figure
-from vnait.explanation.attention import HEAD_KINDS
+from vnait.results.explanation import display, explain, export, figure
+from vnait.results.explanation.attention import HEAD_KINDS
 from vnait.shared.errors import InputError
 
 ENGLISH, CHINESE = "a warm and funny film", "我不喜欢这部电影"

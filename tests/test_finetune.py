@@ -14,13 +14,14 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from families import SMALL
-from vnait import InputError, Run, TextClassifier, compare, drawing
+from vnait import InputError, Run, TextClassifier, compare
 from vnait.cli import main
 from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
-from vnait.explanation import explain, export
 from vnait.predict import load
 from vnait.pretrained.finetune import Base, groups
+from vnait.results import drawing
+from vnait.results.explanation import explain, export
 from vnait.train import fit
 
 WORDS = ["good", "bad", "film", "plot", "the", "was", "a", "very"]

@@ -15,7 +15,6 @@ from sklearn.metrics import f1_score
 from helpers import compare_two, save_vectors
 from test_finetune import saved_base
 from vnait import InputError, Run, TextClassifier, TextRegressor, compare, explain
-from vnait.about import About
 from vnait.bag_of_words import BagOfEach, bags_of, skill_at_sets
 from vnait.baselines import fit_baseline
 from vnait.cli import main
@@ -23,9 +22,10 @@ from vnait.data import Table, read, summary
 from vnait.data.vocabulary import vocabulary_of
 from vnait.predict import load, table_of
 from vnait.pretrained.finetune import Base
-from vnait.report.comparison import sections
-from vnait.results import SETS
-from vnait.scores import set_scores
+from vnait.results.about import About
+from vnait.results.report.comparison import sections
+from vnait.results.results import SETS
+from vnait.results.scores import set_scores
 from vnait.targets import LabelSets, target_of
 from vnait.train import fit
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from vnait import record as records
-from vnait.record import Record, appending, key_of, read
+from vnait.results import record as records
+from vnait.results.record import Record, appending, key_of, read
 from vnait.shared.errors import InputError
 
 ONE = Record(

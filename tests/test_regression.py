@@ -12,7 +12,6 @@ from sklearn.linear_model import Ridge
 from helpers import compare_two, save_vectors
 from test_finetune import saved_base
 from vnait import InputError, Run, TextClassifier, explain
-from vnait.about import About
 from vnait.bag_of_words import BagRidge, bags_of, skill_at_numbers
 from vnait.cli import main
 from vnait.data import Table, read, summary
@@ -20,10 +19,11 @@ from vnait.data.vocabulary import vocabulary_of
 from vnait.plan import Plan
 from vnait.predict import load, predictions
 from vnait.pretrained.finetune import Base
-from vnait.record import read as records
-from vnait.report.comparison import sections
-from vnait.results import RMSE, Results
-from vnait.scores import regression_scores
+from vnait.results.about import About
+from vnait.results.record import read as records
+from vnait.results.report.comparison import sections
+from vnait.results.results import RMSE, Results
+from vnait.results.scores import regression_scores
 from vnait.targets import Numbers, target_of
 from vnait.train import fit
 

@@ -21,18 +21,18 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from vnait import record as records
-from vnait import report, scores
-from vnait.about import About, call
-from vnait.advice import advice
 from vnait.cli import main
 from vnait.comparison import compare
 from vnait.data import Table, summary
-from vnait.page.sections import Section
-from vnait.record import Record
-from vnait.report import breakdown as answers
-from vnait.report import comparison as comparing
-from vnait.results import Results
+from vnait.results import record as records
+from vnait.results import report, scores
+from vnait.results.about import About, call
+from vnait.results.advice import advice
+from vnait.results.page.sections import Section
+from vnait.results.record import Record
+from vnait.results.report import breakdown as answers
+from vnait.results.report import comparison as comparing
+from vnait.results.results import Results
 from vnait.run import Run
 from vnait.shared.errors import InputError
 from vnait_lab import report as studying

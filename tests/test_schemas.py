@@ -16,11 +16,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
-from vnait import TextClassifier, VnaitConfig, data, predict, report
+from vnait import TextClassifier, VnaitConfig, data, predict
 from vnait.baselines import BASELINES, fit_baseline
 from vnait.data import vocabulary as vocabulary
 from vnait.pretrained import load_adapter
-from vnait.record import read
+from vnait.results import report
+from vnait.results.record import read
 from vnait.shared import schemas
 from vnait.shared.errors import InputError
 

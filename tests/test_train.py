@@ -34,8 +34,8 @@ from vnait.data import vocabulary as vocabulary
 from vnait.estimator import TextClassifier
 from vnait.plan import Plan
 from vnait.predict import Fitted
+from vnait.results.scores import scores
 from vnait.run import Run
-from vnait.scores import scores
 from vnait.shared.errors import InputError
 from vnait.shared.threads import one_thread, threads
 from vnait.targets import Classes

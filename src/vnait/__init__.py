@@ -16,7 +16,6 @@ from vnait.shared.errors import InputError
 if TYPE_CHECKING:
     from vnait import attach, audit, detach
     from vnait.comparison import compare
-    from vnait.explanation import explain
     from vnait.positions import coordinates, encodings, inputs
     from vnait.positions.conformance_suite import conformance
     from vnait.positions.injection import Injection
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from vnait.positions.methods import METHODS, build
     from vnait.pretrained.doctor import doctor
     from vnait.pretrained.extend import extend
+    from vnait.results.explanation import explain
 
 __all__ = [
     "METHODS",
@@ -59,7 +59,7 @@ _HOMES = {name: "vnait.model" for name in __all__ if name.startswith("Vnait")} |
     "METHODS": "vnait.positions.methods",
     "Injection": "vnait.positions.injection",
     "Method": "vnait.positions.method",
-    "Record": "vnait.record",
+    "Record": "vnait.results.record",
     "Run": "vnait.run",
     "TextClassifier": "vnait.estimator",
     "TextRegressor": "vnait.estimator",
@@ -70,7 +70,7 @@ _HOMES = {name: "vnait.model" for name in __all__ if name.startswith("Vnait")} |
     "conformance": "vnait.positions.conformance_suite",
     "detach": "vnait.pretrained",
     "doctor": "vnait.pretrained.doctor",
-    "explain": "vnait.explanation",
+    "explain": "vnait.results.explanation",
     "extend": "vnait.pretrained.extend",
 }
 

@@ -18,9 +18,9 @@ from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TA
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import Contexts, LinearClassifier, Pooled, Terms
 from vnait.pretrained.finetune import Base
-from vnait.record import Record, key_of
+from vnait.results.record import Record, key_of
+from vnait.results.scores import timed
 from vnait.run import PREFIX
-from vnait.scores import timed
 from vnait.targets import target_of, with_names
 
 # scikit-learn's C on averaged vectors. On rows of five training files (trec, subj, tnews, eprstmt, splice; 8,

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vnait import card, record, train
-from vnait.about import About, call
-from vnait.advice import advice
+from vnait import train
 from vnait.baselines import FROZEN, fit_baseline, pooled
 from vnait.data import Table, read, summary, warn_of_repeats
 from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
@@ -24,8 +22,11 @@ from vnait.plan import Cell, Plan
 from vnait.positions.methods import METHODS, Recipe
 from vnait.predict import Fitted, load
 from vnait.pretrained.finetune import Base
-from vnait.record import Callback, Record
-from vnait.results import ALL, Results, Shots, by_size
+from vnait.results import card, record
+from vnait.results.about import About, call
+from vnait.results.advice import advice
+from vnait.results.record import Callback, Record
+from vnait.results.results import ALL, Results, Shots, by_size
 from vnait.run import OWN, PREFIX, Run
 from vnait.saved import check_replaceable
 from vnait.shared.errors import InputError
@@ -95,14 +96,14 @@ class Comparison:
 
     def report(self) -> Path:
         """Write report.html beside the records, the same page as `vnait report`."""
-        from vnait import report
+        from vnait.results import report
 
         return report.write(self.path.parent)
 
     def picture(self) -> Path:
         """Write accuracy.png beside the records: each method's mean accuracy with its interval."""
-        from vnait import drawing
-        from vnait.drawing import accuracy
+        from vnait.results import drawing
+        from vnait.results.drawing import accuracy
 
         path = self.path.parent / "accuracy.png"
         drawing.save(accuracy.figure(self.results, self.plan.chance_level()), path)

@@ -29,9 +29,9 @@ from vnait.data import Table
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION
 from vnait.data.vectors.training import LEARNED
 from vnait.data.vocabulary import vocabulary_of
-from vnait.explanation import Explanation, explain
 from vnait.model import VnaitForSequenceClassification
-from vnait.record import plain
+from vnait.results.explanation import Explanation, explain
+from vnait.results.record import plain
 from vnait.run import RATE, Run
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error

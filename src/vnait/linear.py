@@ -24,7 +24,7 @@ from vnait.data.sentences import split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.pretrained.finetune import BASE, Base
 from vnait.pretrained.loading import from_pretrained
-from vnait.record import Record, warn_of_other
+from vnait.results.record import Record, warn_of_other
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.files import atomic_folder

@@ -18,10 +18,10 @@ from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, l
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
 from vnait.positions.methods import METHODS
 from vnait.pretrained.finetune import Base
-from vnait.record import key_of
-from vnait.results import ALL, Shots, by_size
+from vnait.results.record import key_of
+from vnait.results.results import ALL, Shots, by_size
+from vnait.results.scores import regression_scores
 from vnait.run import OWN, PREFIX, Run, unknown_methods
-from vnait.scores import regression_scores
 from vnait.shared.errors import InputError
 from vnait.targets import LabelSets, Tags
 from vnait.targets.shared import no_common_label

@@ -24,7 +24,7 @@ from vnait.linear import LinearClassifier
 from vnait.logits import logits_of, word_logits_of
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import finetune, tokens
-from vnait.record import Record, warn_of_other
+from vnait.results.record import Record, warn_of_other
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_folder
 from vnait.shared.quiet import no_bars

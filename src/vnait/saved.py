@@ -17,7 +17,7 @@ from vnait.model import (
 from vnait.positions.methods import METHODS
 from vnait.pretrained import finetune
 from vnait.pretrained.loading import from_pretrained
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.shared import files, schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import no_bars

@@ -107,7 +107,7 @@ def _run_studies(
     quiet: bool,
 ) -> None:
     """Run short studies, print their verdicts and write their report."""
-    from vnait import report
+    from vnait.results import report
     from vnait_lab import studies, terminal
 
     out = out or Path("runs") / ("studies-quick" if quick else "studies")

@@ -13,10 +13,10 @@ import typer
 from vnait_lab.cli import study_command
 
 if TYPE_CHECKING:
-    from vnait.page.sections import Section
     from vnait.positions.conformance_suite import Subject
     from vnait.positions.conformance_suite.subjects import Formula
-    from vnait.record import Record
+    from vnait.results.page.sections import Section
+    from vnait.results.record import Record
 
 
 def commands(app: typer.Typer) -> None:

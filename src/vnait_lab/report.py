@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from numbers import Real
 from pathlib import Path
 
-from vnait.page.sections import Cell, Column, Image, Section, Table
-from vnait.record import Record
-from vnait.report.provenance import provenance
+from vnait.results.page.sections import Cell, Column, Image, Section, Table
+from vnait.results.record import Record
+from vnait.results.report.provenance import provenance
 from vnait.shared.errors import plural
 from vnait.shared.statistics import interval
 from vnait_lab import studies, study

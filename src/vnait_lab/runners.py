@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vnait.positions.methods import METHODS, build
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.shared.errors import InputError
 from vnait_lab import terminal
 from vnait_lab.study import Verdict

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from vnait import record as records
-from vnait.record import Callback, Record
+from vnait.results import record as records
+from vnait.results.record import Callback, Record
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import Interval, interval, paired
 from vnait.shared.threads import one_thread

@@ -17,11 +17,12 @@ from typing import Any
 
 import torch
 
-from vnait import record, train
+from vnait import train
 from vnait.comparison import compare
 from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
 from vnait.predict import load
+from vnait.results import record
 from vnait.run import Run
 from vnait.shared.errors import InputError
 from vnait.train.loop import Loop

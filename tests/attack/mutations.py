@@ -28,14 +28,15 @@ import numpy as np
 import pandas as pd
 import torch
 
-from vnait import data, predict, report
+from vnait import data, predict
 from vnait.baselines import fit_baseline
 from vnait.data import Table, vectors
 from vnait.data import vocabulary as vocabulary
 from vnait.estimator import TextClassifier
 from vnait.pretrained import load_adapter
 from vnait.pretrained.loading import from_pretrained
-from vnait.record import read
+from vnait.results import report
+from vnait.results.record import read
 from vnait.run import Run
 from vnait.shared.errors import InputError
 from vnait.train import fit

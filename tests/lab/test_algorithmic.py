@@ -11,7 +11,7 @@ import torch
 from torch import Generator
 
 from helpers import record
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.shared.statistics import interval
 from vnait_lab.suites import algorithmic
 from vnait_lab.suites.algorithmic import (

@@ -11,7 +11,7 @@ from torch import nn
 
 from helpers import record
 from vnait.positions.methods import METHODS, Size, parameters
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.choices import section
 from vnait_lab.runs.choices import FACTORS, design, effects, made, run_of, verdict
 

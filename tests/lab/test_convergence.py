@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from helpers import record
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page import parts
 from vnait_lab.page.convergence import section
 from vnait_lab.runs.convergence import METHODS_RUN, STEPS, curves, steps_to, verdict

@@ -10,7 +10,7 @@ import torch
 from torch import Generator
 
 from helpers import record
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.shared.errors import InputError
 from vnait_lab.study import Verdict
 from vnait_lab.suites import decoding

@@ -11,7 +11,7 @@ import pytest
 
 from helpers import record
 from vnait.data import Table
-from vnait.record import Record, read
+from vnait.results.record import Record, read
 from vnait.run import Run
 from vnait.shared.errors import InputError
 from vnait_lab.study import Verdict

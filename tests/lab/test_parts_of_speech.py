@@ -6,7 +6,7 @@ from helpers import record
 from vnait.baselines import OF_TAGS
 from vnait.data import Table
 from vnait.data.sentences import split_words
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.tagging import section
 from vnait_lab.runs.tagging import FILES, METHODS_RUN, SHUFFLED, SIZES, plans, shuffled, verdict
 

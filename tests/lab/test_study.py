@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vnait import record as records
+from vnait.results import record as records
 from vnait_lab import studies, study
 from vnait_lab.study import Budget, Claim, Control, Findings, Record, Study, Verdict
 

@@ -15,12 +15,12 @@ import torch
 from torch import Generator, Tensor, nn
 
 from helpers import TINY_SIZES, record
-from vnait import record as records
 from vnait.positions.coordinates import Index
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS, Recipe, Size
-from vnait.record import Record
+from vnait.results import record as records
+from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange
 from vnait.shared.statistics import Interval
 from vnait_lab import page

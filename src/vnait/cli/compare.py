@@ -15,7 +15,7 @@ from vnait.run import Run, unknown_methods
 from vnait.shared.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
-    from vnait.record import Record
+    from vnait.results.record import Record
 
 DEFAULT_DATA = "builtin:polarity"
 
@@ -140,7 +140,7 @@ def _shots(given: str) -> tuple[int | str, ...]:
 def _cell_note(record: Record | None) -> str:
     if record is None:
         return ""
-    from vnait.results import metric_of
+    from vnait.results.results import metric_of
 
     metric = metric_of(record.metrics)
     return record.method if metric is None else f"{record.method} {record.metrics[metric.name]:.3f}"

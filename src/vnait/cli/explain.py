@@ -46,15 +46,15 @@ def explain_command(
     if (text is None) == (conllu is None):
         raise InputError("give one text, or a sentence of a file with --conllu.")
     if out is not None or bertviz is not None:
-        from vnait.explanation import export
+        from vnait.results.explanation import export
     if out is not None:
         export.check_path(out)
     check_folder(model)
     from vnait.cli import terminal
     from vnait.data.conllu import tree
-    from vnait.explanation import explain
     from vnait.linear import LinearClassifier
     from vnait.predict import load
+    from vnait.results.explanation import explain
     from vnait.shared.files import atomic_file
 
     given = tree(conllu, sentence) if conllu is not None else text

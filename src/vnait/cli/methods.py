@@ -41,7 +41,7 @@ def draw_command(
     set_up_logging(quiet=True)
     if model is not None:
         check_folder(model)
-    from vnait import drawing
+    from vnait.results import drawing
 
     names = methods or []
     rows = [*names, "trained"] if model is not None else names

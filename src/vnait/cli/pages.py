@@ -50,7 +50,7 @@ def report_command(
 ) -> None:
     """Write the results in a folder as one page, report.html, which opens anywhere, offline."""
     check_folder(folder, "`vnait compare` or short studies wrote")
-    from vnait import report
+    from vnait.results import report
 
     path = report.write(folder)
     print_json({"report": str(path)}) if as_json else echo(path)

@@ -17,9 +17,9 @@ from vnait.shared.errors import plural
 if TYPE_CHECKING:
     from vnait.comparison import Comparison
     from vnait.data import Table
-    from vnait.explanation import Explanation
     from vnait.positions.conformance_suite import Row
-    from vnait.record import Record
+    from vnait.results.explanation import Explanation
+    from vnait.results.record import Record
 
 BAR = 24  # cells of the longest bar
 UNEVEN = 1.5  # times its even share: from here the accuracy of a frequent class can hide the rare ones
@@ -28,7 +28,7 @@ HEADING = 11  # cells per line of a heading, if its name can be broken
 
 def show_comparison(comparison: Comparison, data: Table) -> None:
     """A table per number of shots, then the conclusions and the advice."""
-    from vnait.results import ACCURACY, FIXED, SETS  # scipy, which other commands do not wait for
+    from vnait.results.results import ACCURACY, FIXED, SETS  # scipy, which other commands do not wait for
 
     metric, chance = comparison.results.metric, comparison.plan.chance_level()
     kind = {"classification": "classes", "tagging": "tags", "multilabel": "labels"}.get(data.task)
@@ -61,7 +61,11 @@ def show_comparison(comparison: Comparison, data: Table) -> None:
 
 
 def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
-    from vnait.results import ACCURACY, SETS, interval_of  # scipy, which other commands do not wait for
+    from vnait.results.results import (  # scipy, which other commands do not wait for
+        ACCURACY,
+        SETS,
+        interval_of,
+    )
 
     metric = comparison.results.metric
     where = comparison.results.inside(shots).split(" ", 1)[1]
@@ -120,7 +124,7 @@ def show_value(name: str, value: str) -> None:
 
 def show_explanation(explanation: Explanation) -> None:
     """A row per token, with its gap as a bar; then the method, the heads and the first layer's scores."""
-    from vnait.explanation.display import logit_parts, printable
+    from vnait.results.explanation.display import logit_parts, printable
 
     echo(f"{explanation.label}  (probability {explanation.probability:.3f})")
     echo(fill(logit_parts(explanation), Console().width), end="\n\n")

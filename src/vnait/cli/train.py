@@ -130,7 +130,7 @@ def _trained(
     ready: Prepared, penalties: list[tuple[float, float]], out: Path, about: dict[str, Any], *, quiet: bool
 ) -> Fitted | None:
     """The best of a training with each pair of penalties, saved; None in all processes but the first."""
-    from vnait import card as cards
+    from vnait.results import card as cards
     from vnait.shared.files import locked
     from vnait.shared.processes import is_first
     from vnait.train import best, forget, train

@@ -13,14 +13,14 @@ from typing import Any
 import gradio as gr
 from jinja2 import Environment
 
-from vnait import report
 from vnait.comparison import DEFAULT_METHODS
-from vnait.explanation import export
-from vnait.page import policy
-from vnait.page.sections import Column, Table
 from vnait.playground.process import ComparisonProcess
 from vnait.playground.shelf import UNTRAINED, Shelf
 from vnait.positions.methods import METHODS
+from vnait.results import report
+from vnait.results.explanation import export
+from vnait.results.page import policy
+from vnait.results.page.sections import Column, Table
 from vnait.shared.errors import InputError
 
 TEXT = "It is not that the film is bad, it is that nothing in it ever moves."

@@ -11,11 +11,11 @@ from typing import Any
 from vnait import data
 from vnait.data import vocabulary
 from vnait.data.vocabulary import Vocabulary
-from vnait.explanation import Explanation, explain
 from vnait.linear import LinearClassifier
 from vnait.playground.process import ComparisonProcess
 from vnait.positions.methods import METHODS
 from vnait.predict import Fitted, load
+from vnait.results.explanation import Explanation, explain
 from vnait.run import Run
 from vnait.shared.errors import InputError, as_input_error
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from vnait.data import Table
-from vnait.scores import details, scores
+from vnait.results.scores import details, scores
 from vnait.shared.errors import InputError
 from vnait.targets.shared import OfTexts, check_known
 

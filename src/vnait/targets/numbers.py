@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from vnait.bag_of_words import Weights
 from vnait.data import Table
 from vnait.data.tables import NUMBER, REGRESSION
-from vnait.scores import regression_scores, squares_by_length
+from vnait.results.scores import regression_scores, squares_by_length
 from vnait.shared.errors import InputError
 from vnait.targets.shared import OfTexts
 

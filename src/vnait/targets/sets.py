@@ -16,7 +16,7 @@ from vnait.data import Table
 from vnait.data.labels import cell_of, labels_in
 from vnait.data.tables import MULTILABEL
 from vnait.model import VnaitForSequenceClassification
-from vnait.scores import by_label, by_length, set_scores
+from vnait.results.scores import by_label, by_length, set_scores
 from vnait.shared.errors import InputError
 from vnait.targets.shared import OfTexts, check_known
 

@@ -19,8 +19,8 @@ from vnait.model import VnaitForSequenceClassification
 from vnait.positions.methods import parameters
 from vnait.predict import Fitted
 from vnait.pretrained.finetune import Base
-from vnait.record import Record, key_of
-from vnait.results import metric_of
+from vnait.results.record import Record, key_of
+from vnait.results.results import metric_of
 from vnait.run import Run
 from vnait.shared.errors import InputError
 from vnait.shared.randomness import preserved_generators

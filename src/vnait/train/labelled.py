@@ -18,8 +18,8 @@ from vnait.data import NO_LIMIT, Table, collate
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForSequenceClassification
 from vnait.pretrained.finetune import Base
+from vnait.results.scores import timed
 from vnait.run import Run
-from vnait.scores import timed
 from vnait.shared.errors import InputError
 from vnait.targets import Classes, LabelSets, Target, target_of
 

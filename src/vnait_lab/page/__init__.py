@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab import STUDIES
 from vnait_lab.page import (
     ablation,

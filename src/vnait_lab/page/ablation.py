@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Judged, Section, difference, mean, over_seeds, table
 from vnait_lab.runs import ahead
 from vnait_lab.runs.ablation import OF, TASKS

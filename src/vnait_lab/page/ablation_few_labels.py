@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnait.baselines import BASELINES
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Section, difference, mean, table
 from vnait_lab.runs.ablation import OF
 from vnait_lab.suites.few_labels import score_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Judged, Section, difference, over_seeds, percent, table, with_commas
 from vnait_lab.suites import algorithmic
 from vnait_lab.suites.algorithms import ALGORITHMS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Judged, Section, bounded, table
 from vnait_lab.runs.choices import ENOUGH, FACTORS, SHOTS, design, effects, verdict
 from vnait_lab.suites.few_labels import SETS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Judged, Section, percent, table
 from vnait_lab.runs.convergence import ENOUGH, SHOTS, STEPS, curves, steps_to, verdict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from statistics import fmean
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Section, table
 from vnait_lab.runs.decoder import COMPARED, EDGES, READ, TRAINED, WORDS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Judged, Section, table, with_commas
 from vnait_lab.suites import decoding
 from vnait_lab.suites.questions import QUESTIONS

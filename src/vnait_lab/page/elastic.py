@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnait.positions.methods import METHODS
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Judged, Section, over_seeds, percent, table, with_commas
 from vnait_lab.suites import elastic
 from vnait_lab.suites.fillers import TASKS

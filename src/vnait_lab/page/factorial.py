@@ -10,7 +10,7 @@ from statistics import fmean
 import matplotlib
 from matplotlib.figure import Figure
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab import STUDIES
 from vnait_lab.page.parts import Section, difference, over_seeds, percent, records, table
 from vnait_lab.runs.factorial import AS_METHODS, SCHEMES, SETS, SUITES, VNAIT

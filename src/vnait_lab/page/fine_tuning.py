@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.run import OWN
 from vnait_lab.page.parts import Judged, Section, difference, over_seeds, percent, table
 from vnait_lab.runs import ahead

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.ablation import far
 from vnait_lab.page.parts import Section, over_seeds, percent, table
 from vnait_lab.runs.gaps import ENDS, GAMMAS, SOURCES

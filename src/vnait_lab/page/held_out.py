@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.length import by_length
 from vnait_lab.page.parts import Judged, Section
 from vnait_lab.runs.held_out import HELD_OUT, SEEN

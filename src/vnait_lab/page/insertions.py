@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Judged, Section, percent, table
 from vnait_lab.runs.insertions import HARMED, HARMS, KINDS, METHODS_RUN, TESTS, TRAINED, drop, verdict
 from vnait_lab.suites.elastic import reads_words

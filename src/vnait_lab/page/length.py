@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vnait.positions.methods import METHODS
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Judged, Section, over_seeds, percent, table
 from vnait_lab.runs import held_out
 from vnait_lab.suites import length

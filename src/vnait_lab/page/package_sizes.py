@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.shared.statistics import interval
 from vnait_lab.page.parts import Judged, Section, percent, table
 from vnait_lab.runs import by_seed

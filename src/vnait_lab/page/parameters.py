@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vnait import build
 from vnait.positions.methods import parameters
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab.page.parts import Judged, Section, table
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels

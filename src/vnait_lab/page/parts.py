@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from vnait import record
 from vnait.positions.methods import METHODS
-from vnait.record import Record
+from vnait.results import record
+from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval, paired
 from vnait_lab import RECORDS
 from vnait_lab.study import Verdict

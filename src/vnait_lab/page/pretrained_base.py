@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from vnait.baselines import FROZEN
-from vnait.record import Record
-from vnait.results import interval_of
+from vnait.results.record import Record
+from vnait.results.results import interval_of
 from vnait.run import OWN, PREFIX
 from vnait_lab.page.few_labels import differences, heights
 from vnait_lab.page.parts import Judged, Section, bounded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab import studies
 from vnait_lab.page.parts import Judged, Section, table
 from vnait_lab.study import Findings, Study

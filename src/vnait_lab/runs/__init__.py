@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vnait.data import Table
 from vnait.data.tables import labels_of
 from vnait.predict import Fitted
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.shared.statistics import interval, paired
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import Suite

@@ -27,7 +27,7 @@ from vnait.positions.encodings import Spatial
 from vnait.positions.inputs import cosine
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS, Recipe, Size
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.run import Run
 from vnait.shared.statistics import Interval, interval
 from vnait_lab import RECORDS

@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import log2
 
 from vnait.comparison import run_plan
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.run import Run
 from vnait.shared.statistics import Interval, interval
 from vnait_lab import RECORDS

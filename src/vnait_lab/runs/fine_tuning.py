@@ -18,10 +18,10 @@ import torch
 from joblib import delayed
 
 from vnait import data as texts
-from vnait import record as records
 from vnait.positions.methods import METHODS
 from vnait.pretrained.finetune import Base
-from vnait.record import Record
+from vnait.results import record as records
+from vnait.results.record import Record
 from vnait.run import Run
 from vnait.shared.threads import one_thread
 from vnait.train import fit

@@ -31,7 +31,7 @@ from numpy.random import Generator
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
-from vnait.record import Record, key_of, run_cells
+from vnait.results.record import Record, key_of, run_cells
 from vnait.shared.statistics import interval, paired
 from vnait.shared.threads import one_thread
 from vnait.train import fit

@@ -21,11 +21,11 @@ import torch
 from numpy.typing import NDArray
 
 from vnait import data as texts
-from vnait import record as records
 from vnait.logits import logits_of
 from vnait.predict import Fitted
 from vnait.pretrained.finetune import Base
-from vnait.record import Record
+from vnait.results import record as records
+from vnait.results.record import Record
 from vnait.run import OWN, Run
 from vnait.train import fit
 from vnait_lab import RECORDS

@@ -19,7 +19,7 @@ import numpy as np
 from vnait.data import Table, read
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
-from vnait.record import Record, key_of, run_cells
+from vnait.results.record import Record, key_of, run_cells
 from vnait.run import Run
 from vnait.shared.statistics import interval, paired
 from vnait.shared.threads import one_thread

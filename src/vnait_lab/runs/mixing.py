@@ -26,15 +26,16 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from vnait import bag_of_words, record
+from vnait import bag_of_words
 from vnait import data as text
 from vnait.bag_of_words import BagRegression, bags_of, share_of, sif_weights, skill, strange
 from vnait.data.vocabulary import Vocabulary
 from vnait.linear import Pooled
 from vnait.logits import logits_of
 from vnait.pretrained.finetune import Base
-from vnait.record import Record
-from vnait.scores import scores
+from vnait.results import record
+from vnait.results.record import Record
+from vnait.results.scores import scores
 from vnait.shared.statistics import interval
 from vnait.shared.threads import one_thread
 from vnait.train import fit

@@ -28,7 +28,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from vnait.data import read
 from vnait.model import VnaitForSequenceClassification
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait_lab import RECORDS
 from vnait_lab.runs import by_seed, data_folder, parser, run_suite
 from vnait_lab.runs.insertions import CONTROL, FILTERED, scores_of, spared

@@ -29,7 +29,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from vnait.data import read
 from vnait.model import VnaitForSequenceClassification
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.shared.statistics import interval
 from vnait_lab import RECORDS
 from vnait_lab.runs import ahead, by_seed, data_folder, parser, run_suite

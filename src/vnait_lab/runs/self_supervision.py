@@ -25,7 +25,7 @@ from vnait.data.tables import CLASSIFICATION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForMaskedLM, seed_weights
 from vnait.positions.methods import METHODS
-from vnait.record import Record, key_of, run_cells
+from vnait.results.record import Record, key_of, run_cells
 from vnait.run import Run
 from vnait.shared.statistics import interval, paired
 from vnait.shared.threads import one_thread

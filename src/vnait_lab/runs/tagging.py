@@ -25,7 +25,7 @@ from vnait.data import Table, read
 from vnait.data.sentences import sentence, split_words
 from vnait.data.tables import TAGGING, labels_of
 from vnait.plan import Plan
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.run import Run
 from vnait.shared.statistics import Interval, interval, paired
 from vnait_lab import RECORDS

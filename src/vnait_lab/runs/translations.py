@@ -26,8 +26,8 @@ from vnait.data.pairs import sides_of
 from vnait.data.rows import split_numbers
 from vnait.data.sentences import split_words
 from vnait.plan import Plan
-from vnait.record import Record
-from vnait.results import ALL
+from vnait.results.record import Record
+from vnait.results.results import ALL
 from vnait.run import Run
 from vnait_lab import RECORDS
 from vnait_lab.runs import ahead, by_seed, data_folder, parser, show_progress

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from vnait.colours import COLOURS
+from vnait.results.colours import COLOURS
 
 Seeds = Sequence[float] | NDArray[Any]  # one value per seed
 

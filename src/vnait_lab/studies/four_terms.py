@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.explanation.attention import TERMS, centred, four_terms
+from vnait.results.explanation.attention import TERMS, centred, four_terms
 from vnait_lab.studies.figures import bars, maps, panels
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.sinusoid import codes

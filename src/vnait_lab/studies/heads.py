@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.explanation.attention import HEAD_KINDS, entropy, head_kind, profile
+from vnait.results.explanation.attention import HEAD_KINDS, entropy, head_kind, profile
 from vnait_lab.studies.figures import maps, panels
 from vnait_lab.studies.parts.training import Reader, accuracies, descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from vnait.colours import COLOURS
 from vnait.positions.coordinates import Index, Segments
 from vnait.positions.encodings import Axis, Concatenated, Sinusoid
+from vnait.results.colours import COLOURS
 from vnait.shared.statistics import interval
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

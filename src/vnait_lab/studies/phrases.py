@@ -23,12 +23,12 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.colours import COLOURS
 from vnait.data.conllu import Tree, trees
 from vnait.positions.coordinates import Span
 from vnait.positions.coordinates.sources import UNIT_Z
 from vnait.positions.encodings import Spatial
 from vnait.positions.method import Method
+from vnait.results.colours import COLOURS
 from vnait_lab.studies.figures import panels
 from vnait_lab.studies.parts.training import Reader, descend
 from vnait_lab.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, claim, data_folder

@@ -25,9 +25,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.colours import COLOURS
 from vnait.positions.coordinates import Span
 from vnait.positions.encodings import AlibiBias, ShawBias
+from vnait.results.colours import COLOURS
 from vnait.shared.statistics import Interval, interval
 from vnait_lab.studies.figures import panels
 from vnait_lab.studies.parts.proteins import FAR, LETTERS, NEAR, Chain, chains

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.colours import COLOURS
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import ShawBias
 from vnait.positions.method import Method
+from vnait.results.colours import COLOURS
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.studies.parts.training import Reader, descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

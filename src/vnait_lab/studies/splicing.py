@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from vnait.colours import COLOURS
 from vnait.model.backbone import Block
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import NoPosition, ShawBias, Table
 from vnait.positions.injection import Injection
+from vnait.results.colours import COLOURS
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.parts.dna import LETTERS, letters, starts
 from vnait_lab.studies.parts.training import descend

@@ -17,8 +17,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vnait.colours import COLOURS
 from vnait.positions.encodings import CableBias
+from vnait.results.colours import COLOURS
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, Word, claim
 

@@ -22,8 +22,8 @@ from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 from torch import Generator, Tensor
 
-from vnait.colours import COLOURS
 from vnait.positions.methods import build
+from vnait.results.colours import COLOURS
 from vnait_lab.studies.figures import dots, lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
 

@@ -18,8 +18,8 @@ from vnait.baselines import BASELINES
 from vnait.comparison import run_plan
 from vnait.data.tables import labels_of
 from vnait.plan import Plan
-from vnait.record import Record
-from vnait.results import interval_of
+from vnait.results.record import Record
+from vnait.results.results import interval_of
 from vnait.run import Run
 from vnait.shared.statistics import interval
 from vnait_lab.study import Verdict

@@ -12,10 +12,10 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from vnait import record as records
 from vnait.model import VnaitConfig, seed_weights
 from vnait.positions.methods import METHODS, Recipe, parameters
-from vnait.record import Callback, Record
+from vnait.results import record as records
+from vnait.results.record import Callback, Record
 from vnait.shared.errors import InputError, OutOfRange, did_you_mean
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import UNIT, Interval, interval

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vnait.explanation.attention import head_kind
+from vnait.results.explanation.attention import head_kind
 from vnait_lab.studies.bert_heads import (
     ARMS,
     DISTANCES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Generator
 
-from vnait.explanation.attention import centred, four_terms
+from vnait.results.explanation.attention import centred, four_terms
 from vnait_lab.studies.four_terms import LENGTH, exact, texts
 
 

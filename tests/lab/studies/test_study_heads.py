@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vnait.explanation.attention import head_kind, profile
+from vnait.results.explanation.attention import head_kind, profile
 from vnait_lab.studies.heads import FAR, LENGTH, MOST, answers, attention, reader
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from vnait.page.sections import Section
+from vnait.results.page.sections import Section
 from vnait.shared.errors import extra
 
 
@@ -15,7 +15,7 @@ def html(title: str, sections: Sequence[Section]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     scripts = _scripts(figures=any(section.figures for section in sections))
-    loader = PackageLoader("vnait.page", "")
+    loader = PackageLoader("vnait.results.page", "")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -54,4 +54,4 @@ def _scripts(*, figures: bool) -> list[str]:
 
 
 def _part(name: str) -> str:
-    return (files("vnait.page") / name).read_text(encoding="utf-8")
+    return (files("vnait.results.page") / name).read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ from typing import Any
 
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.positions.methods import METHODS
-from vnait.record import Record
-from vnait.results import Results, interval_of
+from vnait.results.record import Record
+from vnait.results.results import Results, interval_of
 
 NAME = "README.md"
 SCORES = {

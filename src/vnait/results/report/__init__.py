@@ -6,14 +6,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from vnait import page
-from vnait import record as records
-from vnait.about import About
-from vnait.page.sections import Section
 from vnait.positions.plugins import call_plugins
-from vnait.record import Record
-from vnait.report import comparison
-from vnait.results import Results, metric_of
+from vnait.results import page
+from vnait.results import record as records
+from vnait.results.about import About
+from vnait.results.page.sections import Section
+from vnait.results.record import Record
+from vnait.results.report import comparison
+from vnait.results.results import Results, metric_of
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_file
 

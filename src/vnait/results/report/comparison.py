@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vnait.about import About
-from vnait.advice import advice
 from vnait.data import QUANTILES
-from vnait.page.sections import Cell, Column, Figure, Section, Table
-from vnait.report import figures
-from vnait.report.breakdown import confusions, lengths
-from vnait.report.provenance import provenance
-from vnait.results import ACCURACY, FIXED, RMSE, SETS, Results, by_size, interval_of
+from vnait.results.about import About
+from vnait.results.advice import advice
+from vnait.results.page.sections import Cell, Column, Figure, Section, Table
+from vnait.results.report import figures
+from vnait.results.report.breakdown import confusions, lengths
+from vnait.results.report.provenance import provenance
+from vnait.results.results import ACCURACY, FIXED, RMSE, SETS, Results, by_size, interval_of
 
 FORM = "{:.4g}"
 

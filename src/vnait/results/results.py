@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vnait.record import Record
+from vnait.results.record import Record
 from vnait.shared.errors import plural
 from vnait.shared.statistics import UNIT, Interval, interval, paired, standard_error
 

@@ -10,10 +10,10 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from vnait.colours import COLOURS
-from vnait.drawing import small_labels
-from vnait.explanation import Arc, Explanation
-from vnait.explanation.display import drawable
+from vnait.results.colours import COLOURS
+from vnait.results.drawing import small_labels
+from vnait.results.explanation import Arc, Explanation
+from vnait.results.explanation.display import drawable
 
 # Inches
 ROOM = 0.17  # from a token's label to the next

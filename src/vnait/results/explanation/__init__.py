@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from vnait import data as texts
 from vnait.data.conllu import Tree
 from vnait.data.tables import CLASSIFICATION
-from vnait.explanation.attention import head_kind, score_terms, shares
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
 from vnait.positions.injection import Injection
@@ -22,6 +21,7 @@ from vnait.positions.methods import METHODS, parameters
 from vnait.predict import Fitted
 from vnait.pretrained.attach.attached import Attached
 from vnait.pretrained.finetune import read_by_method
+from vnait.results.explanation.attention import head_kind, score_terms, shares
 from vnait.shared.errors import InputError, has_surrogate
 from vnait.targets import check_task
 

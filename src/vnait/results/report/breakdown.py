@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from vnait.page.sections import Column, Section, Table
-from vnait.record import Record
-from vnait.report import figures
-from vnait.results import ENTITIES, EXACT, SETS, TOKENS, Results
-from vnait.scores import LENGTHS, MOST_CLASSES
+from vnait.results.page.sections import Column, Section, Table
+from vnait.results.record import Record
+from vnait.results.report import figures
+from vnait.results.results import ENTITIES, EXACT, SETS, TOKENS, Results
+from vnait.results.scores import LENGTHS, MOST_CLASSES
 from vnait.shared.statistics import Interval
 
 NO_LENGTHS = "These records have no answers by length. Compare again, in a new folder."

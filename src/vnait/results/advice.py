@@ -5,8 +5,8 @@ from itertools import pairwise
 from math import log2
 from typing import Any
 
-from vnait.record import Record
-from vnait.results import ALL, Results, by_size, interval_of
+from vnait.results.record import Record
+from vnait.results.results import ALL, Results, by_size, interval_of
 from vnait.shared.errors import plural
 from vnait.shared.statistics import Interval, interval, paired, seeds_needed
 

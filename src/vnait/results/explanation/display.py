@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 
 if TYPE_CHECKING:
-    from vnait.explanation import Explanation
+    from vnait.results.explanation import Explanation
 
 logger = logging.getLogger("vnait")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from vnait import drawing, page
-from vnait.explanation import Explanation
-from vnait.explanation.display import logit_parts, printable
-from vnait.explanation.figure import figure
-from vnait.page.sections import Column, Image, Section, Table
+from vnait.results import drawing, page
+from vnait.results.explanation import Explanation
+from vnait.results.explanation.display import logit_parts, printable
+from vnait.results.explanation.figure import figure
+from vnait.results.page.sections import Column, Image, Section, Table
 from vnait.shared.errors import extra
 from vnait.shared.files import atomic_file
 

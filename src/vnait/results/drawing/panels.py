@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from vnait.colours import COLOURS
-from vnait.drawing.examples import SEED, Example
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method, MethodOutput
+from vnait.results.colours import COLOURS
+from vnait.results.drawing.examples import SEED, Example
 from vnait.shared.errors import as_input_error
 from vnait.shared.evaluation import evaluating
 from vnait.shared.randomness import preserved_generators

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from vnait.colours import COLOURS
-from vnait.page.sections import Figure
+from vnait.results.colours import COLOURS
+from vnait.results.page.sections import Figure
 from vnait.shared.statistics import Interval
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "triangle-down")

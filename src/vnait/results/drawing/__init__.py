@@ -18,9 +18,9 @@ with extra("figures"):
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-from vnait.drawing.examples import Example, from_options, random_words, trained, untrained
-from vnait.drawing.panels import PANELS, Panel, panels
 from vnait.positions.methods import METHODS
+from vnait.results.drawing.examples import Example, from_options, random_words, trained, untrained
+from vnait.results.drawing.panels import PANELS, Panel, panels
 from vnait.shared.files import atomic_file
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from vnait.page.sections import Cell, Column, Section, Table
-from vnait.record import Record
+from vnait.results.page.sections import Cell, Column, Section, Table
+from vnait.results.record import Record
 
 
 def provenance(found: Sequence[Record], command: str) -> Section:

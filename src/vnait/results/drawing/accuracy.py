@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vnait.colours import COLOURS
-from vnait.results import Results, Shots, by_size, interval_of
+from vnait.results.colours import COLOURS
+from vnait.results.results import Results, Shots, by_size, interval_of
 
 MARKS = ("o", "s", "^", "D", "v", "X", "P")
 MAX_LETTERS = 30  # letters of a name
