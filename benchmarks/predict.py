@@ -26,8 +26,8 @@ import sys
 import numpy as np
 from vnait.data import tokenizer
 from vnait.data.vocabulary import Vocabulary
-from vnait.predict import Fitted
-from vnait.run import Run
+from vnait.train.predict import Fitted
+from vnait.train.run import Run
 names = [f"w{number}" for number in range(int(sys.argv[2]))]
 table = np.random.default_rng(0).standard_normal((len(names) + 3, 96), dtype=np.float32)
 words = Vocabulary(tokenizer(names), table, "random", np.ones(len(table), dtype=np.float32))

@@ -12,12 +12,12 @@ from sklearn.preprocessing import StandardScaler
 
 from test_comparison import RUN, small, texts_of
 from test_finetune import saved_base
-from vnait import predict, saved
-from vnait.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN, fit_baseline
 from vnait.data import encode, split
 from vnait.data import vocabulary as vocabulary
-from vnait.predict import load
 from vnait.shared.errors import InputError
+from vnait.train import predict, saved
+from vnait.train.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN, fit_baseline
+from vnait.train.predict import load
 
 ASKED = ["a good film", "dull dull plot", "zebra", ""]
 

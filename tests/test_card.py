@@ -5,10 +5,11 @@ import json
 import pytest
 from huggingface_hub import ModelCard
 
-from vnait import cli, predict
+from vnait import cli
 from vnait import data as text
 from vnait.results import card
 from vnait.results.record import Record
+from vnait.train import predict
 
 ROWS = [("a warm film", "good"), ("a dull film", "b|a<d>")] * 12
 

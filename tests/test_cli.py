@@ -25,7 +25,7 @@ import typer
 from rich.cells import cell_len
 
 from helpers import forkserver, save_vectors
-from vnait import cli, predict, train
+from vnait import cli
 from vnait import data as text
 from vnait.cli.shared import app, folder_name
 from vnait.data import vectors
@@ -35,6 +35,8 @@ from vnait.positions.encodings import Spatial
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS, Recipe
 from vnait.shared.errors import InputError
+from vnait.train import fitting as train
+from vnait.train import predict
 
 VNAIT = Path(sys.executable).with_name("vnait")
 WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"], "mix": ["odd", "even", "mid"]}
@@ -992,7 +994,7 @@ def run_command(folder: str, arguments: list[str]) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_in_a_training_is_one_sentence_and_the_same_command_goes_on(home, vnait):
-    context = forkserver("vnait.train", "vnait.cli")
+    context = forkserver("vnait.train.fitting", "vnait.cli")
     command = ["train", "data.csv", "--vectors", "words.bin", "--steps", "90", "--quiet", "--out"]
     process = context.Process(target=run_command, args=(str(home), [*command, "new"]))
     process.start()

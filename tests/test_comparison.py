@@ -20,16 +20,16 @@ from threadpoolctl import threadpool_info
 from helpers import forkserver, record, save_vectors
 from test_plugins import FILE
 from vnait import comparison as module
-from vnait.baselines import BASELINES
 from vnait.comparison import Comparison, compare
 from vnait.data import Table, split, vectors
 from vnait.plan import Cell, Plan
 from vnait.positions import methods, plugins
 from vnait.results.record import Record, read
-from vnait.run import Run
 from vnait.shared.errors import InputError
 from vnait.shared.statistics import UNIT, interval
 from vnait.shared.threads import one_thread
+from vnait.train.baselines import BASELINES
+from vnait.train.run import Run
 
 RUN = Run(steps=4, eval_every=2, batch_size=8)
 METHODS = ("none", "vnait")

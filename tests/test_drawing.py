@@ -14,7 +14,7 @@ from PIL import Image
 import vnait
 from conftest import same_picture
 from helpers import record
-from vnait import cli, predict
+from vnait import cli
 from vnait.positions.encodings import AlibiBias, Rotary, Sinusoid, Sum
 from vnait.positions.injection import Injection
 from vnait.results import drawing
@@ -23,6 +23,7 @@ from vnait.results.drawing import accuracy, save
 from vnait.results.drawing.panels import decay, evaluate, kernel
 from vnait.results.results import Results
 from vnait.shared.errors import InputError
+from vnait.train import predict
 
 SIZE = {"length": 20, "dim": 32}
 

@@ -27,11 +27,13 @@ from sklearn.utils import estimator_checks
 
 import vnait
 from helpers import save_vectors
-from vnait import TextClassifier, predict, train
+from vnait import TextClassifier
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.shared.errors import InputError
 from vnait.shared.threads import threads
+from vnait.train import fitting as train
+from vnait.train import predict
 
 WORDS = {"neg": ["bad", "dull", "poor"], "pos": ["good", "fine", "warm"]}
 

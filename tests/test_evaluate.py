@@ -3,12 +3,12 @@
 import pytest
 
 from vnait import InputError, Run
-from vnait.baselines import baselines_of, fit_baseline
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
-from vnait.predict import evaluate, load
 from vnait.shared.statistics import proportion
-from vnait.train import fit
+from vnait.train.baselines import baselines_of, fit_baseline
+from vnait.train.fitting import fit
+from vnait.train.predict import evaluate, load
 
 TEXTS = ["a warm film", "a dull film", "warm and dull", "a film and a film"] * 6
 LABELS = {

@@ -18,13 +18,15 @@ from torch.nn import functional as F
 
 import vnait
 from conftest import same_picture
-from vnait import cli, predict, train
+from vnait import cli
 from vnait import data as text
 from vnait.data import conllu
 from vnait.data import vocabulary as vocabulary
 from vnait.results.explanation import display, explain, export, figure
 from vnait.results.explanation.attention import HEAD_KINDS
 from vnait.shared.errors import InputError
+from vnait.train import fitting as train
+from vnait.train import predict
 
 ENGLISH, CHINESE = "a warm and funny film", "我不喜欢这部电影"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")

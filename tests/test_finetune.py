@@ -12,17 +12,17 @@ import pytest
 import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from vnait.pretrained.finetune import Base, groups
 
 from families import SMALL
 from vnait import InputError, Run, TextClassifier, compare
 from vnait.cli import main
 from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
-from vnait.predict import load
-from vnait.pretrained.finetune import Base, groups
 from vnait.results import drawing
 from vnait.results.explanation import explain, export
-from vnait.train import fit
+from vnait.train.fitting import fit
+from vnait.train.predict import load
 
 WORDS = ["good", "bad", "film", "plot", "the", "was", "a", "very"]
 

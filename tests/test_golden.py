@@ -11,11 +11,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, BertModel
 
-from vnait import TextClassifier, predict
+from vnait import TextClassifier
 from vnait.model import VnaitForSequenceClassification
 from vnait.pretrained import load_adapter
 from vnait.results import report
 from vnait.results.record import read
+from vnait.train import predict
 
 GOLDEN = Path(__file__).parent / "golden"
 FORMATS = ("format_7",)

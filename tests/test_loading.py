@@ -17,12 +17,12 @@ from transformers import AutoModel
 from vnait import InputError, Run
 from vnait.cli import main
 from vnait.data import Table
-from vnait.linear import Pooled
 from vnait.playground.shelf import Shelf
-from vnait.predict import load
-from vnait.pretrained.finetune import Base
 from vnait.pretrained.loading import from_pretrained
-from vnait.train import fit
+from vnait.train.base import Base
+from vnait.train.fitting import fit
+from vnait.train.linear import Pooled
+from vnait.train.predict import load
 
 GOLDEN = Path(__file__).parent / "golden" / "format_7"
 CODE = "open({!r}, 'w').close()\nfrom transformers import BertConfig as Config, BertModel as Model\n"

@@ -37,8 +37,8 @@ from vnait.positions.encodings import Sinusoid
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS, Recipe, parameters
-from vnait.saved import load_classifier
 from vnait.shared.errors import InputError
+from vnait.train.saved import load_classifier
 
 HEADS = [VnaitForSequenceClassification, VnaitForTokenClassification, VnaitForMaskedLM]
 AUTO = [AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoModelForMaskedLM]

@@ -15,19 +15,19 @@ from sklearn.metrics import f1_score
 from helpers import compare_two, save_vectors
 from test_finetune import saved_base
 from vnait import InputError, Run, TextClassifier, TextRegressor, compare, explain
-from vnait.bag_of_words import BagOfEach, bags_of, skill_at_sets
-from vnait.baselines import fit_baseline
 from vnait.cli import main
 from vnait.data import Table, read, summary
 from vnait.data.vocabulary import vocabulary_of
-from vnait.predict import load, table_of
-from vnait.pretrained.finetune import Base
 from vnait.results.about import About
 from vnait.results.report.comparison import sections
 from vnait.results.results import SETS
 from vnait.results.scores import set_scores
-from vnait.targets import LabelSets, target_of
-from vnait.train import fit
+from vnait.train.bag_of_words import BagOfEach, bags_of, skill_at_sets
+from vnait.train.base import Base
+from vnait.train.baselines import fit_baseline
+from vnait.train.fitting import fit
+from vnait.train.predict import load, table_of
+from vnait.train.tasks import LabelSets, target_of
 
 WORDS = {"food": ["soup", "bread"], "price": ["cheap", "bill"], "staff": ["waiter", "host"]}
 FILLERS = ["the", "was", "and", "very"]

@@ -21,10 +21,10 @@ from vnait.cli import main
 from vnait.data import Pair, Table, encode, read, summary, tokenizer, words
 from vnait.data.pairs import cut
 from vnait.data.vocabulary import vocabulary_of
-from vnait.predict import load, predictions
-from vnait.pretrained.finetune import Base
 from vnait.shared.errors import InputError
-from vnait.train import fit
+from vnait.train.base import Base
+from vnait.train.fitting import fit
+from vnait.train.predict import load, predictions
 
 COLOURS, THINGS = ["red", "blue", "green"], ["cat", "dog", "car"]
 

@@ -23,12 +23,12 @@ from test_explanation import fitted
 from test_report import EVIL, folder_of
 from vnait import cli
 from vnait import data as text
-from vnait.baselines import fit_baseline
 from vnait.data import vocabulary as vocabulary
 from vnait.playground.shelf import MAX_CHARACTERS, UNTRAINED, Shelf
 from vnait.positions.methods import METHODS
 from vnait.results import report
 from vnait.shared.errors import InputError
+from vnait.train.baselines import fit_baseline
 
 pytest.importorskip("gradio", reason="the playground needs gradio")
 from vnait.playground import serve

@@ -12,20 +12,20 @@ from sklearn.linear_model import Ridge
 from helpers import compare_two, save_vectors
 from test_finetune import saved_base
 from vnait import InputError, Run, TextClassifier, explain
-from vnait.bag_of_words import BagRidge, bags_of, skill_at_numbers
 from vnait.cli import main
 from vnait.data import Table, read, summary
 from vnait.data.vocabulary import vocabulary_of
 from vnait.plan import Plan
-from vnait.predict import load, predictions
-from vnait.pretrained.finetune import Base
 from vnait.results.about import About
 from vnait.results.record import read as records
 from vnait.results.report.comparison import sections
 from vnait.results.results import RMSE, Results
 from vnait.results.scores import regression_scores
-from vnait.targets import Numbers, target_of
-from vnait.train import fit
+from vnait.train.bag_of_words import BagRidge, bags_of, skill_at_numbers
+from vnait.train.base import Base
+from vnait.train.fitting import fit
+from vnait.train.predict import load, predictions
+from vnait.train.tasks import Numbers, target_of
 
 VALUES = {"awful": -3, "bad": -2, "plain": 0, "good": 2, "great": 3}
 

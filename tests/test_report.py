@@ -33,8 +33,8 @@ from vnait.results.record import Record
 from vnait.results.report import breakdown as answers
 from vnait.results.report import comparison as comparing
 from vnait.results.results import Results
-from vnait.run import Run
 from vnait.shared.errors import InputError
+from vnait.train.run import Run
 from vnait_lab import report as studying
 from vnait_lab import studies, study
 from vnait_lab.study import Budget

@@ -16,14 +16,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
-from vnait import TextClassifier, VnaitConfig, data, predict
-from vnait.baselines import BASELINES, fit_baseline
+from vnait import TextClassifier, VnaitConfig, data
 from vnait.data import vocabulary as vocabulary
 from vnait.pretrained import load_adapter
 from vnait.results import report
 from vnait.results.record import read
 from vnait.shared import schemas
 from vnait.shared.errors import InputError
+from vnait.train import predict
+from vnait.train.baselines import BASELINES, fit_baseline
 
 GOLDEN = Path(__file__).parent / "golden" / "format_7"
 VALUES = [None, True, -1, 3.5, "x", "", [], {}, [1], {"a": 1}, [[]]]

@@ -13,21 +13,21 @@ import torch
 from helpers import compare_two, save_vectors
 from test_finetune import WORDS, saved_base
 from vnait import InputError, Run, TextClassifier, compare, explain
-from vnait.baselines import fit_baseline
 from vnait.cli import main
 from vnait.data import Table, read, summary
 from vnait.data.sentences import Piece, split_words
 from vnait.data.tagged import tagged
 from vnait.data.vocabulary import vocabulary_of
-from vnait.predict import load, table_of
-from vnait.pretrained.finetune import Base
 from vnait.results.about import About
 from vnait.results.report.comparison import sections
 from vnait.results.results import ENTITIES, TOKENS
 from vnait.results.scores import tag_scores
 from vnait.shared.statistics import clustered, proportion
-from vnait.targets import Tags, target_of
-from vnait.train import fit
+from vnait.train.base import Base
+from vnait.train.baselines import fit_baseline
+from vnait.train.fitting import fit
+from vnait.train.predict import load, table_of
+from vnait.train.tasks import Tags, target_of
 
 UNIVERSAL = """\
 # text = Don't go to New York

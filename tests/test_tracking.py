@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from test_train import RUN, Stopped, equal, stop_at, texts_of, weights, words_of
-from vnait import tracking
 from vnait.cli import main
-from vnait.estimator import TextClassifier
 from vnait.shared.errors import InputError
-from vnait.train import fit
+from vnait.train import tracking
+from vnait.train.estimator import TextClassifier
+from vnait.train.fitting import fit
 
 
 @pytest.fixture(scope="module")

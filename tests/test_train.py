@@ -26,20 +26,21 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 from helpers import forkserver
-from vnait import bag_of_words, predict, train
-from vnait.baselines import BASELINES, fit_baseline
 from vnait.comparison import run_plan
 from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
-from vnait.estimator import TextClassifier
 from vnait.plan import Plan
-from vnait.predict import Fitted
 from vnait.results.scores import scores
-from vnait.run import Run
 from vnait.shared.errors import InputError
 from vnait.shared.threads import one_thread, threads
-from vnait.targets import Classes
-from vnait.train import fit, labelled, loop
+from vnait.train import bag_of_words, predict
+from vnait.train import fitting as train
+from vnait.train.baselines import BASELINES, fit_baseline
+from vnait.train.estimator import TextClassifier
+from vnait.train.fitting import fit, labelled, loop
+from vnait.train.predict import Fitted
+from vnait.train.run import Run
+from vnait.train.tasks import Classes
 
 ONCE = Run(method="vnait", refit=0, bag=0)  # gradient descent alone, on the rows that are not held out
 RUN = replace(ONCE, steps=12, eval_every=4, batch_size=8)
@@ -192,7 +193,7 @@ def train_and_save(folder: str, run: Run, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def server():
-    return forkserver("vnait.train", "gensim.models")
+    return forkserver("vnait.train.fitting", "gensim.models")
 
 
 @pytest.fixture(scope="module")

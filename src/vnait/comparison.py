@@ -11,29 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from vnait import train
-from vnait.baselines import FROZEN, fit_baseline, pooled
 from vnait.data import Table, read, summary, warn_of_repeats
 from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.engines import in_workers
-from vnait.linear import LinearClassifier
 from vnait.plan import Cell, Plan
 from vnait.positions.methods import METHODS, Recipe
-from vnait.predict import Fitted, load
-from vnait.pretrained.finetune import Base
 from vnait.results import card, record
 from vnait.results.about import About, call
 from vnait.results.advice import advice
 from vnait.results.record import Callback, Record
 from vnait.results.results import ALL, Results, Shots, by_size
-from vnait.run import OWN, PREFIX, Run
-from vnait.saved import check_replaceable
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_file, locked
 from vnait.shared.quiet import logger_at
 from vnait.shared.threads import one_thread
-from vnait.targets import target_of
+from vnait.train import fitting as train
+from vnait.train.base import Base
+from vnait.train.baselines import FROZEN, fit_baseline, pooled
+from vnait.train.linear import LinearClassifier
+from vnait.train.predict import Fitted, load
+from vnait.train.run import OWN, PREFIX, Run
+from vnait.train.saved import check_replaceable
+from vnait.train.tasks import target_of
 
 logger = logging.getLogger("vnait")
 

@@ -8,8 +8,6 @@ from functools import cached_property
 from itertools import chain, repeat
 from typing import Any
 
-from vnait.bag_of_words import FORMULA, SIF_FREQUENCY
-from vnait.baselines import AVERAGED_STRENGTH, FROZEN, baselines_of
 from vnait.data import Table
 from vnait.data.labels import labels_in
 from vnait.data.pairs import are_pairs
@@ -17,14 +15,16 @@ from vnait.data.sentences import split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
 from vnait.positions.methods import METHODS
-from vnait.pretrained.finetune import Base
 from vnait.results.record import key_of
 from vnait.results.results import ALL, Shots, by_size
 from vnait.results.scores import regression_scores
-from vnait.run import OWN, PREFIX, Run, unknown_methods
 from vnait.shared.errors import InputError
-from vnait.targets import LabelSets, Tags
-from vnait.targets.shared import no_common_label
+from vnait.train.bag_of_words import FORMULA, SIF_FREQUENCY
+from vnait.train.base import Base
+from vnait.train.baselines import AVERAGED_STRENGTH, FROZEN, baselines_of
+from vnait.train.run import OWN, PREFIX, Run, unknown_methods
+from vnait.train.tasks import LabelSets, Tags
+from vnait.train.tasks.shared import no_common_label
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,15 +17,15 @@ from typing import Any
 
 import torch
 
-from vnait import train
 from vnait.comparison import compare
 from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
-from vnait.predict import load
 from vnait.results import record
-from vnait.run import Run
 from vnait.shared.errors import InputError
+from vnait.train import fitting as train
 from vnait.train.loop import Loop
+from vnait.train.predict import load
+from vnait.train.run import Run
 
 TABLE = Table(
     texts=[f"{('warm', 'dull')[row % 2]} film number {row % 7}" for row in range(40)],

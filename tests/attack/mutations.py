@@ -28,18 +28,19 @@ import numpy as np
 import pandas as pd
 import torch
 
-from vnait import data, predict
-from vnait.baselines import fit_baseline
+from vnait import data
 from vnait.data import Table, vectors
 from vnait.data import vocabulary as vocabulary
-from vnait.estimator import TextClassifier
 from vnait.pretrained import load_adapter
 from vnait.pretrained.loading import from_pretrained
 from vnait.results import report
 from vnait.results.record import read
-from vnait.run import Run
 from vnait.shared.errors import InputError
-from vnait.train import fit
+from vnait.train import predict
+from vnait.train.baselines import fit_baseline
+from vnait.train.estimator import TextClassifier
+from vnait.train.fitting import fit
+from vnait.train.run import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format_7"
 LONGEST = 60  # seconds for one file

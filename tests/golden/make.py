@@ -20,9 +20,9 @@ import vnait
 from vnait.data import Table
 from vnait.data.vectors import Vectors, save
 from vnait.pretrained import save_adapter
-from vnait.pretrained.finetune import Base
-from vnait.run import Run
-from vnait.train import fit
+from vnait.train.base import Base
+from vnait.train.fitting import fit
+from vnait.train.run import Run
 
 TEXTS = [
     "a warm and funny film",

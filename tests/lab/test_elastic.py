@@ -11,8 +11,8 @@ from vnait.positions.coordinates import ContextGate, Elastic, Ends, Gate, Span
 from vnait.positions.coordinates.elastic import _recurrence
 from vnait.positions.inputs import Add, Condensed, Local, Nearest, Neighbours
 from vnait.positions.methods import build
-from vnait.run import Run
 from vnait.shared.statistics import Interval
+from vnait.train.run import Run
 from vnait_lab.suites import elastic
 from vnait_lab.suites.fillers import (
     CLOSE,

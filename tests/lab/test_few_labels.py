@@ -12,8 +12,8 @@ import pytest
 from helpers import record
 from vnait.data import Table
 from vnait.results.record import Record, read
-from vnait.run import Run
 from vnait.shared.errors import InputError
+from vnait.train.run import Run
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import SETS, area, areas, no_loss, paired, plan_of, rows, run_suite, verdict
 

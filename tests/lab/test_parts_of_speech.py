@@ -3,10 +3,10 @@
 import pytest
 
 from helpers import record
-from vnait.baselines import OF_TAGS
 from vnait.data import Table
 from vnait.data.sentences import split_words
 from vnait.results.record import Record
+from vnait.train.baselines import OF_TAGS
 from vnait_lab.page.tagging import section
 from vnait_lab.runs.tagging import FILES, METHODS_RUN, SHUFFLED, SIZES, plans, shuffled, verdict
 

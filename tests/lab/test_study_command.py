@@ -10,7 +10,7 @@ import pytest
 
 from helpers import TINY_SIZES
 from vnait.cli import main
-from vnait.run import Run
+from vnait.train.run import Run
 from vnait_lab import runners, studies
 from vnait_lab.study import Verdict
 from vnait_lab.suites import algorithmic, decoding, few_labels, length

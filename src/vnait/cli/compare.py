@@ -11,8 +11,8 @@ import typer
 
 from vnait.cli import shared
 from vnait.cli.output import echo
-from vnait.run import Run, unknown_methods
 from vnait.shared.errors import InputError, MissingExtra
+from vnait.train.run import Run, unknown_methods
 
 if TYPE_CHECKING:
     from vnait.results.record import Record

@@ -25,7 +25,7 @@ def evaluate_command(
     """Score a saved model on labelled texts."""
     shared.set_up_logging(quiet)
     shared.check_folder(model)
-    from vnait.predict import evaluate, load
+    from vnait.train.predict import evaluate, load
 
     fitted = load(model)
     table = shared.read_table(data, text, label, sep, encoding, fitted.task, of_tests=True)

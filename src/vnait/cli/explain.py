@@ -13,7 +13,7 @@ from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
     from vnait.data.conllu import Tree
-    from vnait.linear import LinearClassifier
+    from vnait.train.linear import LinearClassifier
 
 
 @app.command("explain")
@@ -52,10 +52,10 @@ def explain_command(
     check_folder(model)
     from vnait.cli import terminal
     from vnait.data.conllu import tree
-    from vnait.linear import LinearClassifier
-    from vnait.predict import load
     from vnait.results.explanation import explain
     from vnait.shared.files import atomic_file
+    from vnait.train.linear import LinearClassifier
+    from vnait.train.predict import load
 
     given = tree(conllu, sentence) if conllu is not None else text
     assert given is not None

@@ -48,7 +48,7 @@ def draw_command(
     file = "-".join(rows) if len(rows) <= 4 else f"{len(rows)}-methods"
     fitted = None
     if model is not None:
-        from vnait.predict import load_transformer
+        from vnait.train.predict import load_transformer
 
         fitted = load_transformer(model)
     examples = drawing.from_options(names, fitted=fitted, texts=text or [], length=length, dim=dim)

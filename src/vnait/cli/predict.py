@@ -74,13 +74,13 @@ def predict_command(
     elif is_table(data):
         texts = stream(data, text=text, sep=sep, encoding=encoding)
     else:  # columns of words or of texts: the model decides
-        from vnait.predict import load
+        from vnait.train.predict import load
 
         fitted = load(model)
         if keep and fitted.task == TAGGING:
             raise not_a_table
         texts = stream(data, text=text, sep=sep, encoding=encoding, tags=fitted.task == TAGGING)
-    from vnait.predict import load, table_of
+    from vnait.train.predict import load, table_of
 
     fitted = fitted or load(model)
     if data == "-" and fitted.pairs:

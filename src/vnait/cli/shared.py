@@ -16,9 +16,9 @@ import typer
 
 from vnait.cli.output import echo, json_of, safe
 from vnait.positions import plugins
-from vnait.run import Run
 from vnait.shared import files
 from vnait.shared.errors import InputError
+from vnait.train.run import Run
 
 if TYPE_CHECKING:
     from vnait.data import Table

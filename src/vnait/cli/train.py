@@ -12,15 +12,15 @@ import typer
 
 from vnait.cli import shared
 from vnait.cli.output import echo
-from vnait.run import Run
 from vnait.shared.errors import InputError
+from vnait.train.run import Run
 
 if TYPE_CHECKING:
     from vnait.data import Table
     from vnait.data.vocabulary import Vocabulary
-    from vnait.predict import Fitted
-    from vnait.pretrained.finetune import Base
-    from vnait.train import Prepared
+    from vnait.train.base import Base
+    from vnait.train.fitting import Prepared
+    from vnait.train.predict import Fitted
 
 
 @shared.app.command("train")
@@ -111,9 +111,9 @@ def _prepared(
 ) -> tuple[Prepared, dict[str, Any]]:
     """The rows as ids, and the summary of the table for a model card."""
     from vnait.data import summary, warn_of_repeats
-    from vnait.saved import check_replaceable
-    from vnait.targets import target_of
-    from vnait.train import prepare
+    from vnait.train.fitting import prepare
+    from vnait.train.saved import check_replaceable
+    from vnait.train.tasks import target_of
 
     check_replaceable(out)
     target_of(table)  # what is wrong with the labels, before what is wrong with the words
@@ -133,7 +133,7 @@ def _trained(
     from vnait.results import card as cards
     from vnait.shared.files import locked
     from vnait.shared.processes import is_first
-    from vnait.train import best, forget, train
+    from vnait.train.fitting import best, forget, train
 
     folder = out.with_name(out.name + ".checkpoints")
     several = len(penalties) > 1  # then each training has its own folder in that one
@@ -191,7 +191,7 @@ def _numbers(name: str, given: str) -> list[float]:
 def _words(run: Run, texts: list[str], vectors: str | None, tokenization: str) -> Vocabulary | Base:
     """What makes ids of texts: a vocabulary with its vectors, or the tokenizer of the run's base."""
     from vnait.data.vocabulary import vocabulary_of
-    from vnait.pretrained.finetune import Base
+    from vnait.train.base import Base
 
     if run.base is None:
         return vocabulary_of(texts, vectors=vectors, tokenization=tokenization, seed=run.seed)

@@ -24,9 +24,9 @@ from vnait.model import (
     VnaitForTokenClassification,
     seed_weights,
 )
-from vnait.run import Run
 from vnait.shared.errors import InputError
 from vnait.shared.threads import one_thread
+from vnait.train.run import Run
 
 # Texts' worth of evidence that every token counts: with few texts, noise would push weights to 0.
 PRIOR = 8.0

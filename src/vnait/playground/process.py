@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from vnait.baselines import BASELINES
+from vnait.train.baselines import BASELINES
 
 FOLDER = Path("runs") / "playground"
 

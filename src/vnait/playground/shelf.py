@@ -11,13 +11,13 @@ from typing import Any
 from vnait import data
 from vnait.data import vocabulary
 from vnait.data.vocabulary import Vocabulary
-from vnait.linear import LinearClassifier
 from vnait.playground.process import ComparisonProcess
 from vnait.positions.methods import METHODS
-from vnait.predict import Fitted, load
 from vnait.results.explanation import Explanation, explain
-from vnait.run import Run
 from vnait.shared.errors import InputError, as_input_error
+from vnait.train.linear import LinearClassifier
+from vnait.train.predict import Fitted, load
+from vnait.train.run import Run
 
 MAX_CHARACTERS = 600  # characters of a text; attention maps of longer ones are too small to read
 UNTRAINED = "{} (before training)"

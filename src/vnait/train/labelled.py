@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from vnait import bag_of_words
 from vnait.data import NO_LIMIT, Table, collate
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForSequenceClassification
-from vnait.pretrained.finetune import Base
 from vnait.results.scores import timed
-from vnait.run import Run
 from vnait.shared.errors import InputError
-from vnait.targets import Classes, LabelSets, Target, target_of
+from vnait.train import bag_of_words
+from vnait.train.base import Base
+from vnait.train.run import Run
+from vnait.train.tasks import Classes, LabelSets, Target, target_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,15 +13,15 @@ from accelerate import Accelerator, InitProcessGroupKwargs
 from accelerate.utils import broadcast_object_list
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
-from vnait import bag_of_words
-from vnait.checkpoints import Checkpoints, Progress
 from vnait.data import batches
 from vnait.data.vocabulary import Vocabulary
 from vnait.pretrained.finetune import SEPARATOR, groups
-from vnait.run import Run
 from vnait.shared.processes import WAIT, on_cpu
-from vnait.tracking import Status
+from vnait.train import bag_of_words
+from vnait.train.checkpoints import Checkpoints, Progress
 from vnait.train.labelled import Labelled
+from vnait.train.run import Run
+from vnait.train.tracking import Status
 
 
 class Loop:

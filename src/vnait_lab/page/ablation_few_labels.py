@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vnait.baselines import BASELINES
 from vnait.results.record import Record
+from vnait.train.baselines import BASELINES
 from vnait_lab.page.parts import Section, difference, mean, table
 from vnait_lab.runs.ablation import OF
 from vnait_lab.suites.few_labels import score_of

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vnait.baselines import BASELINES
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record
 from vnait.results.results import interval_of
+from vnait.train.baselines import BASELINES
 from vnait_lab.page.parts import Judged, Section, bounded, table
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.few_labels import QUICK, SHOTS, SPLITS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnait.results.record import Record
-from vnait.run import OWN
+from vnait.train.run import OWN
 from vnait_lab.page.parts import Section, difference, over_seeds, percent, table
 
 COLUMNS = {

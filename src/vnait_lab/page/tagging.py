@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vnait.baselines import OF_TAGS
 from vnait.results.record import Record
+from vnait.train.baselines import OF_TAGS
 from vnait_lab.page.parts import Judged, Section, percent, table
 from vnait_lab.runs import by_seed
 from vnait_lab.runs.tagging import METHODS_RUN, RUN, SHUFFLED, SIZES, verdict

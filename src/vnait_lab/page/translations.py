@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vnait.baselines import BASELINES
 from vnait.results.record import Record
+from vnait.train.baselines import BASELINES
 from vnait_lab.page.parts import Judged, Section, percent, table
 from vnait_lab.runs import by_seed
 from vnait_lab.runs.translations import FILES, METHODS_RUN, RUN, verdict

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from vnait.data import Table
 from vnait.data.tables import labels_of
-from vnait.predict import Fitted
 from vnait.results.record import Record
 from vnait.shared.statistics import interval, paired
+from vnait.train.predict import Fitted
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import Suite
 

@@ -28,8 +28,8 @@ from vnait.positions.inputs import cosine
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS, Recipe, Size
 from vnait.results.record import Record
-from vnait.run import Run
 from vnait.shared.statistics import Interval, interval
+from vnait.train.run import Run
 from vnait_lab import RECORDS
 from vnait_lab.runs import data_folder, parser, show_progress
 from vnait_lab.study import Verdict

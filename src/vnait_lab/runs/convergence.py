@@ -16,8 +16,8 @@ from math import log2
 
 from vnait.comparison import run_plan
 from vnait.results.record import Record
-from vnait.run import Run
 from vnait.shared.statistics import Interval, interval
+from vnait.train.run import Run
 from vnait_lab import RECORDS
 from vnait_lab.runs import data_folder, parser, show_progress
 from vnait_lab.study import Verdict

@@ -19,12 +19,12 @@ from joblib import delayed
 
 from vnait import data as texts
 from vnait.positions.methods import METHODS
-from vnait.pretrained.finetune import Base
 from vnait.results import record as records
 from vnait.results.record import Record
-from vnait.run import Run
 from vnait.shared.threads import one_thread
-from vnait.train import fit
+from vnait.train.base import Base
+from vnait.train.fitting import fit
+from vnait.train.run import Run
 from vnait_lab import RECORDS
 from vnait_lab.runs import data_folder, encoder_parser, names, show_progress
 

@@ -34,7 +34,7 @@ from vnait.positions.methods import METHODS
 from vnait.results.record import Record, key_of, run_cells
 from vnait.shared.statistics import interval, paired
 from vnait.shared.threads import one_thread
-from vnait.train import fit
+from vnait.train.fitting import fit
 from vnait_lab import RECORDS
 from vnait_lab.runs import accuracy, data_folder, parser, show_progress
 from vnait_lab.study import Verdict

@@ -20,10 +20,10 @@ from vnait.data import Table, read
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record, key_of, run_cells
-from vnait.run import Run
 from vnait.shared.statistics import interval, paired
 from vnait.shared.threads import one_thread
-from vnait.train import fit
+from vnait.train.fitting import fit
+from vnait.train.run import Run
 from vnait_lab import RECORDS
 from vnait_lab.runs import accuracy, ahead, by_seed, data_folder, parser, show_progress
 from vnait_lab.study import Verdict

@@ -26,19 +26,19 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from vnait import bag_of_words
 from vnait import data as text
-from vnait.bag_of_words import BagRegression, bags_of, share_of, sif_weights, skill, strange
 from vnait.data.vocabulary import Vocabulary
-from vnait.linear import Pooled
-from vnait.logits import logits_of
-from vnait.pretrained.finetune import Base
 from vnait.results import record
 from vnait.results.record import Record
 from vnait.results.scores import scores
 from vnait.shared.statistics import interval
 from vnait.shared.threads import one_thread
-from vnait.train import fit
+from vnait.train import bag_of_words
+from vnait.train.bag_of_words import BagRegression, bags_of, share_of, sif_weights, skill, strange
+from vnait.train.base import Base
+from vnait.train.fitting import fit
+from vnait.train.linear import Pooled
+from vnait.train.logits import logits_of
 from vnait_lab import RECORDS
 from vnait_lab.runs import bare_parser, data_folder, names
 from vnait_lab.suites.few_labels import RUN, SETS, plan_of, score_of

@@ -18,7 +18,7 @@ from vnait.comparison import run_plan
 from vnait.data import Table
 from vnait.plan import Plan
 from vnait.results.record import Record
-from vnait.run import Run
+from vnait.train.run import Run
 from vnait_lab.runs import ahead, by_seed, numbers, parser, show_progress
 from vnait_lab.study import Verdict
 

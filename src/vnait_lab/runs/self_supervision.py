@@ -26,11 +26,11 @@ from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForMaskedLM, seed_weights
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record, key_of, run_cells
-from vnait.run import Run
 from vnait.shared.statistics import interval, paired
 from vnait.shared.threads import one_thread
-from vnait.targets.tags import IGNORED
-from vnait.train import fit
+from vnait.train.fitting import fit
+from vnait.train.run import Run
+from vnait.train.tasks.tags import IGNORED
 from vnait_lab import RECORDS
 from vnait_lab.runs import data_folder, parser, show_progress
 from vnait_lab.study import Verdict

@@ -26,8 +26,8 @@ from vnait.data.sentences import sentence, split_words
 from vnait.data.tables import TAGGING, labels_of
 from vnait.plan import Plan
 from vnait.results.record import Record
-from vnait.run import Run
 from vnait.shared.statistics import Interval, interval, paired
+from vnait.train.run import Run
 from vnait_lab import RECORDS
 from vnait_lab.runs import by_seed, data_folder, parser, show_progress
 from vnait_lab.study import Verdict

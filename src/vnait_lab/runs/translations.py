@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from vnait.baselines import BASELINES
 from vnait.comparison import run_plan
 from vnait.data import Pair, Table, read
 from vnait.data.pairs import sides_of
@@ -28,7 +27,8 @@ from vnait.data.sentences import split_words
 from vnait.plan import Plan
 from vnait.results.record import Record
 from vnait.results.results import ALL
-from vnait.run import Run
+from vnait.train.baselines import BASELINES
+from vnait.train.run import Run
 from vnait_lab import RECORDS
 from vnait_lab.runs import ahead, by_seed, data_folder, parser, show_progress
 from vnait_lab.study import Verdict

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from torch import Generator, Tensor
 
 from vnait.model import VnaitForTokenClassification
-from vnait.targets.tags import IGNORED
+from vnait.train.tasks.tags import IGNORED
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.algorithms import ALGORITHMS, Algorithm, Texts

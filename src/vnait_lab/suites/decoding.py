@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from vnait.model import VnaitForCausalLM
 from vnait.shared.errors import InputError
-from vnait.targets.tags import IGNORED
+from vnait.train.tasks.tags import IGNORED
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.questions import QUESTIONS, Question

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from vnait import data as texts
-from vnait.baselines import BASELINES
 from vnait.comparison import run_plan
 from vnait.data.tables import labels_of
 from vnait.plan import Plan
 from vnait.results.record import Record
 from vnait.results.results import interval_of
-from vnait.run import Run
 from vnait.shared.statistics import interval
+from vnait.train.baselines import BASELINES
+from vnait.train.run import Run
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import check
 

@@ -20,7 +20,7 @@ from vnait.shared.errors import InputError, OutOfRange, did_you_mean
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import UNIT, Interval, interval
 from vnait.shared.threads import one_thread
-from vnait.targets.tags import IGNORED
+from vnait.train.tasks.tags import IGNORED
 from vnait_lab.study import Verdict
 from vnait_lab.suites.together import train_together
 

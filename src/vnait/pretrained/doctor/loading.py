@@ -11,14 +11,14 @@ import transformers
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 
-from vnait import linear
-from vnait.pretrained import finetune
 from vnait.pretrained.doctor.rule import NotTried
 from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.loading import auto_classes, from_pretrained
 from vnait.pretrained.locate import accepts
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import no_bars
+from vnait.train import base as finetune
+from vnait.train import linear
 
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "spiece*")
 ADAPTERS = {"adapter_config.json": "a PEFT adapter", "vnait.json": "an adapter of vnait"}
@@ -82,7 +82,7 @@ def _loaded(source: str | Path) -> Subject:
     if (folder / finetune.NOTES).is_file():
         with no_bars():
             model, tokenizer, _ = finetune.load(folder)
-        lines = ("from vnait.predict import load", f"model = load({str(folder)!r}).model")
+        lines = ("from vnait.train.predict import load", f"model = load({str(folder)!r}).model")
         return Subject(
             model=model,
             tokenizer=tokenizer,

@@ -18,12 +18,12 @@ from vnait.positions.injection import Injection
 from vnait.positions.inputs import cosine
 from vnait.positions.method import described
 from vnait.positions.methods import METHODS, parameters
-from vnait.predict import Fitted
 from vnait.pretrained.attach.attached import Attached
-from vnait.pretrained.finetune import read_by_method
 from vnait.results.explanation.attention import head_kind, score_terms, shares
 from vnait.shared.errors import InputError, has_surrogate
-from vnait.targets import check_task
+from vnait.train.base import read_by_method
+from vnait.train.predict import Fitted
+from vnait.train.tasks import check_task
 
 Arc = tuple[int, int, str]
 SLOT_EFFECTS = {

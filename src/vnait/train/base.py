@@ -28,10 +28,10 @@ from vnait.positions.methods import build
 from vnait.pretrained import load_adapter, save_adapter, save_base, tokens
 from vnait.pretrained.attach.attached import Attached
 from vnait.pretrained.loading import from_pretrained
-from vnait.run import OWN, Run
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import logger_at, no_bars
+from vnait.train.run import OWN, Run
 
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
 BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from vnait import linear, saved
 from vnait.data import NO_LIMIT, Table, TextCounts, encode
 from vnait.data.columns import Texts
 from vnait.data.labels import cell_of
@@ -20,15 +19,17 @@ from vnait.data.pairs import check_sides, sides_of
 from vnait.data.sentences import Piece, split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING
 from vnait.data.tokens import encode_words
-from vnait.linear import LinearClassifier
-from vnait.logits import logits_of, word_logits_of
 from vnait.model import VnaitForTokenClassification
-from vnait.pretrained import finetune, tokens
+from vnait.pretrained import tokens
 from vnait.results.record import Record, warn_of_other
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_folder
 from vnait.shared.quiet import no_bars
-from vnait.targets import check_task, with_names
+from vnait.train import base as finetune
+from vnait.train import linear, saved
+from vnait.train.linear import LinearClassifier
+from vnait.train.logits import logits_of, word_logits_of
+from vnait.train.tasks import check_task, with_names
 
 TOGETHER = 4096  # texts sorted by length, so that batches have little padding
 
@@ -135,7 +136,7 @@ def predictions(
 
 
 def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float]:
-    """The scores of a model on labelled rows, as `scores` of its target gives them (`vnait.targets`). Of
+    """The scores of a model on labelled rows, as `scores` of its target gives them (`vnait.train.tasks`). Of
     classes also the bounds of the accuracy's 95 % interval over texts, accuracy_low and accuracy_high.
 
     table   read with `task=fitted.task`

@@ -14,8 +14,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vnait import predict
-from vnait.arrays import (
+from vnait.data import Table
+from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION
+from vnait.data.vectors.training import LEARNED
+from vnait.data.vocabulary import vocabulary_of
+from vnait.model import VnaitForSequenceClassification
+from vnait.results.explanation import Explanation, explain
+from vnait.results.record import plain
+from vnait.shared import schemas
+from vnait.shared.errors import InputError, as_input_error
+from vnait.train import predict
+from vnait.train.arrays import (
     Texts,
     cells_of,
     checked_labels,
@@ -25,19 +34,10 @@ from vnait.arrays import (
     texts_of,
     weights_of,
 )
-from vnait.data import Table
-from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION
-from vnait.data.vectors.training import LEARNED
-from vnait.data.vocabulary import vocabulary_of
-from vnait.model import VnaitForSequenceClassification
-from vnait.results.explanation import Explanation, explain
-from vnait.results.record import plain
-from vnait.run import RATE, Run
-from vnait.shared import schemas
-from vnait.shared.errors import InputError, as_input_error
-from vnait.targets import check_task
-from vnait.tracking import Status
-from vnait.train import fit
+from vnait.train.fitting import fit
+from vnait.train.run import RATE, Run
+from vnait.train.tasks import check_task
+from vnait.train.tracking import Status
 
 logger = logging.getLogger("vnait")
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer
 
-from vnait import linear
 from vnait.model import (
     CLASSIFIERS,
     VnaitConfig,
@@ -15,12 +14,13 @@ from vnait.model import (
     VnaitForTokenClassification,
 )
 from vnait.positions.methods import METHODS
-from vnait.pretrained import finetune
 from vnait.pretrained.loading import from_pretrained
 from vnait.results.record import Record
 from vnait.shared import files, schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import no_bars
+from vnait.train import base as finetune
+from vnait.train import linear
 
 TRANSFORMERS = (
     "config.json generation_config.json model*.safetensors* tokenizer*.json special_tokens_map.json"

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from vnait.bag_of_words import Weights
 from vnait.data import Table
 from vnait.data.tables import NUMBER, REGRESSION
 from vnait.results.scores import regression_scores, squares_by_length
 from vnait.shared.errors import InputError
-from vnait.targets.shared import OfTexts
+from vnait.train.bag_of_words import Weights
+from vnait.train.tasks.shared import OfTexts
 
 MAX_OFFSET, MAX_SPREAD = 1e5, 1e30  # of numbers in float32: the mean over the spread, and the spread
 

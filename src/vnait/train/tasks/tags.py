@@ -17,11 +17,11 @@ from transformers import PreTrainedModel
 from vnait.data import Table
 from vnait.data.sentences import split_words
 from vnait.data.tables import TAGGING
-from vnait.logits import word_logits_of
 from vnait.results.scores import are_spans, details, tag_scores
 from vnait.shared.errors import InputError, extra
-from vnait.targets.classes import Classes
-from vnait.targets.shared import Common, TextEncoder, check_known
+from vnait.train.logits import word_logits_of
+from vnait.train.tasks.classes import Classes
+from vnait.train.tasks.shared import Common, TextEncoder, check_known
 
 logger = logging.getLogger("vnait")
 

@@ -13,9 +13,9 @@ from typing import Any
 from accelerate import PartialState
 from accelerate.tracking import MLflowTracker, TensorBoardTracker, WandBTracker
 
-from vnait.run import Run
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.randomness import preserved_generators
+from vnait.train.run import Run
 
 logger = logging.getLogger("vnait")
 

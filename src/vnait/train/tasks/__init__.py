@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vnait.bag_of_words import Weights
 from vnait.data import Table
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.shared.errors import InputError
-from vnait.targets.classes import Classes
-from vnait.targets.numbers import Numbers
-from vnait.targets.sets import LabelSets
-from vnait.targets.shared import check_task
-from vnait.targets.tags import Tags
+from vnait.train.bag_of_words import Weights
+from vnait.train.tasks.classes import Classes
+from vnait.train.tasks.numbers import Numbers
+from vnait.train.tasks.sets import LabelSets
+from vnait.train.tasks.shared import check_task
+from vnait.train.tasks.tags import Tags
 
 Target = Classes | Numbers | Tags | LabelSets
 OF_CLASSES: dict[str, type[Classes] | type[Tags] | type[LabelSets]] = {

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Protocol
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from vnait.bag_of_words import Weights
 from vnait.data.ids import Ids
 from vnait.data.labels import alike
 from vnait.data.sentences import Piece
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
-from vnait.logits import logits_of
 from vnait.shared.errors import InputError
+from vnait.train.bag_of_words import Weights
+from vnait.train.logits import logits_of
 
 logger = logging.getLogger("vnait")
 

@@ -18,9 +18,9 @@ from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from vnait.data.tables import MULTILABEL, PROBLEMS
-from vnait.logits import logits_of
 from vnait.model import VnaitForSequenceClassification
 from vnait.shared.threads import one_thread
+from vnait.train.logits import logits_of
 
 # scikit-learn's C, for rows of unit length. On training rows of eight sets (16 labels per class, 3 to 9
 # draws) 10 for both words and vectors was 1 to 1.6 points above 3 or 30 for either.

@@ -11,17 +11,17 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.preprocessing import StandardScaler
 
-from vnait.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, log_odds, of_each
 from vnait.data import NO_LIMIT, Table, encode, words
 from vnait.data.pairs import are_pairs
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, labels_of
 from vnait.data.vocabulary import Vocabulary
-from vnait.linear import Contexts, LinearClassifier, Pooled, Terms
-from vnait.pretrained.finetune import Base
 from vnait.results.record import Record, key_of
 from vnait.results.scores import timed
-from vnait.run import PREFIX
-from vnait.targets import target_of, with_names
+from vnait.train.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, log_odds, of_each
+from vnait.train.base import Base
+from vnait.train.linear import Contexts, LinearClassifier, Pooled, Terms
+from vnait.train.run import PREFIX
+from vnait.train.tasks import target_of, with_names
 
 # scikit-learn's C on averaged vectors. On rows of five training files (trec, subj, tnews, eprstmt, splice; 8,
 # 16 and 64 labels per class; 5 splits) .03 was within a point of the best of .003 ... 1 in 13 of 15 cases;
@@ -186,7 +186,7 @@ def fit_baseline(
     """A baseline of all rows, with the record of its scores on the test rows.
 
     validation   share of the rows on which a first fit to the others is scored; the same rows as in
-                 `vnait.train.fit`
+                 `vnait.train.fitting.fit`
     """
     held = {}
     if validation:

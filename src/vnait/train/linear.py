@@ -22,14 +22,14 @@ from vnait.data import words as words_of
 from vnait.data.pairs import check_sides
 from vnait.data.sentences import split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
-from vnait.pretrained.finetune import BASE, Base
 from vnait.pretrained.loading import from_pretrained
 from vnait.results.record import Record, warn_of_other
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.files import atomic_folder
 from vnait.shared.quiet import no_bars
-from vnait.targets import check_task
+from vnait.train.base import BASE, Base
+from vnait.train.tasks import check_task
 
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"
 WRITTEN = (NOTES, WEIGHTS, "record.json", "README.md")  # the files of a saved baseline
@@ -162,7 +162,7 @@ class Pooled:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearClassifier:
-    """logits = features(texts) weights + bias, weights (F, C); the interface of `vnait.predict.Fitted`."""
+    """logits = features(texts) weights + bias, weights (F, C); the interface of `vnait.train.predict.Fitted`."""
 
     name: str
     features: Terms | Pooled | Contexts

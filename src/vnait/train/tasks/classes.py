@@ -13,7 +13,7 @@ from torch.nn import functional
 from vnait.data import Table
 from vnait.results.scores import details, scores
 from vnait.shared.errors import InputError
-from vnait.targets.shared import OfTexts, check_known
+from vnait.train.tasks.shared import OfTexts, check_known
 
 
 @dataclass(frozen=True)

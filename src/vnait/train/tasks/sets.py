@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from vnait.bag_of_words import Weights, log_odds
 from vnait.data import Table
 from vnait.data.labels import cell_of, labels_in
 from vnait.data.tables import MULTILABEL
 from vnait.model import VnaitForSequenceClassification
 from vnait.results.scores import by_label, by_length, set_scores
 from vnait.shared.errors import InputError
-from vnait.targets.shared import OfTexts, check_known
+from vnait.train.bag_of_words import Weights, log_odds
+from vnait.train.tasks.shared import OfTexts, check_known
 
 
 @dataclass(frozen=True)
