@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from vnait import Run, compare
-from vnait.comparison import Comparison
+from vnait.comparison.compare import Comparison
 from vnait.data import vectors
 from vnait.results.record import Record
 

@@ -19,10 +19,10 @@ from threadpoolctl import threadpool_info
 
 from helpers import forkserver, record, save_vectors
 from test_plugins import FILE
-from vnait import comparison as module
-from vnait.comparison import Comparison, compare
+from vnait.comparison import compare as module
+from vnait.comparison.compare import Comparison, compare
+from vnait.comparison.plan import Cell, Plan
 from vnait.data import Table, split, vectors
-from vnait.plan import Cell, Plan
 from vnait.positions import methods, plugins
 from vnait.results.record import Record, read
 from vnait.shared.errors import InputError
@@ -315,7 +315,7 @@ def run_command(folder: str, arguments: list[str], name: str) -> None:
 
 @pytest.fixture(scope="module")
 def server():
-    return forkserver("vnait.comparison", "gensim.models")
+    return forkserver("vnait.comparison.compare", "gensim.models")
 
 
 @pytest.fixture(scope="module")
@@ -708,7 +708,7 @@ def test_a_method_whose_formula_changes_is_another_cell(monkeypatch):
 def test_another_rule_for_the_bag_is_another_cell_of_a_method_that_follows_it(monkeypatch):
     plans = plan_of(), plan_of(run=replace(RUN, bag=0.2))
     before = [[one.key(cell) for cell in one.cells()] for one in plans]
-    monkeypatch.setattr("vnait.plan.FORMULA", "s")
+    monkeypatch.setattr("vnait.comparison.plan.FORMULA", "s")
     kept = [[one.key(cell) in keys for cell in one.cells()] for one, keys in zip(plans, before, strict=True)]
     assert kept == [[cell.method in BASELINES for cell in one.cells()] for one in plans]
 

@@ -15,7 +15,7 @@ import pytest
 from joblib import delayed
 
 from test_comparison import METHODS, small, without_times, word_file
-from vnait.engines import ROUNDS, in_workers
+from vnait.comparison.engines import ROUNDS, in_workers
 from vnait.shared.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess:ResourceWarning")

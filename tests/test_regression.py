@@ -13,9 +13,9 @@ from helpers import compare_two, save_vectors
 from test_finetune import saved_base
 from vnait import InputError, Run, TextClassifier, explain
 from vnait.cli import main
+from vnait.comparison.plan import Plan
 from vnait.data import Table, read, summary
 from vnait.data.vocabulary import vocabulary_of
-from vnait.plan import Plan
 from vnait.results.about import About
 from vnait.results.record import read as records
 from vnait.results.report.comparison import sections

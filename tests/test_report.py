@@ -22,7 +22,7 @@ import plotly.graph_objects as go
 import pytest
 
 from vnait.cli import main
-from vnait.comparison import compare
+from vnait.comparison.compare import compare
 from vnait.data import Table, summary
 from vnait.results import record as records
 from vnait.results import report, scores

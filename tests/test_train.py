@@ -26,10 +26,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 from helpers import forkserver
-from vnait.comparison import run_plan
+from vnait.comparison.compare import run_plan
+from vnait.comparison.plan import Plan
 from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
-from vnait.plan import Plan
 from vnait.results.scores import scores
 from vnait.shared.errors import InputError
 from vnait.shared.threads import one_thread, threads

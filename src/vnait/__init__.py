@@ -15,7 +15,7 @@ from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
     from vnait import attach, audit, detach
-    from vnait.comparison import compare
+    from vnait.comparison.compare import compare
     from vnait.positions import coordinates, encodings, inputs
     from vnait.positions.conformance_suite import conformance
     from vnait.positions.injection import Injection
@@ -66,7 +66,7 @@ _HOMES = {name: "vnait.model" for name in __all__ if name.startswith("Vnait")} |
     "attach": "vnait.pretrained",
     "audit": "vnait.pretrained",
     "build": "vnait.positions.methods",
-    "compare": "vnait.comparison",
+    "compare": "vnait.comparison.compare",
     "conformance": "vnait.positions.conformance_suite",
     "detach": "vnait.pretrained",
     "doctor": "vnait.pretrained.doctor",

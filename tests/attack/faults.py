@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from vnait.comparison import compare
+from vnait.comparison.compare import compare
 from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
 from vnait.results import record

@@ -84,7 +84,7 @@ def compare_command(
     tests = None if test is None else shared.read_table(test, text, label, sep, encoding, task, of_tests=True)
     folder = out or Path("runs") / shared.folder_name(data)
     from vnait.cli import terminal
-    from vnait.comparison import DEFAULT_METHODS, compare
+    from vnait.comparison.compare import DEFAULT_METHODS, compare
 
     with shared.progress(quiet, "comparing") as move:
         found = compare(

@@ -15,7 +15,7 @@ from vnait.cli.output import echo
 from vnait.shared.errors import plural
 
 if TYPE_CHECKING:
-    from vnait.comparison import Comparison
+    from vnait.comparison.compare import Comparison
     from vnait.data import Table
     from vnait.positions.conformance_suite import Row
     from vnait.results.explanation import Explanation

@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 from jinja2 import Environment
 
-from vnait.comparison import DEFAULT_METHODS
+from vnait.comparison.compare import DEFAULT_METHODS
 from vnait.playground.process import ComparisonProcess
 from vnait.playground.shelf import UNTRAINED, Shelf
 from vnait.positions.methods import METHODS

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vnait.engines import in_workers
+from vnait.comparison.engines import in_workers
 from vnait.shared import schemas
 from vnait.shared.errors import InputError
 from vnait.shared.files import locked

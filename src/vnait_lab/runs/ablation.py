@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from vnait.comparison import run_plan
+from vnait.comparison.compare import run_plan
 from vnait.positions.coordinates import SPAN, Ends, Index, Jitter, Randomized, Span
 from vnait.positions.encodings import Anchors, Centre, Fourier, Scalar, Spatial, Table
 from vnait.positions.injection import LogLength

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.comparison import run_plan
+from vnait.comparison.compare import run_plan
 from vnait.positions.coordinates import Span
 from vnait.positions.encodings import Spatial
 from vnait.positions.inputs import cosine

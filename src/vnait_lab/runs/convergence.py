@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import log2
 
-from vnait.comparison import run_plan
+from vnait.comparison.compare import run_plan
 from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval
 from vnait.train.run import Run

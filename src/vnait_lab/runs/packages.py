@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from vnait.comparison import run_plan
+from vnait.comparison.compare import run_plan
+from vnait.comparison.plan import Plan
 from vnait.data import Table
-from vnait.plan import Plan
 from vnait.results.record import Record
 from vnait.train.run import Run
 from vnait_lab.runs import ahead, by_seed, numbers, parser, show_progress

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from vnait.comparison import run_plan
+from vnait.comparison.compare import run_plan
+from vnait.comparison.plan import Plan
 from vnait.data import Table, read
 from vnait.data.sentences import sentence, split_words
 from vnait.data.tables import TAGGING, labels_of
-from vnait.plan import Plan
 from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval, paired
 from vnait.train.run import Run

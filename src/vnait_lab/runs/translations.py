@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from vnait.comparison import run_plan
+from vnait.comparison.compare import run_plan
+from vnait.comparison.plan import Plan
 from vnait.data import Pair, Table, read
 from vnait.data.pairs import sides_of
 from vnait.data.rows import split_numbers
 from vnait.data.sentences import split_words
-from vnait.plan import Plan
 from vnait.results.record import Record
 from vnait.results.results import ALL
 from vnait.train.baselines import BASELINES

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from vnait import data as texts
-from vnait.comparison import run_plan
+from vnait.comparison.compare import run_plan
+from vnait.comparison.plan import Plan
 from vnait.data.tables import labels_of
-from vnait.plan import Plan
 from vnait.results.record import Record
 from vnait.results.results import interval_of
 from vnait.shared.statistics import interval

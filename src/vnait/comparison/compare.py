@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from vnait.comparison.engines import in_workers
+from vnait.comparison.plan import Cell, Plan
 from vnait.data import Table, read, summary, warn_of_repeats
 from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
-from vnait.engines import in_workers
-from vnait.plan import Cell, Plan
 from vnait.positions.methods import METHODS, Recipe
 from vnait.results import card, record
 from vnait.results.about import About, call
