@@ -16,8 +16,8 @@ from transformers import AutoModel
 
 from vnait import InputError, Run
 from vnait.cli import main
+from vnait.cli.playground.registry import Shelf
 from vnait.data import Table
-from vnait.playground.shelf import Shelf
 from vnait.pretrained.loading import from_pretrained
 from vnait.train.base import Base
 from vnait.train.fitting import fit

@@ -23,16 +23,16 @@ from test_explanation import fitted
 from test_report import EVIL, folder_of
 from vnait import cli
 from vnait import data as text
+from vnait.cli.playground.registry import MAX_CHARACTERS, UNTRAINED, Shelf
 from vnait.data import vocabulary as vocabulary
-from vnait.playground.shelf import MAX_CHARACTERS, UNTRAINED, Shelf
 from vnait.positions.methods import METHODS
 from vnait.results import report
 from vnait.shared.errors import InputError
 from vnait.train.baselines import fit_baseline
 
 pytest.importorskip("gradio", reason="the playground needs gradio")
-from vnait.playground import serve
-from vnait.playground.page import explanation
+from vnait.cli.playground import serve
+from vnait.cli.playground.page import explanation
 
 WAIT = 60_000  # milliseconds; the tests beside this one use the cores, too
 NO_BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: make browser")
@@ -318,7 +318,7 @@ def test_only_this_machines_names_are_answered(address: str) -> None:
 
 
 def test_every_machine_means_also_this_ones_name() -> None:
-    from vnait.playground import _hosts
+    from vnait.cli.playground import _hosts
 
     assert _hosts("127.0.0.1") == ["localhost", "127.0.0.1"]
     assert socket.gethostname() in _hosts("0.0.0.0") and "*" not in _hosts("0.0.0.0")
@@ -327,7 +327,7 @@ def test_every_machine_means_also_this_ones_name() -> None:
 def test_uploads_of_one_name_get_folders_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vnait.playground import process
+    from vnait.cli.playground import process
 
     monkeypatch.chdir(tmp_path)
     files = []
@@ -341,7 +341,7 @@ def test_uploads_of_one_name_get_folders_of_their_own(
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # gradio leaves an event loop
 def test_comparisons_do_not_wait_for_one_another_unseen(tmp_path: Path) -> None:
-    from vnait.playground import page
+    from vnait.cli.playground import page
 
     shelf = Shelf.of([])
     (start,) = (one for one in page.blocks(shelf).fns.values() if one.name == "run")
@@ -417,7 +417,7 @@ def test_every_method_shows_a_text_or_the_reason_why_not(name: str) -> None:
     [("records.jsonl", b"no json\n"), ("records.jsonl", b""), ("report.html", b"\xff\xfe\x00")],
 )
 def test_a_file_that_is_no_report_is_one_sentence(tmp_path: Path, name: str, content: bytes) -> None:
-    from vnait.playground.page import uploaded_report
+    from vnait.cli.playground.page import uploaded_report
 
     path = tmp_path / name
     path.write_bytes(content)

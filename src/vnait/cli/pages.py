@@ -28,7 +28,7 @@ def playground_command(
 ) -> None:
     """Serve a page for the browser: explanations of a text as you type, comparisons, reports."""
     set_up_logging(quiet=False)
-    from vnait.playground import serve
+    from vnait.cli.playground import serve
 
     with suppress(KeyboardInterrupt):
         serve(

@@ -13,9 +13,9 @@ from typing import Any
 import gradio as gr
 from jinja2 import Environment
 
+from vnait.cli.playground.process import ComparisonProcess
+from vnait.cli.playground.registry import UNTRAINED, Shelf
 from vnait.comparison.compare import DEFAULT_METHODS
-from vnait.playground.process import ComparisonProcess
-from vnait.playground.shelf import UNTRAINED, Shelf
 from vnait.positions.methods import METHODS
 from vnait.results import report
 from vnait.results.explanation import export

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from vnait import data
+from vnait.cli.playground.process import ComparisonProcess
 from vnait.data import vocabulary
 from vnait.data.vocabulary import Vocabulary
-from vnait.playground.process import ComparisonProcess
 from vnait.positions.methods import METHODS
 from vnait.results.explanation import Explanation, explain
 from vnait.shared.errors import InputError, as_input_error

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, current_thread, main_thread
 from typing import Any
 
-from vnait.playground.shelf import Shelf
+from vnait.cli.playground.registry import Shelf
 from vnait.shared.errors import InputError, extra
 
 __all__ = ["Shelf", "serve"]
@@ -49,7 +49,7 @@ def serve(
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    from vnait.playground import page
+    from vnait.cli.playground import page
 
     blocks = page.blocks(shelf)
     guards = [
