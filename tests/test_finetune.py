@@ -12,7 +12,6 @@ import pytest
 import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from vnait.pretrained.finetune import Base, groups
 
 from families import SMALL
 from vnait import InputError, Run, TextClassifier, compare
@@ -21,6 +20,7 @@ from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
 from vnait.results import drawing
 from vnait.results.explanation import explain, export
+from vnait.train.base import Base, groups
 from vnait.train.fitting import fit
 from vnait.train.predict import load
 

@@ -33,11 +33,11 @@ from vnait.data import vocabulary as vocabulary
 from vnait.results.scores import scores
 from vnait.shared.errors import InputError
 from vnait.shared.threads import one_thread, threads
-from vnait.train import bag_of_words, predict
+from vnait.train import bag_of_words, labelled, loop, predict
 from vnait.train import fitting as train
 from vnait.train.baselines import BASELINES, fit_baseline
 from vnait.train.estimator import TextClassifier
-from vnait.train.fitting import fit, labelled, loop
+from vnait.train.fitting import fit
 from vnait.train.predict import Fitted
 from vnait.train.run import Run
 from vnait.train.tasks import Classes

@@ -15,9 +15,9 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from vnait.data import batches
 from vnait.data.vocabulary import Vocabulary
-from vnait.pretrained.finetune import SEPARATOR, groups
 from vnait.shared.processes import WAIT, on_cpu
 from vnait.train import bag_of_words
+from vnait.train.base import SEPARATOR, groups
 from vnait.train.checkpoints import Checkpoints, Progress
 from vnait.train.labelled import Labelled
 from vnait.train.run import Run
