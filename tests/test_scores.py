@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from helpers import drawn
-from vnait.model import backbone, causal_mask
+from vnait.model import backbone
 from vnait.model.backbone import Attention, Encoder
+from vnait.model.causal import causal_mask
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import AlibiBias, Cope, Nape, Rotary, ScaleInvariant, Sum
 from vnait.positions.encodings.scores import ContextualPositions, log_entmax

@@ -7,10 +7,10 @@ import torch
 from torch import Generator, nn
 
 from vnait.data.vocabulary import vocabulary_of
+from vnait.positions.building import build
 from vnait.positions.coordinates import ContextGate, Elastic, Ends, Gate, Span
 from vnait.positions.coordinates.elastic import _recurrence
 from vnait.positions.inputs import Add, Condensed, Local, Nearest, Neighbours
-from vnait.positions.methods import build
 from vnait.shared.statistics import Interval
 from vnait.train.run import Run
 from vnait_lab.suites import elastic

@@ -17,9 +17,9 @@ from vnait.model.auto_map import write_stub
 from vnait.model.backbone import AttentionMask, Encoder
 from vnait.model.configuration import VnaitConfig
 from vnait.model.packing import packing
+from vnait.positions.building import build
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait.positions.methods import build
 from vnait.shared.errors import InputError
 from vnait.shared.randomness import preserved_generators, seed_generators
 

@@ -78,7 +78,7 @@ class VnaitForSequenceClassification(_Head):
 
     logits = classifier(mean of the last states) + bag(words). Attention reads unknown words (`unk_token_id`,
     if the configuration has it), but the mean leaves them out: a text of unknown words only gets the biases,
-    the training rows' prior. `bag` starts at zero and takes no part in gradient descent: `vnait.train.fitting.fit`
+    the training rows' prior. `bag` starts at zero and takes no part in gradient descent: `train.fitting.fit`
     mixes a logistic regression in after the training.
     """
 

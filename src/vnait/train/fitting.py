@@ -15,7 +15,7 @@ from vnait.data.pairs import are_pairs, check_sides
 from vnait.data.tables import TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForSequenceClassification
-from vnait.positions.methods import parameters
+from vnait.positions.building import parameters
 from vnait.results.record import Record, key_of
 from vnait.results.results import metric_of
 from vnait.shared.errors import InputError

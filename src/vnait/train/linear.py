@@ -162,7 +162,7 @@ class Pooled:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearClassifier:
-    """logits = features(texts) weights + bias, weights (F, C); the interface of `vnait.train.predict.Fitted`."""
+    """logits = features(texts) weights + bias, weights (F, C); the interface of `Fitted` in predict.py."""
 
     name: str
     features: Terms | Pooled | Contexts

@@ -13,7 +13,8 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from vnait.model import VnaitConfig, seed_weights
-from vnait.positions.methods import METHODS, Recipe, parameters
+from vnait.positions.building import parameters
+from vnait.positions.methods import METHODS, Recipe
 from vnait.results import record as records
 from vnait.results.record import Callback, Record
 from vnait.shared.errors import InputError, OutOfRange, did_you_mean

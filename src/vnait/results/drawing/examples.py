@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from vnait.positions.building import build, parameters
 from vnait.positions.method import Method
-from vnait.positions.methods import build, parameters
 from vnait.shared.errors import InputError, as_input_error, has_surrogate
 from vnait.shared.randomness import preserved_generators
 

@@ -14,10 +14,11 @@ from vnait.data.conllu import Tree
 from vnait.data.tables import CLASSIFICATION
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
+from vnait.positions.building import parameters
 from vnait.positions.injection import Injection
 from vnait.positions.inputs import cosine
 from vnait.positions.method import described
-from vnait.positions.methods import METHODS, parameters
+from vnait.positions.methods import METHODS
 from vnait.pretrained.attach.attached import Attached
 from vnait.results.explanation.attention import head_kind, score_terms, shares
 from vnait.shared.errors import InputError, has_surrogate
