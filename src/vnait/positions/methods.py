@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("vnait")
 
+OWN = "own"  # in place of a name in METHODS: the positions that a pretrained model has already
+
 
 @dataclass(frozen=True, kw_only=True)
 class Size:

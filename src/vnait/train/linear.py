@@ -23,12 +23,13 @@ from vnait.data.pairs import check_sides
 from vnait.data.sentences import split_words
 from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.pretrained.loading import from_pretrained
+from vnait.pretrained.tuned import BASE
 from vnait.results.record import Record, warn_of_other
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.files import atomic_folder
 from vnait.shared.quiet import no_bars
-from vnait.train.base import BASE, Base
+from vnait.train.base import Base
 from vnait.train.tasks import check_task
 
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"

@@ -18,6 +18,7 @@ import torch
 from joblib import delayed
 
 from vnait import data as texts
+from vnait.comparison import runs
 from vnait.positions.methods import METHODS
 from vnait.results import record as records
 from vnait.results.record import Record
@@ -87,7 +88,7 @@ def one_by_one(path: Path, cells: Mapping[str, T], run: Callable[[T], Record]) -
         with one_thread():
             return run(cell)
 
-    records.run_cells(
+    runs.run_all(
         path,
         cells,
         lambda left: (delayed(alone)(cell) for cell in left),

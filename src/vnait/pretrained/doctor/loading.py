@@ -11,15 +11,15 @@ import transformers
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 
+from vnait.pretrained import tuned
 from vnait.pretrained.doctor.rule import NotTried
 from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.loading import auto_classes, from_pretrained
 from vnait.pretrained.locate import accepts
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import no_bars
-from vnait.train import base as finetune
-from vnait.train import linear
 
+BASELINE = "baseline.json"  # which the folder of a linear model has
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "spiece*")
 ADAPTERS = {"adapter_config.json": "a PEFT adapter", "vnait.json": "an adapter of vnait"}
 
@@ -75,13 +75,13 @@ def _loaded(source: str | Path) -> Subject:
                 f"{source} has {what}, which is not a complete model; load it into its base, and give "
                 "the object to vnait.doctor, or the folder of the merged model."
             )
-    if (folder / linear.NOTES).is_file():
+    if (folder / BASELINE).is_file():
         raise InputError(
             f"{source} has a baseline that reads bags of words, without positions; give a Transformer."
         )
-    if (folder / finetune.NOTES).is_file():
+    if (folder / tuned.NOTES).is_file():
         with no_bars():
-            model, tokenizer, _ = finetune.load(folder)
+            model, tokenizer, _ = tuned.load(folder)
         lines = ("from vnait.train.predict import load", f"model = load({str(folder)!r}).model")
         return Subject(
             model=model,

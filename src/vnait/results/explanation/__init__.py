@@ -20,10 +20,10 @@ from vnait.positions.inputs import cosine
 from vnait.positions.method import described
 from vnait.positions.methods import METHODS
 from vnait.pretrained.attach.attached import Attached
+from vnait.pretrained.tuned import read_by_method
 from vnait.results.explanation.attention import head_kind, score_terms, shares
+from vnait.results.fitted import Fitted
 from vnait.shared.errors import InputError, has_surrogate
-from vnait.train.base import read_by_method
-from vnait.train.predict import Fitted
 from vnait.train.tasks import check_task
 
 Arc = tuple[int, int, str]
