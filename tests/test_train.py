@@ -32,7 +32,7 @@ from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.results.scores import scores
 from vnait.shared.errors import InputError
-from vnait.shared.threads import one_thread, threads
+from vnait.shared.processes import one_thread, threads
 from vnait.train import bag_of_words, labelled, loop, predict
 from vnait.train import fitting as train
 from vnait.train.baselines import BASELINES, fit_baseline

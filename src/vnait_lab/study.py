@@ -22,9 +22,9 @@ from vnait.comparison import runs
 from vnait.comparison.runs import Callback
 from vnait.results import record as records
 from vnait.results.record import Record
+from vnait.shared.processes import one_thread
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import Interval, interval, paired
-from vnait.shared.threads import one_thread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,8 +26,8 @@ from vnait.results.record import Record
 from vnait.results.results import ALL, Results, Shots, by_size
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_file, locked
+from vnait.shared.processes import one_thread
 from vnait.shared.quiet import logger_at
-from vnait.shared.threads import one_thread
 from vnait.train import fitting as train
 from vnait.train.base import Base
 from vnait.train.baselines import FROZEN, fit_baseline, pooled

@@ -17,7 +17,7 @@ from vnait.data.rows import generator
 from vnait.data.sentences import Piece
 from vnait.data.vectors import Vectors
 from vnait.shared.errors import InputError
-from vnait.shared.threads import one_thread
+from vnait.shared.processes import one_thread
 
 _PART = 4096  # texts whose words are counted together
 DIM = 96  # width of vectors trained here, divisible into 4 heads of even width

@@ -18,13 +18,13 @@ from transformers import (
     PreTrainedModel,
 )
 
-from vnait import attach
 from vnait.data.rows import collate
 from vnait.data.sentences import Piece
 from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.positions.building import build
 from vnait.positions.methods import OWN
 from vnait.pretrained import tokens
+from vnait.pretrained.attach.attaching import attach
 from vnait.pretrained.loading import from_pretrained
 from vnait.pretrained.tuned import CLASSES, SEPARATOR
 from vnait.shared.errors import InputError, as_input_error, first_line

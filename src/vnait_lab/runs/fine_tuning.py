@@ -22,7 +22,7 @@ from vnait.comparison import runs
 from vnait.positions.methods import METHODS
 from vnait.results import record as records
 from vnait.results.record import Record
-from vnait.shared.threads import one_thread
+from vnait.shared.processes import one_thread
 from vnait.train.base import Base
 from vnait.train.fitting import fit
 from vnait.train.run import Run

@@ -33,8 +33,8 @@ from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record, key_of
+from vnait.shared.processes import one_thread
 from vnait.shared.statistics import interval, paired
-from vnait.shared.threads import one_thread
 from vnait.train.fitting import fit
 from vnait_lab import RECORDS
 from vnait_lab.runs import accuracy, data_folder, parser, show_progress

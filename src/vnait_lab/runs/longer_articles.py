@@ -21,8 +21,8 @@ from vnait.data import Table, read
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record, key_of
+from vnait.shared.processes import one_thread
 from vnait.shared.statistics import interval, paired
-from vnait.shared.threads import one_thread
 from vnait.train.fitting import fit
 from vnait.train.run import Run
 from vnait_lab import RECORDS

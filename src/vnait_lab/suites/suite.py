@@ -20,9 +20,9 @@ from vnait.positions.methods import METHODS, Recipe
 from vnait.results import record as records
 from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange, did_you_mean
+from vnait.shared.processes import one_thread
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import UNIT, Interval, interval
-from vnait.shared.threads import one_thread
 from vnait.train.tasks.tags import IGNORED
 from vnait_lab.study import Verdict
 from vnait_lab.suites.together import train_together

@@ -14,9 +14,8 @@ from vnait.pretrained.doctor.report import Report
 from vnait.pretrained.doctor.rule import Finding, NotTried, Rule, Severity, finding
 from vnait.pretrained.doctor.rules import RULES
 from vnait.shared.errors import InputError, did_you_mean
-from vnait.shared.evaluation import evaluating
 from vnait.shared.quiet import logger_at, no_logs
-from vnait.shared.randomness import preserved_generators
+from vnait.shared.randomness import evaluating, preserved_generators
 
 
 def doctor(
