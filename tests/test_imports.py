@@ -12,7 +12,8 @@ import networkx as nx
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
-PARTS = ("coordinates", "encodings", "inputs", "method.py", "methods.py", "injection.py", "errors.py")
+ROOM = SOURCE / "vnait" / "positions"
+PARTS = ("coordinates", "encodings", "inputs", "method.py", "methods.py", "injection.py")
 
 
 def modules(root: Path) -> dict[str, Path]:
@@ -99,9 +100,7 @@ def test_a_lazy_circle_is_found(tmp_path):
 def test_the_parts_need_torch_alone():
     known = modules(SOURCE)
     for part in PARTS:
-        for path in (
-            [SOURCE / "vnait" / part] if part.endswith(".py") else (SOURCE / "vnait" / part).glob("*.py")
-        ):
+        for path in [ROOM / part] if part.endswith(".py") else (ROOM / part).glob("*.py"):
             outside = (
                 {name.split(".")[0] for name in imports(path, known)}
                 - set(sys.stdlib_module_names)
@@ -114,6 +113,10 @@ def test_the_parts_need_torch_alone():
 def test_no_backbone_knows_a_method_and_no_method_a_backbone():
     arrows = graph(SOURCE)
     assert set(arrows["vnait.model.backbone"]) & set(modules(SOURCE)) == {
+        "vnait.positions.attention",
+        "vnait.positions.injection",
+    }
+    assert set(arrows["vnait.positions.attention"]) & set(modules(SOURCE)) == {
         "vnait.shared.errors",
         "vnait.positions.injection",
         "vnait.positions.toeplitz",
@@ -129,6 +132,11 @@ def test_no_backbone_knows_a_method_and_no_method_a_backbone():
                 "vnait.positions.method",
             )
         ):
-            assert not [
-                other for other in arrows[name] if other.startswith(("vnait.model", "vnait.train.fitting"))
-            ], name
+            assert "vnait.positions.attention" not in arrows[name], name
+
+
+def test_the_positions_import_no_room_above_them():
+    above = ("vnait.model", "vnait.pretrained", "vnait.train", "vnait.results")
+    for name, imported in graph(SOURCE).edges:
+        if name.startswith("vnait.positions"):
+            assert not imported.startswith(above), name

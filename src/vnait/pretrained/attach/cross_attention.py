@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.model.causal import Mask, Vectors
+from vnait.positions.cache import Mask, Vectors
 from vnait.positions.coordinates.shared import rank
 from vnait.positions.encodings import T5Bias
 from vnait.positions.methods import build
