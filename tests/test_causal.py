@@ -12,7 +12,7 @@ import vnait
 from conftest import unchecked
 from vnait import METHODS, InputError, VnaitConfig, VnaitForCausalLM
 from vnait.model.backbone import Encoder
-from vnait.model.causal import causal_mask
+from vnait.positions.cache import causal_mask
 from vnait.positions.injection import DistanceBias, Injection
 
 CAUSAL = [name for name in METHODS if vnait.build(name, dim=32, num_heads=4).causal]

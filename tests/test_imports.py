@@ -176,11 +176,26 @@ def test_the_parts_need_torch_alone():
             assert outside <= {"torch", "jaxtyping", "wrapt", "transformers", "lazy_loader"}, path
 
 
-def test_no_backbone_knows_a_method():
-    reached = {name for name in graph(SOURCE)["vnait.model.backbone"] if name.startswith("vnait")}
-    assert not {name for name in reached if name.startswith("vnait.positions.method")}
-    assert not {
-        name
-        for name in reached
-        if name.startswith(("vnait.positions.coordinates", "vnait.positions.encodings"))
+def test_no_backbone_knows_a_method_and_no_method_a_backbone():
+    arrows = graph(SOURCE)
+    assert set(arrows["vnait.model.backbone"]) & set(modules(SOURCE)) == {
+        "vnait.positions.attention",
+        "vnait.positions.injection",
     }
+    assert set(arrows["vnait.positions.attention"]) & set(modules(SOURCE)) == {
+        "vnait.shared.errors",
+        "vnait.positions.injection",
+        "vnait.positions.toeplitz",
+        "vnait.shared.values",
+    }
+    assert not set(arrows["vnait.positions.toeplitz"]) & set(modules(SOURCE))
+    for name in arrows:
+        if name.startswith(
+            (
+                "vnait.positions.coordinates",
+                "vnait.positions.encodings",
+                "vnait.positions.inputs",
+                "vnait.positions.method",
+            )
+        ):
+            assert "vnait.positions.attention" not in arrows[name], name

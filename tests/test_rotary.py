@@ -18,7 +18,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply
 
 from conftest import unchecked
 from helpers import at, drawn
-from vnait.model.backbone import Attention, rotate
+from vnait.positions.attention import Attention, rotate
 from vnait.positions.building import build
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, XPos, convert_layout

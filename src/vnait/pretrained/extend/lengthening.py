@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from vnait.model.causal import Mask
+from vnait.positions.cache import Mask
 from vnait.positions.coordinates.shared import rank
 from vnait.pretrained.attach.attached import checkpoints
 from vnait.pretrained.attach.checks import check_free, check_weights
