@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from vnait.pretrained.doctor.rotation import rotations
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, Trial
 from vnait.shared.errors import plural
 
@@ -54,10 +54,11 @@ def not_as_applied(subject: Subject) -> Evidence | None:
         for path, name, others in rotations(subject)
         for layout in _layouts(subject.model.get_submodule(path).get_buffer(name).numel())
     ]
-    if subject.encodes_and_decodes:
-        raise NotTried("which layers are the decoder's is not known")
-    if any(hasattr(site.owner, "vnait") for site in subject.sites):
-        raise NotTried("its rotation is that of an attached method")
+    require(not subject.encodes_and_decodes, "which layers are the decoder's is not known")
+    require(
+        not any(hasattr(site.owner, "vnait") for site in subject.sites),
+        "its rotation is that of an attached method",
+    )
     with _sdpa(subject):
         for kind, layers in _layers(subject, ids).items():
             fitting = [way for way in ways if kind is None or way.arguments.get("layer_type", kind) == kind]
@@ -99,8 +100,7 @@ def _layers(subject: Subject, ids: Tensor) -> dict[str | None, list[int]]:
         declared = rotates[layer] if len(rotates) == len(calls) else True
         if declared and _same(value, subject.tolerance):
             equal[kinds[layer] if len(kinds) == len(calls) else None].append(layer)
-    if not equal:
-        raise NotTried("no layer of PyTorch's attention gets equal states for equal tokens")
+    require(equal, "no layer of PyTorch's attention gets equal states for equal tokens")
     turned = {
         kind: layers
         for kind, layers in equal.items()

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
 from vnait.shared.errors import plural
 
 STEPS = ((1, 1), (2, 1), (3, 2), (5, 1))  # tokens at first, tokens per step
 LEFT = ((2, 1), (3, 3), (6, 4))  # tokens, places of padding
+NO_CACHE = "it has no cache of keys and values"
 
 
 def stepwise(model: Any, ids: Tensor, start: int, step: int, name: str, **more: Any) -> float:
@@ -58,20 +59,17 @@ def full_pass(subject: Subject) -> Evidence | None:
 
     Advice: pass use_cache=False, and report it.
     """
-    _need_cache(subject)
-    name, more = "input_ids", {}
-    if (
-        subject.encodes_and_decodes
-    ):  # its decoder reads in steps, beside a text that its encoder reads at once
-        name, more = "decoder_input_ids", {"input_ids": subject.text(4, row=7)}
+    require(subject.caches, NO_CACHE)
+    two = subject.encodes_and_decodes  # its decoder reads in steps what its encoder reads at once
+    more: dict[str, Any] = {"input_ids": subject.text(4, row=7)} if two else {}
+    more = {"name": "decoder_input_ids" if two else "input_ids", **more}
 
-    def moved(*steps: tuple[int, int]) -> Evidence | None:
+    def moved(*sizes: tuple[int, int]) -> Evidence | None:
         trials = []
-        for start, step in steps:
-            smallest, ids = f"{plural(start, 'token')}, then {step} at a time", subject.text(start + 2 * step)
-            trials.append(
-                subject.trial(stepwise, smallest, ids=ids, start=start, step=step, name=name, **more)
-            )
+        for start, step in sizes:
+            arguments = {"ids": subject.text(start + 2 * step), "start": start, "step": step, **more}
+            smallest = f"{plural(start, 'token')}, then {step} at a time"
+            trials.append(subject.trial(stepwise, smallest, **arguments))
         return subject.first_over(trials, "outputs move")
 
     if evidence := moved(*STEPS):
@@ -87,9 +85,8 @@ def left_padding_with_cache(subject: Subject) -> Evidence | None:
 
     Advice: generate without padding, one text at a time, or with use_cache=False; and report it.
     """
-    _need_cache(subject)
-    if subject.encodes_and_decodes:
-        raise NotTried("its decoder's texts are not padded on the left")
+    require(subject.caches, NO_CACHE)
+    require(not subject.encodes_and_decodes, "its decoder's texts are not padded on the left")
     first = subject.first_position() if subject.accepts("position_ids") else None
     trials = _padded(subject, padded_steps, LEFT, first=first)
     return subject.first_over(trials, "outputs of real tokens move")
@@ -101,24 +98,19 @@ def generate(subject: Subject) -> Evidence | None:
 
     Advice: generate from one text at a time, and report it.
     """
-    if not subject.model.can_generate() or subject.encodes_and_decodes:
-        raise NotTried("it does not generate from a text that it continues")
+    require(
+        subject.model.can_generate() and not subject.encodes_and_decodes,
+        "it does not generate from a text that it continues",
+    )
     # Each size generates twice, which takes longer than a call.
     return subject.first_over(_padded(subject, generated, LEFT[:2]), "logits move", parts=[subject.model])
 
 
 def _padded(subject: Subject, measure: Measure, sizes: Iterable[tuple[int, int]], **more: Any) -> list[Trial]:
     """A trial per number of tokens and of places of padding before them."""
-    return [
-        subject.trial(
-            measure,
-            f"{count} tokens, {plural(left, 'place')} of padding before them",
-            **{"ids": subject.text(count), "pad": subject.pad, "left": left, **more},
-        )
-        for count, left in sizes
-    ]
-
-
-def _need_cache(subject: Subject) -> None:
-    if not subject.caches:
-        raise NotTried("it has no cache of keys and values")
+    trials = []
+    for count, left in sizes:
+        arguments = {"ids": subject.text(count), "pad": subject.pad, "left": left, **more}
+        smallest = f"{count} tokens, {plural(left, 'place')} of padding before them"
+        trials.append(subject.trial(measure, smallest, **arguments))
+    return trials

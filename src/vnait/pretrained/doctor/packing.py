@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Measure, Subject, difference
 
 SIZES = ((1, 1), (1, 2), (2, 3), (5, 4))  # tokens of the first text, and of the second
@@ -56,8 +56,7 @@ def without_cache(subject: Subject) -> Evidence | None:
 
     Advice: pass a mask (1, 1, T, T) that separates the texts, or use flash attention.
     """
-    if not subject.caches:
-        raise NotTried("it takes no use_cache; PACK01 is the same")
+    require(subject.caches, "it takes no use_cache; PACK01 is the same")
     return _leak(subject, packed, use_cache=False)
 
 
@@ -83,8 +82,7 @@ def in_blocks(subject: Subject) -> Evidence | None:
 
 def _leak(subject: Subject, measure: Measure, **more: Any) -> Evidence | None:
     subject.need("position_ids")
-    if subject.encodes_and_decodes:
-        raise NotTried("its positions are those of two texts")
+    require(not subject.encodes_and_decodes, "its positions are those of two texts")
     first = subject.first_position()
     trials = [
         subject.trial(

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
 from vnait.shared.errors import plural
 
@@ -74,8 +74,8 @@ def together(model: Any, ids: Tensor, **more: Any) -> float:
 def left_padding(subject: Subject) -> Evidence | None:
     """A text that is padded on the left, with a mask alone, gets other positions than unpadded.
 
-    Advice: pad on the right, or pass position_ids that count real tokens: (attention_mask.cumsum(-1) -
-    1).clamp(min=0).
+    Advice: pad on the right, or pass position_ids that count real tokens:
+    (attention_mask.cumsum(-1) - 1).clamp(min=0).
     """
     subject.need("attention_mask")
     return subject.first_over(_trials(subject, padded, before=True, right=0), MOVE)
@@ -89,8 +89,7 @@ def left_padding_with_positions(subject: Subject) -> Evidence | None:
     """
     subject.need("attention_mask")
     subject.need("position_ids")
-    if subject.encodes_and_decodes:
-        raise NotTried("its positions are those of two texts")
+    require(not subject.encodes_and_decodes, "its positions are those of two texts")
     trials = _trials(subject, padded_at, before=True, first=subject.first_position())
     return subject.first_over(trials, MOVE, severity=_severity(subject))
 
@@ -135,15 +134,11 @@ def positions_from_ids(subject: Subject) -> Evidence | None:
     Advice: never use the padding id as a word, nor another id as padding; pass position_ids otherwise.
     """
     subject.need("position_ids")
-    more = {"pad": subject.pad, "first": subject.first_position(), **subject.more}
-    trials = [
-        subject.trial(
-            pad_inside,
-            f"{count + 1} tokens, the second with the padding id",
-            **{"ids": subject.text(count), **more},
-        )
-        for count in (2, 5)
-    ]
+    first, trials = subject.first_position(), []
+    for count in (2, 5):
+        arguments = {"ids": subject.text(count), "pad": subject.pad, "first": first, **subject.more}
+        smallest = f"{count + 1} tokens, the second with the padding id"
+        trials.append(subject.trial(pad_inside, smallest, **arguments))
     return subject.first_over(trials, "outputs move")
 
 

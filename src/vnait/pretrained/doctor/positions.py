@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, difference, restated
 from vnait.shared.errors import plural
 
@@ -103,11 +103,10 @@ def same_places(subject: Subject) -> Evidence | None:
     Advice: give texts that end before these places: past them the model loses the order.
     """
     subject.need("position_ids")
-    if subject.encodes_and_decodes:
-        raise NotTried("its position_ids are the decoder's alone")
+    require(not subject.encodes_and_decodes, "its position_ids are the decoder's alone")
     first, total = subject.first_position(), subject.longest
-    if not subject.trial(reversed_places, "", ids=subject.text(6), first=first).size:
-        raise NotTried("its position_ids change nothing (POS01)")
+    places = subject.trial(reversed_places, "", ids=subject.text(6), first=first)
+    require(places.size, "its position_ids change nothing (POS01)")
     trial = subject.trial(alike, "", count=total, ids=subject.text(2), first=first)
     size = int(trial.size)
     if not size:

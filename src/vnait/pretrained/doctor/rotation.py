@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, difference
 
 LENGTH = 8192
@@ -96,8 +96,7 @@ def alibi(subject: Subject) -> Evidence | None:
     Advice: run texts that are longer in float32.
     """
     sites = [site for site in subject.sites if site.alibi]
-    if not sites:
-        raise NotTried("it has no ALiBi that can be called")
+    require(sites, "it has no ALiBi that can be called")
     more = {"path": sites[0].path, "heads": sites[0].heads}
     trial = subject.trial(neighbours_merged, "", part=subject.model, length=LENGTH, **more)
     if not trial.size:
@@ -113,10 +112,9 @@ def scaling_after_loading(subject: Subject) -> Evidence | None:
 
     Advice: pass rope_parameters to from_pretrained, or change the folder's config.json, before it is loaded.
     """
-    if not isinstance(getattr(subject.body.config.get_text_config(), "rope_parameters", None), dict):
-        raise NotTried("it has no rope_parameters")
-    if not any(site.rotaries for site in subject.sites):
-        raise NotTried("it has no rotation")
+    parameters = getattr(subject.body.config.get_text_config(), "rope_parameters", None)
+    require(isinstance(parameters, dict), "it has no rope_parameters")
+    require(any(site.rotaries for site in subject.sites), "it has no rotation")
     trial = subject.trial(after_rescaling, "6 tokens", ids=subject.text(6), **subject.more)
     return None if trial.size > 0 else trial.evidence("outputs move by 0 after a factor of 8 was set")
 
@@ -154,8 +152,7 @@ def _phases(subject: Subject, **more: bool) -> Evidence | None:
 def rotations(subject: Subject) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Path, buffer of frequencies, and other arguments of every rotation of its own configuration."""
     paths = [f"{site.path}.{part.path}".removeprefix(".") for site in subject.sites for part in site.rotaries]
-    if not paths:
-        raise NotTried("it has no rotation")
+    require(paths, "it has no rotation")
     for path in paths:
         module = subject.model.get_submodule(path)
         for name, _ in module.named_buffers(recurse=False):

@@ -24,6 +24,12 @@ class NotTried(Exception):
     """A rule could not be tried on this model; the message gives the reason."""
 
 
+def require(condition: object, reason: str) -> None:
+    """`NotTried` with the reason unless the condition holds."""
+    if not condition:
+        raise NotTried(reason)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What a rule measured on a model.

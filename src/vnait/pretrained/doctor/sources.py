@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
 from vnait.pretrained.layers import DifferentiableRotary
 from vnait.pretrained.locate import Site
@@ -111,8 +111,7 @@ def without_effect(subject: Subject) -> Evidence | None:
     Advice: load the model with a class that reads it, or restore the part that was replaced.
     """
     sources = list(_sources(subject))
-    if not sources:
-        raise NotTried("it has no position table and no rotation")
+    require(sources, "it has no position table and no rotation")
     acting = {source.kind for source in sources if _acts(subject, source)}
     idle = next((source for source in sources if not _acts(subject, source)), None)
     if idle is None:
@@ -146,17 +145,12 @@ def rows_without_use(subject: Subject) -> Evidence | None:
     Advice: load the table again; else give texts that end before these rows.
     """
     tables = [source.path for source in _sources(subject) if source.kind == TABLE]
-    if not tables:
-        raise NotTried("it has no position table")
+    require(tables, "it has no position table")
     for path in tables:
         total = len(subject.model.get_parameter(f"{path}.weight")) - subject.reserved
-        trial = subject.trial(
-            unusable_rows,
-            f"a text of {total} tokens",
-            part=subject.model,
-            path=path,
-            first=subject.reserved,
-        )
+        arguments = {"path": path, "first": subject.reserved}
+        smallest = f"a text of {total} tokens"
+        trial = subject.trial(unusable_rows, smallest, part=subject.model, **arguments)
         if count := int(trial.size):
             measured = f"{count} of {total} rows of {path} are not finite, or equal to another"
             return trial.evidence(measured, size=count, shown=count)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from vnait.pretrained.doctor.length import MAX_TOKENS
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, difference
 
 ENDLESS = 10**6  # a model_max_length beyond this is no limit
@@ -69,8 +69,7 @@ def too_late(subject: Subject) -> Evidence | None:
     limit = _limit(subject)
     declared = getattr(subject.model.config.get_text_config(), "max_position_embeddings", None)
     longest = min(limit or ENDLESS, (declared or ENDLESS) + 1)
-    if longest > MAX_TOKENS:
-        raise NotTried(f"a text of {longest} tokens is too long to read here")
+    require(longest <= MAX_TOKENS, f"a text of {longest} tokens is too long to read here")
     more = {"tokenizer": subject.tokenizer, "words": longest, **subject.more}
     trial = subject.trial(reads_truncated, f"{longest} words", part=subject.model, **more)
     if trial.size:
@@ -85,17 +84,14 @@ def batch(subject: Subject) -> Evidence | None:
 
     Advice: set padding_side to the side that the model reads (PAD01, PAD03), and save the tokenizer.
     """
-    if _tokenizer(subject).pad_token_id is None:
-        raise NotTried("its tokenizer has no padding token")
+    require(_tokenizer(subject).pad_token_id is not None, "its tokenizer has no padding token")
     more = {"tokenizer": subject.tokenizer, "texts": [SHORT, LONG], **subject.more}
     trial = subject.trial(in_a_batch, "two texts, of 3 and 14 words", **more)
     # A decoder's tokenizer pads on the left for generate, which counts positions by the mask.
     left = subject.tokenizer.padding_side == "left" and subject.model.can_generate()
+    severity = Severity.TRAP if left else None
     return subject.first_over(
-        [trial],
-        "outputs of real tokens move",
-        parts=[subject.model],
-        severity=Severity.TRAP if left else None,
+        [trial], "outputs of real tokens move", parts=[subject.model], severity=severity
     )
 
 
@@ -105,10 +101,11 @@ def two_padding_ids(subject: Subject) -> Evidence | None:
 
     Advice: set model.config.pad_token_id to the tokenizer's, and save both.
     """
-    if _tokenizer(subject).pad_token_id is None:
-        raise NotTried("its tokenizer has no padding token")
-    if not isinstance(getattr(subject.model.config, "pad_token_id", None), int):
-        raise NotTried("its configuration has no padding id")
+    require(_tokenizer(subject).pad_token_id is not None, "its tokenizer has no padding token")
+    require(
+        isinstance(getattr(subject.model.config, "pad_token_id", None), int),
+        "its configuration has no padding id",
+    )
     smallest = "none is needed: the two settings"
     trial = subject.trial(padding_ids_apart, smallest, part=subject.model, tokenizer=subject.tokenizer)
     if trial.size == 0:
