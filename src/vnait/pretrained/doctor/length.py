@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, Trial
 
 MAX_TOKENS = 1100  # tokens that are really read; further places are tried by position_ids
@@ -79,8 +79,8 @@ def _reading(subject: Subject, count: int) -> Trial:
     smallest, arguments = f"{count} tokens", {"ids": subject.text(1), "times": count, **subject.more}
     if count <= MAX_TOKENS:
         return subject.trial(reads, smallest, **arguments)
-    if not subject.accepts("position_ids") or subject.encodes_and_decodes:
-        raise NotTried(f"its {count} tokens are too many to read here, and it takes no position_ids")
+    placed = subject.accepts("position_ids") and not subject.encodes_and_decodes
+    require(placed, f"its {count} tokens are too many to read here, and it takes no position_ids")
     return subject.trial(reads_at, smallest, **arguments, first=subject.first_position())
 
 

@@ -74,11 +74,8 @@ class Report:
             where: dict[str, Any] = {"logicalLocations": [{"name": self.model, "kind": "object"}]}
         else:
             where = {"physicalLocation": {"artifactLocation": {"uri": quote(f"{self.source}/config.json")}}}
-        driver = {
-            "name": "vnait doctor",
-            "version": version("vnait"),
-            "rules": [_descriptor(rule) for rule in self.rules],
-        }
+        rules = [_descriptor(rule) for rule in self.rules]
+        driver = {"name": "vnait doctor", "version": version("vnait"), "rules": rules}
         results = [
             {
                 "ruleId": finding.code,

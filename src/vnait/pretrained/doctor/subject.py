@@ -17,7 +17,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require
 from vnait.pretrained.locate import Site, accepts, find_sites
 from vnait.shared.errors import InputError, first_line
 
@@ -136,6 +136,7 @@ class Subject:
 
     @cached_property
     def encodes_and_decodes(self) -> bool:
+        """Whether it reads two texts: an encoder's and a decoder's."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
     @cached_property
@@ -176,6 +177,7 @@ class Subject:
 
     @cached_property
     def vocabulary(self) -> int:
+        """How many ids there are."""
         try:
             return int(self.model.config.get_text_config().vocab_size)
         except AttributeError as error:
@@ -184,7 +186,8 @@ class Subject:
     @cached_property
     def first(self) -> int | None:
         """Where `position_ids` start that change nothing; None if nowhere."""
-        return next((first for first in self.firsts if self._starts_at(first)), None)
+        places = (0, self.pad + 1, 1, 2)  # RoBERTa's follows its padding id
+        return next((place for place in places if self._starts_at(place)), None)
 
     def first_position(self) -> int:
         """`first`, or `NotTried` if there is none."""
@@ -195,8 +198,8 @@ class Subject:
     @cached_property
     def reserved(self) -> int:
         """How many rows its position table has before the first position, by its padding row or its size."""
-        parts = [table.module for site in self.sites for table in site.tables]
-        tables = [part for part in parts if isinstance(part, nn.Embedding)]
+        modules = [table.module for site in self.sites for table in site.tables]
+        tables = [module for module in modules if isinstance(module, nn.Embedding)]
         padding = [table.padding_idx + 1 for table in tables if table.padding_idx is not None]
         declared = getattr(self.body.config, "max_position_embeddings", None)
         # OPT's table has two rows more than it declares.
@@ -216,8 +219,7 @@ class Subject:
     def convolves(self) -> bool:
         """Whether a convolution reads neighbours."""
         trigrams = getattr(self.model.config, "trigram_input", False)  # MobileBERT reads them as one word
-        kinds = (nn.Conv1d, nn.Conv2d)
-        parts = [part for part in self.model.modules() if isinstance(part, kinds)]
+        parts = [part for part in self.model.modules() if isinstance(part, nn.Conv1d | nn.Conv2d)]
         return trigrams or any(max(part.kernel_size) > 1 for part in parts)
 
     @cached_property
@@ -226,19 +228,13 @@ class Subject:
         output = self._output(self.body, input_ids=self.text(3), use_cache=True)
         return getattr(output, "past_key_values", None) is not None
 
-    @property
-    def firsts(self) -> tuple[int, ...]:
-        """Ids that a first position may have; RoBERTa's follows its padding id."""
-        return tuple(dict.fromkeys((0, self.pad + 1, 1, 2)))
-
     def accepts(self, name: str) -> bool:
         """Whether its forward takes an argument of this name."""
         return accepts(self.body, name)
 
     def need(self, name: str) -> None:
         """`NotTried` unless its forward takes this argument."""
-        if not self.accepts(name):
-            raise NotTried(f"it takes no {name}")
+        require(self.accepts(name), f"it takes no {name}")
 
     def text(self, count: int, row: int = 0) -> Int[Tensor, "1 T"]:
         """A text of different ordinary ids, the same on every call; `row` chooses another one."""
@@ -248,6 +244,7 @@ class Subject:
 
     @cached_property
     def _usable(self) -> list[int]:
+        """Ordinary ids, some 190 of them; the first tenth is left out, where many tokenizers have marks."""
         special = {self.pad, *(getattr(self.tokenizer, "all_special_ids", None) or ())}
         for name, value in vars(self.model.config.get_text_config()).items():
             if name.endswith("token_id"):
@@ -265,12 +262,7 @@ class Subject:
         return Trial(self, measure, smallest, part, arguments)
 
     def first_over(
-        self,
-        trials: Sequence[Trial],
-        what: str,
-        *,
-        parts: Sequence[Any] = (),
-        severity: Severity | None = None,
+        self, trials: list[Trial], what: str, *, parts: Sequence[Any] = (), severity: Severity | None = None
     ) -> Evidence | None:
         """Evidence of the first trial whose size is over the tolerance, with the largest size of all.
 
@@ -293,6 +285,7 @@ class Subject:
             return None
 
     def _per_token(self, part: Any) -> bool:
+        # Two lengths, since one may equal another size of an output by chance.
         for count in (5, 6):
             output = self.call(part, input_ids=self.text(count))[0]
             places = self.more["decoder_input_ids"].shape[1] if self.more else count

@@ -3,7 +3,7 @@
 from typing import Any
 
 from vnait.pretrained.doctor.length import MAX_TOKENS
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, difference
 
 ENDLESS = 10**6  # a model_max_length beyond this is no limit
@@ -114,8 +114,7 @@ def two_padding_ids(subject: Subject) -> Evidence | None:
 
 
 def _tokenizer(subject: Subject) -> Any:
-    if subject.tokenizer is None:
-        raise NotTried(subject.no_tokenizer or "there is no tokenizer")
+    require(subject.tokenizer is not None, subject.no_tokenizer or "there is no tokenizer")
     return subject.tokenizer
 
 
