@@ -44,16 +44,13 @@ def not_as_applied(subject: Subject) -> Evidence | None:
     Advice: compare these layers' attention with transformers' own: its code, or a patch of it, is wrong.
     """
     ids = subject.text(1).expand(1, REPEATS)
-    ways = [
-        subject.trial(
-            rotated_otherwise,
-            f"{REPEATS} tokens",
-            part=subject.model,
-            **{"layers": [], "path": path, "ids": ids, **layout, **others},
-        )
-        for path, name, others in rotations(subject)
-        for layout in _layouts(subject.model.get_submodule(path).get_buffer(name).numel())
-    ]
+    ways = []
+    for path, name, others in rotations(subject):
+        for layout in _layouts(subject.model.get_submodule(path).get_buffer(name).numel()):
+            arguments = {"layers": [], "path": path, "ids": ids, **layout, **others}
+            ways.append(
+                subject.trial(rotated_otherwise, f"{REPEATS} tokens", part=subject.model, **arguments)
+            )
     require(not subject.encodes_and_decodes, "which layers are the decoder's is not known")
     require(
         not any(hasattr(site.owner, "vnait") for site in subject.sites),

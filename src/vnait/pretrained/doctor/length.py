@@ -68,6 +68,7 @@ def less_than_declared(subject: Subject) -> Evidence | None:
 
 
 def _declared(subject: Subject) -> int:
+    """max_position_embeddings, or `NotTried`."""
     declared = getattr(subject.body.config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(declared, int) or declared < 1:
         raise NotTried("its configuration declares no length")
@@ -85,4 +86,5 @@ def _reading(subject: Subject, count: int) -> Trial:
 
 
 def _ends(trial: Trial, size: int, what: str, severity: Severity | None = None) -> Evidence:
+    """Evidence of where texts end, from the text behind that."""
     return trial.evidence(f"a text of {trial.smallest} {what}", size=size, severity=severity)

@@ -81,18 +81,12 @@ def in_blocks(subject: Subject) -> Evidence | None:
 
 
 def _leak(subject: Subject, measure: Measure, **more: Any) -> Evidence | None:
+    """Pairs of texts in one row, of which the second one reads the first."""
     subject.need("position_ids")
     require(not subject.encodes_and_decodes, "its positions are those of two texts")
-    first = subject.first_position()
-    trials = [
-        subject.trial(
-            measure,
-            f"a text of {start} before a text of {count}",
-            ids=torch.cat([subject.text(start), subject.text(count, row=1)], 1),
-            start=start,
-            first=first,
-            **more,
-        )
-        for start, count in SIZES
-    ]
+    first, trials = subject.first_position(), []
+    for start, count in SIZES:
+        ids = torch.cat([subject.text(start), subject.text(count, row=1)], 1)
+        smallest = f"a text of {start} before a text of {count}"
+        trials.append(subject.trial(measure, smallest, ids=ids, start=start, first=first, **more))
     return subject.first_over(trials, "the second text moves")

@@ -75,6 +75,7 @@ def shifted(subject: Subject) -> Evidence | None:
 
 
 def _restated(subject: Subject, counts: tuple[int, ...], first: int) -> Evidence | None:
+    """Texts that positions from `first` on change."""
     trials = [
         subject.trial(restated, plural(count, "token"), ids=subject.text(count), first=first, **subject.more)
         for count in counts

@@ -136,6 +136,7 @@ def not_as_declared(subject: Subject) -> Evidence | None:
 
 
 def _phases(subject: Subject, **more: bool) -> Evidence | None:
+    """The first rotation whose phases are wrong, at the first position where they are."""
     for path, _, others in rotations(subject):
         module = subject.model.get_submodule(path)
         moving = set(MOVING) & set(_types(module))

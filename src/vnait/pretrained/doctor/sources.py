@@ -158,6 +158,7 @@ def rows_without_use(subject: Subject) -> Evidence | None:
 
 
 def _both(subject: Subject, acting: list[Source], kinds: dict[str, str]) -> Evidence:
+    """Two known sources; a table beside a bias is the design of some models."""
     designed = BIAS in kinds and ROTATION not in kinds  # as MPNet's and DeBERTa's
     designed = designed and not any(site.alibi for site in subject.sites)
     return _removal(subject, acting[0]).evidence(
@@ -189,6 +190,7 @@ def _sources(subject: Subject) -> Iterator[Source]:
 
 
 def _of_site(site: Site) -> Iterator[Source]:
+    """The sources of one site: tables, rotations, and biases that have a weight."""
     before = f"{site.path}." if site.path else ""
     for table in site.tables:
         yield Source(TABLE, before + table.path)
@@ -205,6 +207,7 @@ def _of_site(site: Site) -> Iterator[Source]:
 
 
 def _acts(subject: Subject, source: Source) -> bool:
+    """Whether any output moves without it, by however little."""
     return _removal(subject, source).size > 0
 
 

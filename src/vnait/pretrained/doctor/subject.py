@@ -50,6 +50,7 @@ class Trial:
         """What it measures; not a number counts as infinite."""
         part = self.subject.body if self.part is None else self.part
         size = tried(self.measure, part, **self.arguments)
+        # Outputs that are not numbers are far off, and no comparison with a NaN would say so.
         return math.inf if math.isnan(size) else size
 
     def at(self, smallest: str = "", /, **arguments: Any) -> Trial:
@@ -270,6 +271,7 @@ class Subject:
         """
         for part in parts or (self.body,):
             on_part = [replace(trial, part=part) for trial in trials]
+            # All are run: the finding gives the smallest input that shows it, and the largest size.
             size = max(trial.size for trial in on_part)
             if size > self.tolerance:
                 first = next(trial for trial in on_part if trial.size > self.tolerance)

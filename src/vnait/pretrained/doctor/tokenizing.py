@@ -114,10 +114,12 @@ def two_padding_ids(subject: Subject) -> Evidence | None:
 
 
 def _tokenizer(subject: Subject) -> Any:
+    """The tokenizer, or `NotTried` with the reason why there is none."""
     require(subject.tokenizer is not None, subject.no_tokenizer or "there is no tokenizer")
     return subject.tokenizer
 
 
 def _limit(subject: Subject) -> int | None:
+    """Where truncation=True cuts; None if nowhere."""
     limit = _tokenizer(subject).model_max_length
     return int(limit) if limit < ENDLESS else None
