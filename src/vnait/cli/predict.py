@@ -65,7 +65,8 @@ def predict_command(
     not_a_table = InputError(f"--keep {keep} names columns, and {data} is not a table; leave it out.")
     if keep and data == "-":
         raise not_a_table
-    from vnait.data.tables import TAGGING, piped, stream
+    from vnait.data.tables import piped, stream
+    from vnait.data.tasks import TAGGING
     from vnait.shared.files import atomic_file
 
     fitted = None

@@ -14,7 +14,7 @@ import numpy as np
 from vnait.comparison.engines import in_workers
 from vnait.comparison.plan import Cell, Plan
 from vnait.data import Table, read, summary, warn_of_repeats
-from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
+from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.positions.methods import METHODS, Recipe
 from vnait.results import card, record

@@ -30,14 +30,10 @@ from vnait.data.labels import (
 from vnait.data.pairs import are_pairs, sides_of
 from vnait.data.sentences import split_words
 from vnait.data.tagged import tagged
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, TASKS
 from vnait.shared.errors import InputError
 
 logger = logging.getLogger("vnait")
-
-TASKS = "classification", "regression", "tagging", "multilabel"
-CLASSIFICATION, REGRESSION, TAGGING, MULTILABEL = TASKS
-PROBLEMS = {REGRESSION: "regression", MULTILABEL: "multi_label_classification"}  # transformers' names
-NUMBER = "number"  # the one label of a model that answers with numbers
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from vnait.data import vectors as word_vectors
 from vnait.data.pairs import TOKEN, are_pairs
 from vnait.data.rows import generator
 from vnait.data.sentences import Piece
-from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
+from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.data.vectors import Vectors
 from vnait.model import (
     VnaitConfig,

@@ -23,7 +23,7 @@ from transformers import (
 from vnait import attach
 from vnait.data.rows import collate
 from vnait.data.sentences import Piece
-from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
+from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.positions.methods import build
 from vnait.pretrained import load_adapter, save_adapter, save_base, tokens
 from vnait.pretrained.attach.attached import Attached

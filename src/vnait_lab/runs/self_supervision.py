@@ -21,7 +21,7 @@ from torch import Generator, Tensor
 from transformers import get_linear_schedule_with_warmup
 
 from vnait.data import batches, collate
-from vnait.data.tables import CLASSIFICATION, TAGGING
+from vnait.data.tasks import CLASSIFICATION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForMaskedLM, seed_weights
 from vnait.positions.methods import METHODS

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vnait import data as texts
 from vnait.data.conllu import Tree
-from vnait.data.tables import CLASSIFICATION
+from vnait.data.tasks import CLASSIFICATION, check_task
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
 from vnait.positions.injection import Injection
@@ -23,7 +23,6 @@ from vnait.results.explanation.attention import head_kind, score_terms, shares
 from vnait.shared.errors import InputError, has_surrogate
 from vnait.train.base import read_by_method
 from vnait.train.predict import Fitted
-from vnait.train.tasks import check_task
 
 Arc = tuple[int, int, str]
 SLOT_EFFECTS = {
