@@ -110,8 +110,8 @@ def _beside(
     tags: bool,
 ) -> tuple[list[str], Iterator[list[object]]]:
     """The table of answers with columns of the file before it, which a model of `tags` repeats per word."""
+    from vnait.data.columns import column
     from vnait.data.decoding import same
-    from vnait.data.tables import column
 
     answers = [name for name in names if name == "label" or name.startswith("probability_")]
     others = [same(name) for name in names if name not in answers]
