@@ -518,6 +518,19 @@ def test_an_excel_workbook(tmp_path, caplog):
     assert "can't be read as an Excel workbook" in refused(written(tmp_path, "e.xlsx", "x"))
 
 
+def test_a_cell_far_from_the_others_takes_no_memory(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for place, cell in (("A1", "text"), ("A2", "good"), ("XFD30000", "x")):  # a rectangle of 491,520,000
+        book.active[place] = cell
+    book.save(tmp_path / "far.xlsx")
+    tracemalloc.start()
+    assert list(stream(str(tmp_path / "far.xlsx"), text="text")())[:2] == ["good", ""]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e7
+
+
 def test_a_json_array_of_objects(tmp_path):
     array = '[\n{"text": "a", "label": 1},\n{"text": "b", "label": 1.10}\n]'
     for start in ("[\n{", "[{", "[ {", "[ \n{", "[\r\n{"):  # as tools and systems write it

@@ -56,7 +56,7 @@ def columns_of(source: str, split: str, form: Format) -> Columns:
 def is_table(source: str) -> bool:
     """Whether a source can be nothing but a table. A .txt or .tsv file may also have a word per line."""
     extension = Path(unpacked_name(source)).suffix
-    return source.startswith(("hf:", "builtin:")) or extension in {*_TEXT, *_WHOLE} - {".txt", ".tsv"}
+    return source.startswith(("hf:", "builtin:")) or extension in {*_READERS} - {".txt", ".tsv"}
 
 
 def check_file(path: Path) -> None:
@@ -74,20 +74,18 @@ def check_file(path: Path) -> None:
 def _file(path: Path, form: Format) -> Columns:
     check_file(path)
     extension, packing = Path(unpacked_name(path)).suffix, path.suffix.lower()
-    if read := _TEXT.get(extension):
-        return read(path, form)
-    if packing not in PACKED and (read := _WHOLE.get(extension)):
-        return read(path, form)
+    readers = _PACKABLE if packing in PACKED else _READERS
+    if extension in readers:
+        return readers[extension](path, form)
     if extension == ".xls":
         raise InputError(f"{path} is an old Excel file; open it in Excel and save it as .xlsx or .csv.")
-    if packing in PACKED:
-        extension += packing
     cure = "Rename or convert it."
     if extension.startswith(".conll"):
         cure = "For a tag per word add --task tagging (task= in Python)."
+    ending = extension + packing * (packing in PACKED)
     raise InputError(
-        f"{path} ends in {extension or 'no extension'}; expected one of {', '.join([*_TEXT, *_WHOLE])}. The "
-        f"first {len(_TEXT)} may be packed: {', '.join(PACKED)}. {cure}"
+        f"{path} ends in {ending or 'no extension'}; expected one of {', '.join(_READERS)}. The first "
+        f"{len(_PACKABLE)} may be packed: {', '.join(PACKED)}. {cure}"
     )
 
 
@@ -170,6 +168,7 @@ def _json(text: str, place: str) -> Any:
 
 def _excel(path: Path, form: Format) -> Columns:
     """The first sheet of a workbook, cells as Excel shows them (3 for 3.0), dates in ISO 8601."""
+    # Not pandas, which lays out all cells between the first and the last: a small file may name one far away.
     with extra("excel"):
         from openpyxl import load_workbook
     before, after = f"{path} can't be read as an Excel workbook: ", ". Save it again as .xlsx."
@@ -279,11 +278,11 @@ def _polarity() -> Columns:
     return ["text", "label"], lambda at: (texts, labels)[at]
 
 
-_TEXT: dict[str, Callable[[Path, Format], Columns]] = {  # these may be packed
+_PACKABLE: dict[str, Callable[[Path, Format], Columns]] = {
     ".csv": partial(_delimited, usual=","),
     ".txt": partial(_delimited, usual="\t"),
     ".tsv": partial(_delimited, usual="\t"),
     ".jsonl": _json_lines,
     ".json": _json_lines,
 }
-_WHOLE: dict[str, Callable[[Path, Format], Columns]] = {".parquet": _parquet, ".xlsx": _excel}
+_READERS: dict[str, Callable[[Path, Format], Columns]] = {**_PACKABLE, ".parquet": _parquet, ".xlsx": _excel}

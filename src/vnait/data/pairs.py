@@ -45,10 +45,10 @@ def check_sides(texts: Iterable[str], pairs: bool) -> None:
     """Raise InputError if the texts are pairs and the model reads single texts, or the reverse."""
     first = next(iter(texts), None)
     if first is not None and isinstance(first, Pair) != pairs:
-        reads, texts_are = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
+        expected, actual = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
         hint = "two columns, --text a,b" if pairs else "one column with --text"
         raise InputError(
-            f"the model reads {reads}, and these are {texts_are}; name {hint} (in Python, as X)."
+            f"the model reads {expected}, and these are {actual}; name {hint} (in Python, as X)."
         )
 
 

@@ -106,9 +106,10 @@ def read(
     """The columns `text` and `label` of `source`; rows without text or label are dropped and logged.
 
     text     two columns with a comma between their names, such as "question,answer": each row is a `Pair`
-    source   a CSV, TSV, JSONL, Parquet or Excel (.xlsx) file; `hf:NAME` or `hf:NAME:CONFIG`, a data set (or
-             local folder) that `datasets` can load; `builtin:splice` and `builtin:splice-test`, DNA windows
-             around splice junctions (CC BY 4.0); `builtin:polarity`, 200 review sentences labelled pos or neg
+    source   a CSV, TSV or JSONL file, packed (.gz, .bz2, .xz, .zip) or not; a Parquet or Excel (.xlsx) file;
+             `hf:NAME` or `hf:NAME:CONFIG`, a data set (or local folder) that `datasets` can load;
+             `builtin:splice` and `builtin:splice-test`, DNA windows around splice junctions (CC BY 4.0);
+             `builtin:polarity`, 200 review sentences labelled pos or neg
     label    None if there are no labels, as in prediction; then every row is kept
     split    the part of an `hf:` data set
     sep      the separator of a CSV or TSV file: , ; | or tab; None: found in the file
