@@ -1,5 +1,6 @@
 """Reading tables: every format, every refusal, and cells that stay as they were written."""
 
+import bz2
 import codecs
 import csv
 import gzip
@@ -7,10 +8,12 @@ import hashlib
 import io
 import json
 import logging
+import lzma
 import os
 import subprocess
 import sys
 import tracemalloc
+import zipfile
 from datetime import time
 from pathlib import Path
 
@@ -128,8 +131,8 @@ def as_json(path, texts, labels):
     content = "\n".join(
         json.dumps({"text": a, "label": b}, ensure_ascii=False) for a, b in zip(texts, labels, strict=True)
     )
-    packed = gzip.compress(content.encode()) if path.name.endswith(".gz") else content.encode()
-    path.write_bytes(packed)
+    pack = {".gz": gzip.compress, ".bz2": bz2.compress}.get(path.suffix, bytes)
+    path.write_bytes(pack(content.encode()))
 
 
 def as_parquet(path, texts, labels):
@@ -139,10 +142,13 @@ def as_parquet(path, texts, labels):
 WRITERS = {
     "csv": as_csv,
     "csv.gz": as_csv,
+    "csv.zip": as_csv,
+    "csv.xz": as_csv,
     "tsv": as_tsv,
     "tsv.gz": as_tsv,
     "jsonl": as_json,
     "jsonl.gz": as_json,
+    "jsonl.bz2": as_json,
     "json": as_json,
     "json.gz": as_json,
     "parquet": as_parquet,
@@ -166,7 +172,7 @@ def test_a_stream_gives_the_same_texts_at_each_call(tmp_path, extension):
     assert list(texts()) == list(texts()) == ODD
 
 
-@pytest.mark.parametrize("extension", ["csv", "tsv.gz", "jsonl", "parquet"])
+@pytest.mark.parametrize("extension", ["csv", "csv.zip", "tsv.gz", "jsonl", "jsonl.bz2", "parquet"])
 def test_a_stream_takes_no_more_memory_for_more_rows(tmp_path, extension):
     path = tmp_path / f"data.{extension}"
     WRITERS[extension](path, ["some words " * 40] * 10_000, ["a"] * 10_000)
@@ -512,6 +518,19 @@ def test_an_excel_workbook(tmp_path, caplog):
     assert "can't be read as an Excel workbook" in refused(written(tmp_path, "e.xlsx", "x"))
 
 
+def test_a_cell_far_from_the_others_takes_no_memory(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for place, cell in (("A1", "text"), ("A2", "good"), ("XFD30000", "x")):  # a rectangle of 491,520,000
+        book.active[place] = cell
+    book.save(tmp_path / "far.xlsx")
+    tracemalloc.start()
+    assert list(stream(str(tmp_path / "far.xlsx"), text="text")())[:2] == ["good", ""]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e7
+
+
 def test_a_json_array_of_objects(tmp_path):
     array = '[\n{"text": "a", "label": 1},\n{"text": "b", "label": 1.10}\n]'
     for start in ("[\n{", "[{", "[ {", "[ \n{", "[\r\n{"):  # as tools and systems write it
@@ -543,8 +562,11 @@ def test_a_pipe_is_refused_at_once(tmp_path):
 def test_missing_file_and_folder_and_extension(tmp_path):
     assert "there is no file nowhere.csv" in refused("nowhere.csv")
     assert f"{tmp_path} is a folder" in refused(str(tmp_path)) and f"hf:{tmp_path}" in refused(str(tmp_path))
-    known = ".csv, .csv.gz, .txt, .tsv, .tsv.gz, .jsonl, .jsonl.gz, .json, .json.gz, .parquet, .xlsx"
+    known = (
+        ".csv, .txt, .tsv, .jsonl, .json, .parquet, .xlsx. The first 5 may be packed: .gz, .bz2, .xz, .zip"
+    )
     assert f"ends in .ods; expected one of {known}." in refused(written(tmp_path, "d.ods", "x"))
+    assert "ends in .xlsx.zip; expected" in refused(written(tmp_path, "d.xlsx.zip", "x"))
     assert "add --task tagging" in refused(written(tmp_path, "d.conllu", "x"))
     assert "ends in .parquet.gz; expected" in refused(written(tmp_path, "d.parquet.gz", "x"))
     assert "ends in no extension" in refused(written(tmp_path, "data", "x"))
@@ -664,6 +686,32 @@ def test_unreadable_parquet(tmp_path, content):
 def test_broken_gzip(tmp_path, content):
     message = refused(written(tmp_path, "d.csv.gz", content))
     assert "d.csv.gz can't be read: " in message
+
+
+@pytest.mark.parametrize("packing", ["bz2", "xz", "zip"])
+def test_broken_packings(tmp_path, packing):
+    packed = {"bz2": bz2.compress, "xz": lzma.compress, "zip": bytes}[packing](b"text,label\na,b\n" * 99)
+    for content in (b"text,label\n", packed[:-9], b""):
+        assert f"d.csv.{packing} " in refused(written(tmp_path, f"d.csv.{packing}", content))
+
+
+@pytest.mark.parametrize("packing", ["gz", "bz2", "xz", "zip"])
+def test_what_is_packed_is_not_unpacked_beyond_the_limit(tmp_path, packing, monkeypatch):
+    path = tmp_path / f"d.csv.{packing}"
+    frame(["a" * 3_000_000], ["b"]).to_csv(path, index=False)
+    monkeypatch.setenv("VNAIT_UNPACK_LIMIT", "0.002")
+    assert path.stat().st_size < 5_000 and "unpacks to more than 0.002 GiB" in refused(path)
+
+
+def test_a_zip_archive_has_one_table(tmp_path):
+    path = tmp_path / "d.csv.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("d.csv", "text,label\na,b\n")
+        archive.writestr("__MACOSX/._d.csv", "x")
+    assert read(path).labels == ["b"]
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("e.csv", "text,label\na,b\n")
+    assert "can't be read: it has 2 files, and a table is one; unpack it" in refused(path)
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):

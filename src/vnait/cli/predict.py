@@ -65,7 +65,8 @@ def predict_command(
     not_a_table = InputError(f"--keep {keep} names columns, and {data} is not a table; leave it out.")
     if keep and data == "-":
         raise not_a_table
-    from vnait.data.tables import TAGGING, piped, stream
+    from vnait.data.tables import piped, stream
+    from vnait.data.tasks import TAGGING
     from vnait.shared.files import atomic_file
 
     fitted = None
@@ -109,8 +110,8 @@ def _beside(
     tags: bool,
 ) -> tuple[list[str], Iterator[list[object]]]:
     """The table of answers with columns of the file before it, which a model of `tags` repeats per word."""
+    from vnait.data.columns import column
     from vnait.data.decoding import same
-    from vnait.data.tables import column
 
     answers = [name for name in names if name == "label" or name.startswith("probability_")]
     others = [same(name) for name in names if name not in answers]

@@ -16,7 +16,7 @@ from vnait.comparison.engines import in_workers
 from vnait.comparison.plan import Cell, Plan
 from vnait.comparison.runs import Callback
 from vnait.data import Table, read, summary, warn_of_repeats
-from vnait.data.tables import CLASSIFICATION, REGRESSION, TAGGING
+from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.positions.methods import METHODS, OWN, Recipe
 from vnait.results import card, record

@@ -12,7 +12,8 @@ from vnait.data import Table
 from vnait.data.labels import labels_in
 from vnait.data.pairs import are_pairs
 from vnait.data.sentences import split_words
-from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, labels_of
+from vnait.data.tables import labels_of
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
 from vnait.positions.methods import METHODS, OWN
 from vnait.results.record import key_of

@@ -53,10 +53,10 @@ def trees(path: str | Path) -> Iterator[Tree]:
 
 def tree(path: str | Path, number: int = 1) -> Tree:
     """Sentence `number` of a file, from 1."""
-    found = list(trees(path))
-    if not 1 <= number <= len(found):
-        raise InputError(f"{path} has {len(found)} sentences; there is no number {number}.")
-    return found[number - 1]
+    sentences = list(trees(path))
+    if not 1 <= number <= len(sentences):
+        raise InputError(f"{path} has {len(sentences)} sentences; there is no number {number}.")
+    return sentences[number - 1]
 
 
 def _tree(rows: list[list[str]], place: str) -> Tree:

@@ -6,13 +6,17 @@ import codecs
 import csv
 import io
 import zlib
+from bz2 import BZ2File
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from gzip import GzipFile
 from itertools import dropwhile, islice
+from lzma import LZMAError, LZMAFile
 from pathlib import Path
-from typing import BinaryIO, Literal, TextIO
+from typing import IO, Any, BinaryIO, Literal, TextIO
+from zipfile import BadZipFile, ZipFile
 
 from vnait.shared.errors import InputError, one_line
 from vnait.shared.files import unpacked
@@ -35,7 +39,7 @@ Rows = Callable[[], Iterator[list[str]]]  # of a table, anew at each call
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file of text, gzipped or not, in an encoding; `mark`: whether a byte-order mark is left before it."""
+    """A file of text, packed or not, in an encoding; `mark`: whether a byte-order mark is left before it."""
 
     path: Path
     encoding: str
@@ -56,8 +60,8 @@ class TextFile:
         if head.startswith((b"\x1f\x8b", b"PAR1")):
             kind, ending = ("gzip", ".gz") if head.startswith(b"\x1f") else ("Parquet", ".parquet")
             raise InputError(f"{path} is a {kind} file; name it {ending}.")
-        found = encoding or next((name for mark, name in _MARKS.items() if head.startswith(mark)), "utf-8")
-        file = cls(path, found)
+        marked = (name for mark, name in _MARKS.items() if head.startswith(mark))
+        file = cls(path, encoding or next(marked, "utf-8"))
         return replace(file, mark=file._check())
 
     def _check(self) -> bool:
@@ -148,11 +152,44 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked."""
     try:
         with path.open("rb") as file:
-            yield unpacked(file, path, MAX_GIB) if path.suffix.lower() == ".gz" else file
-    except (OSError, EOFError, zlib.error) as error:
+            reader = PACKED.get(path.suffix.lower())
+            yield unpacked(file, path, MAX_GIB, reader(file)) if reader else file
+    except (OSError, EOFError, zlib.error, LZMAError, BadZipFile) as error:
         raise InputError(
             f"{path} can't be read: {one_line(error)}. Check the file and its permissions."
         ) from error
+
+
+def _only_file(file: BinaryIO) -> IO[bytes]:
+    """The file in a zip archive that has one alone, beside what macOS adds."""
+    archive = ZipFile(file)
+    names = [part.filename for part in archive.infolist() if not part.is_dir()]
+    names = [name for name in names if not name.startswith("__MACOSX/")]
+    if len(names) != 1:
+        raise BadZipFile(f"it has {len(names)} files, and a table is one; unpack it")
+    try:
+        return archive.open(names[0])
+    except (RuntimeError, NotImplementedError) as error:  # of zipfile, for a password or another method
+        raise BadZipFile(str(error)) from error
+
+
+PACKED: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda file: GzipFile(fileobj=file),
+    ".bz2": BZ2File,
+    ".xz": LZMAFile,
+    ".zip": _only_file,
+}
+
+
+def unpacked_name(source: str | Path) -> str:
+    """A file's name in lower case, without the ending of what it is packed with.
+
+    >>> unpacked_name("data/Films.CSV.xz"), unpacked_name("films.csv")
+    ('films.csv', 'films.csv')
+    """
+    name = Path(source).name.lower()
+    packing = next((ending for ending in PACKED if name.endswith(ending)), "")
+    return name.removesuffix(packing)
 
 
 def separator_of(typed: str) -> str:
@@ -161,10 +198,10 @@ def separator_of(typed: str) -> str:
     >>> separator_of("tab"), separator_of(";")
     ('\\t', ';')
     """
-    found = NAMED.get(typed, typed)
-    if found not in SEPARATORS:
+    separator = NAMED.get(typed, typed)
+    if separator not in SEPARATORS:
         raise InputError(f"the separator {typed!r} is not known; give one of , ; | or tab.")
-    return found
+    return separator
 
 
 def sniffed(lines: Iterable[str], wanted: Sequence[str], usual: str) -> str:

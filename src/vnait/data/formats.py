@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from vnait.data.decoding import MAX_GIB, SEPARATORS, TextFile, rows_of, same, separator_of, sniffed
+from vnait.data.decoding import (
+    MAX_GIB,
+    PACKED,
+    SEPARATORS,
+    TextFile,
+    rows_of,
+    same,
+    separator_of,
+    sniffed,
+    unpacked_name,
+)
 from vnait.shared.errors import InputError, as_input_error, extra, one_line
 from vnait.shared.files import check_unpacked
 
@@ -45,8 +55,8 @@ def columns_of(source: str, split: str, form: Format) -> Columns:
 
 def is_table(source: str) -> bool:
     """Whether a source can be nothing but a table. A .txt or .tsv file may also have a word per line."""
-    parts = source.lower().removesuffix(".gz").rpartition(".")
-    return source.startswith(("hf:", "builtin:")) or f".{parts[2]}" in {*_READERS} - {".txt", ".tsv"}
+    extension = Path(unpacked_name(source)).suffix
+    return source.startswith(("hf:", "builtin:")) or extension in {*_READERS} - {".txt", ".tsv"}
 
 
 def check_file(path: Path) -> None:
@@ -63,16 +73,20 @@ def check_file(path: Path) -> None:
 
 def _file(path: Path, form: Format) -> Columns:
     check_file(path)
-    extension = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
+    extension, packing = Path(unpacked_name(path)).suffix, path.suffix.lower()
+    readers = _PACKABLE if packing in PACKED else _READERS
+    if extension in readers:
+        return readers[extension](path, form)
     if extension == ".xls":
         raise InputError(f"{path} is an old Excel file; open it in Excel and save it as .xlsx or .csv.")
-    if extension not in _READERS:
-        known = ", ".join(_READERS)
-        cure = "Rename or convert it."
-        if extension.startswith(".conll"):
-            cure = "For a tag per word add --task tagging (task= in Python)."
-        raise InputError(f"{path} ends in {extension or 'no extension'}; expected one of {known}. {cure}")
-    return _READERS[extension](path, form)
+    cure = "Rename or convert it."
+    if extension.startswith(".conll"):
+        cure = "For a tag per word add --task tagging (task= in Python)."
+    ending = extension + packing * (packing in PACKED)
+    raise InputError(
+        f"{path} ends in {ending or 'no extension'}; expected one of {', '.join(_READERS)}. The first "
+        f"{len(_PACKABLE)} may be packed: {', '.join(PACKED)}. {cure}"
+    )
 
 
 def _delimited(path: Path, form: Format, *, usual: str) -> Columns:
@@ -134,9 +148,9 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """
     inner = {
         f"{name}.{key}": value
-        for name, found in row.items()
-        if isinstance(found, dict)
-        for key, value in _flat(found).items()
+        for name, field in row.items()
+        if isinstance(field, dict)
+        for key, value in _flat(field).items()
     }
     return {**inner, **row} if inner else row
 
@@ -154,6 +168,7 @@ def _json(text: str, place: str) -> Any:
 
 def _excel(path: Path, form: Format) -> Columns:
     """The first sheet of a workbook, cells as Excel shows them (3 for 3.0), dates in ISO 8601."""
+    # Not pandas, which lays out all cells between the first and the last: a small file may name one far away.
     with extra("excel"):
         from openpyxl import load_workbook
     before, after = f"{path} can't be read as an Excel workbook: ", ". Save it again as .xlsx."
@@ -194,8 +209,8 @@ def _parquet(path: Path, form: Format) -> Columns:
         with refused(". Write the file again."):
             for part in _parts(path):
                 with refused(". Write the file again as UTF-8."):
-                    found: list[object] = part.column(at).to_pylist()
-                yield from found
+                    values: list[object] = part.column(at).to_pylist()
+                yield from values
 
     with refused(". Write the file again."), pq.ParquetFile(path) as file:
         return file.schema_arrow.names, cells
@@ -229,10 +244,10 @@ def _hub(source: str, split: str) -> Columns:
 
     def cells(at: int) -> list[object]:
         """Classes by name; a class of -1, as in unlabelled test splits, is missing."""
-        found, feature = list(data[names[at]]), data.features[names[at]]
+        column, feature = list(data[names[at]]), data.features[names[at]]
         if not isinstance(feature, datasets.ClassLabel):
-            return found
-        return [None if cell in (None, -1) else feature.int2str(cell) for cell in found]
+            return column
+        return [None if cell in (None, -1) else feature.int2str(cell) for cell in column]
 
     names: list[str] = data.column_names
     return names, cells
@@ -248,8 +263,8 @@ def _builtin(source: str) -> Columns:
     path = Path(str(files("vnait.data") / "samples" / "splice.csv.gz"))
     (*names, _), cells = _delimited(path, Format(["text", "label"]), usual=",")
     wanted = "test" if source.endswith("test") else "train"
-    kept = [part == wanted for part in cells(len(names))]  # the last column says which part a row is of
-    return names, lambda at: compress(cells(at), kept)
+    of_part = [part == wanted for part in cells(len(names))]  # the last column says which part a row is of
+    return names, lambda at: compress(cells(at), of_part)
 
 
 def _polarity() -> Columns:
@@ -263,16 +278,11 @@ def _polarity() -> Columns:
     return ["text", "label"], lambda at: (texts, labels)[at]
 
 
-_READERS: dict[str, Callable[[Path, Format], Columns]] = {
+_PACKABLE: dict[str, Callable[[Path, Format], Columns]] = {
     ".csv": partial(_delimited, usual=","),
-    ".csv.gz": partial(_delimited, usual=","),
     ".txt": partial(_delimited, usual="\t"),
     ".tsv": partial(_delimited, usual="\t"),
-    ".tsv.gz": partial(_delimited, usual="\t"),
     ".jsonl": _json_lines,
-    ".jsonl.gz": _json_lines,
     ".json": _json_lines,
-    ".json.gz": _json_lines,
-    ".parquet": _parquet,
-    ".xlsx": _excel,
 }
+_READERS: dict[str, Callable[[Path, Format], Columns]] = {**_PACKABLE, ".parquet": _parquet, ".xlsx": _excel}

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from vnait.data.tasks import MULTILABEL, REGRESSION
 from vnait.shared.errors import InputError
 
 logger = logging.getLogger("vnait")
@@ -28,7 +29,29 @@ def cell_of(labels: Iterable[str]) -> str:
     return LABEL_SEPARATOR.join(labels)
 
 
-def check_classes(labels: Sequence[str], source: str, column: str, *, repeated: bool = True) -> None:
+def check_labels(
+    labels: Sequence[str], rows: Sequence[int], source: str, column: str, task: str, *, repeated: bool
+) -> None:
+    """Refuse labels that are not of the task, and log those that look alike or like another task's.
+
+    rows      where each stands in the source, from 0, without the header
+    repeated  labels that hardly repeat are refused
+    """
+    if task == REGRESSION:
+        _check_numbers(labels, rows, source, column)
+        return
+    sets = task == MULTILABEL
+    if near := alike(chain.from_iterable(map(labels_in, labels)) if sets else labels):
+        logger.warning(
+            "%s: the labels %s differ only in spaces, capitals or how a number is written, and count as "
+            "different classes; write them alike if they mean the same.",
+            source,
+            ", ".join(map(repr, near)),
+        )
+    (_check_sets if sets else _check_classes)(labels, source, column, repeated)
+
+
+def _check_classes(labels: Sequence[str], source: str, column: str, repeated: bool) -> None:
     """Refuse dates, numbers or free text as labels: columns in which most values occur once. Log that a
     label looks like several, joined by |.
     """
@@ -41,7 +64,7 @@ def check_classes(labels: Sequence[str], source: str, column: str, *, repeated: 
         )
 
 
-def check_sets(cells: Sequence[str], source: str, column: str, *, repeated: bool = True) -> None:
+def _check_sets(cells: Sequence[str], source: str, column: str, repeated: bool) -> None:
     """The same for cells of any number of labels; log a column in which no cell has two."""
     labels = list(chain.from_iterable(map(labels_in, cells)))
     hint = f", or write {LABEL_SEPARATOR} between the labels of a text"
@@ -77,12 +100,12 @@ def is_number(label: str) -> bool:
         return False
 
 
-def check_numbers(labels: Sequence[str], source: str, column: str) -> None:
-    """Refuse labels that are no finite numbers; empty ones were dropped."""
-    for row, label in enumerate(labels, 1):
-        if label.strip() and not is_number(label):
+def _check_numbers(labels: Sequence[str], rows: Sequence[int], source: str, column: str) -> None:
+    """Refuse labels that are no finite numbers."""
+    for row, label in zip(rows, labels, strict=True):
+        if not is_number(label):
             raise InputError(
-                f"{source}, row {row}: the column {column!r} has {label[:40]!r}, which is not a finite "
+                f"{source}, row {row + 1}: the column {column!r} has {label[:40]!r}, which is not a finite "
                 "number, and regression needs one in each row; write it as 1234.5, leave the cell empty to "
                 "drop the row, or name another column by --label."
             )
@@ -98,4 +121,4 @@ def alike(labels: Iterable[str]) -> list[str]:
     for label in labels:
         plain = label.strip().casefold()
         written.setdefault(float(plain) if is_number(plain) else plain, set()).add(label)
-    return sorted(label for same in written.values() if len(same) > 1 for label in same)
+    return sorted(label for variants in written.values() if len(variants) > 1 for label in variants)

@@ -23,8 +23,8 @@ class Pair(str):
     __slots__ = ()
 
     @classmethod
-    def of(cls, one: str, other: str) -> Pair:
-        return cls(PAIR_SEPARATOR.join(side.replace(PAIR_SEPARATOR, " ") for side in (one, other)))
+    def of(cls, first: str, second: str) -> Pair:
+        return cls(PAIR_SEPARATOR.join(side.replace(PAIR_SEPARATOR, " ") for side in (first, second)))
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -45,9 +45,11 @@ def check_sides(texts: Iterable[str], pairs: bool) -> None:
     """Raise InputError if the texts are pairs and the model reads single texts, or the reverse."""
     first = next(iter(texts), None)
     if first is not None and isinstance(first, Pair) != pairs:
-        reads, given = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
+        expected, actual = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
         hint = "two columns, --text a,b" if pairs else "one column with --text"
-        raise InputError(f"the model reads {reads}, and these are {given}; name {hint} (in Python, as X).")
+        raise InputError(
+            f"the model reads {expected}, and these are {actual}; name {hint} (in Python, as X)."
+        )
 
 
 def joined(parts: Sequence[list[Token]], separator: Token) -> list[Token]:
@@ -70,8 +72,8 @@ def cut(ids: list[int], max_length: int, separator: int | None) -> list[int]:
     if max_length < 3:
         raise InputError(f"max_length is {max_length}; a pair of texts has at least 3 tokens, so raise it.")
     at, room = ids.index(separator), max_length - 1
-    one, other = ids[:at], ids[at + 1 :]
+    first, second = ids[:at], ids[at + 1 :]
     # As tokenizers cut: an odd token stays with the longer side, or with the second of two equal ones.
-    half = (room + (len(one) > len(other))) // 2
-    kept = min(len(one), max(room - len(other), half))
-    return joined([one[:kept], other[: room - kept]], separator)
+    half = (room + (len(first) > len(second))) // 2
+    length = min(len(first), max(room - len(second), half))
+    return joined([first[:length], second[: room - length]], separator)

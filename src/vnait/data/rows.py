@@ -116,8 +116,8 @@ def duplicates(texts: Iterable[str]) -> int:
     >>> duplicates(["Well done!", "well  done", "new", "Well done!"])
     2
     """
-    found = [_normalized(text) for text in texts]
-    return len(found) - len(set(found))
+    normalized = [_normalized(text) for text in texts]
+    return len(normalized) - len(set(normalized))
 
 
 def _shuffled(labels: Sequence[str], seed: int) -> dict[str, list[int]]:

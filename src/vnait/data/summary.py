@@ -5,7 +5,8 @@ from collections import Counter
 from typing import Any
 
 from vnait.data.rows import duplicates
-from vnait.data.tables import REGRESSION, Table
+from vnait.data.tables import Table
+from vnait.data.tasks import REGRESSION
 from vnait.data.tokens import words
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,28 +16,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from vnait.data import rows
-from vnait.data.columns import Texts, named, strings_in, texts_in
-from vnait.data.decoding import TextFile, same, separator_of
-from vnait.data.formats import Format, columns_of
-from vnait.data.labels import (
-    alike,
-    cell_of,
-    check_classes,
-    check_numbers,
-    check_sets,
-    labels_in,
-)
-from vnait.data.pairs import are_pairs, sides_of
+from vnait.data.columns import Texts, text_and_label
+from vnait.data.decoding import TextFile
+from vnait.data.labels import check_labels, labels_in
+from vnait.data.missing import check_texts, complete_rows
 from vnait.data.sentences import split_words
 from vnait.data.tagged import tagged
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, TAGGING, TASKS
 from vnait.shared.errors import InputError
-
-logger = logging.getLogger("vnait")
-
-TASKS = "classification", "regression", "tagging", "multilabel"
-CLASSIFICATION, REGRESSION, TAGGING, MULTILABEL = TASKS
-PROBLEMS = {REGRESSION: "regression", MULTILABEL: "multi_label_classification"}  # transformers' names
-NUMBER = "number"  # the one label of a model that answers with numbers
 
 
 @dataclass(frozen=True)
@@ -82,9 +68,9 @@ class Table:
 
     def select(self, indices: Iterable[int]) -> Table:
         """The rows `indices`, in that order."""
-        kept = list(indices)
-        labels = None if self.labels is None else [self.labels[row] for row in kept]
-        return replace(self, texts=[self.texts[row] for row in kept], labels=labels)
+        chosen = list(indices)
+        labels = None if self.labels is None else [self.labels[row] for row in chosen]
+        return replace(self, texts=[self.texts[row] for row in chosen], labels=labels)
 
     def split(self, *, holdout: float, seed: int) -> tuple[list[int], list[int]]:
         """Training rows and held-out rows, stratified by class if there are classes."""
@@ -120,9 +106,10 @@ def read(
     """The columns `text` and `label` of `source`; rows without text or label are dropped and logged.
 
     text     two columns with a comma between their names, such as "question,answer": each row is a `Pair`
-    source   a CSV, TSV, JSONL, Parquet or Excel (.xlsx) file; `hf:NAME` or `hf:NAME:CONFIG`, a data set (or
-             local folder) that `datasets` can load; `builtin:splice` and `builtin:splice-test`, DNA windows
-             around splice junctions (CC BY 4.0); `builtin:polarity`, 200 review sentences labelled pos or neg
+    source   a CSV, TSV or JSONL file, packed (.gz, .bz2, .xz, .zip) or not; a Parquet or Excel (.xlsx) file;
+             `hf:NAME` or `hf:NAME:CONFIG`, a data set (or local folder) that `datasets` can load;
+             `builtin:splice` and `builtin:splice-test`, DNA windows around splice junctions (CC BY 4.0);
+             `builtin:polarity`, 200 review sentences labelled pos or neg
     label    None if there are no labels, as in prediction; then every row is kept
     split    the part of an `hf:` data set
     sep      the separator of a CSV or TSV file: , ; | or tab; None: found in the file
@@ -145,36 +132,22 @@ def read(
     if task not in TASKS:
         raise InputError(f"task={task!r} is not known; take one of {', '.join(TASKS)}.")
     if task == TAGGING:
-        if sep is not None:
-            raise InputError("columns with tags are separated by tabs or spaces; leave --sep (sep=) out.")
-        return Table(*tagged(source, text=text, label=label, encoding=encoding), source, 0, task)
-    asked = {same(name) for name in named(text)}  # columns are found in any case
-    if label is not None and same(label) in asked and len(named(text)) <= 3:  # more are refused below
-        raise InputError(
-            f"the column {label!r} is given as text and as label; a model would read its answer. Name "
-            "another with --text or --label (text=, label= in Python)."
-        )
-    wanted = named(text) if label is None else [*named(text), label]
-    columns = columns_of(source, split, Format(wanted, None if sep is None else separator_of(sep), encoding))
-    texts = list(texts_in(columns, text, source)())
-    if label is None:
-        _check_texts(source, texts)
-        return Table(texts=texts, labels=None, name=source, dropped=0)
-    known: dict[str, str] = {}  # one string per label
-    lists = task == MULTILABEL
-    labels = [known.setdefault(cell, cell) for cell in strings_in(columns, label, source, lists=lists)()]
-    if task == MULTILABEL:
-        labels = [cell_of(labels_in(cell)) for cell in labels]
-    found = _labelled(source, texts, labels, task, of_tests)
-    if task == REGRESSION:
-        pairs = zip(texts, labels, strict=True)  # a row without a text was dropped, whatever its label
-        written = [cell if all(map(str.strip, sides_of(one))) else "" for one, cell in pairs]
-        check_numbers(written, source, label)
-    elif task == MULTILABEL:
-        check_sets(labels_of(found), source, label, repeated=not of_tests)
-    else:
-        check_classes(labels_of(found), source, label, repeated=not of_tests)
-    return found
+        sentences = tagged(source, text=text, label=label, sep=sep, encoding=encoding)
+        return Table(*sentences, name=source, dropped=0, task=task)
+    sets = task == MULTILABEL
+    read_texts, read_labels = text_and_label(
+        source, text, label, split=split, sep=sep, encoding=encoding, sets=sets
+    )
+    texts = list(read_texts())
+    if label is None or read_labels is None:
+        check_texts(source, texts)
+        return Table(texts, None, name=source, dropped=0)
+    labels = list(map(sys.intern, read_labels()))  # one string per label
+    complete = complete_rows(source, texts, labels, sets=sets, of_tests=of_tests)
+    dropped = len(texts) - len(complete)
+    table = Table(texts, labels, name=source, dropped=dropped, task=task).select(complete)
+    check_labels(labels_of(table), complete, source, label, task, repeated=not of_tests)
+    return table
 
 
 def stream(
@@ -192,16 +165,9 @@ def stream(
     if tags:
         sentences = read(source, text=text, label=None, sep=sep, encoding=encoding, task=TAGGING).texts
         return lambda: iter(sentences)
-    form = Format(named(text), None if sep is None else separator_of(sep), encoding)
-    texts = texts_in(columns_of(source, "train", form), text, source)
-    _check_texts(source, texts())
+    texts, _ = text_and_label(source, text, None, sep=sep, encoding=encoding)
+    check_texts(source, texts())
     return texts
-
-
-def column(source: str, name: str, *, sep: str | None = None, encoding: str | None = None) -> Texts:
-    """The cells of one column as strings, a row each, "" where one is missing; not held in memory."""
-    form = Format([name], None if sep is None else separator_of(sep), encoding)
-    return strings_in(columns_of(source, "train", form), name, source)
 
 
 @contextmanager
@@ -228,79 +194,5 @@ def piped(file: BinaryIO | None, encoding: str | None = None) -> Iterator[Texts]
                 for line in opened:
                     yield line.rstrip("\r\n")
 
-        _check_texts("standard input", lines())
+        check_texts("standard input", lines())
         yield lines
-
-
-def _check_texts(source: str, texts: Iterable[str]) -> None:
-    """Raise InputError if every text is empty; log how many are."""
-    rows, blank = _blank(source, texts)
-    if blank:
-        logger.warning("%s: %d of %d rows have an empty text: %s.", source, len(blank), rows, _numbers(blank))
-
-
-def _blank(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:
-    """How many rows there are, and which ones have no text; an error if that is all of them."""
-    rows, blank = 0, []
-    sides: tuple[str, ...] = ()
-    for row, text in enumerate(texts):
-        rows += 1
-        sides = sides_of(text)
-        if not all(side.strip() for side in sides):
-            blank.append(row)
-    if not rows:
-        raise InputError(f"{source} has no rows below its header; expected at least one text.")
-    if len(blank) == rows:
-        raise InputError(
-            f"{source} has no text: all {rows} rows are empty in {'the' if len(sides) == 1 else 'a'} text "
-            "column. Name another column."
-        )
-    return rows, blank
-
-
-def _labelled(source: str, texts: list[str], labels: list[str], task: str, of_tests: bool) -> Table:
-    _, blank = _blank(source, texts)
-    textless = set(blank)
-    unlabelled = [row for row, label in enumerate(labels) if row not in textless and not label.strip()]
-    none_is_an_answer = task == MULTILABEL and of_tests
-    if (written := len(texts) - len(blank)) == len(unlabelled) and not none_is_an_answer:
-        raise InputError(
-            f"{source} has no label in any of its {written} rows with a text. Name another column; for "
-            "texts without labels, use label=None."
-        )
-    if task == MULTILABEL:
-        unlabelled = []  # none of the labels is an answer, too
-    empty = "of which a text is empty" if are_pairs(texts) else "whose text is empty"
-    for left_out, why in ((blank, empty), (unlabelled, "which have no label")):
-        if left_out:
-            logger.warning(
-                "%s: dropped %d of %d rows, %s: %s.",
-                source,
-                len(left_out),
-                len(texts),
-                why,
-                _numbers(left_out),
-            )
-    dropped = {*textless, *unlabelled}
-    kept = [row for row in range(len(texts)) if row not in dropped]
-    whole = Table(texts=texts, labels=labels, name=source, dropped=len(dropped), task=task)
-    found = whole.select(kept) if dropped else whole
-    if task != REGRESSION and (near := alike(found.single_labels)):
-        logger.warning(
-            "%s: the labels %s differ only in spaces, capitals or how a number is written, and count as "
-            "different classes; write them alike if they mean the same.",
-            source,
-            ", ".join(map(repr, near)),
-        )
-    return found
-
-
-def _numbers(rows: Sequence[int]) -> str:
-    """The first three rows, counted from 1, and how many more there are.
-
-    >>> _numbers([4]), _numbers([0, 1, 2, 3])
-    ('row 5', 'rows 1, 2, 3 and 1 more')
-    """
-    first = ", ".join(str(row + 1) for row in rows[:3])
-    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
-    return f"row{'s' if len(rows) > 1 else ''} {first}{more}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from vnait.data.decoding import TextFile, same
+from vnait.data.decoding import TextFile, same, unpacked_name
 from vnait.data.formats import check_file, is_table
 from vnait.data.sentences import sentence, split_words
 from vnait.shared.errors import InputError, did_you_mean, plural
@@ -19,8 +21,46 @@ COMMENT = re.compile(r"#\s*\w+\s*=\s")  # before a sentence, such as "# sent_id 
 Line = tuple[int, list[str]]  # the number of a line, from 1, and its cells
 
 
+@dataclass(frozen=True)
+class WordColumns:
+    """A file with a word per line: its columns (`NAMES` of CoNLL-U, or numbers from 1) and its sentences."""
+
+    source: str
+    names: Sequence[str]
+    sentences: Sequence[list[Line]]
+
+    @property
+    def universal(self) -> bool:
+        return self.names is NAMES
+
+    @property
+    def lines(self) -> Iterator[Line]:
+        return chain.from_iterable(self.sentences)
+
+    def index(self, asked: str, usual: dict[str, str]) -> int:
+        """The index of a column by its name or number; `usual` has the name behind the option's default."""
+        name = same(usual.get(asked, asked))
+        if name in self.names:
+            return self.names.index(name)
+        if name.isdecimal() and 1 <= int(name) <= len(self.names):
+            return int(name) - 1
+        known = f"of {', '.join(self.names)}" if self.universal else f"from 1 to {len(self.names)}"
+        raise InputError(
+            f"{self.source} has no column {asked!r}; give one {known}.{did_you_mean(name, self.names)}"
+        )
+
+    def of(self, index: int) -> list[str]:
+        """The cells of a column, a text per sentence."""
+        return [sentence(cells[index] for _, cells in lines) for lines in self.sentences]
+
+
 def tagged(
-    source: str, *, text: str = "text", label: str | None = "label", encoding: str | None = None
+    source: str,
+    *,
+    text: str = "text",
+    label: str | None = "label",
+    sep: str | None = None,
+    encoding: str | None = None,
 ) -> tuple[list[str], list[str] | None]:
     """The sentences of a file and their tags, each as one text (`vnait.data.sentences`).
 
@@ -31,53 +71,96 @@ def tagged(
 
     text, label   other columns: a name of CoNLL-U, such as xpos, or a number from 1. "text" and "label" are
                   those above; None: no tags are read
+    sep           refused, since it is a table's
     """
-    path = Path(source)
+    file = _file(source, sep, encoding)
+    columns = _columns(source, file)
+    if label is None:
+        _check_words(columns, file)
+    word = columns.index(text, {"text": "form" if columns.universal else "1"})
+    for number, cells in columns.lines:
+        if not cells[word].strip():
+            raise InputError(
+                f"{source}, line {number} has no word in the column {columns.names[word]}; write one."
+            )
+    if label is None:
+        return columns.of(word), None
+    tag = columns.index(label, {"label": "upos" if columns.universal else columns.names[-1]})
+    _check_tags(columns, word, tag)
+    return columns.of(word), columns.of(tag)
+
+
+def _file(source: str, sep: str | None, encoding: str | None) -> TextFile:
+    """The file, unless it is a table."""
+    if sep is not None:
+        raise InputError("columns with tags are separated by tabs or spaces; leave --sep (sep=) out.")
     if source.startswith(("hf:", "builtin:")):
         raise InputError(
             f"{source} is not a file; tagging reads CoNLL-U, or columns with a word and its tag."
         )
-    check_file(path)
+    check_file(Path(source))
     if is_table(source):
         raise InputError(
             f"{source} is a table; tagging reads CoNLL-U, or a line per word with its tag. Convert it, or "
             "leave --task tagging out."
         )
-    file = TextFile.of(path, encoding)
-    found = list(blocks(file))
-    universal = _is_universal(path, found)
-    if universal:
-        found = [rows for block in found if (rows := [line for line in block if line[1][0].isdigit()])]
-    if not found:
+    return TextFile.of(Path(source), encoding)
+
+
+def _columns(source: str, file: TextFile) -> WordColumns:
+    """All words of a file; InputError if there are none, or lines differ in their number of columns."""
+    sentences = list(blocks(file))
+    universal = _is_universal(file.path, sentences)
+    if universal:  # a word has a whole number; 1-2 is a contraction, 1.1 an empty node, # begins a comment
+        words = ([line for line in lines if line[1][0].isdigit()] for lines in sentences)
+        sentences = list(filter(None, words))
+    if not sentences:
         raise InputError(f"{source} has no sentence; give a file with a word and its tag per line.")
-    names = NAMES if universal else tuple(map(str, range(1, len(found[0][0][1]) + 1)))
-    _check_widths(found, names, source)
-    if label is None and not universal and len(names) > 1 and _may_be_texts(file, found):
+    first, cells = sentences[0][0]
+    names = NAMES if universal else tuple(map(str, range(1, len(cells) + 1)))
+    for number, cells in chain.from_iterable(sentences):
+        if len(cells) != len(names):
+            expected = "CoNLL-U has" if universal else f"line {first} has"
+            raise InputError(
+                f"{source}, line {number} has {plural(len(cells), 'column')}, and {expected} "
+                f"{len(names)}; write a word per line, with the same columns for each and a blank line after "
+                "a sentence."
+            )
+    return WordColumns(source, names, sentences)
+
+
+def _check_words(columns: WordColumns, file: TextFile) -> None:
+    """Refuse lines that look like a text each, which nothing but a tag would tell from a word's columns."""
+    if columns.universal or len(columns.names) == 1:
+        return
+    # Below one another, lines are words of a sentence; only blank lines tell where one ends.
+    if len(columns.sentences) > 1:
+        a_text_per_line = all(len(lines) == 1 for lines in columns.sentences)
+    else:
+        with file.opened() as opened:
+            a_text_per_line = all(line.strip() for line in opened)
+    if a_text_per_line:
         raise InputError(
-            f"{source} has {len(names)} words in each line: is that a text per line, or a word and its "
-            f"columns? Give texts on standard input (- < {path.name}), and end sentences of a word per line "
-            "with a blank line."
+            f"{columns.source} has {len(columns.names)} words in each line: is that a text per line, or a "
+            f"word and its columns? Give texts on standard input (- < {file.path.name}), and end sentences "
+            "of a word per line with a blank line."
         )
-    word = _column(text, names, {"text": "form" if universal else "1"}, source)
-    for number, cells in (line for block in found for line in block):
-        if not cells[word].strip():
-            raise InputError(f"{source}, line {number} has no word in the column {names[word]}; write one.")
-    words = [sentence(cells[word] for _, cells in block) for block in found]
-    if label is None:
-        return words, None
-    tag = _column(label, names, {"label": "upos" if universal else names[-1]}, source)
+
+
+def _check_tags(columns: WordColumns, word: int, tag: int) -> None:
+    """Refuse a word without a tag, and the column of words as that of tags."""
     if tag == word:
+        first, cells = columns.sentences[0][0]
         raise InputError(
-            f"{source}, line {found[0][0][0]} has no tag beside {found[0][0][1][word][:40]!r}; tagging "
+            f"{columns.source}, line {first} has no tag beside {cells[word][:40]!r}; tagging "
             "reads a word and its tag per line, with a tab or spaces between them, or CoNLL-U."
         )
-    for number, cells in (line for block in found for line in block):
-        if not cells[tag].strip() or (universal and cells[tag] == EMPTY):
+    for number, cells in columns.lines:
+        if not cells[tag].strip() or (columns.universal and cells[tag] == EMPTY):
             raise InputError(
-                f"{source}, line {number}: {cells[word][:40]!r} has no tag in the column {names[tag]}; name "
-                "another with --label, or remove the sentence."
+                f"{columns.source}, line {number}: {cells[word][:40]!r} has no tag in the column "
+                f"{columns.names[tag]}; name another with --label, or remove the sentence."
             )
-    return words, [sentence(cells[tag] for _, cells in block) for block in found]
 
 
 def blocks(file: TextFile) -> Iterator[list[Line]]:
@@ -100,38 +183,8 @@ def blocks(file: TextFile) -> Iterator[list[Line]]:
 
 def _is_universal(path: Path, blocks: Sequence[list[Line]]) -> bool:
     """By the name, or by the first line that is not a comment."""
-    if path.name.lower().removesuffix(".gz").endswith(".conllu"):
+    if unpacked_name(path).endswith(".conllu"):
         return True
     lines = (cells for block in blocks for _, cells in block if not cells[0].startswith("#"))
     first = next(lines, [""])
     return len(first) == len(NAMES) and first[0].partition("-")[0].isdigit()
-
-
-def _may_be_texts(file: TextFile, blocks: Sequence[list[Line]]) -> bool:
-    """Whether no line of words is below another in the same sentence, as far as blank lines tell."""
-    if len(blocks) > 1:
-        return all(len(block) == 1 for block in blocks)
-    with file.opened() as text:
-        return all(line.strip() for line in text)
-
-
-def _check_widths(blocks: Sequence[list[Line]], names: Sequence[str], source: str) -> None:
-    for number, cells in (line for block in blocks for line in block):
-        if len(cells) != len(names):
-            expected = "CoNLL-U has" if names is NAMES else f"line {blocks[0][0][0]} has"
-            raise InputError(
-                f"{source}, line {number} has {plural(len(cells), 'column')}, and {expected} "
-                f"{len(names)}; write a word per line, with the same columns for each and a blank line after "
-                "a sentence."
-            )
-
-
-def _column(given: str, names: Sequence[str], usual: dict[str, str], source: str) -> int:
-    """The index of a column by its name or its number; `usual` has the name behind the option's default."""
-    name = same(usual.get(given, given))
-    if name in names:
-        return names.index(name)
-    if name.isdecimal() and 1 <= int(name) <= len(names):
-        return int(name) - 1
-    known = f"of {', '.join(names)}" if names is NAMES else f"from 1 to {len(names)}"
-    raise InputError(f"{source} has no column {given!r}; give one {known}.{did_you_mean(name, names)}")

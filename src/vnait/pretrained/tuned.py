@@ -13,7 +13,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from vnait.data.tables import TAGGING
+from vnait.data.tasks import TAGGING
 from vnait.positions.methods import OWN
 from vnait.pretrained.attach.adapters import load_adapter
 from vnait.pretrained.attach.attached import Attached

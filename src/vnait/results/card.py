@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record
 from vnait.results.results import Results, interval_of

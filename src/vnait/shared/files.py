@@ -174,14 +174,14 @@ def check_unpacked(path: Path, size: int, usual: int) -> None:
         )
 
 
-def unpacked(file: BinaryIO, path: Path, usual: int) -> io.BufferedReader:
-    """The content of the gzip file `file`, of which not more is read than `check_unpacked` allows."""
-    return io.BufferedReader(_Unpacked(file, path, usual), 1 << 16)
+def unpacked(file: BinaryIO, path: Path, usual: int, content: Any = None) -> io.BufferedReader:
+    """The content of a packed file, gzip if no other reader is given, up to what `check_unpacked` allows."""
+    return io.BufferedReader(_Unpacked(content or gzip.GzipFile(fileobj=file), path, usual), 1 << 16)
 
 
 class _Unpacked(io.RawIOBase):
-    def __init__(self, file: BinaryIO, path: Path, usual: int) -> None:
-        self.content, self.path, self.usual = gzip.GzipFile(fileobj=file), path, usual
+    def __init__(self, content: Any, path: Path, usual: int) -> None:
+        self.content, self.path, self.usual = content, path, usual
 
     def readable(self) -> bool:
         return True

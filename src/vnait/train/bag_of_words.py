@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import normalize
 from torch import Tensor
 
-from vnait.data.tables import MULTILABEL, PROBLEMS
+from vnait.data.tasks import MULTILABEL, PROBLEMS
 from vnait.model import VnaitForSequenceClassification
 from vnait.shared.processes import one_thread
 from vnait.train.logits import logits_of

@@ -20,7 +20,7 @@ from transformers import (
 
 from vnait.data.rows import collate
 from vnait.data.sentences import Piece
-from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
+from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.positions.building import build
 from vnait.positions.methods import OWN
 from vnait.pretrained import tokens

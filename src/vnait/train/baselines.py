@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 from vnait.data import NO_LIMIT, Table, encode, words
 from vnait.data.pairs import are_pairs
-from vnait.data.tables import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING, labels_of
+from vnait.data.tables import labels_of
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.results.record import Record, key_of
 from vnait.results.scores import timed

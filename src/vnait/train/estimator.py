@@ -15,7 +15,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vnait.data import Table
-from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, check_task
 from vnait.data.vectors.training import LEARNED
 from vnait.data.vocabulary import vocabulary_of
 from vnait.model import VnaitForSequenceClassification
@@ -36,7 +36,6 @@ from vnait.train.arrays import (
 )
 from vnait.train.fitting import fit
 from vnait.train.run import RATE, Run
-from vnait.train.tasks import check_task
 from vnait.train.tracking import Status
 
 logger = logging.getLogger("vnait")

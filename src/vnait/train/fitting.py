@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from vnait.data import Table, unknown_share, warn_of_repeats
 from vnait.data.pairs import are_pairs, check_sides
-from vnait.data.tables import TAGGING
+from vnait.data.tasks import TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForSequenceClassification
 from vnait.positions.building import parameters

@@ -21,7 +21,7 @@ from vnait.data import collate
 from vnait.data import words as words_of
 from vnait.data.pairs import check_sides
 from vnait.data.sentences import split_words
-from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, check_task
 from vnait.pretrained.loading import from_pretrained
 from vnait.pretrained.tuned import BASE
 from vnait.results.record import Record, warn_of_other
@@ -30,7 +30,6 @@ from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.files import atomic_folder
 from vnait.shared.quiet import no_bars
 from vnait.train.base import Base
-from vnait.train.tasks import check_task
 
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"
 WRITTEN = (NOTES, WEIGHTS, "record.json", "README.md")  # the files of a saved baseline
@@ -173,7 +172,7 @@ class LinearClassifier:
     inputs: int  # learned weights per class; "mean" stores the product with the word vectors
     record: Record | None = None
     pairs: bool = False  # whether it reads two texts per row
-    task: str = CLASSIFICATION  # one of `vnait.data.tables.TASKS`
+    task: str = CLASSIFICATION  # one of `vnait.data.tasks.TASKS`
 
     def outputs(self, texts: Sequence[str]) -> Any:
         """Logits (texts, C), or a list of logits (words, C) if it tags words."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from vnait.data.tables import CLASSIFICATION, PROBLEMS, TAGGING
+from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import (
     VnaitConfig,

@@ -17,7 +17,7 @@ from vnait.data.columns import Texts
 from vnait.data.labels import cell_of
 from vnait.data.pairs import check_sides, sides_of
 from vnait.data.sentences import Piece, split_words
-from vnait.data.tables import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING, check_task
 from vnait.data.tokens import encode_words
 from vnait.model import VnaitForTokenClassification
 from vnait.pretrained import tokens, tuned
@@ -28,7 +28,7 @@ from vnait.shared.quiet import no_bars
 from vnait.train import linear, saved
 from vnait.train.linear import LinearClassifier
 from vnait.train.logits import logits_of, word_logits_of
-from vnait.train.tasks import check_task, with_names
+from vnait.train.tasks import with_names
 
 TOGETHER = 4096  # texts sorted by length, so that batches have little padding
 
@@ -42,7 +42,7 @@ class Fitted:
     record: Record | None = None
     max_length: int | None = None  # only of a fine-tuned base, whose configuration has no such field
     pairs: bool = False  # whether it reads two texts per row
-    task: str = CLASSIFICATION  # one of `vnait.data.tables.TASKS`
+    task: str = CLASSIFICATION  # one of `vnait.data.tasks.TASKS`
 
     @property
     def classes(self) -> list[str]:

@@ -14,7 +14,7 @@ import math
 from pathlib import Path
 
 from vnait.data import Table
-from vnait.data.tables import REGRESSION
+from vnait.data.tasks import REGRESSION
 from vnait.shared.errors import InputError
 from vnait_lab import RECORDS
 from vnait_lab.runs.packages import packages_parser, programs, run, source_of

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from vnait.data import Table
 from vnait.data.labels import cell_of
-from vnait.data.tables import MULTILABEL
+from vnait.data.tasks import MULTILABEL
 from vnait.shared.errors import InputError
 from vnait_lab import RECORDS
 from vnait_lab.runs.packages import packages_parser, programs, run, source_of, tags_of

@@ -22,7 +22,7 @@ from transformers import get_linear_schedule_with_warmup
 
 from vnait.comparison.runs import run_all
 from vnait.data import batches, collate
-from vnait.data.tables import CLASSIFICATION, TAGGING
+from vnait.data.tasks import CLASSIFICATION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForMaskedLM, seed_weights
 from vnait.positions.methods import METHODS

@@ -24,7 +24,8 @@ from vnait.comparison.compare import run_plan
 from vnait.comparison.plan import Plan
 from vnait.data import Table, read
 from vnait.data.sentences import sentence, split_words
-from vnait.data.tables import TAGGING, labels_of
+from vnait.data.tables import labels_of
+from vnait.data.tasks import TAGGING
 from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval, paired
 from vnait.train.run import Run

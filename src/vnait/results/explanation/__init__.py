@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vnait import data as texts
 from vnait.data.conllu import Tree
-from vnait.data.tables import CLASSIFICATION
+from vnait.data.tasks import CLASSIFICATION, check_task
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
 from vnait.positions.building import parameters
@@ -24,7 +24,6 @@ from vnait.pretrained.tuned import read_by_method
 from vnait.results.explanation.attention import head_kind, score_terms, shares
 from vnait.results.fitted import Fitted
 from vnait.shared.errors import InputError, has_surrogate
-from vnait.train.tasks import check_task
 
 Arc = tuple[int, int, str]
 SLOT_EFFECTS = {

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vnait.data import Table
-from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
+from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.shared.errors import InputError
 from vnait.train.bag_of_words import Weights
 from vnait.train.tasks.classes import Classes
 from vnait.train.tasks.numbers import Numbers
 from vnait.train.tasks.sets import LabelSets
-from vnait.train.tasks.shared import check_task
 from vnait.train.tasks.tags import Tags
 
 Target = Classes | Numbers | Tags | LabelSets
@@ -45,7 +44,6 @@ __all__ = [
     "Numbers",
     "Tags",
     "Target",
-    "check_task",
     "target_of",
     "with_names",
 ]

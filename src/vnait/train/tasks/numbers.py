@@ -14,7 +14,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from vnait.data import Table
-from vnait.data.tables import NUMBER, REGRESSION
+from vnait.data.tasks import NUMBER, REGRESSION
 from vnait.results.scores import regression_scores, squares_by_length
 from vnait.shared.errors import InputError
 from vnait.train.bag_of_words import Weights

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from vnait.data import Table
 from vnait.data.labels import cell_of, labels_in
-from vnait.data.tables import MULTILABEL
+from vnait.data.tasks import MULTILABEL
 from vnait.model import VnaitForSequenceClassification
 from vnait.results.scores import by_label, by_length, set_scores
 from vnait.shared.errors import InputError

@@ -13,19 +13,12 @@ from transformers import PreTrainedModel
 from vnait.data.ids import Ids
 from vnait.data.labels import alike
 from vnait.data.sentences import Piece
-from vnait.data.tables import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
+from vnait.data.tasks import CLASSIFICATION
 from vnait.shared.errors import InputError
 from vnait.train.bag_of_words import Weights
 from vnait.train.logits import logits_of
 
 logger = logging.getLogger("vnait")
-
-ANSWERS = {  # of a model with each task, and what reads them in Python
-    CLASSIFICATION: ("one class per text", "TextClassifier.load or predict.load"),
-    REGRESSION: ("a number per text", "TextRegressor.load or predict.load"),
-    TAGGING: ("a tag per word", "predict.load, and of_words"),
-    MULTILABEL: ("any number of labels per text", "TextClassifier.load or predict.load"),
-}
 
 
 class TextEncoder(Protocol):
@@ -78,17 +71,6 @@ class OfTexts(Common):
     def logits(self, model: PreTrainedModel, encoded: Sequence[Any]) -> Any:
         """A model's logits for what `encode` gave."""
         return logits_of(model, encoded)
-
-
-def check_task(task: str, *needed: str) -> None:
-    """Raise InputError unless the task of a model is one of those needed."""
-    if task not in needed:
-        answers, reader = ANSWERS[task]
-        wanted = " or ".join(ANSWERS[one][0] for one in needed)
-        raise InputError(
-            f"the model answers with {answers}, and this needs {wanted}; use `vnait predict` (in Python, "
-            f"vnait.{reader})."
-        )
 
 
 def check_known(labels: Sequence[str], names: Sequence[str], what: str, test: str, name: str) -> None:

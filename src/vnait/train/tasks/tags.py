@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from vnait.data import Table
 from vnait.data.sentences import split_words
-from vnait.data.tables import TAGGING
+from vnait.data.tasks import TAGGING
 from vnait.results.scores import are_spans, details, tag_scores
 from vnait.shared.errors import InputError, extra
 from vnait.train.logits import word_logits_of

@@ -1,0 +1,77 @@
+"""Rows that lack a text or a label: found, counted and logged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from vnait.data.pairs import are_pairs, sides_of
+from vnait.shared.errors import InputError
+
+logger = logging.getLogger("vnait")
+
+
+def check_texts(source: str, texts: Iterable[str]) -> None:
+    """Raise InputError if every text is empty; log how many are."""
+    count, textless = _textless(source, texts)
+    if textless:
+        logger.warning(
+            "%s: %d of %d rows have an empty text: %s.", source, len(textless), count, _numbers(textless)
+        )
+
+
+def complete_rows(
+    source: str, texts: Sequence[str], labels: Sequence[str], *, sets: bool, of_tests: bool
+) -> list[int]:
+    """The rows with a text and a label; how many others there are is logged. InputError if none has both.
+
+    sets     the labels are sets, of which the empty one is an answer, too
+    of_tests    test rows, of which all may have that answer
+    """
+    _, textless = _textless(source, texts)
+    dropped = set(textless)
+    unlabelled = [row for row, label in enumerate(labels) if row not in dropped and not label.strip()]
+    written = len(texts) - len(textless)
+    if written == len(unlabelled) and not (sets and of_tests):
+        raise InputError(
+            f"{source} has no label in any of its {written} rows with a text. Name another column; for "
+            "texts without labels, use label=None."
+        )
+    empty = "of which a text is empty" if are_pairs(texts) else "whose text is empty"
+    for rows, why in ((textless, empty), ([] if sets else unlabelled, "which have no label")):
+        dropped.update(rows)
+        if rows:
+            logger.warning(
+                "%s: dropped %d of %d rows, %s: %s.", source, len(rows), len(texts), why, _numbers(rows)
+            )
+    return [row for row in range(len(texts)) if row not in dropped]
+
+
+def _textless(source: str, texts: Iterable[str]) -> tuple[int, list[int]]:
+    """How many rows there are, and which ones have no text; an error if that is all of them."""
+    count, textless = 0, []
+    sides: tuple[str, ...] = ()
+    for row, text in enumerate(texts):
+        count += 1
+        sides = sides_of(text)
+        if not all(side.strip() for side in sides):
+            textless.append(row)
+    if not count:
+        raise InputError(f"{source} has no rows below its header; expected at least one text.")
+    if len(textless) == count:
+        raise InputError(
+            f"{source} has no text: all {count} rows are empty in {'the' if len(sides) == 1 else 'a'} text "
+            "column. Name another column."
+        )
+    return count, textless
+
+
+def _numbers(rows: Sequence[int]) -> str:
+    """The first three rows, counted from 1, and how many more there are.
+
+    >>> _numbers([4]), _numbers([0, 1, 2, 3])
+    ('row 5', 'rows 1, 2, 3 and 1 more')
+    """
+    first = ", ".join(str(row + 1) for row in rows[:3])
+    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+    return f"row{'s' if len(rows) > 1 else ''} {first}{more}"

@@ -1,0 +1,25 @@
+"""The names of tasks, of what answers them, and the refusal of a model with another task."""
+
+from vnait.shared.errors import InputError
+
+TASKS = "classification", "regression", "tagging", "multilabel"
+CLASSIFICATION, REGRESSION, TAGGING, MULTILABEL = TASKS
+PROBLEMS = {REGRESSION: "regression", MULTILABEL: "multi_label_classification"}  # transformers' names
+NUMBER = "number"  # the one label of a model that answers with numbers
+ANSWERS = {  # of a model with each task, and what reads them in Python
+    CLASSIFICATION: ("one class per text", "TextClassifier.load or predict.load"),
+    REGRESSION: ("a number per text", "TextRegressor.load or predict.load"),
+    TAGGING: ("a tag per word", "predict.load, and of_words"),
+    MULTILABEL: ("any number of labels per text", "TextClassifier.load or predict.load"),
+}
+
+
+def check_task(task: str, *needed: str) -> None:
+    """Raise InputError unless the task of a model is one of those needed."""
+    if task not in needed:
+        answers, reader = ANSWERS[task]
+        wanted = " or ".join(ANSWERS[name][0] for name in needed)
+        raise InputError(
+            f"the model answers with {answers}, and this needs {wanted}; use `vnait predict` (in Python, "
+            f"vnait.{reader})."
+        )
