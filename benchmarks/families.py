@@ -144,7 +144,7 @@ DECODERS = ["gpt2", "bloom", "llama", "qwen3", "mistral", "xglm", "gptj"]
 TWO_SIDED = ["t5", "bart", "umt5"]
 ROTARY = ["llama", "qwen3", "mistral", "modernbert", "roformer", "gptj"]
 OWN_ATTENTION = ["bloom", "xglm", "roformer", "gptj"]  # not transformers' attention functions: no bias
-RARE = ["xglm", "roformer", "gptj", "umt5"]  # their tests are marked long
+RARE = ["electra", "qwen3", "mistral", "xglm", "roformer", "gptj", "umt5"]  # their tests are marked long
 
 
 def model_of(family: str, **changes: Any) -> Any:

@@ -52,9 +52,8 @@ def _logger_untouched() -> None:
     module's fixture.
     """
     logger = logging.getLogger("vnait")
-    logger.setLevel(
-        logging.NOTSET
-    )  # the method, not the attribute: every child logger remembers which levels were on
+    # the method, not the attribute: every child logger remembers which levels were on
+    logger.setLevel(logging.NOTSET)
     logger.propagate = True
     logger.handlers.clear()
 

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 
 from vnait import Run, compare
 from vnait.comparison.compare import Comparison
 from vnait.data import vectors
+from vnait.positions.methods import METHODS, build
 from vnait.results.record import Record
 
 TINY_SIZES = {
@@ -56,7 +58,7 @@ def save_vectors(path: Path, words: list[str], width: int = 8) -> str:
 def compare_two(
     task: str, file: str, words: str, out: Path, *, shots: int = 20, steps: int = 20
 ) -> Comparison:
-    """Small models of two methods, from few rows and from all."""
+    """Small models of two methods, from few rows and from all; a set share of the bag spares its estimate."""
     return compare(
         file,
         task=task,
@@ -65,9 +67,24 @@ def compare_two(
         shots=[shots, "all"],
         out=out,
         vectors=words,
-        run=Run(steps=steps, learning_rate=0.01, num_layers=1),
+        run=Run(steps=steps, learning_rate=0.01, num_layers=1, bag=0.3),
         jobs=1,
     )
+
+
+def methods_of_each_kind() -> list[Any]:
+    """All methods, as parameters: `long` where those before one have its kinds of coordinates, encodings and
+    inputs. A kind of coordinates or encodings is what one module holds.
+    """
+    met: set[str] = set()
+    parameters = []
+    for name in METHODS:
+        method = build(name, dim=32, num_heads=4, max_length=64)
+        parts = type(method.coordinates).__module__, type(method.encoding).__module__
+        kinds = {*parts, type(method.inputs).__name__}
+        parameters.append(pytest.param(name, marks=[pytest.mark.long] * (kinds <= met)))
+        met |= kinds
+    return parameters
 
 
 def forkserver(*imports: str) -> ForkServerContext:

@@ -73,9 +73,8 @@ def torchs_own(ours: Encoder) -> nn.ModuleList:
         for name, part in pairs.items():
             weights |= {f"{name}.weight": part.weight, f"{name}.bias": part.bias}
         layer.load_state_dict(weights)
-        layers.append(
-            layer.train()
-        )  # in training: in evaluation PyTorch takes another path through the same numbers
+        # in training: in evaluation PyTorch takes another path through the same numbers
+        layers.append(layer.train())
     return layers
 
 

@@ -11,6 +11,7 @@ import pty
 import random
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -133,7 +134,8 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() if path.is_file() else b"" for path in sorted(folder.rglob("*"))}
 
 
-SMALL = ("--vectors", "words.bin", "--steps", "4")
+LITTLE = "--vectors words.bin --steps 4"
+SMALL = tuple(LITTLE.split())
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -176,11 +178,10 @@ def test_no_colour_where_none_is_wanted(home):
 def test_train(home, said, document):
     out = said("train", "data.csv", *SMALL, "--out", "new")
     assert out.splitlines()[-1] == "model: new" and "validation_accuracy" in out
-    found = document(
-        "train", "data.csv", *SMALL, "--out", "new", "--test", "data.csv", "--method", "none", "--seed", "3"
-    )
-    assert found["model"] == "new"
-    record = found["record"]
+    command = f"train data.csv {LITTLE} --out new --test data.csv --method none --seed 3"
+    answer = document(*command.split())
+    assert answer["model"] == "new"
+    record = answer["record"]
     assert (record["method"], record["seed"], record["run"]["steps"]) == ("none", 3, 4)
     assert {"accuracy", "validation_accuracy"} <= set(record["metrics"])
     assert sorted(path.name for path in home.iterdir()) == ["data.csv", "model", "new", "words.bin"]
@@ -188,10 +189,8 @@ def test_train(home, said, document):
 
 
 def test_every_option_of_train_reaches_the_run(home, document):
-    run = document(
-        *("train", "data.csv", "--out", "new", "--vectors", "words.bin", "--steps", "2", "--max-length", "3"),
-        *("--learning-rate", "0.5", "--tune-vectors", "--tokens", "characters", "--quiet"),
-    )["record"]["run"]
+    command = "train data.csv --out new --vectors words.bin --steps 2 --max-length 3 --learning-rate 0.5"
+    run = document(*command.split(), "--tune-vectors", "--tokens", "characters", "--quiet")["record"]["run"]
     assert (run["steps"], run["max_length"], run["learning_rate"], run["tune_vectors"]) == (2, 3, 0.5, True)
     assert predict.load("new").tokenizer.init_kwargs["tokenization"] == "characters"
 
@@ -256,19 +255,7 @@ def test_a_penalty_that_would_do_nothing_is_refused(home, vnait, monkeypatch):
 
 
 def test_compare(home, said, document):
-    options = (
-        "--methods",
-        "none,vnait",
-        "--seeds",
-        "3",
-        "--shots",
-        "6,all",
-        "--jobs",
-        "1",
-        *SMALL,
-        "--out",
-        "c",
-    )
+    options = f"--methods none,vnait --seeds 3 --shots 6,all --jobs 1 {LITTLE} --out c".split()
     out = said("compare", "data.csv", *options)
     for part in (
         "data.csv: 48 rows, 2 classes, 3 seeds",
@@ -391,9 +378,8 @@ def test_predict_writes_the_label_of_the_file_beside_its_own(home, document):
 
 
 def test_evaluate_scores_a_saved_model_as_its_training_did(home, document, said):
-    trained = document(
-        "train", table(home / "data.csv"), "--steps", "3", "--test", "data.csv", "--out", "scored"
-    )
+    table(home / "data.csv")
+    trained = document(*shlex.split("train data.csv --steps 3 --test data.csv --out scored"))
     found = document("evaluate", "scored", "data.csv")
     accuracy = trained["record"]["metrics"]["accuracy"]
     assert found["rows"] == len(rows_of()) and found["metrics"]["accuracy"] == accuracy
@@ -590,16 +576,21 @@ def with_model(damage, message: str, command=("predict", "model", "data.csv")):
     return prepare
 
 
-def plain(*arguments: str, message: str):
-    return lambda home: (arguments, message)
+def plain(command: str, message: str):
+    return lambda home: (shlex.split(command), message)
 
 
 def truncated(home: Path):
+    return ("vectors", "info", cut(home / "words.bin")), "is cut or damaged: 6 of the 11 vectors can be read"
+
+
+def one_class(home: Path):
     return (
-        "vectors",
-        "info",
-        cut(home / "words.bin"),
-    ), "is cut or damaged: 6 of the 11 vectors can be read"
+        "compare",
+        table(home / "one.csv", rows_of(("pos",))),
+        "--out",
+        "new",
+    ), "every row has the label 'pos'"
 
 
 def rare(home: Path):
@@ -609,26 +600,14 @@ def rare(home: Path):
 
 def few(home: Path):
     table(home / "few.csv", [*rows_of(), *rows_of(("mix",), 10)])
-    return (
-        "compare",
-        "few.csv",
-        *SMALL,
-        "--shots",
-        "4,8",
-        "--out",
-        "new",
-    ), "8 shots are more than there are: class 'mix'"
+    command = f"compare few.csv {LITTLE} --shots 4,8 --out new".split()
+    return command, "8 shots are more than there are: class 'mix'"
 
 
 def unknown(home: Path):
     save_vectors(home / "alien.bin", ["xyzzy", "plugh"])
-    return (
-        "train",
-        "data.csv",
-        "--vectors",
-        "alien.bin",
-        "--out",
-        "new",
+    return shlex.split(
+        "train data.csv --vectors alien.bin --out new"
     ), "alien.bin has none of the 8 words needed"
 
 
@@ -667,21 +646,15 @@ def a_page_alone(home: Path):
 GOOD = "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows_of())
 BAD_INPUT = {
     "missing file": train_on("gone.csv", None, "there is no file gone.csv"),
-    "missing file to compare": plain(
-        "compare", "gone.csv", "--out", "new", message="there is no file gone.csv"
-    ),
+    "missing file to compare": plain("compare gone.csv --out new", "there is no file gone.csv"),
     "missing test file": train_on("some.csv", GOOD, "there is no file gone.csv", "--test", "gone.csv"),
-    "missing file to predict": plain("predict", "model", "gone.csv", message="there is no file gone.csv"),
+    "missing file to predict": plain("predict model gone.csv", "there is no file gone.csv"),
     "missing vectors": with_vectors("gone.bin", None, "there is no file gone.bin"),
-    "missing vectors to compare": plain(
-        "compare", "data.csv", "--vectors", "gone", "--out", "new", "--jobs", "1", message="no file gone"
-    ),
+    "missing vectors to compare": plain("compare data.csv --vectors gone --out new --jobs 1", "no file gone"),
     "missing vectors to compare, in workers": plain(
-        "compare", "data.csv", "--vectors", "gone", "--out", "new", "--jobs", "2", message="no file gone"
+        "compare data.csv --vectors gone --out new --jobs 2", "no file gone"
     ),
-    "missing vectors to convert": plain(
-        "vectors", "convert", "gone.bin", "v.txt", message="there is no file gone.bin"
-    ),
+    "missing vectors to convert": plain("vectors convert gone.bin v.txt", "there is no file gone.bin"),
     "empty file": train_on("empty.csv", "", "empty.csv is empty"),
     "header alone": train_on("head.csv", "text,label\n", "has no rows below its header"),
     "unknown format": train_on(
@@ -693,19 +666,12 @@ BAD_INPUT = {
     "wrong label column": train_on(
         "t.csv", GOOD, "has no column 'stars'; its columns are 'text', 'label'", "--label", "stars"
     ),
-    "wrong column to compare": plain(
-        "compare", "data.csv", "--text", "x", message="its columns are 'text', 'label'"
-    ),
-    "wrong column to predict": plain(
-        "predict", "model", "data.csv", "--text", "x", message="its columns are 'text', 'label'"
-    ),
+    "wrong column to compare": plain("compare data.csv --text x", "its columns are 'text', 'label'"),
+    "wrong column to predict": plain("predict model data.csv --text x", "its columns are 'text', 'label'"),
     "one class": train_on(
         "one.csv", "text,label\ngood film,pos\nfine film,pos\n", "has one class only (pos)"
     ),
-    "one class to compare": lambda home: (
-        ("compare", table(home / "one.csv", rows_of(("pos",))), "--out", "new"),
-        "every row has the label 'pos'",
-    ),
+    "one class to compare": one_class,
     "a class of one row": rare,
     "a class with fewer rows than shots": few,
     "empty texts": train_on("blank.csv", 'text,label\n" ",pos\n,neg\n', "has no text: all 2 rows are empty"),
@@ -716,11 +682,10 @@ BAD_INPUT = {
     "broken UTF-8": train_on(
         "b.csv", GOOD.encode() + b"caf\xe9,pos\n", "is not UTF-8: line 50 has the byte 0xe9"
     ),
-    "broken UTF-8 in standard input": lambda home: (
-        ("predict", "model", "-"),
-        "standard input is not UTF-8: line 2 has the byte 0xff",
+    "broken UTF-8 in standard input": plain(
+        "predict model -", "standard input is not UTF-8: line 2 has the byte 0xff"
     ),
-    "broken UTF-8 in an argument": plain("explain", "model", "caf\udce9", message="the text is not UTF-8"),
+    "broken UTF-8 in an argument": plain("explain model caf\udce9", "the text is not UTF-8"),
     "truncated vectors": truncated,
     "truncated vectors to train with": lambda home: (
         ("train", "data.csv", "--vectors", cut(home / "words.bin"), "--out", "new"),
@@ -736,30 +701,18 @@ BAD_INPUT = {
         "w.txt", b"3 2\na 1 2\ngood 1 2 3\nbad 1 2\n", "line 3 has 3 numbers; expected 2"
     ),
     "zero known words": unknown,
-    "no model there": plain(
-        "predict", "gone", "data.csv", message="there is no folder gone; give one that `vnait train`"
-    ),
+    "no model there": plain("predict gone data.csv", "there is no folder gone; give one that `vnait train`"),
     "answers over the texts": plain(
-        "predict",
-        "model",
-        "data.csv",
-        "--out",
-        "./data.csv",
-        message="data.csv is the file that is read",
+        "predict model data.csv --out ./data.csv", "data.csv is the file that is read"
     ),
     "answers in no table that is written": plain(
-        "predict",
-        "model",
-        "data.csv",
-        "--out",
-        "new.jsonl",
-        message="let its name end in .csv, or use --json",
+        "predict model data.csv --out new.jsonl", "let its name end in .csv, or use --json"
     ),
     "the folder around a model": lambda home: (
         ("predict", str(home / "run"), "data.csv"),
         f"Its model is in {(home / 'run' / 'model').mkdir(parents=True) or home / 'run' / 'model'}.",
     ),
-    "a folder that is no model": plain("explain", ".", "good film", message="is not a saved model"),
+    "a folder that is no model": plain("explain . 'good film'", "is not a saved model"),
     "model weights cut": with_model(lambda folder: cut(folder / "model.safetensors"), "model is damaged"),
     "model weights missing": with_model(
         lambda folder: (folder / "model.safetensors").unlink(), "model is damaged"
@@ -792,64 +745,34 @@ BAD_INPUT = {
         lambda folder: changed(folder / "config.json", model_type="bert"), "holds no vnait"
     ),
     "record cut": with_model(lambda folder: cut(folder / "record.json"), "record.json is damaged"),
-    "unknown method": plain(
-        "train", "data.csv", "--method", "nope", "--out", "new", message="method 'nope' is not known"
-    ),
-    "unknown method to compare": plain(
-        "compare", "data.csv", "--methods", "none,nope", message="method 'nope' is not known"
-    ),
-    "shots of nonsense": plain(
-        "compare", "data.csv", "--shots", "16,many", message="--shots 16,many: 'many' is neither"
-    ),
-    "one shot": plain(
-        "compare", "data.csv", "--shots", "1", message="shots 1: give a number of rows per class, 2 or more"
-    ),
-    "no shots": plain("compare", "data.csv", "--shots", ",", message="shots is empty: give at least one"),
-    "unknown tokens": plain(
-        "train", "data.csv", "--tokens", "x", "--out", "new", message="tokenization is 'x'; expected one"
-    ),
-    "unknown flag": plain("compare", "data.csv", "--speed", "9", message="No such option: --speed"),
-    "unknown command": plain("tune", message="No such command 'tune'"),
-    "missing option": plain("train", "data.csv", message="Missing option '--out'"),
-    "seeds of nonsense": plain("compare", "data.csv", "--seeds", "0", message="--seeds"),
-    "steps of nonsense": plain(
-        "train", "data.csv", "--steps", "0", "--out", "new", message="steps is 0: it must be 1 or more"
-    ),
-    "a seed too large": plain(
-        "train", "data.csv", "--seed", "4294967296", "--out", "new", message="seed is 4294967296"
-    ),
-    "a negative seed": plain("train", "data.csv", "--seed", "-1", "--out", "new", message="seed is -1"),
-    "unknown backend": plain(
-        "compare", "data.csv", *SMALL, "--backend", "x", "--out", "new", message="backend 'x'"
-    ),
-    "an empty text to explain": plain("explain", "model", " ", message="the text is empty"),
-    "nothing in standard input": lambda home: (("predict", "model", "-"), "standard input has no text"),
-    "a rate of zero": plain(
-        "train", "data.csv", *SMALL, "--out", "new", "--learning-rate", "0", message="rate is 0.0"
-    ),
-    "a width that can't be halved": plain(
-        "list", "--dim", "50", message="can't be built at width 50 with 4 heads"
-    ),
-    "a number that is none": plain(
-        "compare", "data.csv", "--shots", "²", "--out", "new", message="'²' is neither"
-    ),
+    "unknown method": plain("train data.csv --method nope --out new", "method 'nope' is not known"),
+    "unknown method to compare": plain("compare data.csv --methods none,nope", "method 'nope' is not known"),
+    "shots of nonsense": plain("compare data.csv --shots 16,many", "--shots 16,many: 'many' is neither"),
+    "one shot": plain("compare data.csv --shots 1", "shots 1: give a number of rows per class, 2 or more"),
+    "no shots": plain("compare data.csv --shots ,", "shots is empty: give at least one"),
+    "unknown tokens": plain("train data.csv --tokens x --out new", "tokenization is 'x'; expected one"),
+    "unknown flag": plain("compare data.csv --speed 9", "No such option: --speed"),
+    "unknown command": plain("tune", "No such command 'tune'"),
+    "missing option": plain("train data.csv", "Missing option '--out'"),
+    "seeds of nonsense": plain("compare data.csv --seeds 0", "--seeds"),
+    "steps of nonsense": plain("train data.csv --steps 0 --out new", "steps is 0: it must be 1 or more"),
+    "a seed too large": plain("train data.csv --seed 4294967296 --out new", "seed is 4294967296"),
+    "a negative seed": plain("train data.csv --seed -1 --out new", "seed is -1"),
+    "unknown backend": plain(f"compare data.csv {LITTLE} --backend x --out new", "backend 'x'"),
+    "an empty text to explain": plain("explain model ' '", "the text is empty"),
+    "nothing in standard input": plain("predict model -", "standard input has no text"),
+    "a rate of zero": plain(f"train data.csv {LITTLE} --out new --learning-rate 0", "rate is 0.0"),
+    "a width that can't be halved": plain("list --dim 50", "can't be built at width 50 with 4 heads"),
+    "a number that is none": plain("compare data.csv --shots ² --out new", "'²' is neither"),
     "a model over other files": precious,
     "a model over another project": another_project,
     "a model over its own notes": notes_beside_a_model,
     "a model over one of others": a_model_of_others,
     "a model over names that ours have too": a_page_alone,
-    "a model over a file": plain(
-        "train", "data.csv", *SMALL, "--out", "words.bin", message="words.bin is a file"
-    ),
-    "a model over the working folder": plain(
-        "train", "data.csv", *SMALL, "--out", ".", message="choose a new name"
-    ),
-    "answers below a file": plain(
-        "predict", "model", "data.csv", "--out", "data.csv/a.csv", message="can't write"
-    ),
-    "an unknown ending of vectors": plain(
-        "vectors", "convert", "words.bin", "v.xyz", message="has no known ending"
-    ),
+    "a model over a file": plain(f"train data.csv {LITTLE} --out words.bin", "words.bin is a file"),
+    "a model over the working folder": plain(f"train data.csv {LITTLE} --out .", "choose a new name"),
+    "answers below a file": plain("predict model data.csv --out data.csv/a.csv", "can't write"),
+    "an unknown ending of vectors": plain("vectors convert words.bin v.xyz", "has no known ending"),
 }
 
 
@@ -910,26 +833,22 @@ def full_after(size: int):
 
 
 WRITERS = {
-    "train": (
-        ("train", "data.csv", "--vectors", "words.bin", "--steps", "4", "--out", "model", "--quiet"),
-        3000,
-    ),
-    "predict": (("predict", "model", "data.csv", "--out", "answers.csv"), 1000),
-    "vectors convert": (("vectors", "convert", "words.bin", "v.txt"), 300),
-    "vectors convert to gzip": (("vectors", "convert", "words.bin", "v.bin.gz"), 100),
-    "vectors convert to gensim": (("vectors", "convert", "words.bin", "v.kv"), 300),
-    "vectors train": (("vectors", "train", "data.csv", "--out", "v.bin"), 300),
+    f"train data.csv {LITTLE} --out model --quiet": 3000,
+    "predict model data.csv --out answers.csv": 1000,
+    "vectors convert words.bin v.txt": 300,
+    "vectors convert words.bin v.bin.gz": 100,
+    "vectors convert words.bin v.kv": 300,
+    "vectors train data.csv --out v.bin": 300,
 }
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_full_disk_is_one_sentence_and_the_old_file_stays(name, home, vnait):
-    arguments, size = WRITERS[name]
+@pytest.mark.parametrize(("command", "size"), WRITERS.items())
+def test_a_full_disk_is_one_sentence_and_the_old_file_stays(command, size, home, vnait):
     for target in ("answers.csv", "v.txt", "v.bin", "v.bin.gz", "v.kv"):
         Path(target).write_text("old")
     before = tree(home)
     with full_after(size):
-        code, out, err = vnait(*arguments)
+        code, out, err = vnait(*command.split())
     assert "was not written: " in err and "File too large" in err
     assert err.startswith("vnait: ") and err.count("\n") == 1
     assert code == 2 and out == ""
@@ -979,9 +898,8 @@ def test_a_disk_that_is_really_full(home, tiny_disk, vnait):
 def run_command(folder: str, arguments: list[str]) -> None:
     """`vnait` in a process of its own, what it says in files."""
     torch.set_num_threads(1)
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # where the tests run in the background, it is ignored
+    # where the tests run in the background, it is ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(folder)
     with (
         open("out", "w") as out,

@@ -140,9 +140,8 @@ def test_harmonics_are_a_formula_of_period_two_pi(
     ]
     assert part(where).added[0, 0].tolist() == pytest.approx(expected, abs=1e-11)
     again = part(where + turns * math.tau).added
-    torch.testing.assert_close(
-        again, part(where).added, rtol=0, atol=count * 1e-11
-    )  # what float64 left of the sum
+    # what float64 left of the sum
+    torch.testing.assert_close(again, part(where).added, rtol=0, atol=count * 1e-11)
 
 
 def test_the_gradient_of_harmonics() -> None:

@@ -44,8 +44,15 @@ def own_methods():
     vnait.METHODS.update(before)
 
 
+# Trains on texts of 500 tokens; what its blocks call is called by other tests, and CI runs the page, too.
+SLOW = {"docs/how-to-research.md"}
+
+
 @pytest.mark.usefixtures("own_methods")
-@pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(ROOT / name, id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name in named(PAGES)],
+)
 def test_python_on_a_page_runs(page, tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     monkeypatch.chdir(tmp_path)

@@ -13,7 +13,7 @@ from PIL import Image
 
 import vnait
 from conftest import same_picture
-from helpers import record
+from helpers import methods_of_each_kind, record
 from vnait import cli
 from vnait.positions.encodings import AlibiBias, Rotary, Sinusoid, Sum
 from vnait.positions.injection import Injection
@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("name", vnait.METHODS)
+@pytest.mark.parametrize("name", methods_of_each_kind())
 def test_every_method_draws_what_it_injects_with_labels(name):
     one = shown(name)
     figure = drawing.figure([one])

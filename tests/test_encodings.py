@@ -221,9 +221,8 @@ def test_spatial_starts_at_the_scale_of_the_words(start: float, dim: int) -> Non
         ).square().mean().sqrt().item() == (pytest.approx(start, rel=0.25))
     spatial = Spatial(dim=dim, start=1.0)
     assert spatial(where).added.square().mean().sqrt().item() == pytest.approx(1, rel=0.25)
-    assert (
-        Spatial(dim=dim)(where).added.square().mean().sqrt().item() < 0.3
-    )  # the papers' MLP alone starts far below
+    # the papers' MLP alone starts far below
+    assert Spatial(dim=dim)(where).added.square().mean().sqrt().item() < 0.3
 
 
 def test_the_lowest_wave_is_unambiguous_over_the_span() -> None:

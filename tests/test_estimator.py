@@ -207,7 +207,7 @@ def test_weights_of_zero_leave_the_wrong_labels_out(word_file):
     right = np.array([one == other for one, other in zip(Y, flipped, strict=True)], dtype=float)
     table, words = Table(X, flipped, "X", 0), vocabulary_of(X, vectors=word_file)
     for share in (0, 0.5, None):  # the Transformer alone, and with the linear part
-        run = vnait.Run(method="none", steps=200, learning_rate=0.03, batch_size=8, bag=share)
+        run = vnait.Run(method="none", steps=100, learning_rate=0.03, batch_size=8, bag=share)
         plain, weighted = (
             train.fit(run, table, words, weights=weights).probabilities(X) for weights in (None, right)
         )

@@ -299,9 +299,8 @@ def test_a_bad_tree_is_one_sentence(folder, tmp_path, capsys, content, number, s
     assert said in error and error.count("\n") == 1
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # bertviz leaves its script open
+# bertviz leaves its script open
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_bertviz_gets_the_models_own_attention(folder, tmp_path, capsys, monkeypatch):
     pytest.importorskip("bertviz", reason="it brings sixty packages: pip install 'vnait[bertviz]'")
     found = explain(predict.load(folder), ENGLISH)

@@ -81,9 +81,8 @@ def test_a_base_is_tuned_saved_and_loaded(folder, tmp_path, method):
     assert abs(again.probabilities(TABLE.texts) - output).max() <= 1e-6
     plain = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model" / "base")
     assert not any("vnait" in name for name in plain.state_dict())
-    fitted.save(
-        tmp_path / "model"
-    )  # the model itself went on unharmed, and replaces an older one of its kind
+    # the model itself went on unharmed, and replaces an older one of its kind
+    fitted.save(tmp_path / "model")
     assert abs(fitted.probabilities(TABLE.texts) - output).max() == 0
 
 

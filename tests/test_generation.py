@@ -57,9 +57,9 @@ def same(one: ModelOutput, other: ModelOutput) -> bool:
 
 
 @every_method
-@pytest.mark.parametrize("cached", [True, False])
-@pytest.mark.parametrize("beams", [1, 2])
-@pytest.mark.parametrize("sample", [False, True])
+@pytest.mark.parametrize(  # each pair of two settings
+    ("cached", "beams", "sample"), [(True, 1, False), (True, 2, True), (False, 1, True), (False, 2, False)]
+)
 def test_all_outputs_have_their_shapes(method, cached, beams, sample):
     model = model_of(method)
     torch.manual_seed(0)

@@ -309,9 +309,8 @@ def test_nearest_is_a_softmax_over_one_side(
 def test_nearest_reads_the_first_word_that_counts_at_any_distance_alike() -> None:
     nearest = Nearest(dim=2, heads=2, reach=8, dropout=0)
     with torch.no_grad():
-        nearest.key.weight.copy_(
-            torch.tensor([[0.0, 0.0], [20.0, 0.0]])
-        )  # the head that looks ahead, of channel 1
+        # the head that looks ahead, of channel 1
+        nearest.key.weight.copy_(torch.tensor([[0.0, 0.0], [20.0, 0.0]]))
         nearest.gain.fill_(1)
     e = torch.zeros(1, 12, 2)
     e[0, 7], e[0, 9] = torch.tensor([1.0, 1.0]), torch.tensor([1.0, -1.0])

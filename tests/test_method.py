@@ -135,9 +135,8 @@ def test_places_stand_in_for_the_count_or_are_refused(name: str, axes: int) -> N
     assert not torch.equal(output.at, counted)
     if name.startswith("vnait"):  # a span scales its gaps by them: tests/test_places_of_spans.py
         return
-    count = getattr(method.coordinates, "coordinates", method.coordinates)(
-        None, MASK
-    )  # what a wrapper counts by
+    # what a wrapper counts by
+    count = getattr(method.coordinates, "coordinates", method.coordinates)(None, MASK)
     assert torch.equal(method(words(2, 5, 16), MASK, count).at, counted)
 
 

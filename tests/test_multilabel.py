@@ -283,7 +283,7 @@ def test_rows_of_weight_zero_are_left_out(bag, word_file):
     table = table_of_rows()
     wrong = [label if row % 2 else "staff" for row, label in enumerate(table.labels)]
     given = Table(table.texts, wrong, "wrong", 0, "multilabel")
-    run = Run(method="none", steps=200, learning_rate=0.03, num_layers=1, bag=bag)
+    run = Run(method="none", steps=100, learning_rate=0.03, num_layers=1, bag=bag)
     words, test = vocabulary_of(table.texts, vectors=word_file), table_of_rows(40, seed=1)
     plain, weighted = (
         fit(run, given, words, test=test, weights=weights).record.metrics["micro_f1"]
@@ -368,7 +368,7 @@ def test_a_base_learns_sets(tmp_path):
     labels = ["|".join(label for label in ("good", "film") if label in text) for text in texts]
     table = Table(texts * 4, labels * 4, "made", 0, "multilabel")
     # A rate that the gates of `vnait` stand, too: attached weights learn ten times as fast as the base.
-    run = Run(method="vnait", base=str(base), steps=400, max_length=16, learning_rate=2e-3)
+    run = Run(method="vnait", base=str(base), steps=150, max_length=16, learning_rate=5e-3)
     fitted = fit(run, table, Base.load(base), test=table)
     assert fitted.record.metrics["micro_f1"] > 0.9
     fitted.save(tmp_path / "model")

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from browsing import CHROMIUM, Tab, started
+from helpers import methods_of_each_kind
 from test_explanation import fitted
 from test_report import EVIL, folder_of
 from vnait import cli
@@ -402,7 +403,7 @@ def test_a_baseline_shows_its_terms_and_its_folder_is_taken_as_a_comparisons_win
     assert facts["label"] in shown and all(f"<td>{term}</td>" in shown for term in facts["terms"])
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", methods_of_each_kind())
 def test_every_method_shows_a_text_or_the_reason_why_not(name: str) -> None:
     try:
         found = Shelf.of([]).explain(UNTRAINED.format(name), "it is warm")

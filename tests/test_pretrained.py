@@ -372,21 +372,17 @@ def test_an_encoder_decoder_is_the_same_with_a_cache_and_in_a_padded_batch(famil
     real = torch.ones_like(short)
     starts = torch.tensor([[4, 7, 9]])
     alone = logits(model, short, decoder_input_ids=starts, decoder_attention_mask=torch.ones_like(starts))
-    for side in [(3, 0), (0, 3)]:
+    for side, beams in [((3, 0), 1), ((0, 3), 3)]:
         batch = torch.cat([nn.functional.pad(short, side), long])
         mask = torch.cat([nn.functional.pad(real, side), torch.ones_like(long)])
-        given = {"decoder_input_ids": starts.expand(2, -1), "decoder_attention_mask": torch.ones(2, 3)}
-        got = logits(model, batch, attention_mask=mask, **given)[:1]
+        starting = {"decoder_input_ids": starts.expand(2, -1), "decoder_attention_mask": torch.ones(2, 3)}
+        got = logits(model, batch, attention_mask=mask, **starting)[:1]
         assert (got - alone).abs().max() <= 2e-5 * alone.abs().max()
-
-        def written(ids: Tensor, mask: Tensor, cached: bool, beams: int) -> Tensor:
-            settings = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
-            return model.generate(ids, attention_mask=mask, use_cache=cached, num_beams=beams, **settings)
-
-        for beams in (1, 3):
-            with_cache = written(batch, mask, True, beams)
-            assert torch.equal(with_cache, written(batch, mask, False, beams))
-            assert torch.equal(with_cache[:1], written(short, real, True, beams))
+        settings = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+        write = functools.partial(model.generate, num_beams=beams, **settings)
+        with_cache = write(batch, attention_mask=mask, use_cache=True)
+        assert torch.equal(with_cache, write(batch, attention_mask=mask, use_cache=False))
+        assert torch.equal(with_cache[:1], write(short, attention_mask=real, use_cache=True))
 
 
 @pytest.mark.parametrize("family", TWO_SIDED)
@@ -713,118 +709,90 @@ def scaled() -> Method:
     return Method(coordinates=Index(), encoding=Sinusoid(dim=16), scale=LogLength(mean_length=24))
 
 
-REFUSED: dict[str, tuple[Callable[[], nn.Module], dict[str, Any], str]] = {
+REFUSED: dict[str, tuple[str | Callable[[], nn.Module], dict[str, Any], str]] = {
     "not a causal method": (
-        lambda: model_of("gpt2"),
+        "gpt2",
         {"method": "vnait"},
         "vnait lets tokens depend on later ones, and GPT2LMHeadModel reads from left to right; take a causal "
         "method",
     ),
     "rope without a rotation": (
-        lambda: model_of("bert"),
+        "bert",
         {"method": "rope"},
         "rope has a rotation, which replaces BertForMaskedLM's positions .* give warm_start=None",
     ),
-    "a rotation of its own": (
-        lambda: model_of("llama"),
-        {"method": "rope-yarn"},
-        "rope-yarn rotates in its own way",
-    ),
+    "a rotation of its own": ("llama", {"method": "rope-yarn"}, "rope-yarn rotates in its own way"),
     "another base": (
-        lambda: model_of("llama"),
+        "llama",
         {"method": Method(coordinates=Index(), encoding=Rotary(width=8, base=100.0))},
         "rotates in its own way, and LlamaForCausalLM keeps its own base",
     ),
     "narrow words": (
-        lambda: model_of("electra"),
+        "electra",
         {"method": "rope", "warm_start": None},
         r"rotates heads of width 4, and those of Ele\w+ have width 8; give a Method with Rotary\(width=8\)",
     ),
     "a rotation that is ignored": (
-        lambda: model_of("bloom"),
+        "bloom",
         {"method": "rope", "warm_start": None},
         "rope has a rotation, and the attention of BloomForCausalLM does not accept one",
     ),
-    "stretch": (
-        lambda: model_of("llama"),
-        {"method": "xpos"},
-        "xpos rotates in its own way",
-    ),
-    "a scale": (
-        lambda: model_of("bert"),
-        {"method": scaled()},
-        "Sinusoid has a scale, which BertForMaskedLM can't apply",
-    ),
+    "stretch": ("llama", {"method": "xpos"}, "xpos rotates in its own way"),
+    "a scale": ("bert", {"method": scaled()}, "Sinusoid has a scale, which BertForMaskedLM can't apply"),
     "scores of its own": (
-        lambda: model_of("bert"),
+        "bert",
         {"method": "cope", "warm_start": None},
         r"cope changes the attention scores inside the layers \(score_mod\), and those of BertForMas.* can't",
     ),
     "scores of its own, in a decoder": (
-        lambda: model_of("llama"),
+        "llama",
         {"method": "scale-invariant"},
         "scale-invariant changes the attention scores inside the layers .* those of LlamaForCausalLM can't",
     ),
-    "half of a rotation": (
-        lambda: model_of("modernbert"),
-        {"method": "rope-p"},
-        "rope-p rotates in its own way",
-    ),
-    "a warm bias": (
-        lambda: model_of("bert"),
-        {"method": "alibi"},
-        "alibi has a bias, .* give warm_start=None",
-    ),
-    "nothing, warm": (
-        lambda: model_of("llama"),
-        {"method": "none"},
-        "none adds no position to LlamaForCausalLM",
-    ),
+    "half of a rotation": ("modernbert", {"method": "rope-p"}, "rope-p rotates in its own way"),
+    "a warm bias": ("bert", {"method": "alibi"}, "alibi has a bias, .* give warm_start=None"),
+    "nothing, warm": ("llama", {"method": "none"}, "none adds no position to LlamaForCausalLM"),
     "fit of a rotation": (
-        lambda: model_of("llama"),
+        "llama",
         {"method": "vnait-causal", "warm_start": "fit"},
         "LlamaForCausalLM has a rotation and no table to fit",
     ),
     "another width": (
-        lambda: model_of("bert"),
+        "bert",
         {"method": Method(coordinates=Index(), encoding=Sinusoid(dim=12))},
         "does not fit BertForMaskedLM: build it for dim=16",
     ),
     "other heads": (
-        lambda: model_of("bert"),
+        "bert",
         {"method": Method(coordinates=Index(), encoding=AlibiBias(num_heads=3)), "warm_start": None},
         "has a bias for 3 heads, and BertForMaskedLM has 2",
     ),
-    "a start": (lambda: model_of("bert"), {"warm_start": "hot"}, "warm_start='hot' is not known"),
-    "an option": (lambda: model_of("bert"), {"speed": 3}, "attach has no option speed"),
+    "a start": ("bert", {"warm_start": "hot"}, "warm_start='hot' is not known"),
+    "an option": ("bert", {"speed": 3}, "attach has no option speed"),
     "options of a built method": (
-        lambda: model_of("bert"),
+        "bert",
         {"method": Method(coordinates=Index(), encoding=NoPosition()), "mean_length": 3},
         "options mean_length don't apply to a Method",
     ),
     "a decoder without one": (
-        lambda: model_of("bert"),
+        "bert",
         {"decoder": "vnait-causal"},
         "decoder= is for an encoder-decoder, and BertForMaskedLM has one side",
     ),
     "one method for two sides": (
-        lambda: model_of("t5"),
+        "t5",
         dict.fromkeys(("method", "decoder"), Method(coordinates=Index(), encoding=Sinusoid(dim=16))),
         r"both sides of T5.* got the same Method .*give decoder=copy.deepcopy\(method\)",
     ),
-    "nothing to cross": (lambda: model_of("gpt2"), {"cross": "source"}, "cross= is for an encoder-decoder"),
-    "a crossing": (
-        lambda: model_of("t5"),
-        {"cross": "both"},
-        "cross='both' is not known; take source, target",
-    ),
+    "nothing to cross": ("gpt2", {"cross": "source"}, "cross= is for an encoder-decoder"),
+    "a crossing": ("t5", {"cross": "both"}, "cross='both' is not known; take source, target"),
     "a decoder that sees the future": (
-        lambda: model_of("t5"),
+        "t5",
         {"decoder": "vnait"},
         "vnait lets tokens depend on later ones, and T5ForConditionalGeneration reads from left to right",
     ),
     "a bias that is ignored": (
-        lambda: model_of("bloom"),
+        "bloom",
         {"method": "alibi", "warm_start": None},
         "alibi has a bias, and the attention of BloomForCausalLM does not accept one",
     ),
@@ -841,8 +809,8 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_refused_method_leaves_the_model_unchanged(case):
-    make, options, message = REFUSED[case]
-    model = make()
+    start, options, message = REFUSED[case]
+    model = model_of(start) if isinstance(start, str) else start()
     keys = list(model.state_dict())
     with unchecked(), pytest.raises(InputError, match=message):
         vnait.attach(model, **options)

@@ -255,9 +255,8 @@ def test_the_formula(place: float, size: int, base: float) -> None:
     assert turn.abs().max() <= math.pi + 1e-9
 
 
-@pytest.mark.parametrize(
-    "rule", [rule for rule in RULES if rule not in ("dynamic", "longrope")]
-)  # they follow the length
+# they follow the length
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("dynamic", "longrope")])
 @pytest.mark.parametrize("shift", [1.0, 17.0, 1000.0, 1e5])
 def test_scores_depend_on_differences(rule: str, shift: float) -> None:
     query, key, places = drawn(1, 1, 50, 64), drawn(1, 1, 50, 64, seed=1), drawn(1, 50, 1, seed=2) * 50

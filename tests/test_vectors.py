@@ -88,9 +88,8 @@ def put(tmp_path):
 # Reading, against gensim
 
 
-@pytest.mark.filterwarnings(
-    "ignore:unclosed file", "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # gensim's own
+# gensim's own
+@pytest.mark.filterwarnings("ignore:unclosed file", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -620,9 +619,8 @@ def test_training_is_the_same_in_every_process_and_silent():
         assert done.stdout == f"{here.words} {here.table.tobytes().hex()}\n"
 
 
-@pytest.mark.parametrize(
-    "times", [1, 1_000]
-)  # 38,000 words are enough for several workers, if there were any
+# 38,000 words are enough for several workers, if there were any
+@pytest.mark.parametrize("times", [1, 1_000])
 def test_training_is_skip_gram_with_every_setting(times):
     settings = {"min_count": 4, "epochs": 3, "seed": 5}
     same(

@@ -171,7 +171,9 @@ def test_committed_records_are_whole(name: str, committed: dict[str, Findings]) 
 UNDECIDED = {"irregular", "hamming_learned", "proteins", "trees"}
 
 
-@pytest.mark.parametrize("name", ["sinusoid", "hamming", "motifs", "cross_attention"])
+@pytest.mark.parametrize(
+    "name", ["hamming", "motifs", "cross_attention", pytest.param("sinusoid", marks=pytest.mark.slow)]
+)
 def test_exact_laws_hold_again(name: str, committed: dict[str, Findings]) -> None:
     """Run anew, not read: studies whose arms draw little and train nothing."""
     one = studies.load(name)
