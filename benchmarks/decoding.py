@@ -19,7 +19,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 from transformers.generation.streamers import BaseStreamer
 
 from vnait.model import VnaitConfig, VnaitForCausalLM
-from vnait.positions.methods import METHODS, build
+from vnait.positions.building import build
+from vnait.positions.methods import METHODS
 
 DIM, HEADS, WORDS = 128, 4, 1000
 MORE = 64  # tokens that `generate()` writes

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from vnait.model.backbone import Encoder
-from vnait.positions.methods import build
+from vnait.positions.building import build
 
 DIM, HEADS, LAYERS, TOKENS = 768, 12, 12, 4096
 WAYS = ("forward", "training step", "forward, graph", "training step, graph")

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from methods import peak
+from vnait.positions.building import build
 from vnait.positions.coordinates import Span
 from vnait.positions.encodings import Spatial
 from vnait.positions.inputs import Fusion, LiteralFusion
 from vnait.positions.method import Method
-from vnait.positions.methods import build
 
 B, T = 8, 128
 

@@ -28,7 +28,8 @@ from torch import Tensor, nn
 
 from peers import PEERS
 from vnait.model.backbone import Encoder
-from vnait.positions.methods import METHODS, Size, build
+from vnait.positions.building import build
+from vnait.positions.methods import METHODS, Size
 
 DIM, HEADS, LAYERS, TOKENS = 128, 4, 2, 1024
 WAYS = ("forward", "training step")

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from vnait.model.backbone import Encoder
+from vnait.positions.building import build
 from vnait.positions.injection import Injection
-from vnait.positions.methods import build
 
 
 def main() -> None:

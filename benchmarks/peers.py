@@ -8,7 +8,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from vnait.model.backbone import Attention, Encoder
+from vnait.model.backbone import Encoder
+from vnait.positions.attention import Attention
 from vnait.positions.injection import Injection
 from vnait.positions.methods import Size
 

@@ -24,6 +24,7 @@ WORDS = 20_000
 MODEL = """
 import sys
 import numpy as np
+from vnait.train.models import new_model
 from vnait.data import tokenizer
 from vnait.data.vocabulary import Vocabulary
 from vnait.train.predict import Fitted
@@ -31,7 +32,7 @@ from vnait.train.run import Run
 names = [f"w{number}" for number in range(int(sys.argv[2]))]
 table = np.random.default_rng(0).standard_normal((len(names) + 3, 96), dtype=np.float32)
 words = Vocabulary(tokenizer(names), table, "random", np.ones(len(table), dtype=np.float32))
-model = words.new_model(Run(method=sys.argv[3]), ["a", "b"], [50])
+model = new_model(words, Run(method=sys.argv[3]), ["a", "b"], [50])
 Fitted(model=model, tokenizer=words.tokenizer).save(sys.argv[1])
 """
 

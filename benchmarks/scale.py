@@ -19,7 +19,7 @@ from statistics import mean
 import torch
 
 from vnait import VnaitConfig, VnaitForSequenceClassification
-from vnait.positions.catalogue import names
+from vnait.positions.methods import METHODS
 from vnait.results import record
 from vnait_lab.suites.few_labels import SETS, SHOTS, SPLITS
 
@@ -63,16 +63,16 @@ def main(cores: list[int]) -> None:
     """Print a line per set, the total, and hours by number of cores."""
     known = ratios()
     dear = max(ratio for name, ratio in known.items() if name.startswith("vnait"))
-    catalogue = sum(known.get(name, dear) for name in names())
-    print(f"{len(names())} methods cost {catalogue:.1f} times none, {catalogue / len(names()):.2f} each")
+    catalogue = sum(known.get(name, dear) for name in METHODS)
+    print(f"{len(METHODS)} methods cost {catalogue:.1f} times none, {catalogue / len(METHODS):.2f} each")
     print("| set | seconds per cell, mean | cells | core hours |\n|---|---|---|---|")
     hours, cells, longest = 0.0, 0, 0.0
     for name, one in SETS.items():
         none = seconds(name) / known[KNOWN]
         times = sum(shots <= one.most for shots in SHOTS) * SPLITS
         here = none * catalogue * times / 3600
-        print(f"| {name} | {none * catalogue / len(names()):.0f} | {times * len(names()):,} | {here:.1f} |")
-        hours, cells = hours + here, cells + times * len(names())
+        print(f"| {name} | {none * catalogue / len(METHODS):.0f} | {times * len(METHODS):,} | {here:.1f} |")
+        hours, cells = hours + here, cells + times * len(METHODS)
         longest = max(longest, none * max(known.values()))
     print(f"| all | {hours * 3600 / cells:.0f} | {cells:,} | {hours:.1f} |")
     for count in cores:

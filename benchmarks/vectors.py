@@ -1,5 +1,5 @@
-"""What `vnait.data.vectors.load` costs: 20,000 wanted words out of a word2vec binary of 1,000,000 x 300, beside
-gensim's full load.
+"""What `vnait.data.vectors.load` costs: 20,000 wanted words out of a word2vec binary of 1,000,000 x 300,
+beside gensim's full load.
 
     python benchmarks/vectors.py                  about 1.2 GB in the temporary directory, deleted afterwards
     python benchmarks/vectors.py --words 50000    the same, smaller

@@ -25,7 +25,7 @@ from mkdocs.exceptions import Abort
 
 import vnait
 from vnait.cli import app
-from vnait.positions import catalogue
+from vnait.positions import building
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
@@ -207,7 +207,7 @@ def escaped(text: str) -> str:
 
 def methods() -> str:
     """Every method of `METHODS`, from the built modules."""
-    rows = catalogue.counted()
+    rows = building.rows()
     lines = [
         f"| `{row['name']}` | {escaped(str(row['formula']))} | {row['parameters']:,} | "
         f"{'yes' if row['causal'] else 'no'} "

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vnait.model import backbone
-from vnait.model.backbone import Attention, Block, Encoder, rotate
+from vnait.model.backbone import Block, Encoder
+from vnait.positions import attention as backbone
 from vnait.positions import toeplitz
+from vnait.positions.attention import Attention, rotate
 from vnait.positions.encodings import AlibiBias, CableBias, Fire, Kerple, Rotary, ShawBias, Sum, T5Bias
 from vnait.positions.injection import DistanceBias, Injection
 
@@ -312,7 +313,7 @@ FORMULAS = {
 FLEX = """
 import sys, torch
 from torch.nn.attention.flex_attention import flex_attention
-from vnait.model import backbone
+from vnait.positions import attention as backbone
 from vnait.model.backbone import Encoder
 from vnait.positions.encodings import AlibiBias, CableBias, Kerple
 

@@ -748,8 +748,8 @@ def test_padding_changes_no_bias_among_real_tokens(name: str, side: str) -> None
 
 
 def test_left_and_right_padding_give_the_same_gradients(name: str) -> None:
-    """Padding has the nearest real token's coordinate and no gradient, as every part of `vnait.positions.coordinates`
-    fills it.
+    """Padding has the nearest real token's coordinate and no gradient, as every coordinate fills
+    it.
     """
     part = part_of(name)
     weight = torch.randn(1, HEADS, 4, 4, generator=torch.Generator().manual_seed(5))

@@ -11,8 +11,8 @@ from torch import Tensor
 import vnait
 from conftest import unchecked
 from vnait import METHODS, InputError, VnaitConfig, VnaitForCausalLM
-from vnait.model import causal_mask
 from vnait.model.backbone import Encoder
+from vnait.positions.cache import causal_mask
 from vnait.positions.injection import DistanceBias, Injection
 
 CAUSAL = [name for name in METHODS if vnait.build(name, dim=32, num_heads=4).causal]

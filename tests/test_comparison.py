@@ -26,8 +26,8 @@ from vnait.data import Table, split, vectors
 from vnait.positions import methods, plugins
 from vnait.results.record import Record, read
 from vnait.shared.errors import InputError
+from vnait.shared.processes import one_thread
 from vnait.shared.statistics import UNIT, interval
-from vnait.shared.threads import one_thread
 from vnait.train.baselines import BASELINES
 from vnait.train.run import Run
 

@@ -21,8 +21,8 @@ import vnait
 from conftest import unchecked
 from vnait import cli
 from vnait.cli import terminal
-from vnait.model import backbone
-from vnait.model.backbone import Attention
+from vnait.positions import attention as backbone
+from vnait.positions.attention import Attention
 from vnait.positions.conformance_suite import LAWS, Row, Subject, conformance, subjects
 from vnait.positions.conformance_suite.subjects import MethodProbe
 from vnait.positions.coordinates import Content, Elastic, Gate, Grid, Index, Jitter, Running, Span

@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from helpers import perturb
 from vnait.model import VnaitConfig, VnaitForSequenceClassification, seed_weights
-from vnait.positions import catalogue
+from vnait.positions import building
+from vnait.positions.building import build, parameters
 from vnait.positions.coordinates import Jitter, Span
 from vnait.positions.encodings import NoPosition
 from vnait.positions.injection import Injection
 from vnait.positions.inputs import Local, Neighbours
 from vnait.positions.method import Method, MethodOutput
-from vnait.positions.methods import METHODS, build, parameters
+from vnait.positions.methods import METHODS
 
 NAMES = list(METHODS)
 TABLES = [name for name in NAMES if name in ("learned", "grid-learned", "vnait-paper")]
@@ -371,16 +372,11 @@ def test_a_seed_decides_every_parameter(name: str) -> None:
     assert not torch.equal(model.classifier.weight, first["classifier.weight"])
 
 
-# --- The catalogue
+# --- The rows of all methods
 
 
-def test_the_saved_catalogue_is_that_of_the_modules() -> None:
-    """If not: python -m vnait.positions.catalogue"""
-    assert catalogue._saved() == catalogue.counted()
-
-
-def test_the_catalogue_is_read_off_the_modules() -> None:
-    rows = {row["name"]: row for row in catalogue.counted(dim=768, max_length=512)}
+def test_the_rows_of_all_methods_are_read_off_the_modules() -> None:
+    rows = {row["name"]: row for row in building.rows(dim=768, max_length=512)}
     assert list(rows) == NAMES
     assert rows["none"]["parameters"] == rows["sinusoidal"]["parameters"] == 0
     assert rows["learned"]["parameters"] == 393_216  # SPEC section 7

@@ -44,7 +44,7 @@ FAMILIES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.long) f
 
 
 def codes(report: Report) -> set[str]:
-    return {found.code for found in report.findings}
+    return {finding.code for finding in report.findings}
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ def test_a_planted_fault_is_found_by_its_rule(name):
     assert not vnait.doctor(model, rules=[rule]).findings
     with torch.no_grad():
         plant(model)
-    (found,) = vnait.doctor(model, rules=[rule]).findings
-    assert found.severity == RULES[rule].severity
+    (finding,) = vnait.doctor(model, rules=[rule]).findings
+    assert finding.severity == RULES[rule].severity
 
 
 def test_a_source_that_acts_weakly_is_a_position():
@@ -81,9 +81,9 @@ def test_the_smallest_text_that_is_cut_is_named_where_a_word_is_several_tokens(t
     texts, labels = ["ACGT", "GGTA", "TTAC", "CCGT"] * 4, ["a", "b"] * 8
     classifier = TextClassifier("rope", tokenization="characters", max_length=30, steps=1).fit(texts, labels)
     classifier.save(tmp_path / "letters")
-    (found,) = vnait.doctor(tmp_path / "letters", rules=["TOK01"]).findings
+    (finding,) = vnait.doctor(tmp_path / "letters", rules=["TOK01"]).findings
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "letters")
-    words = int(found.smallest.split()[0])
+    words = int(finding.smallest.split()[0])
     assert [tokens_cut(None, tokenizer, count) > 0 for count in (words - 1, words)] == [False, True]
     assert words < 10
 
@@ -110,15 +110,15 @@ def test_a_fault_of_the_tokenizer_is_found_by_its_rule(rule, file, settings, fol
     healthy = vnait.doctor(folder, rules=["TOK01", "TOK02", "TOK03", "TOK04"])
     assert codes(healthy) == {"TOK01"}
     change(folder / file, **settings)
-    (found,) = vnait.doctor(folder, rules=[rule]).findings
-    assert found.severity == RULES[rule].severity
+    (finding,) = vnait.doctor(folder, rules=[rule]).findings
+    assert finding.severity == RULES[rule].severity
 
 
 def test_the_report_on_decoders_names_what_was_not_tried():
-    two, one = (vnait.doctor(model_of(name), rules=["CACHE03", "PACK01", "TOK01"]) for name in ("t5", "gpt2"))
-    assert set(two.untried) == {"CACHE03", "PACK01", "TOK01"}
-    assert one.untried == {"TOK01": "there is no tokenizer"}
-    assert all(reason in two.text() for reason in two.untried.values())
+    t5, gpt2 = (vnait.doctor(model_of(name), rules=["CACHE03", "PACK01", "TOK01"]) for name in ("t5", "gpt2"))
+    assert set(t5.untried) == {"CACHE03", "PACK01", "TOK01"}
+    assert gpt2.untried == {"TOK01": "there is no tokenizer"}
+    assert all(reason in t5.text() for reason in t5.untried.values())
 
 
 def test_an_attached_model_has_no_bug_and_keeps_left_padding():
@@ -165,11 +165,11 @@ def test_a_model_is_left_as_it_was():
     assert torch.equal(torch.get_rng_state(), state)
     assert all(part.training for part in model.modules())
     assert model.config.to_dict() == before.config.to_dict()
-    hooks = [[len(part._forward_hooks) for part in one.modules()] for one in (model, before)]
+    hooks = [[len(part._forward_hooks) for part in network.modules()] for network in (model, before)]
     assert hooks[0] == hooks[1]
     pairs = [*model.named_parameters(), *model.named_buffers()]
-    own = dict([*before.named_parameters(), *before.named_buffers()])
-    assert all(torch.equal(value, own[name]) for name, value in pairs)
+    values = dict([*before.named_parameters(), *before.named_buffers()])
+    assert all(torch.equal(value, values[name]) for name, value in pairs)
 
 
 def test_a_head_that_needs_more_than_ids_is_left_out():
@@ -190,7 +190,7 @@ def test_places_that_float32_merges_are_no_fault_of_half_precision():
     model = model_of("llama")
     FAULTS["a_rotation_joins_neighbours"][2](model)
     report = vnait.doctor(model)
-    assert [found.code for found in report.bugs] == ["POS04"]
+    assert [finding.code for finding in report.bugs] == ["POS04"]
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,8 @@ def test_a_rotation_of_the_last_channels_is_right():
 def test_layers_that_the_configuration_leaves_without_a_rotation_are_no_fault():
     model = model_of("llama")
     FAULTS["a_layer_does_not_rotate"][2](model)
-    (found,) = vnait.doctor(model, rules=["ROPE03"]).findings
-    assert "1 layer of 2 (first 1," in found.measured
+    (finding,) = vnait.doctor(model, rules=["ROPE03"]).findings
+    assert "1 layer of 2 (first 1," in finding.measured
     model.config.no_rope_layers = [1, 0]
     assert vnait.doctor(model, rules=["ROPE03"]).kept == ("ROPE03",)
 
@@ -233,7 +233,7 @@ def test_a_wrapped_model_is_found_inside():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("model", "message"),
     [
         (3, "doctor was given a int; give a model of transformers"),
         (torch.nn.Linear(2, 2), "Linear has no model of transformers in it"),
@@ -248,9 +248,9 @@ def test_a_wrapped_model_is_found_inside():
         ),
     ],
 )
-def test_what_is_no_text_model_is_refused_in_a_sentence(given, message):
+def test_what_is_no_text_model_is_refused_in_a_sentence(model, message):
     with pytest.raises(vnait.InputError, match=message):
-        vnait.doctor(given)
+        vnait.doctor(model)
 
 
 def test_folders_that_are_no_models_are_refused_in_a_sentence(tmp_path, folder):
@@ -274,7 +274,7 @@ def test_models_whose_outputs_can_not_be_compared_are_refused():
         vnait.doctor(model)
     noisy = model_of("bert")
     noisy.bert.encoder.register_forward_hook(
-        lambda part, given, found: type(found)(last_hidden_state=found[0] + torch.randn(1))
+        lambda part, inputs, output: type(output)(last_hidden_state=output[0] + torch.randn(1))
     )
     with pytest.raises(vnait.InputError, match="different outputs in every run"):
         vnait.doctor(noisy)
@@ -298,10 +298,10 @@ def test_every_rule_has_a_section_with_its_meaning():
         assert " ".join(section.split()).count(rule.meaning) == 1, rule.code
 
 
-def script(found: object) -> float | bool:
+def script(finding: object) -> float | bool:
     """The number that a reproduction prints, in a process that has not imported vnait."""
     done = subprocess.run(
-        [sys.executable, "-c", found.reproduction],
+        [sys.executable, "-c", finding.reproduction],
         capture_output=True,
         text=True,
         check=True,
@@ -314,10 +314,10 @@ def script(found: object) -> float | bool:
 def test_reproductions_of_a_folder_print_what_was_measured(folder):
     change(folder / "tokenizer_config.json", model_max_length=32, padding_side="left")
     report = vnait.doctor(folder, rules=["PAD01", "LEN01", "TOK03"])
-    assert [found.code for found in report.findings] == ["TOK03", "PAD01", "LEN01"]
+    assert [finding.code for finding in report.findings] == ["TOK03", "PAD01", "LEN01"]
     with ThreadPoolExecutor(3) as pool:
         printed = list(pool.map(script, report.findings))
-    assert printed == pytest.approx([found.shown for found in report.findings], abs=1e-6)
+    assert printed == pytest.approx([finding.shown for finding in report.findings], abs=1e-6)
 
 
 @pytest.mark.long
@@ -327,14 +327,16 @@ def test_every_reproduction_of_a_decoder_prints_what_was_measured(tmp_path):
     assert codes(report) == KEY["llama"][0]
     with ThreadPoolExecutor(2) as pool:
         printed = list(pool.map(script, report.findings))
-    assert printed == pytest.approx([found.shown for found in report.findings], rel=1e-3, abs=1e-6)
+    assert printed == pytest.approx([finding.shown for finding in report.findings], rel=1e-3, abs=1e-6)
 
 
 def globals_of(code: types.CodeType) -> set[str]:
     """Names that a function and those inside it look up outside."""
-    own = {line.argval for line in dis.get_instructions(code) if line.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    names = {
+        line.argval for line in dis.get_instructions(code) if line.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
     inside = [globals_of(const) for const in code.co_consts if isinstance(const, types.CodeType)]
-    return own.union(*inside)
+    return names.union(*inside)
 
 
 def test_every_measurement_can_be_pasted():
@@ -355,10 +357,10 @@ def test_every_measurement_can_be_pasted():
 def test_reproductions_are_short_and_name_no_path_of_vnait(folder, tmp_path):
     model_of("llama").save_pretrained(tmp_path / "llama")
     reports = [vnait.doctor(folder), vnait.doctor(tmp_path / "llama")]
-    for found in (found for report in reports for found in report.findings):
-        lines = found.reproduction.splitlines()
-        assert len(lines) <= 15, found.code
-        assert "vnait" not in found.reproduction.replace(str(tmp_path), "")
+    for finding in (finding for report in reports for finding in report.findings):
+        lines = finding.reproduction.splitlines()
+        assert len(lines) <= 15, finding.code
+        assert "vnait" not in finding.reproduction.replace(str(tmp_path), "")
 
 
 def run(capsys, *arguments: str) -> tuple[int, str]:
@@ -405,7 +407,7 @@ def check_sarif(log: dict, folder: Path) -> None:
 
 def test_what_is_not_a_number_is_a_finding_and_null_in_json():
     model = model_of("bert")
-    model.bert.embeddings.register_forward_hook(lambda part, given, found: found / (found.shape[1] < 7))
+    model.bert.embeddings.register_forward_hook(lambda part, inputs, states: states / (states.shape[1] < 7))
     report = vnait.doctor(model, rules=["PAD03"])
     assert codes(report) == {"PAD03"}
     assert "Infinity" not in json.dumps(report.document())

@@ -31,7 +31,7 @@ from vnait import TextClassifier
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.shared.errors import InputError
-from vnait.shared.threads import threads
+from vnait.shared.processes import threads
 from vnait.train import fitting as train
 from vnait.train import predict
 

@@ -12,13 +12,34 @@ import networkx as nx
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
-PARTS = ("coordinates", "encodings", "inputs", "method.py", "methods.py", "injection.py", "errors.py")
+# A room imports those on lower floors, and no other.
+FLOORS = {
+    "shared": 1,
+    "data": 2,
+    "positions": 2,
+    "model": 3,
+    "pretrained": 3,
+    "results": 4,
+    "train": 5,
+    "comparison": 6,
+    "cli": 7,
+}
+PARTS = (
+    "coordinates",
+    "encodings",
+    "inputs",
+    "method.py",
+    "methods.py",
+    "building.py",
+    "injection.py",
+)
 
 
 def modules(root: Path) -> dict[str, Path]:
-    """Dotted name -> file."""
-    paths = {path.relative_to(root).with_suffix(""): path for path in root.rglob("*.py")}
-    return {".".join(name.parts).removesuffix(".__init__"): path for name, path in paths.items()}
+    """Dotted name -> file; a stub lists what its package imports lazily."""
+    paths = [*root.rglob("*.py"), *root.rglob("*.pyi")]
+    names = {path.relative_to(root).with_suffix(""): path for path in paths}
+    return {".".join(name.parts).removesuffix(".__init__"): path for name, path in names.items()}
 
 
 def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
@@ -29,10 +50,14 @@ def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
+            source = str(node.module)
+            if node.level:
+                assert path.suffix == ".pyi" and node.level == 1, f"{path}: relative import"
+                (package,) = (name for name, file in known.items() if file == path)
+                source = f"{package}.{source}"
             for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                yield whole if whole in known else str(node.module)
+                whole = f"{source}.{alias.name}"
+                yield whole if whole in known else source
         elif (
             isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "import_module"
         ):
@@ -59,6 +84,22 @@ def of_laboratory(root: Path) -> list[str]:
     ]
 
 
+def room(module: str) -> str | None:
+    """The room of a module of the library; None for the package itself and its command line's entry."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "vnait" and len(parts) > 1 and parts[1] != "__main__" else None
+
+
+def upward(root: Path) -> list[str]:
+    """Imports from a room to one above it, or beside it."""
+    return [
+        f"{module} imports {target}"
+        for module, target in graph(root).edges
+        if (below := room(module)) and (above := room(target)) and below != above
+        if FLOORS[above] >= FLOORS[below]
+    ]
+
+
 def cycles(root: Path) -> list[list[str]]:
     """Modules that import one another, in circles."""
     return [sorted(some) for some in nx.strongly_connected_components(graph(root)) if len(some) > 1]
@@ -66,6 +107,31 @@ def cycles(root: Path) -> list[list[str]]:
 
 def test_the_library_never_imports_the_laboratory():
     assert of_laboratory(SOURCE) == []
+
+
+def test_the_library_has_nine_rooms_and_nothing_else_at_its_root():
+    entries = {path.name for path in (SOURCE / "vnait").iterdir()} - {"__pycache__"}
+    assert entries == {"__init__.py", "__init__.pyi", "__main__.py", "py.typed", *FLOORS}
+
+
+def test_no_room_imports_one_above_or_beside_it():
+    assert upward(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from vnait.train.run import Run",
+        "def later():\n    import vnait.train.run",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from vnait.train.run import Run",
+        "from importlib import import_module\nimport_module('vnait.train.run')",
+    ],
+)
+def test_an_upward_import_is_found_even_if_it_is_lazy(tmp_path, line):
+    for name, text in (("vnait/positions/method.py", line), ("vnait/train/run.py", "")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert upward(tmp_path) == ["vnait.positions.method imports vnait.train.run"]
 
 
 def test_no_module_imports_itself_by_way_of_others():
@@ -98,22 +164,25 @@ def test_a_lazy_circle_is_found(tmp_path):
 
 def test_the_parts_need_torch_alone():
     known = modules(SOURCE)
+    positions = SOURCE / "vnait" / "positions"
     for part in PARTS:
-        for path in (
-            [SOURCE / "vnait" / part] if part.endswith(".py") else (SOURCE / "vnait" / part).glob("*.py")
-        ):
+        for path in [positions / part] if part.endswith(".py") else (positions / part).glob("*.py"):
             outside = (
                 {name.split(".")[0] for name in imports(path, known)}
                 - set(sys.stdlib_module_names)
                 - {"vnait"}
             )
             # transformers: its scaling rules of RoPE, loaded where one is asked for
-            assert outside <= {"torch", "jaxtyping", "wrapt", "transformers"}, path
+            assert outside <= {"torch", "jaxtyping", "wrapt", "transformers", "lazy_loader"}, path
 
 
 def test_no_backbone_knows_a_method_and_no_method_a_backbone():
     arrows = graph(SOURCE)
     assert set(arrows["vnait.model.backbone"]) & set(modules(SOURCE)) == {
+        "vnait.positions.attention",
+        "vnait.positions.injection",
+    }
+    assert set(arrows["vnait.positions.attention"]) & set(modules(SOURCE)) == {
         "vnait.shared.errors",
         "vnait.positions.injection",
         "vnait.positions.toeplitz",
@@ -129,6 +198,4 @@ def test_no_backbone_knows_a_method_and_no_method_a_backbone():
                 "vnait.positions.method",
             )
         ):
-            assert not [
-                other for other in arrows[name] if other.startswith(("vnait.model", "vnait.train.fitting"))
-            ], name
+            assert "vnait.positions.attention" not in arrows[name], name

@@ -21,6 +21,7 @@ from vnait.model import (
     seed_weights,
 )
 from vnait.positions import method as method_module
+from vnait.positions.building import build
 from vnait.positions.coordinates import (
     Ends,
     Gate,
@@ -49,7 +50,7 @@ from vnait.positions.encodings import (
 from vnait.positions.injection import Injection, LogLength
 from vnait.positions.inputs import Add, Local, Nearest, Neighbours, smoothness
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, build
+from vnait.positions.methods import METHODS, Recipe
 from vnait.shared import chunks
 
 MASK = torch.tensor([[True] * 5, [False, True, True, True, False]])

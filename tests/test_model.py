@@ -32,11 +32,12 @@ from vnait.model import (
     VnaitModel,
     seed_weights,
 )
+from vnait.positions.building import parameters
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import Sinusoid
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, parameters
+from vnait.positions.methods import METHODS, Recipe
 from vnait.shared.errors import InputError
 from vnait.train.saved import load_classifier
 

@@ -26,6 +26,7 @@ from vnait.train.bag_of_words import BagOfEach, bags_of, skill_at_sets
 from vnait.train.base import Base
 from vnait.train.baselines import fit_baseline
 from vnait.train.fitting import fit
+from vnait.train.models import new_model
 from vnait.train.predict import load, table_of
 from vnait.train.tasks import LabelSets, target_of
 
@@ -130,7 +131,7 @@ def test_a_column_without_the_mark_is_noted(tmp_path, caplog):
 def test_the_loss_of_the_model_is_binary_cross_entropy(word_file):
     table = Table(["soup was", "cheap bill", "the the"], ["food", "food|price", ""], "t", 0, "multilabel")
     words, target = vocabulary_of(table.texts, vectors=word_file), target_of(table)
-    model = words.new_model(Run(method="none", dropout=0.0), target.names, [2], target.task).eval()
+    model = new_model(words, Run(method="none", dropout=0.0), target.names, [2], target.task).eval()
     truth = target.tensor(target.truth(table.labels))
     assert truth.tolist() == [[1, 0], [1, 1], [0, 0]]
     ids = torch.tensor([words.encode([text], max_length=9)[0] for text in table.texts])

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from vnait.positions.building import build
 from vnait.positions.coordinates import Elastic, Ends, Gate, Jitter, Running, Span
 from vnait.positions.coordinates.shared import located, steps
-from vnait.positions.methods import build
 
 TIMES = torch.tensor([0.0, 1.0, 5.0, 6.0])
 ROOM = torch.tensor([25.0, 37.5, 87.5, 100.0])  # a mean step, then 1/2, 2 and 1/2 of it

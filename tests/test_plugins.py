@@ -7,8 +7,8 @@ from types import ModuleType
 import pytest
 
 from vnait import METHODS, InputError, cli
-from vnait.positions import catalogue, methods, plugins
 from vnait.positions import conformance_suite as laws
+from vnait.positions import methods, plugins
 
 FILE = """
 import torch
@@ -96,17 +96,6 @@ def test_an_installed_package_adds_a_method(file, monkeypatch):
     assert METHODS["log-bias"] is recipe
 
 
-def test_before_torch_is_loaded_a_package_s_methods_are_known_by_name(file, monkeypatch):
-    plugins.load_file(file)
-    entries = [EntryPoint(name="log-bias", value="anywhere:RECIPE", group="vnait.methods")]
-    monkeypatch.setattr(catalogue, "_loaded", lambda: None)
-    assert "log-bias" not in catalogue.names() and catalogue.rows() == catalogue._saved()
-    monkeypatch.setattr(catalogue, "entry_points", lambda group: entries if group == "vnait.methods" else [])
-    assert catalogue.names() == tuple(METHODS) and [row["name"] for row in catalogue.rows()] == list(METHODS)
-    (learned,) = [row for row in catalogue.rows(dim=32) if row["name"] == "learned"]
-    assert learned["parameters"] == 32 * 512  # other sizes are computed
-
-
 def test_every_plugin_is_looked_up_for_implementations(monkeypatch):
     """Names of one plugin do not hide those of another, and all of them are suggested."""
     (rope,) = laws.subjects("rope")
@@ -131,7 +120,7 @@ def test_a_file_that_fails_leaves_no_module_behind(tmp_path):
     ("name", "load", "message"),
     [
         ("rope", lambda self: METHODS["none"], "has the name of a method that exists"),
-        ("mine", lambda self: 3, "is a int and no vnait.positions.methods.Recipe"),
+        ("mine", lambda self: 3, "is a int and no vnait.positions.Recipe"),
         ("mine", lambda self: 1 / 0, "can't be imported (ZeroDivisionError: division by zero)"),
     ],
 )

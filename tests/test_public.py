@@ -36,8 +36,6 @@ ENTRIES = {
 QUICK = {
     "--help": "Compare positional methods",
     "--version": "vnait 0.1.0",
-    "list": "scores - m_h |i - j|",
-    "list --json": '"formula": "scores - m_h |i - j|"',
     "compare --help": "--methods",
     "compare builtin:splice --speed 9": "No such option: --speed",
     "compare gone.csv": "there is no file gone.csv",
@@ -128,10 +126,7 @@ def python(script: str, *arguments: str) -> str:
 
 
 def test_all_is_alphabetical_and_about_twenty_names():
-    # As ruff sorts it: constants, then classes, then functions and modules, each by name.
-    assert vnait.__all__ == sorted(
-        vnait.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name)
-    )
+    assert vnait.__all__ == sorted(vnait.__all__)
     assert len(set(vnait.__all__)) == len(vnait.__all__)
     assert 15 <= len(vnait.__all__) <= 26
 
@@ -144,7 +139,7 @@ def test_every_public_name_resolves_and_is_listed(name):
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="module 'vnait' has no attribute 'attend'"):
+    with pytest.raises(AttributeError, match="No vnait attribute attend"):
         vnait.attend  # noqa: B018
 
 

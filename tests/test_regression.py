@@ -24,6 +24,7 @@ from vnait.results.scores import regression_scores
 from vnait.train.bag_of_words import BagRidge, bags_of, skill_at_numbers
 from vnait.train.base import Base
 from vnait.train.fitting import fit
+from vnait.train.models import new_model
 from vnait.train.predict import load, predictions
 from vnait.train.tasks import Numbers, target_of
 
@@ -146,7 +147,7 @@ def test_the_loss_of_the_model_is_the_squared_error_of_standardized_numbers(file
     table = read(file, task="regression").select(range(8))
     words = vocabulary_of(table.texts, vectors=word_file)
     target = target_of(table)
-    model = words.new_model(Run(method="none", dropout=0.0), target.names, [6], target.task).eval()
+    model = new_model(words, Run(method="none", dropout=0.0), target.names, [6], target.task).eval()
     ids = torch.tensor([words.encode([text], max_length=9)[0] for text in table.texts])
     truth = target.tensor(target.truth(table.labels))
     output = model(ids, labels=truth)

@@ -18,13 +18,13 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply
 
 from conftest import unchecked
 from helpers import at, drawn
-from vnait.model.backbone import Attention, rotate
+from vnait.positions.attention import Attention, rotate
+from vnait.positions.building import build
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, XPos, convert_layout
 from vnait.positions.encodings.rotary_scaling import Scaling
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait.positions.methods import build
 
 K = 32
 ORIGINAL = 48

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from conftest import unchecked
 from helpers import drawn
-from vnait.model import backbone, causal_mask
-from vnait.model.backbone import Attention, Encoder
+from vnait.model.backbone import Encoder
+from vnait.positions import attention as backbone
+from vnait.positions.attention import Attention
+from vnait.positions.cache import causal_mask
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import AlibiBias, Cope, Nape, Rotary, ScaleInvariant, Sum
 from vnait.positions.encodings.scores import ContextualPositions, log_entmax

@@ -26,6 +26,7 @@ from vnait.shared.statistics import clustered, proportion
 from vnait.train.base import Base
 from vnait.train.baselines import fit_baseline
 from vnait.train.fitting import fit
+from vnait.train.models import new_model
 from vnait.train.predict import load, table_of
 from vnait.train.tasks import Tags, target_of
 
@@ -173,7 +174,7 @@ def test_a_word_of_several_tokens_has_its_tag_at_the_first(word_file):
 def test_the_loss_of_the_model_is_cross_entropy_over_words(word_file):
     table = table_of_rows(6)
     words, target = vocabulary_of(table.texts, vectors=word_file), target_of(table)
-    model = words.new_model(Run(method="none", dropout=0.0), target.names, [8], "tagging").eval()
+    model = new_model(words, Run(method="none", dropout=0.0), target.names, [8], "tagging").eval()
     encoded, truth = target.encode(words, table.texts, 99), target.truth(table.labels)
     ids = target.ids(encoded)
     width = max(map(len, ids))

@@ -32,12 +32,13 @@ from vnait.data import Table, encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.results.scores import scores
 from vnait.shared.errors import InputError
-from vnait.shared.threads import one_thread, threads
+from vnait.shared.processes import one_thread, threads
 from vnait.train import bag_of_words, labelled, loop, predict
 from vnait.train import fitting as train
 from vnait.train.baselines import BASELINES, fit_baseline
 from vnait.train.estimator import TextClassifier
 from vnait.train.fitting import fit
+from vnait.train.models import new_model
 from vnait.train.predict import Fitted
 from vnait.train.run import Run
 from vnait.train.tasks import Classes
@@ -850,7 +851,7 @@ def test_two_methods_meet_the_same_batches_in_the_same_order(table, words, monke
 
 def test_what_two_methods_share_starts_equal(table, words):
     models = {
-        method: words.new_model(replace(RUN, method=method), ["neg", "pos"], [5]).state_dict()
+        method: new_model(words, replace(RUN, method=method), ["neg", "pos"], [5]).state_dict()
         for method in ("none", "learned", "vnait-paper", "vnait")
     }
     shared = set.intersection(*map(set, models.values()))

@@ -7,86 +7,12 @@ Everything is imported when it is first used: a file that can't be read is refus
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import lazy_loader
 import wrapt
 
-from vnait.shared.errors import InputError
-
-if TYPE_CHECKING:
-    from vnait import attach, audit, detach
-    from vnait.comparison.compare import compare
-    from vnait.positions import coordinates, encodings, inputs
-    from vnait.positions.conformance_suite import conformance
-    from vnait.positions.injection import Injection
-    from vnait.positions.method import Method
-    from vnait.positions.methods import METHODS, build
-    from vnait.pretrained.doctor import doctor
-    from vnait.pretrained.extend import extend
-    from vnait.results.explanation import explain
-
-__all__ = [
-    "METHODS",
-    "Injection",
-    "InputError",
-    "Method",
-    "Record",
-    "Run",
-    "TextClassifier",
-    "TextRegressor",
-    "VnaitConfig",
-    "VnaitForCausalLM",
-    "VnaitForMaskedLM",
-    "VnaitForSequenceClassification",
-    "VnaitForTokenClassification",
-    "VnaitModel",
-    "attach",
-    "audit",
-    "build",
-    "compare",
-    "conformance",
-    "coordinates",
-    "detach",
-    "doctor",
-    "encodings",
-    "explain",
-    "extend",
-    "inputs",
-]
-
-
-_HOMES = {name: "vnait.model" for name in __all__ if name.startswith("Vnait")} | {
-    "METHODS": "vnait.positions.methods",
-    "Injection": "vnait.positions.injection",
-    "Method": "vnait.positions.method",
-    "Record": "vnait.results.record",
-    "Run": "vnait.train.run",
-    "TextClassifier": "vnait.train.estimator",
-    "TextRegressor": "vnait.train.estimator",
-    "attach": "vnait.pretrained",
-    "audit": "vnait.pretrained",
-    "build": "vnait.positions.methods",
-    "compare": "vnait.comparison.compare",
-    "conformance": "vnait.positions.conformance_suite",
-    "detach": "vnait.pretrained",
-    "doctor": "vnait.pretrained.doctor",
-    "explain": "vnait.results.explanation",
-    "extend": "vnait.pretrained.extend",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("coordinates", "data", "encodings", "inputs"):
-        return import_module(f"vnait.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'vnait' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 # What vnait.model takes from transformers, by module. These import one another, in an order that depends on

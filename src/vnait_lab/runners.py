@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vnait.positions.methods import METHODS, build
+from vnait.positions.building import build
+from vnait.positions.methods import METHODS
 from vnait.results.record import Record
 from vnait.shared.errors import InputError
 from vnait_lab import terminal

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from vnait.comparison import runs
+from vnait.comparison.runs import Callback
 from vnait.results import record as records
-from vnait.results.record import Callback, Record
+from vnait.results.record import Record
+from vnait.shared.processes import one_thread
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import Interval, interval, paired
-from vnait.shared.threads import one_thread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -312,7 +314,7 @@ def run(
         if key(study, arm, seed, budget) in done or missing(study.needs.get(arm)) is None
     }
 
-    found = records.run_cells(
+    found = runs.run_all(
         path,
         cells,
         lambda left: (delayed(run_cell)(*cell) for cell in left),

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from vnait.comparison.compare.compare import compare
+from vnait.train.fitting.predict import load
+from vnait.train.fitting.run import Run
 
-from vnait.comparison.compare import compare
 from vnait.data import Table
 from vnait.data import vocabulary as vocabulary
-from vnait.results import record
+from vnait.results.results import record
 from vnait.shared.errors import InputError
-from vnait.train import fitting as train
+from vnait.train.fitting import fitting as train
 from vnait.train.loop import Loop
-from vnait.train.predict import load
-from vnait.train.run import Run
 
 TABLE = Table(
     texts=[f"{('warm', 'dull')[row % 2]} film number {row % 7}" for row in range(40)],

@@ -27,20 +27,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from vnait.results.results.record import read
+from vnait.train.fitting.baselines import fit_baseline
+from vnait.train.fitting.estimator import TextClassifier
+from vnait.train.fitting.fitting import fit
+from vnait.train.fitting.run import Run
 
 from vnait import data
 from vnait.data import Table, vectors
 from vnait.data import vocabulary as vocabulary
 from vnait.pretrained import load_adapter
 from vnait.pretrained.loading import from_pretrained
-from vnait.results import report
-from vnait.results.record import read
+from vnait.results.results import report
 from vnait.shared.errors import InputError
-from vnait.train import predict
-from vnait.train.baselines import fit_baseline
-from vnait.train.estimator import TextClassifier
-from vnait.train.fitting import fit
-from vnait.train.run import Run
+from vnait.train.fitting import predict
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format_7"
 LONGEST = 60  # seconds for one file

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from helpers import record
-from vnait.positions.methods import METHODS, Size, parameters
+from vnait.positions.building import parameters
+from vnait.positions.methods import METHODS, Size
 from vnait.results.record import Record
 from vnait_lab.page.choices import section
 from vnait_lab.runs.choices import FACTORS, design, effects, made, run_of, verdict

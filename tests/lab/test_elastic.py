@@ -7,11 +7,12 @@ import torch
 from torch import Generator, nn
 
 from vnait.data.vocabulary import vocabulary_of
+from vnait.positions.building import build
 from vnait.positions.coordinates import ContextGate, Elastic, Ends, Gate, Span
 from vnait.positions.coordinates.elastic import _recurrence
 from vnait.positions.inputs import Add, Condensed, Local, Nearest, Neighbours
-from vnait.positions.methods import build
 from vnait.shared.statistics import Interval
+from vnait.train.models import new_model
 from vnait.train.run import Run
 from vnait_lab.suites import elastic
 from vnait_lab.suites.fillers import (
@@ -241,7 +242,7 @@ def test_a_prior_keeps_tokens_counting_with_few_texts() -> None:
 
 def test_few_texts_have_a_strong_prior() -> None:
     words = vocabulary_of(["a b", "b c"], tokenization="words")
-    few, many = (words.new_model(Run(), ["x", "y"], [2] * count) for count in (4, 400))
+    few, many = (new_model(words, Run(), ["x", "y"], [2] * count) for count in (4, 400))
     assert (few.config.muting, many.config.muting) == (2.0, 0.02)
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Generator
 
 from vnait.data.vocabulary import learn
+from vnait.train.models import new_model
 from vnait_lab.runs import self_supervision
 from vnait_lab.runs.self_supervision import IGNORED, RUN, masked_words, moved_words, pretrained, verdict
 
@@ -50,8 +51,8 @@ def test_spans_change_places_and_padding_stays(words):
 def test_a_new_model_begins_with_what_was_learned(question, words, monkeypatch):
     monkeypatch.setattr(self_supervision, "STEPS", 3)
     found = pretrained(words, TEXTS, RUN, question)
-    model = found.new_model(RUN, ["a", "b"], [7])
-    plain = words.new_model(RUN, ["a", "b"], [7])
+    model = new_model(found, RUN, ["a", "b"], [7])
+    plain = new_model(words, RUN, ["a", "b"], [7])
     for name, weight in model.model.state_dict().items():
         assert torch.equal(weight, found.weights[name])
     assert not torch.equal(model.model.encoder.norm.weight, plain.model.encoder.norm.weight)

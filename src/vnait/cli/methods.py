@@ -8,7 +8,6 @@ import typer
 
 from vnait.cli.output import echo
 from vnait.cli.shared import AsJson, Quiet, app, check_folder, print_json, progress, set_up_logging
-from vnait.positions import catalogue
 from vnait.positions.plugins import load_file
 
 
@@ -66,18 +65,20 @@ def draw_command(
 @app.command("list")
 def list_command(
     *,
-    dim: Annotated[int, typer.Option(min=1, help="Width of the model.")] = catalogue.DIM,
-    max_length: Annotated[int, typer.Option(min=1, help="Longest text, in tokens.")] = catalogue.MAX_LENGTH,
+    dim: Annotated[int, typer.Option(min=1, help="Width of the model.")] = 768,
+    max_length: Annotated[int, typer.Option(min=1, help="Longest text, in tokens.")] = 512,
     as_json: AsJson = False,
 ) -> None:
     """List every method: formula, number of parameters, learned or not, causal or not, source."""
-    rows = catalogue.rows(dim=dim, max_length=max_length)
+    from vnait.positions import building
+
+    rows = building.rows(dim=dim, max_length=max_length)
     if as_json:
         print_json({"rows": rows, "dim": dim, "max_length": max_length})
     else:
         from vnait.cli import terminal
 
-        terminal.show_catalogue(rows, dim=dim, max_length=max_length)
+        terminal.show_methods(rows, dim=dim, max_length=max_length)
 
 
 @app.command("params")
@@ -86,7 +87,7 @@ def params_command(
 ) -> None:
     """Count the parameters of tables and of Vnait at several sizes, from the modules themselves."""
     from vnait.cli import terminal
-    from vnait.positions.methods import sizes
+    from vnait.positions.building import sizes
 
     rows = sizes(dim=dim)
     if as_json:

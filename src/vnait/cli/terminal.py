@@ -180,7 +180,7 @@ def _fact(name: str, words: str) -> None:
     echo(fill(f"{name:12}{words}", Console().width, subsequent_indent=" " * 12))
 
 
-def show_catalogue(rows: Sequence[dict[str, Any]], *, dim: int, max_length: int) -> None:
+def show_methods(rows: Sequence[dict[str, Any]], *, dim: int, max_length: int) -> None:
     """The methods. Formula and source have their own lines, so that nothing is cut at 80 columns."""
     wide = max(len(row["name"]) for row in rows)
     echo(f"Width {dim}, longest text {max_length}.\n")

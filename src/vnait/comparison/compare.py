@@ -11,27 +11,30 @@ from typing import Any
 
 import numpy as np
 
+from vnait.comparison import runs
 from vnait.comparison.engines import in_workers
 from vnait.comparison.plan import Cell, Plan
+from vnait.comparison.runs import Callback
 from vnait.data import Table, read, summary, warn_of_repeats
 from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
-from vnait.positions.methods import METHODS, Recipe
+from vnait.positions.methods import METHODS, OWN, Recipe
 from vnait.results import card, record
 from vnait.results.about import About, call
 from vnait.results.advice import advice
-from vnait.results.record import Callback, Record
+from vnait.results.record import Record
 from vnait.results.results import ALL, Results, Shots, by_size
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_file, locked
+from vnait.shared.processes import one_thread
 from vnait.shared.quiet import logger_at
-from vnait.shared.threads import one_thread
 from vnait.train import fitting as train
 from vnait.train.base import Base
 from vnait.train.baselines import FROZEN, fit_baseline, pooled
 from vnait.train.linear import LinearClassifier
+from vnait.train.models import new_model
 from vnait.train.predict import Fitted, load
-from vnait.train.run import OWN, PREFIX, Run
+from vnait.train.run import PREFIX, Run
 from vnait.train.saved import check_replaceable
 from vnait.train.tasks import target_of
 
@@ -257,7 +260,7 @@ def run_plan(
     """
     cells = {plan.key(cell): cell for cell in plan.cells()}
     workers: dict[str, Any] = {"jobs": jobs, "cores": plan.run.threads, "backend": backend}
-    return record.run_cells(
+    return runs.run_all(
         path, cells, lambda left: _calls(plan, left, workers, keep), **workers, callback=callback
     )
 
@@ -271,7 +274,7 @@ def _calls(plan: Plan, cells: list[Cell], workers: dict[str, Any], keep: Path | 
     words = dict(in_workers(learn, **workers))
     for method in set(plan.methods) & set(METHODS):
         # A method that can't have vectors of this width raises before anything trains.
-        words[seeds[0]].new_model(replace(plan.run, method=method), ["a", "b"], [1], plan.table.task)
+        new_model(words[seeds[0]], replace(plan.run, method=method), ["a", "b"], [1], plan.table.task)
     for cell in cells:
         yield delayed(run_cell)(
             plan,

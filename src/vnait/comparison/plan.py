@@ -15,7 +15,7 @@ from vnait.data.sentences import split_words
 from vnait.data.tables import labels_of
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
-from vnait.positions.methods import METHODS
+from vnait.positions.methods import METHODS, OWN
 from vnait.results.record import key_of
 from vnait.results.results import ALL, Shots, by_size
 from vnait.results.scores import regression_scores
@@ -23,7 +23,7 @@ from vnait.shared.errors import InputError
 from vnait.train.bag_of_words import FORMULA, SIF_FREQUENCY
 from vnait.train.base import Base
 from vnait.train.baselines import AVERAGED_STRENGTH, FROZEN, baselines_of
-from vnait.train.run import OWN, PREFIX, Run, unknown_methods
+from vnait.train.run import PREFIX, Run, unknown_methods
 from vnait.train.tasks import LabelSets, Tags
 from vnait.train.tasks.shared import no_common_label
 

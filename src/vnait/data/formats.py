@@ -260,7 +260,7 @@ def _builtin(source: str) -> Columns:
         raise InputError(
             f"there is no {source}; give builtin:splice, builtin:splice-test or builtin:polarity."
         )
-    path = Path(str(files("vnait") / "samples" / "splice.csv.gz"))
+    path = Path(str(files("vnait.data") / "samples" / "splice.csv.gz"))
     (*names, _), cells = _delimited(path, Format(["text", "label"]), usual=",")
     wanted = "test" if source.endswith("test") else "train"
     of_part = [part == wanted for part in cells(len(names))]  # the last column says which part a row is of

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from vnait.data import tokens
@@ -16,20 +15,10 @@ from vnait.data import vectors as word_vectors
 from vnait.data.pairs import TOKEN, are_pairs
 from vnait.data.rows import generator
 from vnait.data.sentences import Piece
-from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.data.vectors import Vectors
-from vnait.model import (
-    VnaitConfig,
-    VnaitForSequenceClassification,
-    VnaitForTokenClassification,
-    seed_weights,
-)
 from vnait.shared.errors import InputError
-from vnait.shared.threads import one_thread
-from vnait.train.run import Run
+from vnait.shared.processes import one_thread
 
-# Texts' worth of evidence that every token counts: with few texts, noise would push weights to 0.
-PRIOR = 8.0
 _PART = 4096  # texts whose words are counted together
 DIM = 96  # width of vectors trained here, divisible into 4 heads of even width
 
@@ -64,39 +53,6 @@ class Vocabulary:
     def pieces(self, texts: Sequence[str], *, max_length: int) -> list[list[Piece]]:
         """The ids of each sentence, in pieces of at most `max_length`, with the place of each word."""
         return tokens.encode_words(self.tokenizer, texts, max_length=max_length)
-
-    def new_model(
-        self, run: Run, classes: Sequence[str], lengths: Sequence[int], task: str = CLASSIFICATION
-    ) -> VnaitForSequenceClassification | VnaitForTokenClassification:
-        """An untrained classifier with these vectors; weights that two methods share start equal."""
-        even = (heads for heads in (4, 6, 5, 3, 2) if self.dim % (2 * heads) == 0)
-        heads = next(even, 1)
-        config = VnaitConfig(
-            method=run.method,
-            vocab_size=len(self.table),
-            hidden_size=self.dim,
-            num_hidden_layers=run.num_layers,
-            num_attention_heads=run.num_heads or heads,
-            dropout=run.dropout,
-            max_length=run.max_length,
-            mean_length=float(np.mean(lengths)),
-            tune_vectors=run.tune_vectors,
-            smoothness=run.smoothness,
-            boundary=run.boundary,
-            muting=PRIOR / len(lengths),
-            pad_token_id=self.tokenizer.pad_token_id,
-            unk_token_id=self.tokenizer.unk_token_id,
-            problem_type=PROBLEMS.get(task),
-            id2label=dict(enumerate(classes)),
-            label2id={name: index for index, name in enumerate(classes)},
-        )
-        kind = VnaitForTokenClassification if task == TAGGING else VnaitForSequenceClassification
-        model = kind(config)
-        seed_weights(model, run.seed)
-        with torch.no_grad():
-            table = np.require(self.table, requirements="W")  # Ray's memory is read-only
-            model.get_input_embeddings().weight.copy_(torch.from_numpy(table))
-        return model
 
     @property
     def fingerprint(self) -> str:

@@ -10,7 +10,7 @@ from transformers import (
 )
 
 from vnait.model.auto_map import write_auto_map
-from vnait.model.causal import VnaitForCausalLM, causal_mask
+from vnait.model.causal import VnaitForCausalLM
 from vnait.model.configuration import FORMAT, VnaitConfig
 from vnait.model.encoder import Encoded, SemanticVectors, VnaitModel, VnaitPreTrainedModel, seed_weights
 from vnait.model.heads import (
@@ -34,7 +34,6 @@ __all__ = [
     "VnaitForTokenClassification",
     "VnaitModel",
     "VnaitPreTrainedModel",
-    "causal_mask",
     "mean_of",
     "seed_weights",
     "write_auto_map",

@@ -14,12 +14,14 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import can_return_tuple
 
 from vnait.model.auto_map import write_stub
-from vnait.model.backbone import AttentionMask, Encoder
+from vnait.model.backbone import Encoder
 from vnait.model.configuration import VnaitConfig
 from vnait.model.packing import packing
+from vnait.positions.attention import AttentionMask
+from vnait.positions.building import build
+from vnait.positions.cache import AnyMask
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait.positions.methods import build
 from vnait.shared.errors import InputError
 from vnait.shared.randomness import preserved_generators, seed_generators
 
@@ -30,7 +32,6 @@ Ids = Int[Tensor, "B T"] | None
 Embeds = Float[Tensor, "B T D"] | None
 Places = Num[Tensor, "B T P"] | None
 PositionIds = Int[Tensor, "#B T"] | None
-AnyMask = Int[Tensor, "B T"] | Bool[Tensor, "B T"] | Float[Tensor, "B T"] | None
 
 
 class VnaitPreTrainedModel(PreTrainedModel):

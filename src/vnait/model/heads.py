@@ -10,7 +10,6 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from vnait.model.configuration import VnaitConfig
 from vnait.model.encoder import (
-    AnyMask,
     Embeds,
     Encoded,
     Ids,
@@ -20,6 +19,7 @@ from vnait.model.encoder import (
     VnaitModel,
     VnaitPreTrainedModel,
 )
+from vnait.positions.cache import AnyMask
 from vnait.shared.errors import InputError
 
 
@@ -78,8 +78,8 @@ class VnaitForSequenceClassification(_Head):
 
     logits = classifier(mean of the last states) + bag(words). Attention reads unknown words (`unk_token_id`,
     if the configuration has it), but the mean leaves them out: a text of unknown words only gets the biases,
-    the training rows' prior. `bag` starts at zero and takes no part in gradient descent: `vnait.train.fitting.fit`
-    mixes a logistic regression in after the training.
+    the training rows' prior. `bag` starts at zero and takes no part in gradient descent:
+    `vnait.train.fitting.fit` mixes a logistic regression in after the training.
     """
 
     output_class = SequenceClassifierOutput

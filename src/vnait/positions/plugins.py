@@ -65,13 +65,11 @@ def load_file(path: str | Path) -> list[str]:
     cloudpickle.register_pickle_by_value(module)  # worker processes could not import it
     added = getattr(module, "METHODS", None)
     if not isinstance(added, dict) or not added:
-        raise InputError(
-            f"{path} defines no METHODS; give it a dict of names and vnait.positions.methods.Recipe."
-        )
+        raise InputError(f"{path} defines no METHODS; give it a dict of names and vnait.positions.Recipe.")
     for method, recipe in added.items():
         if not isinstance(recipe, Recipe):
             raise InputError(
-                f"{path}: METHODS[{method!r}] is a {type(recipe).__name__}; give a vnait.positions.methods.Recipe."
+                f"{path}: METHODS[{method!r}] is a {type(recipe).__name__}; give a vnait.positions.Recipe."
             )
         if method in METHODS and _SOURCES.get(method) != path.resolve():
             raise InputError(

@@ -2,25 +2,6 @@
 limit: `lengthen`, `shorten`.
 """
 
-from vnait.pretrained.attach.adapters import load_adapter
-from vnait.pretrained.attach.attaching import Attachment, attach, detach
-from vnait.pretrained.attach.auditing import Audit, Source, audit
-from vnait.pretrained.attach.saving import save_adapter, save_base
-from vnait.pretrained.extend.lengthening import lengthen, shorten
-from vnait.pretrained.locate import FAMILIES, Family
+import lazy_loader
 
-__all__ = [
-    "FAMILIES",
-    "Attachment",
-    "Audit",
-    "Family",
-    "Source",
-    "attach",
-    "audit",
-    "detach",
-    "lengthen",
-    "load_adapter",
-    "save_adapter",
-    "save_base",
-    "shorten",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel
 
-from vnait.model.causal import Vectors
+from vnait.positions.cache import Vectors
 from vnait.positions.coordinates import Grid
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method, MethodOutput

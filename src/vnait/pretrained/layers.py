@@ -14,7 +14,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from vnait.model.backbone import rotate
+from vnait.positions.attention import rotate
 from vnait.positions.encodings.bias_tables import of_buckets
 from vnait.shared.errors import InputError
 

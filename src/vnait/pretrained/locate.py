@@ -15,7 +15,7 @@ from vnait.pretrained.external_positions import BiasGiven, PlacesGiven, parent_o
 from vnait.pretrained.images import Patches, patches_of, permuted, random_images
 from vnait.pretrained.layers import ENCODER_STATES, SilencedTable, rows_of
 from vnait.shared.errors import InputError
-from vnait.shared.evaluation import evaluating
+from vnait.shared.randomness import evaluating
 
 SUPPORTED = (
     "BERT, RoBERTa, DistilBERT, ELECTRA, ModernBERT, GPT-2, BLOOM, Llama, Qwen3, Mistral, T5, BART, ViT and "

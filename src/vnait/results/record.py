@@ -1,4 +1,4 @@
-"""Records, one JSON line per run, and the runner of cells."""
+"""Records, one JSON line per run."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from vnait.comparison.engines import in_workers
 from vnait.shared import schemas
 from vnait.shared.errors import InputError
-from vnait.shared.files import locked
 
 logger = logging.getLogger("vnait")
-
-Cell = TypeVar("Cell")  # the runner's own description of a run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,46 +108,6 @@ def read(path: str | Path) -> list[Record]:
                 f"line {number} of {path} is not a record of this version: {error}. Move the file away."
             ) from error
     return records
-
-
-Callback = Callable[[int, int, Record | None], None]  # (cells done, all cells, the last record)
-
-
-def run_cells(
-    path: str | Path,
-    cells: Mapping[str, Cell],
-    calls: Callable[[list[Cell]], Iterable[Any]],
-    *,
-    jobs: int | None = None,
-    cores: int = 1,
-    backend: str = "local",
-    callback: Callback = lambda done, total, record: None,
-) -> list[Record]:
-    """The records of all cells, in order: read from `path` by key, else run by workers and appended.
-
-    cells      by the key of their record
-    calls      the cells to run -> joblib's delayed calls, each of which returns one record or a list of them;
-               it may raise before a file is opened
-    jobs, cores, backend   of the workers: `engines.in_workers`
-
-    Each record is on the disk before the next is awaited, so a stopped run loses only unfinished cells.
-    InputError if another process runs cells for the same folder.
-    """
-    path = Path(path)
-    with locked(path.parent):
-        done = {record.key: record for record in read(path) if record.key in cells} if path.is_file() else {}
-        if done:
-            logger.info("%d of %d cells are done already (%s)", len(done), len(cells), path)
-        left = [cell for key, cell in cells.items() if key not in done]
-        results = in_workers(calls(left) if left else [], jobs=jobs, cores=cores, backend=backend)
-        callback(len(done), len(cells), None)
-        with appending(path) as append:
-            for result in results:
-                for record in result if isinstance(result, list) else [result]:
-                    append(record)
-                    done[record.key] = record
-                    callback(len(done), len(cells), record)
-        return [done[key] for key in cells]
 
 
 @contextmanager

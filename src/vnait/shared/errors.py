@@ -33,9 +33,9 @@ def extra(name: str) -> Iterator[None]:
     """Around an import: a missing package is a MissingExtra with the command that installs it.
 
     >>> with extra("figures"):
-    ...     import no_such_module
+    ...     import no_such
     Traceback (most recent call last):
-    vnait.shared.errors.MissingExtra: this needs no_such_module, which is missing: pip install 'vnait[figures]'.
+    vnait.shared.errors.MissingExtra: this needs no_such, which is missing: pip install 'vnait[figures]'.
     """
     try:
         yield

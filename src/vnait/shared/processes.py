@@ -1,11 +1,15 @@
-"""Several processes of one training, started by torchrun or `accelerate launch`."""
+"""Several processes of one training, started by torchrun or `accelerate launch`; and the threads of one.
+
+The last digits of sums depend on the number of threads.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -50,3 +54,25 @@ def once_per_node(make: Callable[[], Made]) -> Made:
         if folder is not None:
             shutil.rmtree(folder)  # what is mapped stays
     return made
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many threads inside, as many as before outside: a result must not depend on the machine's cores."""
+    import torch
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        with threadpool_limits(count):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread inside: a result must not depend on the runs beside it either."""
+    with threads(1):
+        yield

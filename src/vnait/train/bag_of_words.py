@@ -19,7 +19,7 @@ from torch import Tensor
 
 from vnait.data.tasks import MULTILABEL, PROBLEMS
 from vnait.model import VnaitForSequenceClassification
-from vnait.shared.threads import one_thread
+from vnait.shared.processes import one_thread
 from vnait.train.logits import logits_of
 
 # scikit-learn's C, for rows of unit length. On training rows of eight sets (16 labels per class, 3 to 9

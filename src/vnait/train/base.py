@@ -9,34 +9,29 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import (
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
     AutoTokenizer,
     PreTrainedModel,
 )
 
-from vnait import attach
 from vnait.data.rows import collate
 from vnait.data.sentences import Piece
 from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
-from vnait.positions.methods import build
-from vnait.pretrained import load_adapter, save_adapter, save_base, tokens
-from vnait.pretrained.attach.attached import Attached
+from vnait.positions.building import build
+from vnait.positions.methods import OWN
+from vnait.pretrained import tokens
+from vnait.pretrained.attach.attaching import attach
 from vnait.pretrained.loading import from_pretrained
-from vnait.shared import schemas
+from vnait.pretrained.tuned import CLASSES, SEPARATOR
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import logger_at, no_bars
-from vnait.train.run import OWN, Run
+from vnait.train.run import Run
 
 FASTER = 10  # the attached method's learning rate over the base's: it starts untrained, the base does not
-BASE, ADAPTER, NOTES = "base", "adapter", "tuned.json"
-SEPARATOR = "pair_separator"  # in a configuration: the id after which a pair's second text has token type 1
-CLASSES = AutoModelForSequenceClassification, AutoModelForTokenClassification  # of texts, of words
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,18 +136,6 @@ def _longest(model: PreTrainedModel, length: int) -> int:
     return longest
 
 
-def read_by_method(model: PreTrainedModel, command: str) -> PreTrainedModel:
-    """The part of a fine-tuned base that has a method attached; `InputError` if there is none, or two."""
-    owners = [part for part in model.modules() if isinstance(getattr(part, "vnait", None), Attached)]
-    if len(owners) != 1:
-        has = "two attached methods" if owners else "its own positions"
-        raise InputError(
-            f"this model was fine-tuned from a pretrained base with {has}, which {command} can't read; use "
-            "vnait.audit."
-        )
-    return cast(PreTrainedModel, owners[0])
-
-
 def groups(model: nn.Module, run: Run) -> list[dict[str, Any]]:
     """Parameter groups for an optimizer: matrices decay, attached weights learn `FASTER`."""
     kinds: dict[tuple[bool, bool], list[Tensor]] = {}
@@ -167,30 +150,6 @@ def groups(model: nn.Module, run: Run) -> list[dict[str, Any]]:
         }
         for (attached, wide), params in kinds.items()
     ]
-
-
-def save(model: PreTrainedModel, tokenizer: Any, folder: Path, notes: dict[str, Any]) -> None:
-    """Write base/ (a transformers model with its tokenizer), adapter/ (what was attached) and tuned.json."""
-    save_base(model, folder / BASE)
-    tokenizer.save_pretrained(folder / BASE)
-    if notes["method"] != OWN:
-        save_adapter(model, folder / ADAPTER)
-    (folder / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
-
-
-def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
-    """Read what `save` wrote: classifier, tokenizer, notes."""
-    after = ". Save the model again, or train it again."
-    with as_input_error(
-        (OSError, ValueError, RecursionError), f"{folder} is damaged: ", after, message=first_line
-    ):
-        notes = schemas.check(schemas.Tuned, json.loads((folder / NOTES).read_text(encoding="utf-8")))
-        base = Base.load(folder / BASE)
-        kind = CLASSES[notes.get("task") == TAGGING]
-        model = from_pretrained(kind, folder / BASE, use_safetensors=True)
-    if notes["method"] != OWN:
-        load_adapter(model, folder / ADAPTER)
-    return model.eval(), base.tokenizer, dict(notes)
 
 
 def _only_adds_vectors(method: str) -> bool:

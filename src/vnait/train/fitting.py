@@ -15,12 +15,12 @@ from vnait.data.pairs import are_pairs, check_sides
 from vnait.data.tasks import TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForSequenceClassification
-from vnait.positions.methods import parameters
+from vnait.positions.building import parameters
 from vnait.results.record import Record, key_of
 from vnait.results.results import metric_of
 from vnait.shared.errors import InputError
+from vnait.shared.processes import threads
 from vnait.shared.randomness import preserved_generators
-from vnait.shared.threads import threads
 from vnait.train.base import Base
 from vnait.train.checkpoints import Checkpoints
 from vnait.train.labelled import Labelled

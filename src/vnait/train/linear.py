@@ -23,12 +23,13 @@ from vnait.data.pairs import check_sides
 from vnait.data.sentences import split_words
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, check_task
 from vnait.pretrained.loading import from_pretrained
+from vnait.pretrained.tuned import BASE
 from vnait.results.record import Record, warn_of_other
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.files import atomic_folder
 from vnait.shared.quiet import no_bars
-from vnait.train.base import BASE, Base
+from vnait.train.base import Base
 
 NOTES, WEIGHTS = "baseline.json", "model.safetensors"
 WRITTEN = (NOTES, WEIGHTS, "record.json", "README.md")  # the files of a saved baseline
@@ -161,7 +162,7 @@ class Pooled:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearClassifier:
-    """logits = features(texts) weights + bias, weights (F, C); the interface of `vnait.train.predict.Fitted`."""
+    """logits = features(texts) weights + bias, weights (F, C); the interface of `Fitted` in predict.py."""
 
     name: str
     features: Terms | Pooled | Contexts

@@ -10,8 +10,8 @@ from transformers import PreTrainedModel
 from vnait.data import collate
 from vnait.data.sentences import Piece
 from vnait.model import CLASSIFIERS
-from vnait.shared.threads import threads
-from vnait.train.base import SEPARATOR
+from vnait.pretrained.tuned import SEPARATOR
+from vnait.shared.processes import threads
 
 BATCH_TOKENS = 2048  # fewer cost more time around the arithmetic, and more leave the processor's cache
 

@@ -15,11 +15,13 @@ from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
 from vnait.data import batches
 from vnait.data.vocabulary import Vocabulary
+from vnait.pretrained.tuned import SEPARATOR
 from vnait.shared.processes import WAIT, on_cpu
 from vnait.train import bag_of_words
-from vnait.train.base import SEPARATOR, groups
+from vnait.train.base import groups
 from vnait.train.checkpoints import Checkpoints, Progress
 from vnait.train.labelled import Labelled
+from vnait.train.models import new_model
 from vnait.train.run import Run
 from vnait.train.tracking import Status
 
@@ -43,7 +45,7 @@ class Loop:
         np.random.seed(run.seed)
         torch.manual_seed(run.seed)
         lengths = [labelled.lengths[row] for row in labelled.train]
-        model = labelled.vocabulary.new_model(run, labelled.target.names, lengths, labelled.target.task)
+        model = new_model(labelled.vocabulary, run, labelled.target.names, lengths, labelled.target.task)
         self.separator = getattr(model.config, SEPARATOR, None)
         weights = None if labelled.weights is None else labelled.weights[labelled.train]
         labelled.target.start(model, [labelled.labels[row] for row in labelled.train], weights)

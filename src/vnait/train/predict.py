@@ -20,12 +20,11 @@ from vnait.data.sentences import Piece, split_words
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, PROBLEMS, REGRESSION, TAGGING, check_task
 from vnait.data.tokens import encode_words
 from vnait.model import VnaitForTokenClassification
-from vnait.pretrained import tokens
+from vnait.pretrained import tokens, tuned
 from vnait.results.record import Record, warn_of_other
 from vnait.shared.errors import InputError
 from vnait.shared.files import atomic_folder
 from vnait.shared.quiet import no_bars
-from vnait.train import base as finetune
 from vnait.train import linear, saved
 from vnait.train.linear import LinearClassifier
 from vnait.train.logits import logits_of, word_logits_of
@@ -110,7 +109,7 @@ class Fitted:
                     notes["pairs"] = True
                 if self.task == TAGGING:
                     notes["task"] = TAGGING
-                finetune.save(self.model, self.tokenizer, draft, notes)
+                tuned.save(self.model, self.tokenizer, draft, notes)
             for name, content in {**record, **(extras or {})}.items():
                 (draft / name).write_text(content, encoding="utf-8")
 
@@ -223,12 +222,12 @@ def load(folder: str | Path) -> Fitted | LinearClassifier:
     record = saved.record_in(folder)
     if (folder / linear.NOTES).is_file():
         return linear.load(folder, record)
-    if (folder / finetune.NOTES).is_file():
+    if (folder / tuned.NOTES).is_file():
         with no_bars():
-            tuned, tokenizer, notes = finetune.load(folder)
+            model, tokenizer, notes = tuned.load(folder)
         settings = {"max_length": notes["max_length"], "pairs": notes.get("pairs", False)}
-        task = _task_of(tuned, notes.get("task") == TAGGING)
-        return Fitted(model=tuned, tokenizer=tokenizer, record=record, task=task, **settings)
+        task = _task_of(model, notes.get("task") == TAGGING)
+        return Fitted(model=model, tokenizer=tokenizer, record=record, task=task, **settings)
     model, tokenizer = saved.load_both(folder)
     return Fitted(
         model=model,

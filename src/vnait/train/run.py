@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from vnait.positions import catalogue
+from vnait.positions.methods import METHODS, OWN, unknown
 from vnait.shared.errors import InputError, did_you_mean
 
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
@@ -17,7 +17,6 @@ RANGES = {  # at least, below, in words
     **dict.fromkeys(("validation", "dropout", "warmup", "bag"), (0, 1, "in [0, 1)")),
     "refit": (0, math.inf, "a number of rows, or 0 for never"),
 }
-OWN = "own"  # the method of a pretrained base that keeps its own positions
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
 RATE, BASE_RATE = 3e-3, 1e-4  # default learning rates, of a model from scratch and of a pretrained base
 
@@ -112,7 +111,7 @@ class Run:
             inner = self.method.removeprefix(PREFIX)
             yield f"method {self.method!r} is for comparisons; a training takes {inner!r}"
         elif self.method != OWN:
-            yield from catalogue.unknown([self.method])
+            yield from unknown([self.method])
         for name in COUNTS:
             count = getattr(self, name)
             if count is None and name in ("steps", "num_heads"):
@@ -134,7 +133,7 @@ class Run:
         """An InputError if the method has nothing that these settings, smoothness or boundary, weigh."""
         if not given:
             return
-        from vnait.positions.methods import build
+        from vnait.positions.building import build
 
         span = build(self.method, dim=24, num_heads=2).span
         if span is None:
@@ -176,9 +175,9 @@ def unknown_methods(methods: Iterable[str], *, base: bool) -> Iterator[str]:
     """A clause for each method that a comparison doesn't know, or knows with a pretrained base only."""
     for method in methods:
         if not method.startswith(PREFIX):
-            yield from catalogue.unknown([method])
+            yield from unknown([method])
         elif not base:
             yield f"method {method!r} needs a pretrained base: give one with --base (base= in Python)"
-        elif (inner := method.removeprefix(PREFIX)) not in (OWN, *(known := catalogue.names())):
+        elif (inner := method.removeprefix(PREFIX)) not in (OWN, *(known := METHODS)):
             hint = f"After {PREFIX} comes {OWN} or a method"
             yield f"method {method!r} is not known.{did_you_mean(inner, known)} {hint}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vnait.positions.methods import OWN
 from vnait.results.record import Record
-from vnait.train.run import OWN
 from vnait_lab.page.parts import Judged, Section, difference, over_seeds, percent, table
 from vnait_lab.runs import ahead
 from vnait_lab.suites.few_labels import score_of

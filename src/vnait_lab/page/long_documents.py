@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vnait.positions.methods import OWN
 from vnait.results.record import Record
-from vnait.train.run import OWN
 from vnait_lab.page.parts import Section, difference, over_seeds, percent, table
 
 COLUMNS = {

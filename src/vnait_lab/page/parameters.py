@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnait import build
-from vnait.positions.methods import parameters
+from vnait.positions.building import parameters
 from vnait.results.record import Record
 from vnait_lab.page.parts import Judged, Section, table
 from vnait_lab.study import Verdict

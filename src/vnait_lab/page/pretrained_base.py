@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from vnait.positions.methods import OWN
 from vnait.results.record import Record
 from vnait.results.results import interval_of
 from vnait.train.baselines import FROZEN
-from vnait.train.run import OWN, PREFIX
+from vnait.train.run import PREFIX
 from vnait_lab.page.few_labels import differences, heights
 from vnait_lab.page.parts import Judged, Section, bounded
 from vnait_lab.study import Verdict

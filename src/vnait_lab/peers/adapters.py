@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vnait.model.backbone import Attention
+from vnait.positions.attention import Attention
 from vnait.positions.conformance_suite.subjects import Observation, Probe
 from vnait.positions.methods import Size
 from vnait_lab.peers import formulas

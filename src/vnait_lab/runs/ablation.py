@@ -20,12 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from vnait.comparison.compare import run_plan
+from vnait.positions.building import parameters
 from vnait.positions.coordinates import SPAN, Ends, Index, Jitter, Randomized, Span
 from vnait.positions.encodings import Anchors, Centre, Fourier, Scalar, Spatial, Table
 from vnait.positions.injection import LogLength
 from vnait.positions.inputs import Add, Condensed, Fusion, Local, Nearest, Neighbours
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, Size, parameters
+from vnait.positions.methods import METHODS, Recipe, Size
 from vnait_lab import RECORDS
 from vnait_lab.runs import data_folder, names, numbers, parser, run_suite, show_progress
 from vnait_lab.runs.held_out import HELD_OUT, SEEN

@@ -18,10 +18,11 @@ import torch
 from joblib import delayed
 
 from vnait import data as texts
+from vnait.comparison import runs
 from vnait.positions.methods import METHODS
 from vnait.results import record as records
 from vnait.results.record import Record
-from vnait.shared.threads import one_thread
+from vnait.shared.processes import one_thread
 from vnait.train.base import Base
 from vnait.train.fitting import fit
 from vnait.train.run import Run
@@ -87,7 +88,7 @@ def one_by_one(path: Path, cells: Mapping[str, T], run: Callable[[T], Record]) -
         with one_thread():
             return run(cell)
 
-    records.run_cells(
+    runs.run_all(
         path,
         cells,
         lambda left: (delayed(alone)(cell) for cell in left),

@@ -28,12 +28,13 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from vnait.comparison.runs import run_all
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
-from vnait.results.record import Record, key_of, run_cells
+from vnait.results.record import Record, key_of
+from vnait.shared.processes import one_thread
 from vnait.shared.statistics import interval, paired
-from vnait.shared.threads import one_thread
 from vnait.train.fitting import fit
 from vnait_lab import RECORDS
 from vnait_lab.runs import accuracy, data_folder, parser, show_progress
@@ -204,7 +205,7 @@ def main() -> None:
     options = command.parse_args()
     data = data_folder(command, "one folder per set (train.csv and test.csv)")
     arms = (*options.methods, FILTERED)
-    run_cells(
+    run_all(
         PATH,
         {key(*cell): cell for cell in cells(options.sets, arms, options.seeds)},
         lambda left: calls(left, data),

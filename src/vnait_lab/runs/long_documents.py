@@ -21,13 +21,14 @@ import torch
 from numpy.typing import NDArray
 
 from vnait import data as texts
+from vnait.positions.methods import OWN
 from vnait.results import record as records
 from vnait.results.record import Record
 from vnait.train.base import Base
 from vnait.train.fitting import fit
 from vnait.train.logits import logits_of
 from vnait.train.predict import Fitted
-from vnait.train.run import OWN, Run
+from vnait.train.run import Run
 from vnait_lab import RECORDS
 from vnait_lab.runs import accuracy, data_folder, encoder_parser
 from vnait_lab.runs.fine_tuning import bfloat16, formula, of_base, one_by_one

@@ -16,12 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+from vnait.comparison.runs import run_all
 from vnait.data import Table, read
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
-from vnait.results.record import Record, key_of, run_cells
+from vnait.results.record import Record, key_of
+from vnait.shared.processes import one_thread
 from vnait.shared.statistics import interval, paired
-from vnait.shared.threads import one_thread
 from vnait.train.fitting import fit
 from vnait.train.run import Run
 from vnait_lab import RECORDS
@@ -83,7 +84,7 @@ def main() -> None:
     cells = {key(method, seed): (method, seed) for seed in range(options.seeds) for method in options.methods}
     from joblib import delayed
 
-    run_cells(
+    run_all(
         PATH,
         cells,
         lambda left: (delayed(run_cell)(data, *cell, key(*cell)) for cell in left),

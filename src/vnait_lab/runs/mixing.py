@@ -31,8 +31,8 @@ from vnait.data.vocabulary import Vocabulary
 from vnait.results import record
 from vnait.results.record import Record
 from vnait.results.scores import scores
+from vnait.shared.processes import one_thread
 from vnait.shared.statistics import interval
-from vnait.shared.threads import one_thread
 from vnait.train import bag_of_words
 from vnait.train.bag_of_words import BagRegression, bags_of, share_of, sif_weights, skill, strange
 from vnait.train.base import Base

@@ -20,15 +20,17 @@ import torch
 from torch import Generator, Tensor
 from transformers import get_linear_schedule_with_warmup
 
+from vnait.comparison.runs import run_all
 from vnait.data import batches, collate
 from vnait.data.tasks import CLASSIFICATION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForMaskedLM, seed_weights
 from vnait.positions.methods import METHODS
-from vnait.results.record import Record, key_of, run_cells
+from vnait.results.record import Record, key_of
+from vnait.shared.processes import one_thread
 from vnait.shared.statistics import interval, paired
-from vnait.shared.threads import one_thread
 from vnait.train.fitting import fit
+from vnait.train.models import from_vectors, new_model
 from vnait.train.run import Run
 from vnait.train.tasks.tags import IGNORED
 from vnait_lab import RECORDS
@@ -57,7 +59,7 @@ class Pretrained(Vocabulary):
     def new_model(
         self, run: Run, classes: Sequence[str], lengths: Sequence[int], task: str = CLASSIFICATION
     ) -> Any:
-        model = super().new_model(run, classes, lengths, task)
+        model = from_vectors(self, run, classes, lengths, task)
         if self.weights is not None:
             model.model.load_state_dict(self.weights)
         return model
@@ -96,7 +98,7 @@ def pretrained(words: Vocabulary, texts: Sequence[str], run: Run, question: str)
     ids = words.encode(texts, max_length=run.max_length)
     lengths = list(map(len, ids))
     torch.manual_seed(run.seed)
-    model: Any = words.new_model(run, ["stayed", "moved"], lengths, TAGGING)
+    model: Any = new_model(words, run, ["stayed", "moved"], lengths, TAGGING)
     ask: Callable[[Tensor, Vocabulary, Generator], Asked] = moved_words
     if question == "masked words":
         table, ask = model.get_input_embeddings().weight, masked_words
@@ -176,7 +178,7 @@ def main() -> None:
     }
     from joblib import delayed
 
-    run_cells(
+    run_all(
         PATH,
         cells,
         lambda left: (delayed(run_cell)(data, *cell, key(*cell)) for cell in left),

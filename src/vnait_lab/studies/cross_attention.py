@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 
-from vnait.model.backbone import Attention
+from vnait.positions.attention import Attention
 from vnait.positions.encodings import AlibiBias, Rotary, ShawBias, Sinusoid, T5Bias
 from vnait.positions.injection import Injection
 from vnait_lab.studies.figures import panels

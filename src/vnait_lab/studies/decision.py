@@ -22,10 +22,10 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from vnait.model.backbone import Encoder
+from vnait.positions.building import build
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import ShawBias
 from vnait.positions.method import Method
-from vnait.positions.methods import build
 from vnait.shared.statistics import Interval, interval
 from vnait_lab.studies.figures import bars, lines, panels
 from vnait_lab.studies.parts.training import descend

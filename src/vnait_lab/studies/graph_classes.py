@@ -24,10 +24,10 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from vnait.model.backbone import Encoder
+from vnait.positions.building import build
 from vnait.positions.coordinates import Index, returns, spectra
 from vnait.positions.encodings import Linear
 from vnait.positions.method import Method
-from vnait.positions.methods import build
 from vnait_lab.studies.figures import dots, panels
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

@@ -18,7 +18,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from vnait.model.backbone import Encoder
-from vnait.positions.methods import build
+from vnait.positions.building import build
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.parts.dna import LETTERS, letters
 from vnait_lab.studies.parts.training import descend

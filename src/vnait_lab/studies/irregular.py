@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 
 from vnait.model.backbone import Encoder
+from vnait.positions.building import build
 from vnait.positions.coordinates import Phase, Span
 from vnait.positions.encodings import Harmonics, Spatial
 from vnait.positions.method import Method
-from vnait.positions.methods import build
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.parts.series import TESTED, TRAINED, VALIDATION, etth1
 from vnait_lab.studies.parts.training import descend

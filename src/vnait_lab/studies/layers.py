@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vnait.model.backbone import Attention
+from vnait.positions.attention import Attention
 from vnait_lab.studies.figures import lines, panels
 from vnait_lab.studies.parts.letters import METHODS, TRAINED, text, trained
 from vnait_lab.studies.parts.training import Reader

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from vnait.model.backbone import Attention
+from vnait.positions.attention import Attention
 from vnait.positions.encodings import AlibiBias, NoPosition, Rotary, Sinusoid, T5Bias, Table
 from vnait.positions.injection import Injection
 from vnait_lab.studies.figures import lines, panels

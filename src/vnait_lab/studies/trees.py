@@ -24,11 +24,11 @@ from torch.nn import functional as F
 
 from vnait.data.conllu import Tree, trees
 from vnait.model.backbone import Encoder
+from vnait.positions.building import build
 from vnait.positions.coordinates import Index, spectra
 from vnait.positions.encodings import Axis, Linear, ShawBias, Sum, Table
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait.positions.methods import build
 from vnait_lab.studies.figures import bars, panels
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.phrases import BANKS

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 from torch import Generator, Tensor
 
-from vnait.positions.methods import build
+from vnait.positions.building import build
 from vnait.results.colours import COLOURS
 from vnait_lab.studies.figures import dots, lines, panels
 from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from vnait.model import VnaitForSequenceClassification
-from vnait.positions.methods import build
+from vnait.positions.building import build
 from vnait.shared.randomness import preserved_generators
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite

@@ -12,14 +12,17 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from vnait.comparison import runs
+from vnait.comparison.runs import Callback
 from vnait.model import VnaitConfig, seed_weights
-from vnait.positions.methods import METHODS, Recipe, parameters
+from vnait.positions.building import parameters
+from vnait.positions.methods import METHODS, Recipe
 from vnait.results import record as records
-from vnait.results.record import Callback, Record
+from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange, did_you_mean
+from vnait.shared.processes import one_thread
 from vnait.shared.randomness import preserved_generators
 from vnait.shared.statistics import UNIT, Interval, interval
-from vnait.shared.threads import one_thread
 from vnait.train.tasks.tags import IGNORED
 from vnait_lab.study import Verdict
 from vnait_lab.suites.together import train_together
@@ -156,7 +159,7 @@ class Suite:
                 single = replace(self, tasks={task: self.tasks[task]})
                 yield delayed(single.train_and_test)(method, METHODS[method], task, own, setting)
 
-        return records.run_cells(path, cells, calls, jobs=jobs, backend=backend, callback=callback)
+        return runs.run_all(path, cells, calls, jobs=jobs, backend=backend, callback=callback)
 
     def key(self, method: str, task: str, seed: int, setting: Training) -> str:
         """The fingerprint of everything that decides a cell, the method's formula included."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vnait.model.backbone import Attention
+from vnait.positions.attention import Attention
 from vnait_lab.studies.cross_attention import DIM, HEADS, cross, run
 from vnait_lab.study import Budget
 

@@ -16,6 +16,7 @@ from vnait.positions.methods import METHODS
 from vnait.results.explanation import Explanation, explain
 from vnait.shared.errors import InputError, as_input_error
 from vnait.train.linear import LinearClassifier
+from vnait.train.models import new_model
 from vnait.train.predict import Fitted, load
 from vnait.train.run import Run
 
@@ -75,7 +76,7 @@ def untrained(method: str) -> Fitted:
     """An untrained classifier of the built-in sentences."""
     words, lengths = _words()
     with as_input_error(ValueError):
-        model = words.new_model(Run(method=method), ["neg", "pos"], lengths)
+        model = new_model(words, Run(method=method), ["neg", "pos"], lengths)
     return Fitted(model=model, tokenizer=words.tokenizer)
 
 

@@ -23,8 +23,8 @@ from vnait.positions.conformance_suite.subjects import (
 from vnait.positions.methods import METHODS
 from vnait.positions.plugins import call_plugins
 from vnait.shared.errors import InputError, did_you_mean
+from vnait.shared.processes import one_thread
 from vnait.shared.randomness import preserved_generators
-from vnait.shared.threads import one_thread
 
 __all__ = ["LAWS", "Law", "Limit", "Observation", "Probe", "Row", "Subject", "conformance", "subjects"]
 

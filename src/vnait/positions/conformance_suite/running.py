@@ -11,7 +11,7 @@ from operator import mul
 import torch
 from torch import Tensor
 
-from vnait.model.backbone import Attention
+from vnait.positions.attention import Attention
 from vnait.positions.conformance_suite.register import DoesNotApply, difference, error_line, law, text
 from vnait.positions.conformance_suite.subjects import Expected, Observation, Probe, Subject
 from vnait.shared.quiet import no_logs

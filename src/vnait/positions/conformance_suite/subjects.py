@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import DynamicLayer
 
-from vnait.model.backbone import Attention
-from vnait.model.causal import Words, causal_mask
+from vnait.positions.attention import Attention
+from vnait.positions.cache import Words, causal_mask
 from vnait.positions.coordinates import Index
 from vnait.positions.coordinates.shared import located, takes_places
 from vnait.positions.encodings import NoPosition, Sinusoid

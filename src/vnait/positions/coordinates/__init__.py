@@ -22,50 +22,6 @@ coordinate. Axis 0 is the main coordinate. Sums are in float32, or in float64 if
 neighbours, whatever the model's dtype.
 """
 
-from vnait.positions.coordinates.elastic import ContextGate, Elastic, Gate
-from vnait.positions.coordinates.graphs import returns, spectra
-from vnait.positions.coordinates.grids import Diagonal, Grid, Joined, Phase, Segments
-from vnait.positions.coordinates.moving import Jitter, Randomized
-from vnait.positions.coordinates.shared import check_mask, located
-from vnait.positions.coordinates.sources import Content, Free, Uniform, Warp
-from vnait.positions.coordinates.spans import (
-    MIN_GAP,
-    SPAN,
-    Ends,
-    Index,
-    Running,
-    Saturating,
-    Span,
-    Start,
-)
-from vnait.positions.coordinates.spectrum import Spectrum
+import lazy_loader
 
-__all__ = [
-    "MIN_GAP",
-    "SPAN",
-    "Content",
-    "ContextGate",
-    "Diagonal",
-    "Elastic",
-    "Ends",
-    "Free",
-    "Gate",
-    "Grid",
-    "Index",
-    "Jitter",
-    "Joined",
-    "Phase",
-    "Randomized",
-    "Running",
-    "Saturating",
-    "Segments",
-    "Span",
-    "Spectrum",
-    "Start",
-    "Uniform",
-    "Warp",
-    "check_mask",
-    "located",
-    "returns",
-    "spectra",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -16,49 +16,6 @@ combined.py       one axis, sums, encodings side by side; no position           
 shared.py         precision, and reading coordinates and tables
 """
 
-from vnait.positions.encodings.bias import AlibiBias, CableBias, Fire, Kerple, alibi_slopes
-from vnait.positions.encodings.bias_tables import Prefix, ShawBias, T5Bias
-from vnait.positions.encodings.codes import Binary, Harmonics, Linear, Sinusoid
-from vnait.positions.encodings.combined import Axis, Concatenated, NoPosition, Sum
-from vnait.positions.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, XPos, convert_layout
-from vnait.positions.encodings.rotary_scaling import Scaling
-from vnait.positions.encodings.scores import Cope, Nape, ScaleInvariant
-from vnait.positions.encodings.spatial import Anchors, Centre, Fourier, LearnedFourier, Scalar, Spatial
-from vnait.positions.encodings.tables import GridTable, Table
+import lazy_loader
 
-__all__ = [
-    "AlibiBias",
-    "Anchors",
-    "Axial",
-    "Axis",
-    "Binary",
-    "CableBias",
-    "Centre",
-    "Concatenated",
-    "Cope",
-    "Fire",
-    "Fourier",
-    "GridTable",
-    "Harmonics",
-    "Kerple",
-    "LearnedFourier",
-    "Linear",
-    "MixedRotary",
-    "Nape",
-    "NoPosition",
-    "PartialRotary",
-    "Prefix",
-    "Rotary",
-    "Scalar",
-    "ScaleInvariant",
-    "Scaling",
-    "ShawBias",
-    "Sinusoid",
-    "Spatial",
-    "Sum",
-    "T5Bias",
-    "Table",
-    "XPos",
-    "alibi_slopes",
-    "convert_layout",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,20 +5,6 @@ or None, and has the flag `causal`: x_i never depends on what follows token i. W
 `reads_coordinates` it is called `inputs(vectors, added, at)`, with the coordinates (B, T, C), not jittered.
 """
 
-from vnait.positions.inputs.fusion import Add, Fusion, LiteralFusion, cosine
-from vnait.positions.inputs.neighbours import Condensed, Local, Nearest, Neighbours
-from vnait.positions.inputs.regularizers import boundary, muting, smoothness
+import lazy_loader
 
-__all__ = [
-    "Add",
-    "Condensed",
-    "Fusion",
-    "LiteralFusion",
-    "Local",
-    "Nearest",
-    "Neighbours",
-    "boundary",
-    "cosine",
-    "muting",
-    "smoothness",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

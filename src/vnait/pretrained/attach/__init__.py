@@ -1,0 +1,1 @@
+"""Another positional method in a pretrained model: `attach`, `detach`, `audit`, adapters."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import Cache
 
-from vnait.model.causal import Mask, Vectors, begun, words_of
+from vnait.positions.cache import Mask, Vectors, begun, words_of
 from vnait.positions.coordinates.shared import rank
 from vnait.positions.method import Method
 from vnait.pretrained.attach.cross_attention import Relative, Source, Target

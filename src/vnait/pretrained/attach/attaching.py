@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
+from vnait.positions.building import build
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method, described
-from vnait.positions.methods import build
 from vnait.pretrained.attach.attached import Attached
 from vnait.pretrained.attach.checks import (
     WarmStart,

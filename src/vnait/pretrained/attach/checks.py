@@ -18,7 +18,7 @@ from vnait.pretrained.attach.saving import marked
 from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY
 from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, last_states, probe
 from vnait.shared.errors import DoesNotFit, InputError
-from vnait.shared.evaluation import evaluating
+from vnait.shared.randomness import evaluating
 
 WarmStart = Literal["exact", "fit"]
 BASE = 10_000.0  # the default of `Rotary`, for whatever base the model has

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.model.causal import Mask, Vectors
+from vnait.positions.building import build
+from vnait.positions.cache import Mask, Vectors
 from vnait.positions.coordinates.shared import rank
 from vnait.positions.encodings import T5Bias
-from vnait.positions.methods import build
 from vnait.shared.values import full
 
 Cross = Literal["source", "target", "relative"]

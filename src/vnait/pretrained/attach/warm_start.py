@@ -13,7 +13,7 @@ from vnait.positions.encodings import Table
 from vnait.positions.encodings.shared import neighbours
 from vnait.pretrained.layers import rows_of
 from vnait.pretrained.locate import probe_ids
-from vnait.shared.evaluation import evaluating
+from vnait.shared.randomness import evaluating
 from vnait.shared.values import precision
 
 TOLERANCE = 0.01  # error of the waves, over the table's root mean square

@@ -12,13 +12,12 @@ import torch
 from torch import Tensor
 
 from vnait.pretrained.doctor.rotation import rotations
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
-from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
+from vnait.pretrained.doctor.subject import Subject, Trial
 from vnait.shared.errors import plural
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 REPEATS = 6  # of one token: all places attend to equal values, so each layer gets equal states everywhere
-Way = dict[str, Any]  # arguments of `rotated_otherwise`: a rotation, and which components are its pairs
 
 
 def rotated_otherwise(
@@ -38,50 +37,47 @@ def rotated_otherwise(
     return float((given * turns[:, :1] - given[:, :1] * turns).abs().max())
 
 
-@rule(
-    "ROPE03",
-    "rotation not as applied",
-    Severity.BUG,
-    advice="compare these layers' attention with transformers' own: its code, or a patch of it, is wrong",
-)
+@rule("ROPE03", "rotation not as applied", Severity.BUG)
 def not_as_applied(subject: Subject) -> Evidence | None:
-    """Queries or keys of a layer are not rotated by the angles of the model's rotation."""
+    """Queries or keys of a layer are not rotated by the angles of the model's rotation.
+
+    Advice: compare these layers' attention with transformers' own: its code, or a patch of it, is wrong.
+    """
     ids = subject.text(1).expand(1, REPEATS)
-    ways = [
-        {"path": path, "ids": ids, **layout, **others}
-        for path, name, others in rotations(subject)
-        for layout in _layouts(subject.model.get_submodule(path).get_buffer(name).numel())
-    ]
-    if subject.encodes_and_decodes:
-        raise NotTried("which layers are the decoder's is not known")
-    if any(hasattr(site.owner, "vnait") for site in subject.sites):
-        raise NotTried("its rotation is that of an attached method")
+    ways = []
+    for path, name, others in rotations(subject):
+        for layout in _layouts(subject.model.get_submodule(path).get_buffer(name).numel()):
+            arguments = {"layers": [], "path": path, "ids": ids, **layout, **others}
+            ways.append(
+                subject.trial(rotated_otherwise, f"{REPEATS} tokens", part=subject.model, **arguments)
+            )
+    require(not subject.encodes_and_decodes, "which layers are the decoder's is not known")
+    require(
+        not any(hasattr(site.owner, "vnait") for site in subject.sites),
+        "its rotation is that of an attached method",
+    )
     with _sdpa(subject):
         for kind, layers in _layers(subject, ids).items():
-            fitting = [way for way in ways if kind is None or way.get("layer_type", kind) == kind]
-            if fitting and (evidence := _examined(subject, layers, fitting)):
+            fitting = [way for way in ways if kind is None or way.arguments.get("layer_type", kind) == kind]
+            if fitting and (evidence := _examined(layers, fitting, subject.tolerance)):
                 return evidence
     return None
 
 
-def _examined(subject: Subject, layers: list[int], ways: list[Way]) -> Evidence | None:
+def _examined(layers: list[int], ways: list[Trial], tolerance: float) -> Evidence | None:
     """Evidence if no way of rotating fits all these layers; by the way that fits most of them."""
 
-    def error(layers: list[int], way: Way) -> float:
-        return subject.measure(rotated_otherwise, part=subject.model, layers=layers, **way)
+    def error(way: Trial, layers: list[int]) -> float:
+        return way.at(layers=layers).size
 
-    if any(error(layers, way) <= subject.tolerance for way in ways):
+    if any(error(way, layers) <= tolerance for way in ways):
         return None
-    wrong = [[layer for layer in layers if error([layer], way) > subject.tolerance] for way in ways]
-    found, way = min(zip(wrong, ways, strict=True), key=lambda pair: len(pair[0]))
-    size = error(found[:1], way)
-    return Evidence(
-        size=size,
-        measured=f"queries or keys of {plural(len(found), 'layer')} of {len(layers)} (first {found[0]}, "
-        f"counted from 0) are off by {size:.2g} times the largest one",
-        smallest=f"{REPEATS} tokens",
-        reproduction=subject.script(rotated_otherwise, part=subject.model, layers=found[:1], **way),
-        shown=size,
+    wrong = [[layer for layer in layers if error(way, [layer]) > tolerance] for way in ways]
+    off, way = min(zip(wrong, ways, strict=True), key=lambda pair: len(pair[0]))
+    first = way.at(way.smallest, layers=off[:1])
+    return first.evidence(
+        f"queries or keys of {plural(len(off), 'layer')} of {len(layers)} (first {off[0]}, "
+        f"counted from 0) are off by {first.size:.2g} times the largest one"
     )
 
 
@@ -96,19 +92,18 @@ def _layers(subject: Subject, ids: Tensor) -> dict[str | None, list[int]]:
     calls = [[states[0] for states in call.args[:3]] for call in attend.call_args_list]
     config = subject.model.config.get_text_config()
     rotates, kinds = (getattr(config, name, None) or [] for name in ("no_rope_layers", "layer_types"))
-    found: dict[str | None, list[int]] = defaultdict(list)
+    equal: dict[str | None, list[int]] = defaultdict(list)  # whose values are the same at all places
     for layer, (_, _, value) in enumerate(calls):
         declared = rotates[layer] if len(rotates) == len(calls) else True
         if declared and _same(value, subject.tolerance):
-            found[kinds[layer] if len(kinds) == len(calls) else None].append(layer)
-    if not found:
-        raise NotTried("no layer of PyTorch's attention gets equal states for equal tokens")
+            equal[kinds[layer] if len(kinds) == len(calls) else None].append(layer)
+    require(equal, "no layer of PyTorch's attention gets equal states for equal tokens")
     turned = {
         kind: layers
-        for kind, layers in found.items()
+        for kind, layers in equal.items()
         if not all(_same(state, subject.tolerance) for layer in layers for state in calls[layer])
     }
-    return turned or found
+    return turned or equal
 
 
 def _same(states: Tensor, tolerance: float) -> bool:
@@ -116,7 +111,7 @@ def _same(states: Tensor, tolerance: float) -> bool:
     return bool((states - states[:, :1]).abs().max() <= tolerance * states.abs().max())
 
 
-def _layouts(half: int) -> Iterator[Way]:
+def _layouts(half: int) -> Iterator[dict[str, Any]]:
     """Which of the first or last components of a head are pairs, and which of the angles are theirs."""
     width = 2 * half
     for pairs in (

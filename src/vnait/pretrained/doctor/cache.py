@@ -1,17 +1,19 @@
 """Rules of a decoder's cache: a text that is read in steps is the text that is read at once."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
-from vnait.pretrained.doctor.subject import Case, Subject, difference
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
+from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
 from vnait.shared.errors import plural
 
 STEPS = ((1, 1), (2, 1), (3, 2), (5, 1))  # tokens at first, tokens per step
 LEFT = ((2, 1), (3, 3), (6, 4))  # tokens, places of padding
+NO_CACHE = "it has no cache of keys and values"
 
 
 def stepwise(model: Any, ids: Tensor, start: int, step: int, name: str, **more: Any) -> float:
@@ -51,68 +53,64 @@ def generated(model: Any, ids: Tensor, pad: int, left: int) -> float:
     return max(difference(one, two) for one, two in zip(alone, other, strict=True))
 
 
-@rule("CACHE01", "cache as full pass", Severity.BUG, advice="pass use_cache=False, and report it")
+@rule("CACHE01", "cache as full pass", Severity.BUG)
 def full_pass(subject: Subject) -> Evidence | None:
-    """A text that is read in steps, with a cache, differs from the text that is read at once."""
-    _need_cache(subject)
-    two = subject.encodes_and_decodes
-    more = {"input_ids": subject.text(4, row=7)} if two else {}
-    name = "decoder_input_ids" if two else "input_ids"
+    """A text that is read in steps, with a cache, differs from the text that is read at once.
 
-    def evidence(*steps: tuple[int, int]) -> Evidence | None:
-        cases = [
-            Case(
-                f"{plural(count, 'token')}, then {step} at a time",
-                {"ids": subject.text(count + 2 * step), "start": count, "step": step, "name": name, **more},
-            )
-            for count, step in steps
-        ]
-        return subject.first_over(stepwise, cases, what="outputs move")
+    Advice: pass use_cache=False, and report it.
+    """
+    require(subject.caches, NO_CACHE)
+    two = subject.encodes_and_decodes  # its decoder reads in steps what its encoder reads at once
+    more: dict[str, Any] = {"input_ids": subject.text(4, row=7)} if two else {}
+    more = {"name": "decoder_input_ids" if two else "input_ids", **more}
 
-    if found := evidence(*STEPS):
-        return found
+    def moved(*sizes: tuple[int, int]) -> Evidence | None:
+        trials = []
+        for start, step in sizes:
+            arguments = {"ids": subject.text(start + 2 * step), "start": start, "step": step, **more}
+            smallest = f"{plural(start, 'token')}, then {step} at a time"
+            trials.append(subject.trial(stepwise, smallest, **arguments))
+        return subject.first_over(trials, "outputs move")
+
+    if evidence := moved(*STEPS):
+        return evidence
     with suppress(NotTried):  # a decoder may read less than its encoder
-        return evidence((subject.longest - 2, 1))
+        return moved((subject.longest - 2, 1))
     return None
 
 
-@rule(
-    "CACHE02",
-    "left padding with a cache",
-    Severity.BUG,
-    advice="generate without padding, one text at a time, or with use_cache=False; and report it",
-)
+@rule("CACHE02", "left padding with a cache", Severity.BUG)
 def left_padding_with_cache(subject: Subject) -> Evidence | None:
-    """Padded on the left, with a mask and positions in every step, a cached text differs from it alone."""
-    _need_cache(subject)
-    if subject.encodes_and_decodes:
-        raise NotTried("its decoder's texts are not padded on the left")
+    """Padded on the left, with a mask and positions in every step, a cached text differs from it alone.
+
+    Advice: generate without padding, one text at a time, or with use_cache=False; and report it.
+    """
+    require(subject.caches, NO_CACHE)
+    require(not subject.encodes_and_decodes, "its decoder's texts are not padded on the left")
     first = subject.first_position() if subject.accepts("position_ids") else None
-    cases = [
-        Case(
-            f"{count} tokens, {plural(left, 'place')} of padding before them",
-            {"ids": subject.text(count), "pad": subject.pad, "left": left, "first": first},
-        )
-        for count, left in LEFT
-    ]
-    return subject.first_over(padded_steps, cases, what="outputs of real tokens move")
+    trials = _padded(subject, padded_steps, LEFT, first=first)
+    return subject.first_over(trials, "outputs of real tokens move")
 
 
-@rule("CACHE03", "generate", Severity.BUG, advice="generate from one text at a time, and report it")
+@rule("CACHE03", "generate", Severity.BUG)
 def generate(subject: Subject) -> Evidence | None:
-    """Generation from a text that is padded on the left, with a mask, differs from that without padding."""
-    if not subject.model.can_generate() or subject.encodes_and_decodes:
-        raise NotTried("it does not generate from a text that it continues")
-    cases = [
-        Case(
-            f"{count} tokens, {plural(left, 'place')} of padding before them",
-            {"ids": subject.text(count), "pad": subject.pad, "left": left},
-        )
-        for count, left in LEFT[:2]
-    ]
-    return subject.first_over(generated, cases, part=subject.model, what="logits move")
+    """Generation from a text that is padded on the left, with a mask, differs from that without padding.
+
+    Advice: generate from one text at a time, and report it.
+    """
+    require(
+        subject.model.can_generate() and not subject.encodes_and_decodes,
+        "it does not generate from a text that it continues",
+    )
+    # Each size generates twice, which takes longer than a call.
+    return subject.first_over(_padded(subject, generated, LEFT[:2]), "logits move", parts=[subject.model])
 
 
-def _need_cache(subject: Subject) -> None:
-    if not subject.caches:
-        raise NotTried("it has no cache of keys and values")
+def _padded(subject: Subject, measure: Measure, sizes: Iterable[tuple[int, int]], **more: Any) -> list[Trial]:
+    """A trial per number of tokens and of places of padding before them."""
+    trials = []
+    for count, left in sizes:
+        arguments = {"ids": subject.text(count), "pad": subject.pad, "left": left, **more}
+        smallest = f"{count} tokens, {plural(left, 'place')} of padding before them"
+        trials.append(subject.trial(measure, smallest, **arguments))
+    return trials

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
-from vnait.pretrained.doctor.subject import Subject
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
+from vnait.pretrained.doctor.subject import Subject, Trial
 
 MAX_TOKENS = 1100  # tokens that are really read; further places are tried by position_ids
 
@@ -29,79 +29,62 @@ def reads_at(model: Any, ids: Tensor, times: int, first: int, **more: Any) -> bo
     return True
 
 
-@rule(
-    "LEN01",
-    "end of the table",
-    Severity.LIMIT,
-    advice="cut texts at this length, read them in windows, or attach a method without a table",
-)
+@rule("LEN01", "end of the table", Severity.LIMIT)
 def end_of_table(subject: Subject) -> Evidence | None:
-    """A longer text than max_position_embeddings raises an error."""
+    """A longer text than max_position_embeddings raises an error.
+
+    Advice: cut texts at this length, read them in windows, or attach a method without a table.
+    """
     declared = _declared(subject)
-    return (
-        None if _reads(subject, declared + 1) else _ends(subject, declared, "raises an error", declared + 1)
-    )
+    trial = _reading(subject, declared + 1)
+    return None if trial.size else _ends(trial, declared, "raises an error")
 
 
-@rule(
-    "LEN02",
-    "silent end",
-    Severity.LIMIT,
-    advice="count tokens before the model reads them: quality is unknown past this length",
-)
+@rule("LEN02", "silent end", Severity.LIMIT)
 def silent_end(subject: Subject) -> Evidence | None:
-    """A longer text than max_position_embeddings is read without an error or a warning."""
+    """A longer text than max_position_embeddings is read without an error or a warning.
+
+    Advice: count tokens before the model reads them: quality is unknown past this length.
+    """
     declared = _declared(subject)
-    return (
-        _ends(subject, declared, "is read silently", declared + 1) if _reads(subject, declared + 1) else None
-    )
+    trial = _reading(subject, declared + 1)
+    return _ends(trial, declared, "is read silently") if trial.size else None
 
 
-@rule(
-    "LEN03",
-    "less than declared",
-    Severity.BUG,
-    advice="cut texts at the length that it reads, and set model_max_length of the tokenizer to it",
-)
+@rule("LEN03", "less than declared", Severity.BUG)
 def less_than_declared(subject: Subject) -> Evidence | None:
-    """A text of max_position_embeddings tokens raises an error."""
+    """A text of max_position_embeddings tokens raises an error.
+
+    Advice: cut texts at the length that it reads, and set model_max_length of the tokenizer to it.
+    """
     declared = _declared(subject)
-    if _reads(subject, declared):
+    if _reading(subject, declared).size:
         return None
-    high = bisect_left(range(declared), True, lo=1, key=lambda count: not _reads(subject, count))
-    severity = Severity.TRAP if declared - (high - 1) == subject.reserved else Severity.BUG
+    count = bisect_left(range(declared), True, lo=1, key=lambda count: not _reading(subject, count).size)
+    # RoBERTa declares its reserved rows too: whoever knows that cuts texts where they end.
+    severity = Severity.TRAP if declared - (count - 1) == subject.reserved else None
     what = f"raises an error, and max_position_embeddings is {declared}"
-    return _ends(subject, high - 1, what, high, severity)
+    return _ends(_reading(subject, count), count - 1, what, severity)
 
 
 def _declared(subject: Subject) -> int:
+    """max_position_embeddings, or `NotTried`."""
     declared = getattr(subject.body.config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(declared, int) or declared < 1:
         raise NotTried("its configuration declares no length")
     return declared
 
 
-def _reads(subject: Subject, count: int) -> bool:
-    measure, arguments = _how(subject, count)
-    return bool(subject.measure(measure, **arguments))
-
-
-def _how(subject: Subject, count: int) -> tuple[Any, dict[str, Any]]:
-    arguments = {"ids": subject.text(1), "times": count, **subject.more}
+def _reading(subject: Subject, count: int) -> Trial:
+    """Whether it reads a text of that many tokens; of a long text, whether it reads the last place."""
+    smallest, arguments = f"{count} tokens", {"ids": subject.text(1), "times": count, **subject.more}
     if count <= MAX_TOKENS:
-        return reads, arguments
-    if not subject.accepts("position_ids") or subject.encodes_and_decodes:
-        raise NotTried(f"its {count} tokens are too many to read here, and it takes no position_ids")
-    return reads_at, {**arguments, "first": subject.first_position()}
+        return subject.trial(reads, smallest, **arguments)
+    placed = subject.accepts("position_ids") and not subject.encodes_and_decodes
+    require(placed, f"its {count} tokens are too many to read here, and it takes no position_ids")
+    return subject.trial(reads_at, smallest, **arguments, first=subject.first_position())
 
 
-def _ends(subject: Subject, size: int, what: str, shown: int, severity: Severity | None = None) -> Evidence:
-    measure, arguments = _how(subject, shown)
-    return Evidence(
-        size=size,
-        measured=f"a text of {shown} tokens {what}",
-        smallest=f"{shown} tokens",
-        reproduction=subject.script(measure, **arguments),
-        shown=subject.measure(measure, **arguments),
-        severity=severity,
-    )
+def _ends(trial: Trial, size: int, what: str, severity: Severity | None = None) -> Evidence:
+    """Evidence of where texts end, from the text behind that."""
+    return trial.evidence(f"a text of {trial.smallest} {what}", size=size, severity=severity)

@@ -11,15 +11,15 @@ import transformers
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 
+from vnait.pretrained import tuned
 from vnait.pretrained.doctor.rule import NotTried
 from vnait.pretrained.doctor.subject import Subject
 from vnait.pretrained.loading import auto_classes, from_pretrained
 from vnait.pretrained.locate import accepts
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import no_bars
-from vnait.train import base as finetune
-from vnait.train import linear
 
+BASELINE = "baseline.json"  # which the folder of a linear model has
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "spiece*")
 ADAPTERS = {"adapter_config.json": "a PEFT adapter", "vnait.json": "an adapter of vnait"}
 
@@ -36,20 +36,20 @@ def check_readable(subject: Subject) -> None:
         takes = next(iter(inspect.signature(subject.model.forward).parameters), "nothing")
         raise InputError(f"{name} reads {takes}, not input_ids; doctor examines models of text.")
     try:
-        body = subject.body
-        one, other = (subject.call(body, input_ids=subject.text(6))[0] for _ in range(2))
+        first, second = (subject.call(subject.body, input_ids=subject.text(6))[0] for _ in range(2))
     except NotTried as error:
         raise InputError(
             f"{name} could not read a random text ({error}); doctor examines models of text that need only "
             "input_ids."
         ) from error
-    if not one.isfinite().all():
+    if not first.isfinite().all():
         raise InputError(f"{name} gives outputs that are not finite, which nothing can be compared with.")
-    if not torch.equal(one, other):
+    if not torch.equal(first, second):
         raise InputError(f"{name} gives different outputs in every run, so they can't be compared.")
 
 
 def _of_object(model: Any, tokenizer: Any) -> Subject:
+    """The model of transformers in an object, which may wrap it."""
     if not isinstance(model, nn.Module):
         raise InputError(
             f"doctor was given a {type(model).__name__}; give a model of transformers, its folder, or its "
@@ -58,16 +58,16 @@ def _of_object(model: Any, tokenizer: Any) -> Subject:
     inner = next((part for part in model.modules() if isinstance(part, PreTrainedModel)), None)
     if inner is None:
         raise InputError(f"{type(model).__name__} has no model of transformers in it; give one of those.")
-    setup = (f"model = ...  # the {type(inner).__name__} that was examined",)
     return Subject(
         model=inner,
         tokenizer=getattr(model, "tokenizer", None) if tokenizer is None else tokenizer,
-        setup=setup,
+        setup=(f"model = ...  # the {type(inner).__name__} that was examined",),
         tokenizer_setup=("tokenizer = ...  # its tokenizer",),
     )
 
 
 def _loaded(source: str | Path) -> Subject:
+    """What a folder or name holds: a model that `vnait train` has saved, or one of transformers."""
     folder = Path(source).expanduser()
     for name, what in ADAPTERS.items():
         if (folder / name).is_file() and not (folder / "config.json").is_file():
@@ -75,46 +75,46 @@ def _loaded(source: str | Path) -> Subject:
                 f"{source} has {what}, which is not a complete model; load it into its base, and give "
                 "the object to vnait.doctor, or the folder of the merged model."
             )
-    if (folder / linear.NOTES).is_file():
+    if (folder / BASELINE).is_file():
         raise InputError(
             f"{source} has a baseline that reads bags of words, without positions; give a Transformer."
         )
-    if (folder / finetune.NOTES).is_file():
+    if (folder / tuned.NOTES).is_file():
         with no_bars():
-            model, tokenizer, _ = finetune.load(folder)
-        lines = ("from vnait.train.predict import load", f"model = load({str(folder)!r}).model")
+            model, tokenizer, _ = tuned.load(folder)
         return Subject(
             model=model,
             tokenizer=tokenizer,
             source=str(source),
-            setup=lines,
+            setup=("from vnait.train.predict import load", f"model = load({str(folder)!r}).model"),
             tokenizer_setup=(f"tokenizer = load({str(folder)!r}).tokenizer",),
         )
     return _pretrained(source)
 
 
 def _pretrained(source: str | Path) -> Subject:
-    before = f"{source} can't be loaded as a model of transformers: "
-    with no_bars(), as_input_error(Exception, before, ".", message=first_line):
+    """The model of a folder or name, with the script that loads it."""
+    prefix = f"{source} can't be loaded as a model of transformers: "
+    with no_bars(), as_input_error(Exception, prefix, ".", message=first_line):
         config = from_pretrained(AutoConfig, source)
         auto = _auto(config)
         model = from_pretrained(auto, source, dtype=torch.float32)
-    own = type(model).__name__
-    plain = getattr(transformers, own, None) is type(model) and type(config) is type(model.config)
-    kind = own if plain else auto.__name__  # others are known to the Auto classes once vnait is imported
-    path = _path(source)
-    lines = (
-        *(() if plain else ("import vnait",)),
-        f"from transformers import {kind}",
-        f"model = {kind}.from_pretrained({path!r}, dtype=torch.float32).eval()",
-    )
+    name = type(model).__name__
+    public = getattr(transformers, name, None) is type(model) and type(config) is type(model.config)
+    loader = name if public else auto.__name__  # others are known to the Auto classes once vnait is imported
+    folder = Path(source).expanduser()
+    path = str(folder if folder.is_dir() else source)
     tokenizer, missing = _tokenizer(source)
     return Subject(
         model=model.eval(),
         tokenizer=tokenizer,
         no_tokenizer=missing,
         source=str(source),
-        setup=lines,
+        setup=(
+            *(() if public else ("import vnait",)),
+            f"from transformers import {loader}",
+            f"model = {loader}.from_pretrained({path!r}, dtype=torch.float32).eval()",
+        ),
         tokenizer_setup=(
             "from transformers import AutoTokenizer",
             f"tokenizer = AutoTokenizer.from_pretrained({path!r})",
@@ -133,14 +133,10 @@ def _tokenizer(source: str | Path) -> tuple[Any, str]:
         return None, f"its tokenizer can't be loaded ({first_line(error)[:80]})"
 
 
-def _path(source: str | Path) -> str:
-    """The path of a folder, or the name."""
-    folder = Path(source).expanduser()
-    return str(folder) if folder.is_dir() else str(source)
-
-
 def _auto(config: Any) -> Any:
     """The Auto class that loads the architecture which the configuration names."""
     name = next(iter(config.architectures or ()), None)
-    found = (auto for auto, models in auto_classes(type(config)) if name in [one.__name__ for one in models])
-    return next(found, AutoModel)
+    for auto, models in auto_classes(type(config)):
+        if name in [model.__name__ for model in models]:
+            return auto
+    return AutoModel

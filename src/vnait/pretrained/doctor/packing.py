@@ -5,11 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Measure, Subject, difference
 
 SIZES = ((1, 1), (1, 2), (2, 3), (5, 4))  # tokens of the first text, and of the second
-LEAK = "the second text moves"
 
 
 def packed(model: Any, ids: Tensor, start: int, first: int, **how: Any) -> float:
@@ -41,67 +40,53 @@ def packed_in_blocks(model: Any, ids: Tensor, start: int, first: int, causal: bo
     return difference(alone, both[0][:, start:])
 
 
-@rule(
-    "PACK01",
-    "packed by default",
-    Severity.TRAP,
-    advice="pass a mask (1, 1, T, T) that separates the texts; for a decoder that keeps "
-    "PACK02, use_cache=False without an attention_mask is enough",
-)
+@rule("PACK01", "packed by default", Severity.TRAP)
 def by_default(subject: Subject) -> Evidence | None:
-    """Texts that are packed with position_ids alone read one another in a call with the defaults."""
+    """Texts that are packed with position_ids alone read one another in a call with the defaults.
+
+    Advice: pass a mask (1, 1, T, T) that separates the texts; for a decoder that keeps PACK02,
+    use_cache=False without an attention_mask is enough.
+    """
     return _leak(subject, packed)
 
 
-@rule(
-    "PACK02",
-    "packed without a cache",
-    Severity.TRAP,
-    advice="pass a mask (1, 1, T, T) that separates the texts, or use flash attention",
-)
+@rule("PACK02", "packed without a cache", Severity.TRAP)
 def without_cache(subject: Subject) -> Evidence | None:
-    """Texts that are packed with position_ids alone read one another even with use_cache=False."""
-    if not subject.caches:
-        raise NotTried("it takes no use_cache; PACK01 is the same")
+    """Texts that are packed with position_ids alone read one another even with use_cache=False.
+
+    Advice: pass a mask (1, 1, T, T) that separates the texts, or use flash attention.
+    """
+    require(subject.caches, "it takes no use_cache; PACK01 is the same")
     return _leak(subject, packed, use_cache=False)
 
 
-@rule(
-    "PACK03",
-    "packed with a mask of ones",
-    Severity.TRAP,
-    advice="pass a mask (1, 1, T, T) that separates the texts, or see PACK01 and leave the mask out",
-)
+@rule("PACK03", "packed with a mask of ones", Severity.TRAP)
 def with_ones(subject: Subject) -> Evidence | None:
-    """A mask of ones, which tokenizers and collators add, lets packed texts read one another."""
+    """A mask of ones, which tokenizers and collators add, lets packed texts read one another.
+
+    Advice: pass a mask (1, 1, T, T) that separates the texts, or see PACK01 and leave the mask out.
+    """
     subject.need("attention_mask")
     return _leak(subject, packed_with_ones)
 
 
-@rule(
-    "PACK04",
-    "packed in blocks",
-    Severity.TRAP,
-    advice="do not pack texts for this model: run each in a row of its own",
-)
+@rule("PACK04", "packed in blocks", Severity.TRAP)
 def in_blocks(subject: Subject) -> Evidence | None:
-    """Texts that are packed with position_ids and a mask that separates them still differ from alone."""
+    """Texts that are packed with position_ids and a mask that separates them still differ from alone.
+
+    Advice: do not pack texts for this model: run each in a row of its own.
+    """
     subject.need("attention_mask")
     return _leak(subject, packed_in_blocks, causal=subject.causal)
 
 
-def _leak(subject: Subject, measure: Measure, **how: Any) -> Evidence | None:
+def _leak(subject: Subject, measure: Measure, **more: Any) -> Evidence | None:
+    """Pairs of texts in one row, of which the second one reads the first."""
     subject.need("position_ids")
-    if subject.encodes_and_decodes:
-        raise NotTried("its positions are those of two texts")
-    cases = [
-        subject.case(
-            f"a text of {one} before a text of {two}",
-            ids=torch.cat([subject.text(one), subject.text(two, row=1)], 1),
-            start=one,
-            first=subject.first_position(),
-            **how,
-        )
-        for one, two in SIZES
-    ]
-    return subject.first_over(measure, cases, what=LEAK)
+    require(not subject.encodes_and_decodes, "its positions are those of two texts")
+    first, trials = subject.first_position(), []
+    for start, count in SIZES:
+        ids = torch.cat([subject.text(start), subject.text(count, row=1)], 1)
+        smallest = f"a text of {start} before a text of {count}"
+        trials.append(subject.trial(measure, smallest, ids=ids, start=start, first=first, **more))
+    return subject.first_over(trials, "the second text moves")

@@ -1,13 +1,12 @@
 """Rules of padding: what stands beside a text must not change it."""
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
-from vnait.pretrained.doctor.subject import Case, Measure, Subject, difference
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
+from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
 from vnait.shared.errors import plural
 
 SIZES = ((1, 1), (2, 1), (2, 3), (6, 1), (6, 5))  # tokens, places of padding
@@ -71,119 +70,104 @@ def together(model: Any, ids: Tensor, **more: Any) -> float:
     return difference(torch.cat(rows), batch)
 
 
-@rule(
-    "PAD01",
-    "left padding",
-    Severity.TRAP,
-    advice="pad on the right, or pass position_ids that count real tokens: "
-    "(attention_mask.cumsum(-1) - 1).clamp(min=0)",
-)
+@rule("PAD01", "left padding", Severity.TRAP)
 def left_padding(subject: Subject) -> Evidence | None:
-    """A text that is padded on the left, with a mask alone, gets other positions than unpadded."""
+    """A text that is padded on the left, with a mask alone, gets other positions than unpadded.
+
+    Advice: pad on the right, or pass position_ids that count real tokens:
+    (attention_mask.cumsum(-1) - 1).clamp(min=0).
+    """
     subject.need("attention_mask")
-    return subject.first_over(padded, _cases(subject, "left", right=0), what=MOVE)
+    return subject.first_over(_trials(subject, padded, before=True, right=0), MOVE)
 
 
-@rule(
-    "PAD02",
-    "left padding with positions",
-    Severity.BUG,
-    advice="pad on the right, and report it: neither the mask nor position_ids are followed",
-)
+@rule("PAD02", "left padding with positions", Severity.BUG)
 def left_padding_with_positions(subject: Subject) -> Evidence | None:
-    """A text padded on the left, with a mask and the right position_ids, differs from the same text alone."""
+    """A text padded on the left, with a mask and the right position_ids, differs from the same text alone.
+
+    Advice: pad on the right, and report it: neither the mask nor position_ids are followed.
+    """
     subject.need("attention_mask")
     subject.need("position_ids")
-    if subject.encodes_and_decodes:
-        raise NotTried("its positions are those of two texts")
-    cases = _cases(subject, "left", first=subject.first_position())
-    return _or_limit(subject, subject.first_over(padded_at, cases, what=MOVE))
+    require(not subject.encodes_and_decodes, "its positions are those of two texts")
+    trials = _trials(subject, padded_at, before=True, first=subject.first_position())
+    return subject.first_over(trials, MOVE, severity=_severity(subject))
 
 
-@rule(
-    "PAD03",
-    "right padding",
-    Severity.BUG,
-    advice="run texts of one length together, without padding, and report it",
-)
+@rule("PAD03", "right padding", Severity.BUG)
 def right_padding(subject: Subject) -> Evidence | None:
-    """A text that is padded on the right, with a mask, differs from the same text alone."""
+    """A text that is padded on the right, with a mask, differs from the same text alone.
+
+    Advice: run texts of one length together, without padding, and report it.
+    """
     subject.need("attention_mask")
-    return _first_part(subject, padded)
+    return _on_the_right(subject, padded)
 
 
-@rule("PAD04", "batched as alone", Severity.BUG, advice="run one text at a time, and report it")
+@rule("PAD04", "batched as alone", Severity.BUG)
 def batched(subject: Subject) -> Evidence | None:
-    """Texts of one length differ between a batch and each alone."""
-    cases = [
-        subject.case(
-            f"{rows} texts of {count} tokens",
-            ids=torch.cat([subject.text(count, row) for row in range(rows)]),
-        )
-        for rows, count in ((2, 1), (2, 4), (3, 6))
-    ]
-    return subject.first_over_in_parts(together, cases, what="outputs move")
+    """Texts of one length differ between a batch and each alone.
+
+    Advice: run one text at a time, and report it.
+    """
+    trials = []
+    for count, size in ((2, 1), (2, 4), (3, 6)):
+        ids = torch.cat([subject.text(size, row) for row in range(count)])
+        trials.append(subject.trial(together, f"{count} texts of {size} tokens", ids=ids, **subject.more))
+    return subject.first_over(trials, "outputs move", parts=subject.parts)
 
 
-@rule(
-    "PAD05",
-    "masked places",
-    Severity.BUG,
-    advice="fill masked places with the padding id, and report it: the mask is not followed everywhere",
-)
+@rule("PAD05", "masked places", Severity.BUG)
 def masked_places(subject: Subject) -> Evidence | None:
-    """What stands at masked places after a text changes its outputs."""
+    """What stands at masked places after a text changes its outputs.
+
+    Advice: fill masked places with the padding id, and report it: the mask is not followed everywhere.
+    """
     subject.need("attention_mask")
-    return _first_part(subject, refilled)
+    return _on_the_right(subject, refilled)
 
 
-@rule(
-    "PAD06",
-    "positions from ids",
-    Severity.TRAP,
-    advice="never use the padding id as a word, nor another id as padding; pass position_ids otherwise",
-)
+@rule("PAD06", "positions from ids", Severity.TRAP)
 def positions_from_ids(subject: Subject) -> Evidence | None:
-    """Positions are counted from the ids that are not the padding id, whatever the mask is."""
+    """Positions are counted from the ids that are not the padding id, whatever the mask is.
+
+    Advice: never use the padding id as a word, nor another id as padding; pass position_ids otherwise.
+    """
     subject.need("position_ids")
-    first = subject.first_position()
-    cases = [
-        subject.case(
-            f"{count + 1} tokens, the second with the padding id",
-            ids=subject.text(count),
-            pad=subject.pad,
-            first=first,
-        )
-        for count in (2, 5)
-    ]
-    return subject.first_over(pad_inside, cases, what="outputs move")
+    first, trials = subject.first_position(), []
+    for count in (2, 5):
+        arguments = {"ids": subject.text(count), "pad": subject.pad, "first": first, **subject.more}
+        smallest = f"{count + 1} tokens, the second with the padding id"
+        trials.append(subject.trial(pad_inside, smallest, **arguments))
+    return subject.first_over(trials, "outputs move")
 
 
-@rule(
-    "PAD07", "padding without a mask", Severity.TRAP, advice="always pass the attention_mask of the tokenizer"
-)
+@rule("PAD07", "padding without a mask", Severity.TRAP)
 def no_mask(subject: Subject) -> Evidence | None:
-    """Without an attention_mask, padding on the right counts as words."""
-    return subject.first_over_in_parts(unmasked, _cases(subject, "right"), what=MOVE)
+    """Without an attention_mask, padding on the right counts as words.
+
+    Advice: always pass the attention_mask of the tokenizer.
+    """
+    return subject.first_over(_trials(subject, unmasked), MOVE, parts=subject.parts)
 
 
-def _first_part(subject: Subject, measure: Measure) -> Evidence | None:
-    """The first part that a measurement of padding on the right finds something in."""
-    cases = _cases(subject, "right", left=0)
-    return _or_limit(subject, subject.first_over_in_parts(measure, cases, what=MOVE))
+def _on_the_right(subject: Subject, measure: Measure) -> Evidence | None:
+    """A text that padding on the right changes."""
+    trials = _trials(subject, measure, left=0)
+    return subject.first_over(trials, MOVE, parts=subject.parts, severity=_severity(subject))
 
 
-def _or_limit(subject: Subject, evidence: Evidence | None) -> Evidence | None:
+def _severity(subject: Subject) -> Severity | None:
     """A convolution mixes neighbours before any mask: a limit of the architecture."""
-    return evidence and (replace(evidence, severity=Severity.LIMIT) if subject.convolves else evidence)
+    return Severity.LIMIT if subject.convolves else None
 
 
-def _cases(subject: Subject, side: str, **more: Any) -> list[Case]:
-    """Texts of `SIZES`, padded on one side."""
-    where, cases = {"left": "before", "right": "after"}[side], []
+def _trials(subject: Subject, measure: Measure, *, before: bool = False, **more: Any) -> list[Trial]:
+    """Texts of `SIZES`, padded before or after them."""
+    trials, (side, where) = [], ("left", "before") if before else ("right", "after")
     for count, places in SIZES:
-        words = f"{plural(count, 'token')}, {plural(places, 'place')} of padding {where} "
-        words += "them" if count > 1 else "it"
-        arguments = {"ids": subject.text(count), "pad": subject.pad, side: places, **more}
-        cases.append(subject.case(words, **arguments))
-    return cases
+        smallest = f"{plural(count, 'token')}, {plural(places, 'place')} of padding {where} "
+        smallest += "it" if count == 1 else "them"
+        arguments = {"ids": subject.text(count), "pad": subject.pad, side: places, **more, **subject.more}
+        trials.append(subject.trial(measure, smallest, **arguments))
+    return trials

@@ -1,6 +1,5 @@
 """Rules of `position_ids`: they are followed, they count from where the model counts, and calls are apart."""
 
-from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, difference, restated
 from vnait.shared.errors import plural
 
@@ -40,39 +39,27 @@ def after_others(model: Any, ids: Tensor, pad: int, **more: Any) -> float:
     return difference(before, model(input_ids=ids, attention_mask=torch.ones_like(ids), **more)[0])
 
 
-@rule(
-    "POS01",
-    "position_ids ignored",
-    Severity.BUG,
-    advice="do not rely on position_ids: neither left padding nor packing can work with them",
-)
+@rule("POS01", "position_ids ignored", Severity.BUG)
 def ignored(subject: Subject) -> Evidence | None:
-    """The model takes position_ids, and reversing them changes nothing."""
+    """The model takes position_ids, and reversing them changes nothing.
+
+    Advice: do not rely on position_ids: neither left padding nor packing can work with them.
+    """
     subject.need("position_ids")
-    count = 6
-    arguments = {"ids": subject.text(count), "first": subject.first or 0, **subject.more}
-    size = subject.measure(reversed_places, **arguments)
-    if size > 0:
+    arguments = {"ids": subject.text(6), "first": subject.first or 0, **subject.more}
+    trial = subject.trial(reversed_places, "6 tokens", **arguments)
+    if trial.size > 0:
         return None
     used = any(site.tables or site.rotaries for site in subject.sites)
-    return Evidence(
-        size=size,
-        measured="reversed positions change nothing",
-        smallest=f"{count} tokens",
-        reproduction=subject.script(reversed_places, **arguments),
-        shown=size,
-        severity=None if used else Severity.TRAP,
-    )
+    return trial.evidence("reversed positions change nothing", severity=None if used else Severity.TRAP)
 
 
-@rule(
-    "POS02",
-    "position_ids shifted",
-    Severity.BUG,
-    advice="let the model count by itself, or pass position_ids that start where it starts",
-)
+@rule("POS02", "position_ids shifted", Severity.BUG)
 def shifted(subject: Subject) -> Evidence | None:
-    """The positions that a model takes by itself are not 0, 1, 2, ... in position_ids."""
+    """The positions that a model takes by itself are not 0, 1, 2, ... in position_ids.
+
+    Advice: let the model count by itself, or pass position_ids that start where it starts.
+    """
     subject.need("position_ids")
     evidence = _restated(subject, (1, 2, 6), 0)
     if subject.first is not None:
@@ -88,50 +75,43 @@ def shifted(subject: Subject) -> Evidence | None:
 
 
 def _restated(subject: Subject, counts: tuple[int, ...], first: int) -> Evidence | None:
-    cases = [subject.case(plural(count, "token"), ids=subject.text(count), first=first) for count in counts]
-    return subject.first_over(restated, cases, what="outputs move")
+    """Texts that positions from `first` on change."""
+    trials = [
+        subject.trial(restated, plural(count, "token"), ids=subject.text(count), first=first, **subject.more)
+        for count in counts
+    ]
+    return subject.first_over(trials, "outputs move")
 
 
-@rule(
-    "POS03",
-    "earlier calls",
-    Severity.BUG,
-    advice="load the model anew for every text, and report it: positions are kept from call to call",
-)
+@rule("POS03", "earlier calls", Severity.BUG)
 def earlier_calls(subject: Subject) -> Evidence | None:
-    """Outputs of a text depend on the texts that were read before it."""
-    cases = [
-        subject.case(f"{count} tokens, read twice", ids=subject.text(count), pad=subject.pad)
+    """Outputs of a text depend on the texts that were read before it.
+
+    Advice: load the model anew for every text, and report it: positions are kept from call to call.
+    """
+    more = {"pad": subject.pad, **subject.more}
+    trials = [
+        subject.trial(after_others, f"{count} tokens, read twice", **{"ids": subject.text(count), **more})
         for count in (2, 5)
     ]
-    return subject.first_over(after_others, cases, what="outputs move")
+    return subject.first_over(trials, "outputs move")
 
 
-@rule(
-    "POS04",
-    "places that look the same",
-    Severity.BUG,
-    advice="give texts that end before these places: past them the model loses the order",
-)
+@rule("POS04", "places that look the same", Severity.BUG)
 def same_places(subject: Subject) -> Evidence | None:
-    """Two position_ids within the declared length give a token the same output."""
+    """Two position_ids within the declared length give a token the same output.
+
+    Advice: give texts that end before these places: past them the model loses the order.
+    """
     subject.need("position_ids")
-    if subject.encodes_and_decodes:
-        raise NotTried("its position_ids are the decoder's alone")
-    arguments = {"ids": subject.text(2), "first": subject.first_position()}
-    if not subject.measure(reversed_places, **{**arguments, "ids": subject.text(6)}):
-        raise NotTried("its position_ids change nothing (POS01)")
-    total = subject.longest
-    size = int(subject.measure(alike, count=total, **arguments))
+    require(not subject.encodes_and_decodes, "its position_ids are the decoder's alone")
+    first, total = subject.first_position(), subject.longest
+    places = subject.trial(reversed_places, "", ids=subject.text(6), first=first)
+    require(places.size, "its position_ids change nothing (POS01)")
+    trial = subject.trial(alike, "", count=total, ids=subject.text(2), first=first)
+    size = int(trial.size)
     if not size:
         return None
-    least = bisect_left(
-        range(total), True, lo=2, key=lambda count: subject.measure(alike, count=count, **arguments) > 0
-    )
-    return Evidence(
-        size=size,
-        measured=f"{size} of {total} places give the same output as another",
-        smallest=f"2 tokens, the second at place {least - 1}",
-        reproduction=subject.script(alike, count=least, **arguments),
-        shown=subject.measure(alike, count=least, **arguments),
-    )
+    count = trial.least("count", total)
+    trial = trial.at(f"2 tokens, the second at place {count - 1}", count=count)
+    return trial.evidence(f"{size} of {total} places give the same output as another", size=size)

@@ -37,16 +37,14 @@ class Report:
     @property
     def bugs(self) -> tuple[Finding, ...]:
         """The findings of severity bug."""
-        return tuple(found for found in self.findings if found.severity == Severity.BUG)
+        return tuple(finding for finding in self.findings if finding.severity == Severity.BUG)
 
     def summary(self) -> str:
         """One line with the counts of bugs, traps and limits, and of rules kept and not tried."""
-        counts = [sum(found.severity == one for found in self.findings) for one in Severity]
-        words = ", ".join(
-            f"{count} {one}{'' if count == 1 else 's'}" for count, one in zip(counts, Severity, strict=True)
-        )
+        severities = [finding.severity for finding in self.findings]
+        counts = ", ".join(plural(severities.count(severity), severity) for severity in Severity)
         name = self.model if self.source is None else f"{self.source} ({self.model})"
-        return f"{name}: {words}; {plural(len(self.kept), 'rule')} kept, {len(self.untried)} not tried"
+        return f"{name}: {counts}; {plural(len(self.kept), 'rule')} kept, {len(self.untried)} not tried"
 
     def text(self) -> str:
         """The summary, each finding with its reproduction, and what was not tried."""
@@ -57,22 +55,15 @@ class Report:
             reasons: dict[str, list[str]] = {}
             for code, reason in self.untried.items():
                 reasons.setdefault(reason, []).append(code)
-            lines = [f"{', '.join(codes)}: {reason}" for reason, codes in reasons.items()]
-            wrapped = [
-                fill(line, WIDTH, initial_indent="    ", subsequent_indent="        ") for line in lines
-            ]
-            parts.append("\n".join(["not tried:", *wrapped]))
+            lines = [_wrapped(f"{', '.join(codes)}: {reason}", 8) for reason, codes in reasons.items()]
+            parts.append("\n".join(["not tried:", *lines]))
         return "\n\n".join(parts)
 
     def document(self) -> dict[str, Any]:
         """The same as one JSON document; an infinite size is null."""
-        rows = [
-            {
-                name: None if isinstance(value, float) and math.isinf(value) else value
-                for name, value in asdict(found).items()
-            }
-            for found in self.findings
-        ]
+        rows = [asdict(finding) for finding in self.findings]
+        for row in rows:  # JSON has no infinity
+            row.update({name: None for name, value in row.items() if value in (math.inf, -math.inf)})
         facts = {"model": self.model, "source": self.source}
         return {**facts, "findings": rows, "kept": list(self.kept), "untried": self.untried}
 
@@ -83,21 +74,20 @@ class Report:
             where: dict[str, Any] = {"logicalLocations": [{"name": self.model, "kind": "object"}]}
         else:
             where = {"physicalLocation": {"artifactLocation": {"uri": quote(f"{self.source}/config.json")}}}
-        driver = {
-            "name": "vnait doctor",
-            "version": version("vnait"),
-            "rules": [_descriptor(rule) for rule in self.rules],
-        }
+        rules = [_descriptor(rule) for rule in self.rules]
+        driver = {"name": "vnait doctor", "version": version("vnait"), "rules": rules}
         results = [
             {
-                "ruleId": found.code,
-                "ruleIndex": order.index(found.code),
-                "level": LEVELS[found.severity],
-                "message": {"text": f"{found.meaning} {found.measured} ({found.smallest}). {found.advice}."},
+                "ruleId": finding.code,
+                "ruleIndex": order.index(finding.code),
+                "level": LEVELS[finding.severity],
+                "message": {
+                    "text": f"{finding.meaning} {finding.measured} ({finding.smallest}). {finding.advice}."
+                },
                 "locations": [where],
-                "properties": {"severity": found.severity, "reproduction": found.reproduction},
+                "properties": {"severity": finding.severity, "reproduction": finding.reproduction},
             }
-            for found in self.findings
+            for finding in self.findings
         ]
         notes = [
             {"associatedRule": {"id": code}, "level": "note", "message": {"text": f"not tried: {reason}"}}
@@ -108,22 +98,22 @@ class Report:
         return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _paragraph(found: Finding) -> str:
-    facts = {
-        "measured": found.measured,
-        "smallest": found.smallest,
-        "to do": found.advice,
-        "page": found.page,
-    }
+def _paragraph(finding: Finding) -> str:
+    """A finding as text: its meaning, facts and script."""
+    facts = {"measured": finding.measured, "smallest": finding.smallest, "to do": finding.advice}
     lines = [
-        fill(f"{name:10}{words}", WIDTH, initial_indent="    ", subsequent_indent=" " * 14)
-        for name, words in facts.items()
+        f"{finding.severity:5} {finding.code}  {finding.name}",
+        _wrapped(finding.meaning, 4),
+        *(_wrapped(f"{name:10}{words}", 14) for name, words in {**facts, "page": finding.page}.items()),
+        "",
+        indent(finding.reproduction, " " * 8),
     ]
-    head = [
-        f"{found.severity:5} {found.code}  {found.name}",
-        fill(found.meaning, WIDTH, initial_indent="    ", subsequent_indent="    "),
-    ]
-    return "\n".join([*head, *lines, "", indent(found.reproduction, "        ")])
+    return "\n".join(lines)
+
+
+def _wrapped(words: str, later: int) -> str:
+    """Lines that are indented by 4, and by `later` from the second one on."""
+    return fill(words, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * later)
 
 
 def _descriptor(rule: Rule) -> dict[str, Any]:

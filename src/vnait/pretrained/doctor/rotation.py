@@ -1,13 +1,12 @@
 """Rules of rotations: phases in half precision, and scaling parameters; and of ALiBi in half precision."""
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
-from vnait.pretrained.doctor.subject import Measure, Subject, difference
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
+from vnait.pretrained.doctor.subject import Subject, difference
 
 LENGTH = 8192
 BROKEN = 0.1  # of a cosine; rounding it to bfloat16 is 0.004
@@ -62,146 +61,99 @@ def not_declared(model: Any, path: str, name: str) -> float:
     return max(difference(*pair) for pair in pairs)
 
 
-@rule(
-    "HALF01",
-    "rotation cast to bfloat16",
-    Severity.TRAP,
-    advice="load with from_pretrained(..., dtype=torch.bfloat16), which leaves the frequencies in float32, "
-    "instead of model.to(torch.bfloat16)",
-)
+@rule("HALF01", "rotation cast to bfloat16", Severity.TRAP)
 def cast(subject: Subject) -> Evidence | None:
-    """A cast of the model to bfloat16 rounds the frequencies, and phases far from the start are wrong."""
+    """A cast of the model to bfloat16 rounds the frequencies, and phases far from the start are wrong.
+
+    Advice: load with from_pretrained(..., dtype=torch.bfloat16), which leaves the frequencies in float32,
+    instead of model.to(torch.bfloat16).
+    """
     return _phases(subject, cast=True, autocast=False)
 
 
-@rule(
-    "HALF02",
-    "rotation under autocast",
-    Severity.BUG,
-    advice="compute angles in float32, inside torch.autocast(enabled=False)",
-)
+@rule("HALF02", "rotation under autocast", Severity.BUG)
 def under_autocast(subject: Subject) -> Evidence | None:
-    """Under autocast the angles are computed in bfloat16, and phases far from the start are wrong."""
+    """Under autocast the angles are computed in bfloat16, and phases far from the start are wrong.
+
+    Advice: compute angles in float32, inside torch.autocast(enabled=False).
+    """
     return _phases(subject, cast=False, autocast=True)
 
 
-@rule(
-    "HALF03",
-    "rotation of a model in bfloat16",
-    Severity.BUG,
-    advice="compute angles in float32, and round only their cosines and sines",
-)
+@rule("HALF03", "rotation of a model in bfloat16", Severity.BUG)
 def of_half(subject: Subject) -> Evidence | None:
-    """With states in bfloat16, angles are computed in bfloat16, though the frequencies are in float32."""
+    """With states in bfloat16, angles are computed in bfloat16, though the frequencies are in float32.
+
+    Advice: compute angles in float32, and round only their cosines and sines.
+    """
     return _phases(subject, cast=False, autocast=False)
 
 
-@rule(
-    "HALF04",
-    "ALiBi in bfloat16",
-    Severity.LIMIT,
-    advice="run texts that are longer in float32",
-)
+@rule("HALF04", "ALiBi in bfloat16", Severity.LIMIT)
 def alibi(subject: Subject) -> Evidence | None:
-    """A bias of distances in bfloat16 is the same for neighbours far from the start."""
+    """A bias of distances in bfloat16 is the same for neighbours far from the start.
+
+    Advice: run texts that are longer in float32.
+    """
     sites = [site for site in subject.sites if site.alibi]
-    if not sites:
-        raise NotTried("it has no ALiBi that can be called")
-    path, heads = sites[0].path, sites[0].heads
-    arguments: dict[str, Any] = {"path": path, "heads": heads}
-    if (size := subject.measure(neighbours_merged, part=subject.model, length=LENGTH, **arguments)) == 0:
+    require(sites, "it has no ALiBi that can be called")
+    more = {"path": sites[0].path, "heads": sites[0].heads}
+    trial = subject.trial(neighbours_merged, "", part=subject.model, length=LENGTH, **more)
+    if not trial.size:
         return None
-    length = _least(subject, neighbours_merged, 0, **arguments)
-    return Evidence(
-        size=size,
-        measured=f"{size:.0f} of {LENGTH} places have the bias of the place before",
-        smallest=f"{length} tokens",
-        reproduction=subject.script(neighbours_merged, part=subject.model, length=length, **arguments),
-        shown=subject.measure(neighbours_merged, part=subject.model, length=length, **arguments),
-    )
+    length = trial.least("length", LENGTH)
+    measured = f"{trial.size:.0f} of {LENGTH} places have the bias of the place before"
+    return trial.at(f"{length} tokens", length=length).evidence(measured, size=trial.size)
 
 
-@rule(
-    "ROPE01",
-    "scaling after loading",
-    Severity.TRAP,
-    advice="pass rope_parameters to from_pretrained, or change the folder's config.json, before it is loaded",
-)
+@rule("ROPE01", "scaling after loading", Severity.TRAP)
 def scaling_after_loading(subject: Subject) -> Evidence | None:
-    """A change of config.rope_parameters after loading does nothing, and raises nothing."""
-    if not isinstance(getattr(subject.body.config.get_text_config(), "rope_parameters", None), dict):
-        raise NotTried("it has no rope_parameters")
-    if not any(site.rotaries for site in subject.sites):
-        raise NotTried("it has no rotation")
-    arguments = {"ids": subject.text(6), **subject.more}
-    size = subject.measure(after_rescaling, **arguments)
-    if size > 0:
-        return None
-    return Evidence(
-        size=size,
-        measured="outputs move by 0 after a factor of 8 was set",
-        smallest="6 tokens",
-        reproduction=subject.script(after_rescaling, **arguments),
-        shown=size,
-    )
+    """A change of config.rope_parameters after loading does nothing, and raises nothing.
+
+    Advice: pass rope_parameters to from_pretrained, or change the folder's config.json, before it is loaded.
+    """
+    parameters = getattr(subject.body.config.get_text_config(), "rope_parameters", None)
+    require(isinstance(parameters, dict), "it has no rope_parameters")
+    require(any(site.rotaries for site in subject.sites), "it has no rotation")
+    trial = subject.trial(after_rescaling, "6 tokens", ids=subject.text(6), **subject.more)
+    return None if trial.size > 0 else trial.evidence("outputs move by 0 after a factor of 8 was set")
 
 
-@rule(
-    "ROPE02",
-    "frequencies not as declared",
-    Severity.BUG,
-    advice="load the model again with the rope_parameters that it was trained with",
-)
+@rule("ROPE02", "frequencies not as declared", Severity.BUG)
 def not_as_declared(subject: Subject) -> Evidence | None:
-    """The frequencies or the scale of a rotation are not those of the model's rope_parameters."""
-    found = list(rotations(subject))
-    for path, name, _ in found:
-        arguments = {"path": path, "name": name}
-        size = subject.measure(not_declared, part=subject.model, **arguments)
-        if size > 1e-5:
-            return Evidence(
-                size=size,
-                measured=f"frequencies or scale of {path} are off by {size:.2g} times the largest one",
-                smallest="none is needed: the module itself",
-                reproduction=subject.script(not_declared, part=subject.model, **arguments),
-                shown=size,
+    """The frequencies or the scale of a rotation are not those of the model's rope_parameters.
+
+    Advice: load the model again with the rope_parameters that it was trained with.
+    """
+    smallest = "none is needed: the module itself"
+    for path, name, _ in rotations(subject):
+        trial = subject.trial(not_declared, smallest, part=subject.model, path=path, name=name)
+        if trial.size > 1e-5:
+            return trial.evidence(
+                f"frequencies or scale of {path} are off by {trial.size:.2g} times the largest one"
             )
     return None
 
 
-def _phases(subject: Subject, **how: bool) -> Evidence | None:
+def _phases(subject: Subject, **more: bool) -> Evidence | None:
+    """The first rotation whose phases are wrong, at the first position where they are."""
     for path, _, others in rotations(subject):
         module = subject.model.get_submodule(path)
         moving = set(MOVING) & set(_types(module))
         longest = min(LENGTH, int(getattr(module, "original_max_seq_len", LENGTH))) if moving else LENGTH
-        arguments = {"path": path, **how, **others}
-        size = subject.measure(phase_error, part=subject.model, length=longest, **arguments)
-        if size > BROKEN:
-            length = _least(subject, phase_error, BROKEN, longest, **arguments)
-            return Evidence(
-                size=size,
-                measured=f"cosines of {path} are off by up to {size:.2g} within {longest} positions",
-                smallest=f"position {length - 1}",
-                reproduction=subject.script(phase_error, part=subject.model, length=length, **arguments),
-                shown=subject.measure(phase_error, part=subject.model, length=length, **arguments),
-            )
+        arguments = {"length": longest, "path": path, **more, **others}
+        trial = subject.trial(phase_error, "", part=subject.model, **arguments)
+        if trial.size > BROKEN:
+            length = trial.least("length", longest, limit=BROKEN)
+            measured = f"cosines of {path} are off by up to {trial.size:.2g} within {longest} positions"
+            return trial.at(f"position {length - 1}", length=length).evidence(measured, size=trial.size)
     return None
-
-
-def _least(subject: Subject, measure: Measure, limit: float, longest: int = LENGTH, **arguments: Any) -> int:
-    """The smallest length whose size is over the limit; sizes never fall with the length."""
-
-    def over(length: int) -> bool:
-        return subject.measure(measure, part=subject.model, length=length, **arguments) > limit
-
-    return bisect_left(range(longest), True, lo=2, key=over)
 
 
 def rotations(subject: Subject) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Path, buffer of frequencies, and other arguments of every rotation of its own configuration."""
     paths = [f"{site.path}.{part.path}".removeprefix(".") for site in subject.sites for part in site.rotaries]
-    if not paths:
-        raise NotTried("it has no rotation")
+    require(paths, "it has no rotation")
     for path in paths:
         module = subject.model.get_submodule(path)
         for name, _ in module.named_buffers(recurse=False):

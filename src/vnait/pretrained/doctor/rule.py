@@ -24,6 +24,12 @@ class NotTried(Exception):
     """A rule could not be tried on this model; the message gives the reason."""
 
 
+def require(condition: object, reason: str) -> None:
+    """`NotTried` with the reason unless the condition holds."""
+    if not condition:
+        raise NotTried(reason)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What a rule measured on a model.
@@ -67,12 +73,20 @@ class Rule:
         return f"{PAGE}#{self.code.lower()}"
 
 
-def rule(code: str, name: str, severity: Severity, *, advice: str) -> Callable[[Examine], Rule]:
-    """Decorator: make a function a rule, with its docstring as the meaning."""
+def rule(code: str, name: str, severity: Severity) -> Callable[[Examine], Rule]:
+    """Decorator: make a function a rule; its docstring is the meaning, an empty line, and `Advice: ...`."""
 
     def made(examine: Examine) -> Rule:
-        meaning = " ".join((examine.__doc__ or "").split())
-        return Rule(code=code, name=name, severity=severity, meaning=meaning, advice=advice, examine=examine)
+        meaning, _, advice = (examine.__doc__ or "").partition("\n\n")
+        return Rule(
+            code=code,
+            name=name,
+            severity=severity,
+            meaning=" ".join(meaning.split()),
+            # Reports put it within a line, and SARIF adds the full stop.
+            advice=" ".join(advice.split()).removeprefix("Advice: ").removesuffix("."),
+            examine=examine,
+        )
 
     return made
 
@@ -98,4 +112,4 @@ def finding(rule: Rule, evidence: Evidence) -> Finding:
     """The finding of a rule with its evidence."""
     facts = {**vars(rule), **vars(evidence), "page": rule.page}
     facts["severity"] = evidence.severity or rule.severity
-    return Finding(**{one.name: facts[one.name] for one in fields(Finding)})
+    return Finding(**{field.name: facts[field.name] for field in fields(Finding)})

@@ -11,12 +11,11 @@ import torch
 
 from vnait.pretrained.doctor.loading import check_readable, subject_of
 from vnait.pretrained.doctor.report import Report
-from vnait.pretrained.doctor.rule import Finding, NotTried, Rule, Severity, finding
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Rule, Severity, finding
 from vnait.pretrained.doctor.rules import RULES
 from vnait.shared.errors import InputError, did_you_mean
-from vnait.shared.evaluation import evaluating
 from vnait.shared.quiet import logger_at, no_logs
-from vnait.shared.randomness import preserved_generators
+from vnait.shared.randomness import evaluating, preserved_generators
 
 
 def doctor(
@@ -42,7 +41,7 @@ def doctor(
     >>> from transformers import BertConfig, BertModel
     >>> tiny = dict(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
     >>> bert = BertModel(BertConfig(**tiny, intermediate_size=8, max_position_embeddings=32))
-    >>> [found.code for found in vnait.doctor(bert, rules=["LEN01", "LEN02"]).findings]
+    >>> [finding.code for finding in vnait.doctor(bert, rules=["LEN01", "LEN02"]).findings]
     ['LEN01']
     """
     chosen = _chosen(rules, ignore)
@@ -59,30 +58,25 @@ def doctor(
             preserved_generators(),
         ):
             check_readable(subject)
-            findings: list[Finding] = []
-            kept: list[str] = []
-            untried: dict[str, str] = {}
+            outcomes: dict[str, Evidence | NotTried | None] = {}
             for number, rule in enumerate(chosen):
                 if callback is not None:
                     callback(number, len(chosen), rule.code)
                 try:
-                    evidence = rule.examine(subject)
+                    outcomes[rule.code] = rule.examine(subject)
                 except NotTried as reason:
-                    untried[rule.code] = str(reason)
-                    continue
-                if evidence is None:
-                    kept.append(rule.code)
-                else:
-                    findings.append(finding(rule, evidence))
+                    outcomes[rule.code] = reason
+    findings = [
+        finding(RULES[code], result) for code, result in outcomes.items() if isinstance(result, Evidence)
+    ]
     order = list(Severity)
-    findings.sort(key=lambda found: order.index(found.severity))
     return Report(
         model=type(subject.model).__name__,
         source=subject.source,
         rules=tuple(chosen),
-        findings=tuple(findings),
-        kept=tuple(kept),
-        untried=untried,
+        findings=tuple(sorted(findings, key=lambda finding: order.index(finding.severity))),
+        kept=tuple(code for code, outcome in outcomes.items() if outcome is None),
+        untried={code: str(result) for code, result in outcomes.items() if isinstance(result, NotTried)},
     )
 
 

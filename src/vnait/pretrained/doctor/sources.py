@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
-from vnait.pretrained.doctor.subject import Measure, Subject, difference
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
+from vnait.pretrained.doctor.subject import Measure, Subject, Trial, difference
 from vnait.pretrained.layers import DifferentiableRotary
 from vnait.pretrained.locate import Site
 
 ORDER = [3, 0, 4, 2, 1, 5]  # of six tokens; the last one stays
+SMALLEST = f"{len(ORDER)} tokens"
 TABLE, ROTATION, BIAS = "a position table", "a rotation", "a bias of distances"
 
 
@@ -83,66 +84,50 @@ def reordered_without_rotations(model: Any, ids: Tensor, order: list[int], kind:
     return difference(one, other)
 
 
-@rule(
-    "SRC01",
-    "no position",
-    Severity.BUG,
-    advice="do not use it where order matters; vnait.attach can give it a source of position",
-)
+@rule("SRC01", "no position", Severity.BUG)
 def no_position(subject: Subject) -> Evidence | None:
-    """The output does not depend on the order of the tokens."""
-    measure, more = (reordered_before, {}) if subject.causal else (reordered, subject.more)
-    arguments = {"ids": subject.text(len(ORDER)), "order": ORDER, **more}
-    size = subject.measure(measure, **arguments)
-    if size > subject.tolerance / 10 or any(_acts(subject, one) for one in _sources(subject)):
+    """The output does not depend on the order of the tokens.
+
+    Advice: do not use it where order matters; vnait.attach can give it a source of position.
+    """
+    arguments = {"ids": subject.text(len(ORDER)), "order": ORDER, **subject.more}
+    trial = subject.trial(reordered_before if subject.causal else reordered, SMALLEST, **arguments)
+    # A source may act below the tolerance, as in a new model, whose weights are small.
+    if trial.size > subject.tolerance / 10 or any(_acts(subject, source) for source in _sources(subject)):
         return None
     carried = [*_sources(subject), *(site for site in subject.sites if site.alibi)]
     by_design = subject.causal and not carried  # a decoder knows order by its mask
     where = "the first layer's states move" if subject.causal else "outputs move"
-    return Evidence(
-        size=size,
-        measured=f"{where} by {size:.1g} times the largest one if the tokens are reordered",
-        smallest=f"{len(ORDER)} tokens",
-        reproduction=subject.script(measure, **arguments),
-        shown=size,
-        severity=Severity.LIMIT if by_design else Severity.BUG,
+    return trial.evidence(
+        f"{where} by {trial.size:.1g} times the largest one if the tokens are reordered",
+        severity=Severity.LIMIT if by_design else None,
     )
 
 
-@rule(
-    "SRC02",
-    "a source without effect",
-    Severity.BUG,
-    advice="load the model with a class that reads it, or restore the part that was replaced",
-)
+@rule("SRC02", "a source without effect", Severity.BUG)
 def without_effect(subject: Subject) -> Evidence | None:
-    """The model carries a source of position that changes no output."""
+    """The model carries a source of position that changes no output.
+
+    Advice: load the model with a class that reads it, or restore the part that was replaced.
+    """
     sources = list(_sources(subject))
-    if not sources:
-        raise NotTried("it has no position table and no rotation")
+    require(sources, "it has no position table and no rotation")
     acting = {source.kind for source in sources if _acts(subject, source)}
     idle = next((source for source in sources if not _acts(subject, source)), None)
     if idle is None:
         return None
-    measure, arguments = _removal(subject, idle)
-    return Evidence(
-        size=0.0,
-        measured=f"without {idle.path}, {idle.kind}, outputs move by 0",
-        smallest=f"{len(ORDER)} tokens",
-        reproduction=subject.script(measure, part=subject.model, **arguments),
-        shown=0.0,
+    return _removal(subject, idle).evidence(
+        f"without {idle.path}, {idle.kind}, outputs move by 0",
         severity=Severity.LIMIT if idle.kind in acting else None,  # for layers of a kind that is not there
     )
 
 
-@rule(
-    "SRC03",
-    "two sources",
-    Severity.BUG,
-    advice="remove one of them: each is read as if it were the only one",
-)
+@rule("SRC03", "two sources", Severity.BUG)
 def two_sources(subject: Subject) -> Evidence | None:
-    """Two sources of position act at once."""
+    """Two sources of position act at once.
+
+    Advice: remove one of them: each is read as if it were the only one.
+    """
     acting = [source for source in _sources(subject) if _acts(subject, source)]
     kinds = {source.kind: source.path for source in acting}
     kinds |= {BIAS: "build_alibi_tensor"} if any(site.alibi for site in subject.sites) else {}
@@ -153,43 +138,31 @@ def two_sources(subject: Subject) -> Evidence | None:
     return None
 
 
-@rule(
-    "SRC04",
-    "unusable rows",
-    Severity.BUG,
-    advice="load the table again; else give texts that end before these rows",
-)
+@rule("SRC04", "unusable rows", Severity.BUG)
 def rows_without_use(subject: Subject) -> Evidence | None:
-    """A position table has rows that are not finite, or equal to another: two places look the same."""
+    """A position table has rows that are not finite, or equal to another: two places look the same.
+
+    Advice: load the table again; else give texts that end before these rows.
+    """
     tables = [source.path for source in _sources(subject) if source.kind == TABLE]
-    if not tables:
-        raise NotTried("it has no position table")
+    require(tables, "it has no position table")
     for path in tables:
+        total = len(subject.model.get_parameter(f"{path}.weight")) - subject.reserved
         arguments = {"path": path, "first": subject.reserved}
-        count = int(subject.measure(unusable_rows, part=subject.model, **arguments))
-        if count:
-            total = len(subject.model.get_parameter(f"{path}.weight")) - subject.reserved
-            return Evidence(
-                size=count,
-                measured=f"{count} of {total} rows of {path} are not finite, or equal to another",
-                smallest=f"a text of {total} tokens",
-                reproduction=subject.script(unusable_rows, part=subject.model, **arguments),
-                shown=count,
-            )
+        smallest = f"a text of {total} tokens"
+        trial = subject.trial(unusable_rows, smallest, part=subject.model, **arguments)
+        if count := int(trial.size):
+            measured = f"{count} of {total} rows of {path} are not finite, or equal to another"
+            return trial.evidence(measured, size=count, shown=count)
     return None
 
 
 def _both(subject: Subject, acting: list[Source], kinds: dict[str, str]) -> Evidence:
-    measure, arguments = _removal(subject, acting[0])
-    size = subject.measure(measure, part=subject.model, **arguments)
+    """Two known sources; a table beside a bias is the design of some models."""
     designed = BIAS in kinds and ROTATION not in kinds  # as MPNet's and DeBERTa's
     designed = designed and not any(site.alibi for site in subject.sites)
-    return Evidence(
-        size=size,
-        measured=" and ".join(f"{kind} ({path})" for kind, path in kinds.items()) + " act",
-        smallest=f"{len(ORDER)} tokens",
-        reproduction=subject.script(measure, part=subject.model, **arguments),
-        shown=size,
+    return _removal(subject, acting[0]).evidence(
+        " and ".join(f"{kind} ({path})" for kind, path in kinds.items()) + " act",
         severity=Severity.LIMIT if designed else None,
     )
 
@@ -202,15 +175,11 @@ def _unknown(subject: Subject, acting: list[Source], kind: str) -> Evidence | No
         arguments["kind"] = type(subject.model.get_submodule(acting[0].path)).__name__
     else:
         measure, arguments["paths"] = reordered_without_tables, [source.path for source in acting]
-    size = subject.measure(measure, part=subject.model, **arguments)
-    if size <= subject.tolerance:
+    trial = subject.trial(measure, SMALLEST, part=subject.model, **arguments)
+    if trial.size <= subject.tolerance:
         return None
-    return Evidence(
-        size=size,
-        measured=f"without {kind}, another order still moves the first layer's states by {size:.2g}",
-        smallest=f"{len(ORDER)} tokens",
-        reproduction=subject.script(measure, part=subject.model, **arguments),
-        shown=size,
+    return trial.evidence(
+        f"without {kind}, another order still moves the first layer's states by {trial.size:.2g}",
         severity=Severity.LIMIT if subject.convolves or not subject.accepts("attention_mask") else None,
     )
 
@@ -221,6 +190,7 @@ def _sources(subject: Subject) -> Iterator[Source]:
 
 
 def _of_site(site: Site) -> Iterator[Source]:
+    """The sources of one site: tables, rotations, and biases that have a weight."""
     before = f"{site.path}." if site.path else ""
     for table in site.tables:
         yield Source(TABLE, before + table.path)
@@ -237,11 +207,12 @@ def _of_site(site: Site) -> Iterator[Source]:
 
 
 def _acts(subject: Subject, source: Source) -> bool:
-    measure, arguments = _removal(subject, source)
-    return subject.measure(measure, part=subject.model, **arguments) > 0
+    """Whether any output moves without it, by however little."""
+    return _removal(subject, source).size > 0
 
 
-def _removal(subject: Subject, source: Source) -> tuple[Measure, dict[str, Any]]:
-    """The measurement without a source, and its arguments."""
+def _removal(subject: Subject, source: Source) -> Trial:
+    """The measurement of outputs without a source."""
+    measure = without_rotation if source.kind == ROTATION else without_table
     arguments = {"ids": subject.text(len(ORDER)), "path": source.path, **subject.more}
-    return without_rotation if source.kind == ROTATION else without_table, arguments
+    return subject.trial(measure, SMALLEST, part=subject.model, **arguments)

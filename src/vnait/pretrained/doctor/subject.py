@@ -5,18 +5,19 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import shorten
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from vnait.pretrained.doctor.rule import Evidence, NotTried
+from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require
 from vnait.pretrained.locate import Site, accepts, find_sites
 from vnait.shared.errors import InputError, first_line
 
@@ -25,16 +26,76 @@ LONG = 256  # tokens of the longest text that most rules read
 Measure = Callable[..., float]
 
 
+# Scripts print the measurements and this, so that a name in them is a part of the report.
 def difference(one: Tensor, other: Tensor) -> float:
     """max |one - other| / max |one|; 0 if they are equal."""
     return 0.0 if torch.equal(one, other) else float((one - other).abs().max() / one.abs().max())
 
 
-class Case(NamedTuple):
-    """An input in a few words, and the arguments of a measurement on it."""
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A measurement on a model: a function, the input in a few words, a part of the model, other arguments.
 
-    words: str
+    Without a part it runs on the subject's body.
+    """
+
+    subject: Subject
+    measure: Measure
+    smallest: str
+    part: Any
     arguments: dict[str, Any]
+
+    @cached_property
+    def size(self) -> float:
+        """What it measures; not a number counts as infinite."""
+        part = self.subject.body if self.part is None else self.part
+        size = tried(self.measure, part, **self.arguments)
+        # Outputs that are not numbers are far off, and no comparison with a NaN would say so.
+        return math.inf if math.isnan(size) else size
+
+    def at(self, smallest: str = "", /, **arguments: Any) -> Trial:
+        """The same measurement with these arguments instead."""
+        return replace(self, smallest=smallest, arguments={**self.arguments, **arguments})
+
+    def least(self, name: str, end: int, *, start: int = 2, limit: float = 0) -> int:
+        """The smallest value of an argument whose size is over the limit; sizes never fall with it."""
+        return bisect_left(
+            range(end), True, lo=start, key=lambda value: self.at(**{name: value}).size > limit
+        )
+
+    def evidence(
+        self,
+        measured: str,
+        *,
+        size: float | None = None,
+        shown: float | None = None,
+        severity: Severity | None = None,
+    ) -> Evidence:
+        """Evidence of its size; `size` if that was measured on a larger input, `shown` if of another type."""
+        return Evidence(
+            size=self.size if size is None else size,
+            measured=measured,
+            smallest=self.smallest,
+            reproduction=self.script(),
+            shown=self.size if shown is None else shown,
+            severity=severity,
+        )
+
+    def script(self) -> str:
+        """The lines that repeat it, without vnait unless the model needs it."""
+        subject, names = self.subject, self.measure.__code__.co_names
+        called = "model" if self.part is None or self.part is subject.model else "model.base_model"
+        arguments = [called, *(f"{name}={_shown(value)}" for name, value in self.arguments.items())]
+        lines = [
+            "import torch",
+            *subject.setup,
+            *(subject.tokenizer_setup if "tokenizer" in self.arguments else ()),
+            "torch.set_grad_enabled(False)",
+            *([plain(difference)] if "difference" in names else []),
+            plain(self.measure),
+            f"print({self.measure.__name__}({', '.join(arguments)}))",
+        ]
+        return "\n".join(lines)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -70,16 +131,13 @@ class Subject:
     @cached_property
     def parts(self) -> tuple[Any, ...]:
         """What gives an output per token, and the whole model if it gives one per text."""
-        if self.body is self.model:
-            return (self.body,)
-        try:
-            self.call(self.model, input_ids=self.text(3))
-        except NotTried:
+        if self.body is self.model or self._output(self.model, input_ids=self.text(3)) is None:
             return (self.body,)
         return (self.body, self.model)
 
     @cached_property
     def encodes_and_decodes(self) -> bool:
+        """Whether it reads two texts: an encoder's and a decoder's."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
     @cached_property
@@ -100,10 +158,11 @@ class Subject:
         """Whether a token depends on earlier ones only, by the outputs."""
         if self.encodes_and_decodes:
             return False
-        ids, other = self.text(6), self.text(6).clone()
-        other[:, -1] = self.text(1, row=3)[0]
-        one, two = (self.call(self.body, input_ids=text)[0][:, 0] for text in (ids, other))
-        return difference(one, two) <= self.tolerance / 10
+        ids, changed = self.text(6), self.text(6).clone()
+        changed[:, -1] = self.text(1, row=3)[0]
+        # The first token alone: of all states it is the farthest from the last id, which was changed.
+        states = [self.call(self.body, input_ids=text)[0][:, 0] for text in (ids, changed)]
+        return difference(*states) <= self.tolerance / 10
 
     @cached_property
     def tolerance(self) -> float:
@@ -112,12 +171,14 @@ class Subject:
 
     @cached_property
     def pad(self) -> int:
-        own = getattr(self.model.config, "pad_token_id", None)
-        own = getattr(self.tokenizer, "pad_token_id", None) if own is None else own
-        return own if isinstance(own, int) and 0 <= own < self.vocabulary else 0
+        """The padding id of the configuration, else of the tokenizer; 0 if it is none of the vocabulary."""
+        number = getattr(self.model.config, "pad_token_id", None)
+        number = getattr(self.tokenizer, "pad_token_id", None) if number is None else number
+        return number if isinstance(number, int) and 0 <= number < self.vocabulary else 0
 
     @cached_property
     def vocabulary(self) -> int:
+        """How many ids there are."""
         try:
             return int(self.model.config.get_text_config().vocab_size)
         except AttributeError as error:
@@ -126,7 +187,8 @@ class Subject:
     @cached_property
     def first(self) -> int | None:
         """Where `position_ids` start that change nothing; None if nowhere."""
-        return next((first for first in self.firsts if self._starts_at(first)), None)
+        places = (0, self.pad + 1, 1, 2)  # RoBERTa's follows its padding id
+        return next((place for place in places if self._starts_at(place)), None)
 
     def first_position(self) -> int:
         """`first`, or `NotTried` if there is none."""
@@ -137,19 +199,20 @@ class Subject:
     @cached_property
     def reserved(self) -> int:
         """How many rows its position table has before the first position, by its padding row or its size."""
-        parts = [table.module for site in self.sites for table in site.tables]
-        tables = [part for part in parts if isinstance(part, nn.Embedding)]
+        modules = [table.module for site in self.sites for table in site.tables]
+        tables = [module for module in modules if isinstance(module, nn.Embedding)]
         padding = [table.padding_idx + 1 for table in tables if table.padding_idx is not None]
         declared = getattr(self.body.config, "max_position_embeddings", None)
-        more = [table.num_embeddings - declared for table in tables if isinstance(declared, int)]
-        return max([0, *padding, *more])
+        # OPT's table has two rows more than it declares.
+        surplus = [table.num_embeddings - declared for table in tables if isinstance(declared, int)]
+        return max([0, *padding, *surplus])
 
     @cached_property
     def longest(self) -> int:
         """A length that it reads, at most LONG and what it declares."""
         declared = getattr(self.body.config.get_text_config(), "max_position_embeddings", None)
         count = min(declared - self.reserved, LONG) if isinstance(declared, int) else LONG
-        while count > 6 and not self._reads(count):
+        while count > 6 and self._output(self.body, input_ids=self.text(count)) is None:
             count //= 2
         return count
 
@@ -157,23 +220,14 @@ class Subject:
     def convolves(self) -> bool:
         """Whether a convolution reads neighbours."""
         trigrams = getattr(self.model.config, "trigram_input", False)  # MobileBERT reads them as one word
-        kinds = (nn.Conv1d, nn.Conv2d)
-        parts = [part for part in self.model.modules() if isinstance(part, kinds)]
+        parts = [part for part in self.model.modules() if isinstance(part, nn.Conv1d | nn.Conv2d)]
         return trigrams or any(max(part.kernel_size) > 1 for part in parts)
 
     @cached_property
     def caches(self) -> bool:
         """Whether it returns a cache of keys and values."""
-        try:
-            output = self.call(self.body, input_ids=self.text(3), use_cache=True)
-        except NotTried:
-            return False
+        output = self._output(self.body, input_ids=self.text(3), use_cache=True)
         return getattr(output, "past_key_values", None) is not None
-
-    @property
-    def firsts(self) -> tuple[int, ...]:
-        """Ids that a first position may have; RoBERTa's follows its padding id."""
-        return tuple(dict.fromkeys((0, self.pad + 1, 1, 2)))
 
     def accepts(self, name: str) -> bool:
         """Whether its forward takes an argument of this name."""
@@ -181,8 +235,7 @@ class Subject:
 
     def need(self, name: str) -> None:
         """`NotTried` unless its forward takes this argument."""
-        if not self.accepts(name):
-            raise NotTried(f"it takes no {name}")
+        require(self.accepts(name), f"it takes no {name}")
 
     def text(self, count: int, row: int = 0) -> Int[Tensor, "1 T"]:
         """A text of different ordinary ids, the same on every call; `row` chooses another one."""
@@ -192,6 +245,7 @@ class Subject:
 
     @cached_property
     def _usable(self) -> list[int]:
+        """Ordinary ids, some 190 of them; the first tenth is left out, where many tokenizers have marks."""
         special = {self.pad, *(getattr(self.tokenizer, "all_special_ids", None) or ())}
         for name, value in vars(self.model.config.get_text_config()).items():
             if name.endswith("token_id"):
@@ -204,79 +258,47 @@ class Subject:
         """One run of a part; any error of the model is a `NotTried`."""
         return tried(part, **{**self.more, **inputs})
 
-    def case(self, words: str, **arguments: Any) -> Case:
-        """A case with what every call needs."""
-        return Case(words, {**arguments, **self.more})
-
-    def measure(self, measure: Measure, *, part: Any = None, **arguments: Any) -> float:
-        """A measurement on the model, or on a part of it; not a number counts as infinite."""
-        size = tried(measure, self.body if part is None else part, **arguments)
-        return math.inf if math.isnan(size) else size
+    def trial(self, measure: Measure, smallest: str, /, *, part: Any = None, **arguments: Any) -> Trial:
+        """A measurement on a part of the model, or on its body, with the input in a few words."""
+        return Trial(self, measure, smallest, part, arguments)
 
     def first_over(
-        self,
-        measure: Measure,
-        cases: Iterable[Case],
-        *,
-        part: Any = None,
-        what: str,
+        self, trials: list[Trial], what: str, *, parts: Sequence[Any] = (), severity: Severity | None = None
     ) -> Evidence | None:
-        """The first case whose size is over the tolerance, with the largest size of all."""
-        part = self.body if part is None else part
-        sizes = [(self.measure(measure, part=part, **case.arguments), case) for case in cases]
-        shown = next(((size, case) for size, case in sizes if size > self.tolerance), None)
-        if shown is None:
+        """Evidence of the first trial whose size is over the tolerance, with the largest size of all.
+
+        Each of the parts, or the body, is tried until one has such a trial.
+        """
+        for part in parts or (self.body,):
+            on_part = [replace(trial, part=part) for trial in trials]
+            # All are run: the finding gives the smallest input that shows it, and the largest size.
+            size = max(trial.size for trial in on_part)
+            if size > self.tolerance:
+                first = next(trial for trial in on_part if trial.size > self.tolerance)
+                measured = f"{what} by {size:.2g} times the largest one"
+                return first.evidence(measured, size=size, severity=severity)
+        return None
+
+    def _output(self, part: Any, **inputs: Any) -> Any:
+        """What a part gives; None if it can't be run."""
+        try:
+            return self.call(part, **inputs)
+        except NotTried:
             return None
-        size, case = shown
-        return Evidence(
-            size=max(size for size, _ in sizes),
-            measured=f"{what} by {max(size for size, _ in sizes):.2g} times the largest one",
-            smallest=case.words,
-            reproduction=self.script(measure, part=part, **case.arguments),
-            shown=size,
-        )
-
-    def first_over_in_parts(self, measure: Measure, cases: list[Case], *, what: str) -> Evidence | None:
-        """`first_over` of the first of `parts` that has such a case."""
-        found = (self.first_over(measure, cases, part=part, what=what) for part in self.parts)
-        return next(filter(None, found), None)
-
-    def script(self, measure: Measure, *, part: Any = None, **arguments: Any) -> str:
-        """The lines that repeat a measurement, without vnait unless the model needs it."""
-        helpers = [difference] if "difference" in measure.__code__.co_names else []
-        called = "model" if part is None or part is self.model else "model.base_model"
-        tokenizes = "tokenizer" in arguments
-        given = [f"{name}={_shown(value)}" for name, value in arguments.items()]
-        lines = [
-            "import torch",
-            *self.setup,
-            *(self.tokenizer_setup if tokenizes else ()),
-            "torch.set_grad_enabled(False)",
-            *(plain(function) for function in (*helpers, measure)),
-            f"print({measure.__name__}({', '.join([called, *given])}))",
-        ]
-        return "\n".join(lines)
 
     def _per_token(self, part: Any) -> bool:
-        return all(self._shape(part, count)[1:2] == (self._expected(count),) for count in (5, 6))
-
-    def _shape(self, part: Any, count: int) -> tuple[int, ...]:
-        output = self.call(part, input_ids=self.text(count))[0]
-        return tuple(output.shape) if isinstance(output, Tensor) else ()
-
-    def _expected(self, count: int) -> int:
-        return self.more["decoder_input_ids"].shape[1] if self.more else count
-
-    def _reads(self, count: int) -> bool:
-        try:
-            self.call(self.body, input_ids=self.text(count))
-        except NotTried:
-            return False
+        # Two lengths, since one may equal another size of an output by chance.
+        for count in (5, 6):
+            output = self.call(part, input_ids=self.text(count))[0]
+            places = self.more["decoder_input_ids"].shape[1] if self.more else count
+            if not isinstance(output, Tensor) or tuple(output.shape[1:2]) != (places,):
+                return False
         return True
 
     def _starts_at(self, first: int) -> bool:
         try:
-            return self.measure(restated, ids=self.text(6), first=first, **self.more) <= self.tolerance
+            trial = self.trial(restated, "", ids=self.text(6), first=first, **self.more)
+            return trial.size <= self.tolerance
         except NotTried:
             return False
 

@@ -1,11 +1,9 @@
 """Rules of the tokenizer: where it cuts a text, and whether its batches are read as its single texts."""
 
-from bisect import bisect_left
-from dataclasses import replace
 from typing import Any
 
 from vnait.pretrained.doctor.length import MAX_TOKENS
-from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, rule
+from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, difference
 
 ENDLESS = 10**6  # a model_max_length beyond this is no limit
@@ -42,106 +40,86 @@ def padding_ids_apart(model: Any, tokenizer: Any) -> int:
     return abs(tokenizer.pad_token_id - model.config.pad_token_id)
 
 
-@rule(
-    "TOK01",
-    "truncation",
-    Severity.TRAP,
-    advice="count the tokens without truncation first; read longer texts in windows",
-)
+@rule("TOK01", "truncation", Severity.TRAP)
 def truncation(subject: Subject) -> Evidence | None:
-    """truncation=True drops the end of a text silently: texts that differ there get equal outputs."""
+    """truncation=True drops the end of a text silently: texts that differ there get equal outputs.
+
+    Advice: count the tokens without truncation first; read longer texts in windows.
+    """
     limit = _limit(subject)
     if limit is None:
         return None
-    arguments: dict[str, Any] = {"tokenizer": subject.tokenizer}
-    size = subject.measure(tokens_cut, part=subject.model, words=2 * limit, **arguments)
-    if size <= 0:
+    more = {"words": 2 * limit, "tokenizer": subject.tokenizer}
+    trial = subject.trial(tokens_cut, "", part=subject.model, **more)
+    if trial.size <= 0:
         return None
     # The fewest that are cut: a word may be several tokens.
     most = limit + 1 - subject.tokenizer.num_special_tokens_to_add()
-    words = 1 + bisect_left(range(1, most), True, key=lambda n: tokens_cut(None, subject.tokenizer, n) > 0)
-    shown = subject.measure(tokens_cut, part=subject.model, words=words, **arguments)
-    return Evidence(
-        size=size,
-        measured=f"of a text of {2 * limit} words {size:.0f} tokens are dropped; {limit} are read",
-        smallest=f"{words} words",
-        reproduction=subject.script(tokens_cut, part=subject.model, words=words, **arguments),
-        shown=shown,
-    )
+    words = trial.least("words", most, start=1)
+    measured = f"of a text of {2 * limit} words {trial.size:.0f} tokens are dropped; {limit} are read"
+    return trial.at(f"{words} words", words=words).evidence(measured, size=trial.size)
 
 
-@rule(
-    "TOK02",
-    "truncation too late",
-    Severity.TRAP,
-    advice="set tokenizer.model_max_length to what the model reads (LEN01), and save the tokenizer",
-)
+@rule("TOK02", "truncation too late", Severity.TRAP)
 def too_late(subject: Subject) -> Evidence | None:
-    """A text that truncation=True has cut is still too long for the model."""
+    """A text that truncation=True has cut is still too long for the model.
+
+    Advice: set tokenizer.model_max_length to what the model reads (LEN01), and save the tokenizer.
+    """
     limit = _limit(subject)
     declared = getattr(subject.model.config.get_text_config(), "max_position_embeddings", None)
     longest = min(limit or ENDLESS, (declared or ENDLESS) + 1)
-    if longest > MAX_TOKENS:
-        raise NotTried(f"a text of {longest} tokens is too long to read here")
-    arguments = {"tokenizer": subject.tokenizer, "words": longest, **subject.more}
-    if subject.measure(reads_truncated, part=subject.model, **arguments):
+    require(longest <= MAX_TOKENS, f"a text of {longest} tokens is too long to read here")
+    more = {"tokenizer": subject.tokenizer, "words": longest, **subject.more}
+    trial = subject.trial(reads_truncated, f"{longest} words", part=subject.model, **more)
+    if trial.size:
         return None
-    return Evidence(
-        size=0.0,
-        measured=f"a text of {longest} words raises an error after truncation=True",
-        smallest=f"{longest} words",
-        reproduction=subject.script(reads_truncated, part=subject.model, **arguments),
-        shown=0.0,
-    )
+    measured = f"a text of {longest} words raises an error after truncation=True"
+    return trial.evidence(measured, size=0.0, shown=0.0)  # a number, where the script prints False
 
 
-@rule(
-    "TOK03",
-    "the tokenizer's batch",
-    Severity.BUG,
-    advice="set padding_side to the side that the model reads (PAD01, PAD03), and save the tokenizer",
-)
+@rule("TOK03", "the tokenizer's batch", Severity.BUG)
 def batch(subject: Subject) -> Evidence | None:
-    """A text in a batch that the tokenizer pads differs from the text alone."""
-    if _tokenizer(subject).pad_token_id is None:
-        raise NotTried("its tokenizer has no padding token")
-    case = subject.case("two texts, of 3 and 14 words", tokenizer=subject.tokenizer, texts=[SHORT, LONG])
-    evidence = subject.first_over(in_a_batch, [case], part=subject.model, what="outputs of real tokens move")
+    """A text in a batch that the tokenizer pads differs from the text alone.
+
+    Advice: set padding_side to the side that the model reads (PAD01, PAD03), and save the tokenizer.
+    """
+    require(_tokenizer(subject).pad_token_id is not None, "its tokenizer has no padding token")
+    more = {"tokenizer": subject.tokenizer, "texts": [SHORT, LONG], **subject.more}
+    trial = subject.trial(in_a_batch, "two texts, of 3 and 14 words", **more)
+    # A decoder's tokenizer pads on the left for generate, which counts positions by the mask.
     left = subject.tokenizer.padding_side == "left" and subject.model.can_generate()
-    return evidence and replace(evidence, severity=Severity.TRAP if left else Severity.BUG)
-
-
-@rule(
-    "TOK04",
-    "two padding ids",
-    Severity.TRAP,
-    advice="set model.config.pad_token_id to the tokenizer's, and save both",
-)
-def two_padding_ids(subject: Subject) -> Evidence | None:
-    """The padding ids of tokenizer and configuration differ: what is counted as padding is not what pads."""
-    if _tokenizer(subject).pad_token_id is None:
-        raise NotTried("its tokenizer has no padding token")
-    if not isinstance(getattr(subject.model.config, "pad_token_id", None), int):
-        raise NotTried("its configuration has no padding id")
-    arguments = {"tokenizer": subject.tokenizer}
-    size = subject.measure(padding_ids_apart, part=subject.model, **arguments)
-    if size == 0:
-        return None
-    return Evidence(
-        size=size,
-        measured=f"{subject.tokenizer.pad_token_id} and {subject.model.config.pad_token_id}",
-        smallest="none is needed: the two settings",
-        reproduction=subject.script(padding_ids_apart, part=subject.model, **arguments),
-        shown=size,
+    severity = Severity.TRAP if left else None
+    return subject.first_over(
+        [trial], "outputs of real tokens move", parts=[subject.model], severity=severity
     )
+
+
+@rule("TOK04", "two padding ids", Severity.TRAP)
+def two_padding_ids(subject: Subject) -> Evidence | None:
+    """The padding ids of tokenizer and configuration differ: what is counted as padding is not what pads.
+
+    Advice: set model.config.pad_token_id to the tokenizer's, and save both.
+    """
+    require(_tokenizer(subject).pad_token_id is not None, "its tokenizer has no padding token")
+    require(
+        isinstance(getattr(subject.model.config, "pad_token_id", None), int),
+        "its configuration has no padding id",
+    )
+    smallest = "none is needed: the two settings"
+    trial = subject.trial(padding_ids_apart, smallest, part=subject.model, tokenizer=subject.tokenizer)
+    if trial.size == 0:
+        return None
+    return trial.evidence(f"{subject.tokenizer.pad_token_id} and {subject.model.config.pad_token_id}")
 
 
 def _tokenizer(subject: Subject) -> Any:
-    if subject.tokenizer is None:
-        raise NotTried(subject.no_tokenizer or "there is no tokenizer")
+    """The tokenizer, or `NotTried` with the reason why there is none."""
+    require(subject.tokenizer is not None, subject.no_tokenizer or "there is no tokenizer")
     return subject.tokenizer
 
 
 def _limit(subject: Subject) -> int | None:
+    """Where truncation=True cuts; None if nowhere."""
     limit = _tokenizer(subject).model_max_length
     return int(limit) if limit < ENDLESS else None

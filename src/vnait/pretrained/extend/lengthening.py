@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from vnait.model.causal import Mask
+from vnait.positions.cache import Mask
 from vnait.positions.coordinates.shared import rank
 from vnait.pretrained.attach.attached import checkpoints
 from vnait.pretrained.attach.checks import check_free, check_weights
@@ -25,7 +25,7 @@ from vnait.pretrained.extend.parts import Inputs, Part, Special, joined, short_p
 from vnait.pretrained.extend.stretching import LONG, Stretch, current, read_rotation, read_table
 from vnait.pretrained.locate import Site, find_sites, last_states, probe_ids
 from vnait.shared.errors import InputError, did_you_mean
-from vnait.shared.evaluation import evaluating
+from vnait.shared.randomness import evaluating
 
 SourceKind = Literal["table", "rotation", "other"]  # of position; "other": a bias of distances, or none
 SETTINGS = "vnait_long"  # in the configuration: the arguments of `lengthen`

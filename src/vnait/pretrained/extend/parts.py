@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from vnait.model.causal import Mask
+from vnait.positions.cache import Mask
 from vnait.positions.coordinates.shared import rank
 from vnait.shared.errors import InputError
 

@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 
-from vnait import attach, detach
+from vnait.pretrained.attach.attaching import attach, detach
 from vnait.pretrained.extend.lengthening import READINGS, SourceKind, lengthen, shorten, site_of, source_of
 from vnait.pretrained.extend.parts import Special, split
 from vnait.pretrained.tokens import special_tokens
-from vnait.shared.evaluation import evaluating
+from vnait.shared.randomness import evaluating
 
 Vectors = list[NDArray[np.float32]]  # per text: (V, D) of length 1, V = 1 but for windows apart
 Encode = Callable[[Sequence[str]], Vectors]

@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from vnait.positions.building import build, parameters
 from vnait.positions.method import Method
-from vnait.positions.methods import build, parameters
 from vnait.shared.errors import InputError, as_input_error, has_surrogate
 from vnait.shared.randomness import preserved_generators
 
 if TYPE_CHECKING:
-    from vnait.train.predict import Fitted
+    from vnait.results.fitted import Fitted
 
 SEED = 0
 LENGTH = 64
@@ -107,7 +107,7 @@ def trained(fitted: Fitted, *, texts: Sequence[str] = (), length: int | None = N
 def _attached(fitted: Fitted, rows: Sequence[Sequence[int]]) -> Example:
     """The method in a fine-tuned base, at the scale of the vectors that it reads."""
     from vnait.positions.method import described
-    from vnait.train.base import read_by_method
+    from vnait.pretrained.tuned import read_by_method
 
     owner: Any = read_by_method(fitted.model.eval(), "draw")
     words, attached = owner.get_input_embeddings(), owner.vnait

@@ -21,8 +21,7 @@ from vnait.positions.method import Method, MethodOutput
 from vnait.results.colours import COLOURS
 from vnait.results.drawing.examples import SEED, Example
 from vnait.shared.errors import as_input_error
-from vnait.shared.evaluation import evaluating
-from vnait.shared.randomness import preserved_generators
+from vnait.shared.randomness import evaluating, preserved_generators
 
 LOOKS: tuple[dict[str, Any], ...] = tuple(
     {"color": colour, "ls": style, "lw": 1}

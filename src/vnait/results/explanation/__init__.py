@@ -14,15 +14,16 @@ from vnait.data.conllu import Tree
 from vnait.data.tasks import CLASSIFICATION, check_task
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
+from vnait.positions.building import parameters
 from vnait.positions.injection import Injection
 from vnait.positions.inputs import cosine
 from vnait.positions.method import described
-from vnait.positions.methods import METHODS, parameters
+from vnait.positions.methods import METHODS
 from vnait.pretrained.attach.attached import Attached
+from vnait.pretrained.tuned import read_by_method
 from vnait.results.explanation.attention import head_kind, score_terms, shares
+from vnait.results.fitted import Fitted
 from vnait.shared.errors import InputError, has_surrogate
-from vnait.train.base import read_by_method
-from vnait.train.predict import Fitted
 
 Arc = tuple[int, int, str]
 SLOT_EFFECTS = {

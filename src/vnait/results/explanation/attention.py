@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.model.backbone import Attention, Block
+from vnait.model.backbone import Block
+from vnait.positions.attention import Attention
 from vnait.positions.injection import Injection
 
 HEAD_KINDS = ("diagonal", "banded", "uniform", "long-range", "mixed")

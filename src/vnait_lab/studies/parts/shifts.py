@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from vnait.model.backbone import rotate
+from vnait.positions.attention import rotate
 from vnait.positions.injection import Injection
 from vnait_lab.study import Metrics
 

@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vnait.model.backbone import Encoder
+from vnait.positions.building import build
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait.positions.methods import build
 from vnait_lab.study import Metrics
 
 

@@ -1,0 +1,11 @@
+from .fusion import Add as Add
+from .fusion import Fusion as Fusion
+from .fusion import LiteralFusion as LiteralFusion
+from .fusion import cosine as cosine
+from .neighbours import Condensed as Condensed
+from .neighbours import Local as Local
+from .neighbours import Nearest as Nearest
+from .neighbours import Neighbours as Neighbours
+from .regularizers import boundary as boundary
+from .regularizers import muting as muting
+from .regularizers import smoothness as smoothness

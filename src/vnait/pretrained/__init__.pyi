@@ -1,0 +1,10 @@
+from .attach.adapters import load_adapter as load_adapter
+from .attach.attaching import Attachment as Attachment
+from .attach.auditing import Audit as Audit
+from .attach.auditing import Source as Source
+from .attach.saving import save_adapter as save_adapter
+from .attach.saving import save_base as save_base
+from .extend.lengthening import lengthen as lengthen
+from .extend.lengthening import shorten as shorten
+from .locate import FAMILIES as FAMILIES
+from .locate import Family as Family
