@@ -1,4 +1,5 @@
-"""The decoder as transformers' generation calls it: outputs, caches, prompts as vectors, drafts, position_ids.
+"""The decoder as transformers' generation calls it: outputs, caches, prompts as vectors, drafts,
+position_ids.
 
 The checks are those of transformers' GenerationTesterMixin, which no package carries;
 `tests/transformers_suite.py` runs the mixin itself from a checkout.

@@ -20,7 +20,7 @@ from vnait.positions.encodings.bias import AlibiBias, CableBias, Fire, Kerple, a
 from vnait.positions.encodings.bias_tables import Prefix, ShawBias, T5Bias
 from vnait.positions.encodings.codes import Binary, Harmonics, Linear, Sinusoid
 from vnait.positions.encodings.combined import Axis, Concatenated, NoPosition, Sum
-from vnait.positions.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, XPos, convert_layout
+from vnait.positions.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, XPos
 from vnait.positions.encodings.rotary_scaling import Scaling
 from vnait.positions.encodings.scores import Cope, Nape, ScaleInvariant
 from vnait.positions.encodings.spatial import Anchors, Centre, Fourier, LearnedFourier, Scalar, Spatial
@@ -60,5 +60,4 @@ __all__ = [
     "Table",
     "XPos",
     "alibi_slopes",
-    "convert_layout",
 ]
