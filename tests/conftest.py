@@ -22,11 +22,10 @@ from PIL import Image
 
 # Before anything imports vnait: every annotation with a shape is checked at every call. Not in vnait.model:
 # there, transformers makes a dataclass of the configuration, and the check reads its __init__ before it has
-# its arguments. Not with a GPU: FlexAttention is compiled there, and the compiler can't follow the check.
+# its arguments.
 TYPED = ("injection", "coordinates", "encodings", "inputs", "method", "methods", "attention")
 CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
-if not torch.cuda.is_available():
-    install_import_hook([f"vnait.positions.{name}" for name in TYPED] + ["vnait.model.backbone"], CHECK)
+install_import_hook([f"vnait.positions.{name}" for name in TYPED] + ["vnait.model.backbone"], CHECK)
 
 torch.set_num_threads(1)
 

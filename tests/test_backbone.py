@@ -5,9 +5,6 @@ encoder.
 from __future__ import annotations
 
 import math
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -18,7 +15,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vnait.model.backbone import Block, Encoder
-from vnait.positions import attention as backbone
 from vnait.positions import toeplitz
 from vnait.positions.attention import Attention, rotate
 from vnait.positions.encodings import AlibiBias, CableBias, Fire, Kerple, Rotary, ShawBias, Sum, T5Bias
@@ -309,65 +305,7 @@ FORMULAS = {
 }
 
 
-FLEX = """
-import sys, torch
-from torch.nn.attention.flex_attention import flex_attention
-from vnait.positions import attention as backbone
-from vnait.model.backbone import Encoder
-from vnait.positions.encodings import AlibiBias, CableBias, Kerple
-
-calls = []
-hows = {"eager": flex_attention}
-if "compiled" in sys.argv:
-    hows["compiled"] = torch.compile(flex_attention, dynamic=True)
-backbone._flexes = lambda x: True
-Encoder._fuses = lambda self, x, injection, mask: injection.distance is not None
-encodings = [Kerple(num_heads=4), AlibiBias(num_heads=4), CableBias(num_heads=4)]
-encodings += [CableBias(num_heads=4, form="heads")]
-torch.manual_seed(0)
-encoder = Encoder(dim=64, num_heads=4, intermediate=64, num_layers=2, dropout=0.0).eval()
-x, at = torch.randn(2, 150, 64), torch.rand(2, 150, 4).cumsum(1)
-keep = torch.arange(150) < torch.tensor([[150], [111]])
-@torch.no_grad()
-def check(encoding, attend):
-    backbone._compiled = lambda: lambda *args, **options: calls.append(1) or attend(*args, **options)
-    kept = encoding(at)
-    dense = kept.dense()
-    assert dense.distance is None and kept.bias is None and not calls
-    found, expected = encoder(x, kept, keep)[keep], encoder(x, dense, keep)[keep]
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    assert len(calls) == 2, calls
-    calls.clear()
-    for one, other in zip(encoder.weights(x, kept, keep), encoder.weights(x, dense, keep)):
-        torch.testing.assert_close(one, other)
-
-for how, attend in hows.items():
-    for encoding in encodings[:2] if how == "compiled" else encodings:
-        check(encoding, attend)
-    print(how, flush=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def flex() -> subprocess.CompletedProcess:
-    """FlexAttention's forward on the CPU, in a process of its own: the compiler can't follow the tests' check
-    of types.
-    """
-    hows = ["compiled"] if shutil.which("g++") else []
-    script = [sys.executable, "-W", "ignore", "-c", FLEX, *hows]
-    return subprocess.run(script, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["eager", "compiled"])
-def test_flex_attention_gives_what_the_dense_bias_gives(how: str, flex: subprocess.CompletedProcess) -> None:
-    if how == "compiled" and shutil.which("g++") is None:
-        pytest.skip("PyTorch's compiler for the CPU needs g++")
-    assert how in flex.stdout.split(), flex.stderr
-
-
-def test_on_the_cpu_a_formula_is_made_dense_and_has_gradients() -> None:
-    """FlexAttention has no backward there."""
+def test_a_formula_is_made_dense_and_has_gradients() -> None:
     ours, (x, keep) = encoder(), inputs()
     at = torch.rand(*x.shape[:2], 1).requires_grad_()
     ours(x, AlibiBias(num_heads=HEADS)(at), keep)[keep].sum().backward()
@@ -386,46 +324,6 @@ def test_formulas_add_up_select_rows_and_meet_other_biases() -> None:
     rows = torch.tensor([2, 0, 2])
     torch.testing.assert_close(one.rows(rows).dense().bias, one.dense().bias[rows])
     assert bias.dense() is bias
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="FlexAttention's kernel needs CUDA")
-@pytest.mark.filterwarnings("ignore")  # torch.compile's own
-@pytest.mark.parametrize("name", FORMULAS)
-def test_flex_attention_on_cuda(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values and gradients against the dense bias; no (T, T) is stored."""
-    monkeypatch.setattr(backbone, "FLEX_LENGTH", 1024)
-    torch.manual_seed(0)
-    tokens = backbone.FLEX_LENGTH + 50
-    ours = Encoder(dim=64, num_heads=HEADS, intermediate=64, num_layers=1, dropout=0.0).cuda()
-    x, at = torch.randn(2, tokens, 64).cuda(), (torch.rand(2, tokens, HEADS) * 2).cumsum(1).cuda()
-    encoding = FORMULAS[name]().cuda().requires_grad_(False)
-    keep = (torch.arange(tokens) < torch.tensor([[tokens], [tokens - 90]])).cuda()
-    output = encoding(at)
-    assert ours._fuses(x, output, keep)
-    found, expected = ours(x, output, keep)[keep], ours(x, output.dense(), keep)[keep]
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
-    learned = [x.requires_grad_(), *ours.parameters()]
-    for one, other in zip(
-        *(
-            torch.autograd.grad(ours(x, bias, keep)[keep].square().sum(), learned)
-            for bias in (encoding(at), encoding(at).dense())
-        ),
-        strict=True,
-    ):
-        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3)
-
-
-def test_flex_attention_is_for_long_texts_without_a_learned_bias(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backbone, "_flexes", lambda x: True)
-    ours = Encoder(dim=64, num_heads=HEADS, intermediate=8, num_layers=1, dropout=0.0)
-    long = torch.zeros(1, backbone.FLEX_LENGTH, 64)
-    at = torch.arange(backbone.FLEX_LENGTH)[None, :, None].float()
-    assert ours._fuses(long, AlibiBias(num_heads=HEADS)(at), None)
-    assert not ours._fuses(long[:, 1:], AlibiBias(num_heads=HEADS)(at[:, 1:]), None)
-    assert not ours._fuses(long, Kerple(num_heads=HEADS)(at), None)
-    assert ours._fuses(long, Kerple(num_heads=HEADS).requires_grad_(False)(at), None)
-    assert not ours._fuses(long, AlibiBias(num_heads=HEADS)(at.requires_grad_()), None)
 
 
 # --- Whole distances, without a (T, T)

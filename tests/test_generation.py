@@ -1,4 +1,5 @@
-"""The decoder as transformers' generation calls it: outputs, caches, prompts as vectors, drafts, packing.
+"""The decoder as transformers' generation calls it: outputs, caches, prompts as vectors, drafts,
+position_ids.
 
 The checks are those of transformers' GenerationTesterMixin, which no package carries;
 `tests/transformers_suite.py` runs the mixin itself from a checkout.
@@ -278,72 +279,6 @@ def test_checkpointed_gradients_are_the_same(method, reentrant):
         model(**inputs, past_key_values=DynamicCache())
 
 
-# --- Packed texts
-
-
-def packed(lengths: list[list[int]], longest: int) -> tuple[list[Tensor], Tensor, Tensor, Tensor]:
-    """The texts, and one row of ids, position_ids and mask for each list of lengths, padded on the right."""
-    random = torch.Generator().manual_seed(1)
-    alone, rows = [], []
-    for row in lengths:
-        own = [torch.randint(3, WORDS, (length,), generator=random) for length in row]
-        alone += own
-        ids, at = torch.cat(own), torch.cat([torch.arange(length) for length in row])
-        room = (0, longest - len(ids))
-        mask = torch.nn.functional.pad(torch.ones_like(ids), room)
-        rows.append([torch.nn.functional.pad(ids, room), torch.nn.functional.pad(at, room), mask])
-    ids, at, mask = (torch.stack(parts) for parts in zip(*rows, strict=True))
-    return alone, ids, at, mask
-
-
-LENGTHS = [[5, 1, 3], [4, 6], [7]]
-
-
-@pytest.mark.parametrize("method", METHOD)
-@pytest.mark.parametrize("masked", [True, False])
-def test_packed_texts_are_read_alone(method, masked):
-    model = model_of(method)
-    alone, ids, at, mask = packed(LENGTHS, 10)
-    with torch.no_grad():
-        found = model(
-            ids,
-            attention_mask=mask if masked else None,
-            position_ids=at,
-            output_attentions=True,
-            output_hidden_states=True,
-        )
-        each = [model(text[None], output_attentions=True, output_hidden_states=True) for text in alone]
-        leaking = model(ids, attention_mask=mask).logits
-    expected = torch.cat([output.logits[0] for output in each])
-    torch.testing.assert_close(found.logits[mask.bool()], expected, atol=1e-5, rtol=0)
-    assert not torch.allclose(leaking[mask.bool()], expected, atol=1e-2)
-    for layer in range(LAYERS + 1):
-        states = torch.cat([output.hidden_states[layer][0] for output in each])
-        torch.testing.assert_close(found.hidden_states[layer][mask.bool()], states, atol=1e-5, rtol=0)
-    second = found.attentions[0][0]  # of the first row: 5, 1 and 3 tokens
-    torch.testing.assert_close(second[:, 6:9, 6:9], each[2].attentions[0][0], atol=1e-5, rtol=0)
-    assert not second[:, 6:9, :6].any() and not second[:, 6:9, 9:].any()
-
-
-@pytest.mark.parametrize("method", ["vnait", "t5", "sinusoidal", "rope", "phase"])
-@pytest.mark.parametrize("head", [VnaitForMaskedLM, VnaitForTokenClassification])
-def test_an_encoder_reads_packed_texts_alone(method, head):
-    torch.manual_seed(0)
-    config = VnaitConfig(method=method, vocab_size=WORDS, hidden_size=32, num_labels=3, dropout=0.0)
-    model = head(config).eval()
-    for weight in model.parameters():
-        weight.data.add_(torch.randn_like(weight), alpha=0.2)
-    alone, ids, at, mask = packed(LENGTHS, 10)
-    labels = ids % 3
-    with torch.no_grad():
-        found = model(ids, position_ids=at, labels=labels.masked_fill(mask == 0, -100))
-        each = torch.cat([model(text[None]).logits[0] for text in alone])
-        padded = torch.nn.utils.rnn.pad_sequence(alone, batch_first=True)
-        loss = model(padded, labels=(padded % 3).masked_fill(padded == 0, -100)).loss
-    torch.testing.assert_close(found.logits[mask.bool()], each, atol=1e-4, rtol=1e-5)
-    torch.testing.assert_close(found.loss, loss, atol=1e-5, rtol=1e-5)  # the regularizer too
-
-
 @every_method
 def test_usual_position_ids_change_nothing(method):
     model, inputs = model_of(method), prompt()
@@ -373,11 +308,8 @@ def test_a_padding_id_that_is_counted_is_a_word():
 def test_one_row_of_position_ids_is_for_all_rows():
     model = model_of("rope")
     ids = torch.randint(3, WORDS, (2, 6))
-    at = torch.tensor([[0, 1, 2, 0, 1, 2]])
     with torch.no_grad():
-        found = model(ids, position_ids=at).logits
-        each = model(ids.view(4, 3)).logits
-    torch.testing.assert_close(found.reshape(4, 3, -1), each)
+        assert torch.equal(model(ids, position_ids=torch.arange(6)[None]).logits, model(ids).logits)
 
 
 @pytest.mark.parametrize("at", [[5, 6, 7], [0, 2, 4], [0, 0, 2], [2, 1, 0]])
@@ -389,15 +321,25 @@ def test_other_position_ids_are_refused(at):
         model(torch.full((2, 3), 4), position_ids=torch.tensor([[0, 1, 2], at]))
 
 
-def test_packed_texts_have_no_cache_and_no_single_answer():
-    ids, at = torch.tensor([[4, 5, 6, 7]]), torch.tensor([[0, 1, 0, 1]])
-    with pytest.raises(InputError, match=r"a cache has one text per row; give use_cache=False"):
-        model_of("rope")(ids, position_ids=at, use_cache=True)
-    model = VnaitForSequenceClassification(VnaitConfig(vocab_size=WORDS, hidden_size=32)).eval()
-    with pytest.raises(InputError, match=r"a classifier of texts has one answer per row"):
-        model(ids, position_ids=at)
+@pytest.mark.parametrize(
+    "head", [VnaitForCausalLM, VnaitForMaskedLM, VnaitForTokenClassification, VnaitForSequenceClassification]
+)
+def test_packed_texts_are_refused(head):
+    model = head(VnaitConfig(method="rope", vocab_size=WORDS, hidden_size=32)).eval()
+    ids = torch.tensor([[4, 5, 6, 7]])
     model(ids, position_ids=torch.arange(4)[None])
-    for more, said in ([0, 1], "a cache has one text per row"), ([3, 4], "row 0 have 3 at token 2"):
-        cache = model_of("rope")(ids[:, :2], use_cache=True).past_key_values
-        with pytest.raises(InputError, match=said):
-            model_of("rope")(ids[:, 2:], past_key_values=cache, position_ids=torch.tensor([more]))
+    with pytest.raises(
+        InputError,
+        match=r"row 0 have 0 at token 2; they count .*: give one text per row, and pad the shorter",
+    ):
+        model(ids, position_ids=torch.tensor([[0, 1, 0, 1]]))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"), [([0, 1], "have 0 at token 0.*one text per row"), ([3, 4], "have 3 at token 0")]
+)
+def test_position_ids_go_on_after_a_cache(more, said):
+    model, ids = model_of("rope"), torch.tensor([[4, 5, 6, 7]])
+    cache = model(ids[:, :2], use_cache=True).past_key_values
+    with pytest.raises(InputError, match=said):
+        model(ids[:, 2:], past_key_values=cache, position_ids=torch.tensor([more]))

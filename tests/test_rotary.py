@@ -21,7 +21,7 @@ from helpers import at, drawn
 from vnait.positions.attention import Attention, rotate
 from vnait.positions.building import build
 from vnait.positions.coordinates import Index
-from vnait.positions.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, XPos, convert_layout
+from vnait.positions.encodings.rotary import Axial, MixedRotary, PartialRotary, Rotary, XPos
 from vnait.positions.encodings.rotary_scaling import Scaling
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
@@ -430,58 +430,6 @@ for scaling in {list(RULES.values())!r}:
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
-# --- Layouts
-
-
-def interleaved(x: Tensor, turn: Tensor) -> Tensor:
-    """The paper's rotation, equation 34: the channels 2k and 2k + 1 as one complex number. x (B, H, T, K)."""
-    number = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
-    return torch.view_as_real(number * torch.polar(torch.ones_like(turn), turn)[:, None]).flatten(-2)
-
-
-@settings(max_examples=25)
-@given(heads=st.integers(1, 4), half=st.integers(1, 6))
-def test_converted_weights_rotated_interleaved_give_the_same_scores(heads: int, half: int) -> None:
-    dim, size = 5, 2 * half
-    x, weights, biases = drawn(1, 7, dim), drawn(2, heads * size, dim, seed=1), drawn(2, heads * size, seed=2)
-    turn = Rotary(width=size)(drawn(1, 7, 1, seed=3) * 30).rotary
-
-    def project(weight: Tensor, bias: Tensor) -> Tensor:
-        return (x @ weight.T + bias).unflatten(-1, (heads, size)).transpose(1, 2)
-
-    def convert(weight: Tensor) -> Tensor:
-        return convert_layout(weight, num_heads=heads, source="half", target="interleaved")
-
-    query, key = (rotate(project(*pair), turn) for pair in zip(weights, biases, strict=True))
-    expected = query @ key.transpose(-1, -2)
-    query, key = (
-        interleaved(project(convert(weight), convert(bias)), turn)
-        for weight, bias in zip(weights, biases, strict=True)
-    )
-    torch.testing.assert_close(query @ key.transpose(-1, -2), expected, rtol=1e-12, atol=1e-11)
-    if half > 1:
-        query, key = (interleaved(project(*pair), turn) for pair in zip(weights, biases, strict=True))
-        assert (query @ key.transpose(-1, -2) - expected).abs().max() > 1e-3
-
-
-@settings(max_examples=25)
-@given(heads=st.integers(1, 4), half=st.integers(1, 6), dim=st.integers(0, 3))
-def test_there_and_back_is_the_identity(heads: int, half: int, dim: int) -> None:
-    shape = (2 * heads * half,) if dim == 0 else (2 * heads * half, dim)
-    weight = drawn(*shape)
-    layouts = ("half", "interleaved")
-    for source, target in (layouts, layouts[::-1]):
-        there = convert_layout(weight, num_heads=heads, source=source, target=target)
-        assert there.shape == weight.shape
-        assert torch.equal(convert_layout(there, num_heads=heads, source=target, target=source), weight)
-        assert torch.equal(convert_layout(weight, num_heads=heads, source=source, target=source), weight)
-
-
-def test_rows_of_two_heads() -> None:
-    converted = convert_layout(torch.arange(12.0), num_heads=2, source="half", target="interleaved")
-    assert converted.tolist() == [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11]
-
-
 # --- p-RoPE
 
 
@@ -790,18 +738,6 @@ def scaled(**settings_: Any) -> Callable[[], object]:
             r"a coordinate of -40000 is too far .* scale_base=512 \(24,\d\d\d either way\); take a",
         ),
         (lambda: Axial(width=8)(at(1.0)), "Axial reads 2 axes, and the coordinates have 1; take coordinates"),
-        (
-            lambda: convert_layout(torch.zeros(4), num_heads=1, source="neox", target="half"),
-            "source='neox' is not known; take one of half, interleaved",
-        ),
-        (
-            lambda: convert_layout(torch.zeros(4), num_heads=1, source="half", target="llama"),
-            "target='llama' is not known",
-        ),
-        (
-            lambda: convert_layout(torch.zeros(6), num_heads=2, source="half", target="interleaved"),
-            "6 rows can't be shared among 2 heads of even width",
-        ),
     ],
 )
 def test_messages(make: Callable[[], object], message: str) -> None:

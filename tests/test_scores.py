@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -311,19 +311,15 @@ def test_weights_are_those_of_the_forward_pass(name: str) -> None:
         assert not weights[~keep[:, None, None].expand_as(weights)].any()
 
 
-def test_a_bias_of_distances_is_made_dense_beside_a_score_mod(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FlexAttention would leave the score_mod out."""
-    monkeypatch.setattr(backbone, "_fused", lambda *_: pytest.fail("FlexAttention was called"))
+def test_a_bias_of_distances_is_made_dense_beside_a_score_mod() -> None:
+    """A strip would leave the score_mod out."""
     line, layer, x = drawn(4, 1, TOKENS), attention(), drawn(4, TOKENS, DIM)
     distance = DistanceBias(line=line, formula=lambda far: -far.abs(), dtype=torch.float64)
     both = cope()(x) + Injection(distance=distance)
     torch.testing.assert_close(layer(x, both, masks()), layer(x, both.dense(), masks()))
-    assert not whole()._fuses(x, both, None)
-    monkeypatch.setattr(Tensor, "is_cuda", True)
-    wide = Encoder(dim=64, num_heads=2, intermediate=8, num_layers=1, dropout=0.0)
-    long = torch.zeros(1, backbone.FLEX_LENGTH, 64)
-    assert wide._fuses(long, Injection(distance=distance), None)
-    assert not wide._fuses(long, both, None)
+    counted = Injection(distance=replace(distance, line=torch.arange(1.0 * TOKENS).expand(4, 1, -1)))
+    assert backbone.whole_distances(x, counted, None) is not None
+    assert backbone.whole_distances(x, cope()(x) + counted, None) is None
 
 
 def test_injections_keep_the_score_mod() -> None:

@@ -164,7 +164,21 @@ def listed(names: str) -> tuple[str, ...]:
 
 
 # Of files, which their folders' names leave out.
-ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx", ".conllu", ".conll")
+ENDINGS = (
+    ".gz",
+    ".bz2",
+    ".xz",
+    ".zip",
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".json",
+    ".jsonl",
+    ".parquet",
+    ".xlsx",
+    ".conllu",
+    ".conll",
+)
 
 
 def folder_name(source: str) -> str:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from vnait.positions import attention as routes
 from vnait.positions.attention import (
     Attention,
     AttentionMask,
     Extend,
     Weights,
     X,
-    is_exact,
     masked_bias,
     needed_mask,
+    whole_distances,
 )
-from vnait.positions.injection import DistanceBias, Injection
+from vnait.positions.injection import Injection
 
 if TYPE_CHECKING:
     from transformers.cache_utils import Cache
@@ -64,7 +63,7 @@ class Encoder(nn.Module):
         """
         known = 0 if cache is None or attention_mask is None else attention_mask.shape[-1]
         attention_mask = needed_mask(attention_mask)
-        whole = weights is None and self._fuses(x, injection, attention_mask)
+        whole = weights is None and whole_distances(x, injection, attention_mask) is not None
         injection, attention_mask = masked_bias(
             injection if whole else injection.dense(), attention_mask, x.dtype
         )
@@ -81,23 +80,6 @@ class Encoder(nn.Module):
         weights: list[Tensor] = []
         self.trace(x, injection, attention_mask, weights=weights)
         return weights
-
-    def _fuses(self, x: X, injection: Injection, attention_mask: AttentionMask) -> bool:
-        """Whether the layers need no bias of every pair: with FlexAttention, on CUDA, for long texts and a
-        bias without a gradient; or at whole distances, on the CPU.
-        """
-        distance = injection.distance
-        if distance is None or injection.bias is not None or injection.score_mod is not None:
-            return False
-        if routes._flexes(x):
-            width = x.shape[-1] // cast(Block, self.blocks[0]).attention.num_heads
-            text = attention_mask is None or attention_mask.ndim == 2
-            fits = text and width >= routes.FLEX_WIDTH and x.shape[1] >= routes.FLEX_LENGTH
-            if not fits or not isinstance(distance, DistanceBias):
-                return False
-            # The kernel has no gradient of a line that it reads at two places, and a slow one of the heads'.
-            return not any(one.requires_grad for one in (distance.line, *distance.heads))
-        return attention_mask is None and is_exact(x) and distance.strip is not None
 
 
 def _extended(cache: Cache, layer: int, known: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:

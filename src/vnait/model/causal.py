@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, GenerationConfig, GenerationMixin
 from transformers.cache_utils import Cache
@@ -10,9 +9,8 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils import can_return_tuple
 
 from vnait.model.configuration import VnaitConfig
-from vnait.model.encoder import Embeds, Encoded, Ids, PositionIds, TiedDecoder, VnaitModel
-from vnait.model.packing import packing
-from vnait.positions.cache import AnyMask, Mask, causal_mask, words_of
+from vnait.model.encoder import Embeds, Encoded, Ids, PositionIds, TiedDecoder, VnaitModel, check_position_ids
+from vnait.positions.cache import AnyMask, causal_mask, words_of
 from vnait.shared.errors import InputError
 
 
@@ -22,6 +20,7 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
     For causal methods only; each token sees itself and the tokens before it. A cache changes no result, nor
     does padding on the left: `generate()` writes the same.
 
+    >>> import torch
     >>> model = VnaitForCausalLM(VnaitConfig(method="vnait-causal", vocab_size=10)).eval()
     >>> model.generate(torch.tensor([[3, 4, 5]]), max_new_tokens=2, min_new_tokens=2, do_sample=False).shape
     torch.Size([1, 5])
@@ -65,8 +64,8 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
         of the tokens with these indices, and `loss` if labels (B, T) are given: the ids themselves; -100 is
         left out. `shift_labels` (B, T) are the next words, and take the place of labels.
 
-        attention_mask (B, past + T) has the tokens in the cache first. position_ids (B, T) that start again
-        at 0 within a row begin another text there (packing): each is read alone.
+        attention_mask (B, past + T) has the tokens in the cache first. position_ids (B, T) may count the
+        real tokens 0, 1, 2, ..., as the method does itself.
         """
         replayed = self.training and self.model.encoder.blocks[0].gradient_checkpointing
         if (
@@ -128,34 +127,16 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
             new = attention_mask[:, past:].bool()
         if cache is None:
             mask = new if attention_mask is None else attention_mask.bool()
-            texts = packing(position_ids, mask)
-            if texts is not None:
-                vectors, mask = texts.unpack(vectors), texts.real
             x, injection, at = self.model.method(vectors, mask)
         else:
             located = words_of(cache).located(self.model.method, vectors, new, attention_mask)
             mask, (x, injection, at) = located
-            texts = packing(_with_known(position_ids, mask, past), mask)
-            if texts is not None:
-                raise InputError(
-                    "the position_ids pack several texts into a row, and a cache has one text per row; give "
-                    "use_cache=False."
-                )
+        check_position_ids(position_ids, mask, past)
         seen = causal_mask(mask, past)
         output = self.model.output(x, injection, seen, output_hidden_states, output_attentions, cache)
-        if texts is None:
-            return Encoded(output, at, mask)
-        return Encoded(texts.repack(output), at, mask, packed=True)
+        return Encoded(output, at, mask)
 
     @staticmethod
     def create_masks_for_generate(*args: Any, attention_mask: Tensor | None, **kwargs: Any) -> Tensor | None:
         """The mask of tokens, also for a cache of fixed length: `forward` makes the causal one."""
         return attention_mask
-
-
-def _with_known(position_ids: PositionIds, mask: Mask, past: int) -> PositionIds:
-    """The position_ids of the new tokens after those of the `past` tokens in the cache."""
-    if position_ids is None or past == 0:
-        return position_ids
-    known = mask.cumsum(1)[:, :past] - 1
-    return torch.cat([known, position_ids.expand(len(mask), -1)], 1)

@@ -16,7 +16,6 @@ from transformers.utils import can_return_tuple
 from vnait.model.auto_map import write_stub
 from vnait.model.backbone import Encoder
 from vnait.model.configuration import VnaitConfig
-from vnait.model.packing import packing
 from vnait.positions.attention import AttentionMask
 from vnait.positions.building import build
 from vnait.positions.cache import AnyMask
@@ -150,8 +149,7 @@ class VnaitModel(VnaitPreTrainedModel):
     ) -> BaseModelOutput:
         """`last_hidden_state` (B, T, D); on request all states, and the attention weights.
 
-        position_ids (B, T) that start again at 0 within a row begin another text there (packing): each is
-        read alone.
+        position_ids (B, T) may count the real tokens 0, 1, 2, ..., as the method does itself.
         """
         return self.encode(
             input_ids,
@@ -175,15 +173,10 @@ class VnaitModel(VnaitPreTrainedModel):
     ) -> Encoded:
         """`forward`, and what a head needs."""
         vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds, position_ids)
-        texts = packing(position_ids, mask)
-        if texts is not None:
-            vectors, mask = texts.unpack(vectors), texts.real
-            places = None if places is None else texts.unpack(places)
+        check_position_ids(position_ids, mask)
         x, injection, at = self.method(vectors, mask, places)
         output = self.output(x, injection, mask, output_hidden_states, output_attentions)
-        if texts is None:
-            return Encoded(output, at, mask, places=places)
-        return Encoded(texts.repack(output), at, mask, packed=True, places=places)
+        return Encoded(output, at, mask, places)
 
     def output(
         self,
@@ -248,16 +241,33 @@ class VnaitModel(VnaitPreTrainedModel):
 
 
 class Encoded(NamedTuple):
-    """A batch after the encoder: its output, its coordinates, the mask of real tokens and known places.
-
-    If it was packed, all but the output have one text per row, and the output has the batch's rows.
-    """
+    """A batch after the encoder: its output, its coordinates, the mask of real tokens and known places."""
 
     output: BaseModelOutput
     at: Float[Tensor, "B T C"]
     mask: Bool[Tensor, "B T"]
-    packed: bool = False
     places: Places = None
+
+
+def check_position_ids(position_ids: PositionIds, mask: Bool[Tensor, "B T"], past: int = 0) -> None:
+    """Raise InputError unless the numbers of the tokens after the first `past` count the real ones of a row.
+
+    A method counts tokens itself and would not read other numbers.
+    """
+    if position_ids is None:
+        return
+    counted, real = (mask.cumsum(1) - 1)[:, past:], mask[:, past:]
+    numbers = position_ids.expand_as(real)
+    wrong = real & (numbers != counted)
+    if bool(wrong.any()):
+        row, token = wrong.nonzero()[0].tolist()
+        number = int(numbers[row, token])
+        # Another text begins where the numbers start again at 0, as in a packed batch of transformers.
+        remedy = "leave them out" if number else "give one text per row, and pad the shorter ones"
+        raise InputError(
+            f"the position_ids of row {row} have {number} at token {token}; they count 0, 1, 2, ... over the "
+            f"real tokens of a row: {remedy}."
+        )
 
 
 class SemanticVectors(nn.Embedding):

@@ -20,7 +20,6 @@ from vnait.model.encoder import (
     VnaitPreTrainedModel,
 )
 from vnait.positions.cache import AnyMask
-from vnait.shared.errors import InputError
 
 
 class _Head(VnaitPreTrainedModel):
@@ -93,11 +92,6 @@ class VnaitForSequenceClassification(_Head):
 
     def logits(self, encoded: Encoded, input_ids: Ids) -> Float[Tensor, "B C"]:
         """From the mean of the states, and the bag of words."""
-        if encoded.packed:
-            raise InputError(
-                "the position_ids pack several texts into a row, and a classifier of texts has one answer "
-                "per row; give each text a row of its own."
-            )
         known = encoded.mask
         if input_ids is not None and self.config.unk_token_id is not None:
             known = known & (input_ids != self.config.unk_token_id)

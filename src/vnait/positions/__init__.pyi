@@ -60,7 +60,6 @@ from .encodings import T5Bias as T5Bias
 from .encodings import Table as Table
 from .encodings import XPos as XPos
 from .encodings import alibi_slopes as alibi_slopes
-from .encodings import convert_layout as convert_layout
 from .injection import Injection as Injection
 from .injection import LogLength as LogLength
 from .injection import PairBias as PairBias

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.flex_attention import flex_attention
 
 from vnait.positions import toeplitz
-from vnait.positions.injection import DistanceBias, Injection, ScoreMod
+from vnait.positions.injection import Injection, ScoreMod
 from vnait.shared.errors import DoesNotFit
 from vnait.shared.values import all_true, transformed
 
 X = Float[Tensor, "B T D"]
-FLEX_WIDTH = 16  # the narrowest head that FlexAttention's kernel takes
-# A shorter text has a dense bias, which is faster as long as it fits: at 1,024 tokens an H100 took 6.6 times
-# as long with the kernel as without a bias, and 1.8 times with a dense one. At 16,384, 12 heads take 6 GB.
-FLEX_LENGTH = 16_384
 # True = visible: to all queries, or to each query of a decoder. None: the bias has -inf instead.
 AttentionMask = Bool[Tensor, "B T"] | Bool[Tensor, "B TQ TK"] | None
 Extend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None  # new keys and values -> all so far
@@ -33,11 +27,10 @@ Weights = list[Tensor] | None  # to be filled with the attention weights (B, H, 
 class Attention(nn.Module):
     """Multi-head self-attention: softmax(scale * rotate(q) . rotate(k) / sqrt(K) + bias) v over real tokens.
 
-    A bias that is still a formula goes to FlexAttention on CUDA, and of whole distances to `toeplitz` on the
-    CPU; a score_mod gets the scores themselves; everything else goes to scaled_dot_product_attention. With a
-    stretch, rotate(q) grows by exp(stretch) and rotate(k) by exp(-stretch), pair by pair. No dropout of the
-    weights: it made no difference to accuracy on training rows of splice and SUBJ, and PyTorch's fused
-    kernels for the CPU have none.
+    A bias of whole distances goes to `toeplitz` on the CPU; a score_mod gets the scores themselves;
+    everything else goes to scaled_dot_product_attention. With a stretch, rotate(q) grows by exp(stretch) and
+    rotate(k) by exp(-stretch), pair by pair. No dropout of the weights: it made no difference to accuracy on
+    training rows of splice and SUBJ, and PyTorch's fused kernels for the CPU have none.
     """
 
     def __init__(self, *, dim: int, num_heads: int) -> None:
@@ -61,19 +54,12 @@ class Attention(nn.Module):
         value = self.heads(self.value(x))
         if extend is not None:
             key, value = extend(key, value)
-        distance = injection.distance if injection.bias is None else None
-        strip = None
-        if distance is not None and attention_mask is None and not _flexes(query):
-            strip = distance.strip
-            if strip is not None and strip.requires_grad and not is_exact(query):
-                strip = None  # its gradient is a sum over all pairs
+        strip = whole_distances(query, injection, attention_mask)
         if injection.score_mod is not None or weights is not None:
             own = _scores(query, key, injection, attention_mask).softmax(-1)
             if weights is not None:
                 weights.append(own)
             mixed = own.to(value.dtype) @ value
-        elif isinstance(distance, DistanceBias) and _flexes(query):
-            mixed = _fused(query, key, value, distance, attention_mask)
         elif strip is not None:
             _check_heads(len(strip), self.num_heads)
             mixed = toeplitz.attend(query, key, value, strip.to(query.dtype))
@@ -194,32 +180,21 @@ def _modified(
     return new
 
 
-def _fused(
-    query: Tensor, key: Tensor, value: Tensor, bias: DistanceBias, attention_mask: AttentionMask
-) -> Float[Tensor, "B H T K"]:
-    """FlexAttention: the kernel computes the bias pair by pair, and no (T, T) is stored."""
-
-    def score(score: Tensor, row: Tensor, head: Tensor, one: Tensor, other: Tensor) -> Tensor:
-        score = score + bias.pair(row, head, one, other).to(score.dtype)
-        return score if attention_mask is None else torch.where(attention_mask[row, other], score, -torch.inf)
-
-    return _compiled()(query, key, value, score_mod=score)
-
-
-def is_exact(x: Tensor) -> bool:
-    """Whether x is at single or double precision."""
-    return x.dtype in (torch.float32, torch.float64)
-
-
-def _flexes(x: Tensor) -> bool:
-    """FlexAttention has no backward on the CPU."""
-    return x.is_cuda
-
-
-@lru_cache(maxsize=1)
-def _compiled() -> Callable[..., Tensor]:
-    """Uncompiled, FlexAttention stores the scores. `dynamic`: another length compiles nothing again."""
-    return torch.compile(flex_attention, dynamic=True)
+def whole_distances(
+    x: Tensor, injection: Injection, attention_mask: AttentionMask
+) -> Float[Tensor, "H distances"] | None:
+    """The bias at each distance, if it is all that the layers of x need; None: the bias of every pair."""
+    if injection.distance is None or injection.bias is not None or injection.score_mod is not None:
+        return None
+    if attention_mask is not None:  # hidden keys are -inf, pair by pair
+        return None
+    # Whether distances are whole is read off their values, for which a GPU would have to wait.
+    if x.is_cuda:
+        return None
+    # A learned strip's gradient is a sum over all pairs, too long for half precision.
+    if x.dtype not in (torch.float32, torch.float64):
+        return None
+    return injection.distance.strip
 
 
 def needed_mask(attention_mask: AttentionMask) -> AttentionMask:

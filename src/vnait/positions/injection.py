@@ -127,13 +127,6 @@ class DistanceBias(PairBias):
         """The bias of these queries and keys."""
         return self.formula((query - key).to(self.dtype), *(each[:, None, None] for each in self.heads))
 
-    def pair(self, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """The bias of one pair of indices, for FlexAttention's kernel, which stores no (T, T)."""
-        row = row if self.index is None else self.index[row]
-        axis = head if self.line.shape[1] > 1 else torch.zeros_like(head)
-        distance = (self.line[row, axis, query] - self.line[row, axis, key]).to(self.dtype)
-        return self.formula(distance, *(numbers[head] for numbers in self.heads))
-
 
 @runtime_checkable
 class ScoreMod(Protocol):
@@ -145,8 +138,6 @@ class ScoreMod(Protocol):
 
     It returns the new scores, (B, H, TQ, TK), also of hidden keys; the bias is added, and hidden keys are
     masked, after it. The queries are the last TQ of the TK tokens: a decoder with a cache has new ones only.
-
-    The name is FlexAttention's, whose score_mod sees one score of a pair, and neither query nor key.
 
     >>> class Temperature:
     ...     def __call__(self, query, key, scores, visible):

@@ -45,7 +45,7 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         metrics=ON_HUB[task],
     )
     environment = Environment(
-        loader=PackageLoader("vnait", ""),
+        loader=PackageLoader("vnait.results", ""),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -19,7 +19,6 @@ from .rotary import MixedRotary as MixedRotary
 from .rotary import PartialRotary as PartialRotary
 from .rotary import Rotary as Rotary
 from .rotary import XPos as XPos
-from .rotary import convert_layout as convert_layout
 from .rotary_scaling import Scaling as Scaling
 from .scores import Cope as Cope
 from .scores import Nape as Nape

@@ -7,7 +7,6 @@ Angles are computed in float64 and reduced to (-pi, pi], so that float32 has the
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -17,10 +16,7 @@ from torch.nn import functional as F
 from vnait.positions.encodings.rotary_scaling import Scaling
 from vnait.positions.encodings.shared import At, first_axes
 from vnait.positions.injection import Injection
-from vnait.shared.errors import one_of
 from vnait.shared.values import check, precision
-
-Layout = Literal["half", "interleaved"]
 
 
 class Rotary(nn.Module):
@@ -215,32 +211,6 @@ class XPos(nn.Module):
 
     def extra_repr(self) -> str:
         return f"width={self.width}, base={self.base:g}, scale_base={self.scale_base:g}"
-
-
-def convert_layout(
-    weight: Float[Tensor, "HK ..."], *, num_heads: int, source: Layout, target: Layout
-) -> Float[Tensor, "HK ..."]:
-    """The rows of a query or key projection (HK, D), or of its bias (HK,), in another layout of pairs.
-
-    "half"          pairs (k, k + K/2): transformers' Llama, GPT-NeoX, this package's backbone
-    "interleaved"   pairs (2k, 2k + 1): the RoPE paper, Meta's Llama, GPT-J
-
-    Converted queries and keys, rotated in the target layout, give the same scores as before.
-
-    >>> convert_layout(torch.tensor([0.0, 1.0, 2.0, 3.0]), num_heads=1, source="half", target="interleaved")
-    tensor([0., 2., 1., 3.])
-    """
-    for name, layout in {"source": source, "target": target}.items():
-        one_of(name, layout, ("half", "interleaved"))
-    if num_heads < 1 or len(weight) % (2 * num_heads):
-        raise ValueError(
-            f"{len(weight)} rows can't be shared among {num_heads} heads of even width; for keys of grouped "
-            "heads, num_heads is the number of key heads."
-        )
-    if source == target:
-        return weight
-    inner = (2, -1) if source == "half" else (-1, 2)
-    return weight.unflatten(0, (num_heads, *inner)).transpose(1, 2).flatten(0, 2)
 
 
 def _angles(places: Tensor, rates: Tensor) -> Tensor:
