@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from vnait import Run, compare
 from vnait.comparison.compare import Comparison
 from vnait.data import vectors
-from vnait.positions.methods import METHODS, build
+from vnait.positions.building import build
+from vnait.positions.methods import METHODS
 from vnait.results.record import Record
 
 TINY_SIZES = {
