@@ -46,7 +46,7 @@ def chosen(one: Study, records: Sequence[Record]) -> tuple[Budget, list[Record]]
     """
     found = {}
     for budget in (one.full, one.quick):
-        keys = {study.key(one, arm, seed, budget) for arm in one.arms for seed in range(budget.seeds)}
+        keys = {study.key(one, arm, seed, budget) for arm in one.variants for seed in range(budget.seeds)}
         found[budget] = list({record.key: record for record in records if record.key in keys}.values())
         arms = {record.method for record in found[budget]}
         if arms and not _stopped(budget, found[budget]):
@@ -98,7 +98,7 @@ def summary(one: Study, records: Sequence[Record], figure: Path) -> Section:
 
 def _means(one: Study, records: Sequence[Record]) -> Table:
     rows: list[list[Cell]] = []
-    for arm in one.arms:
+    for arm in one.variants:
         metrics = [record.metrics for record in records if record.method == arm]
         numbers = [name for name, value in metrics[0].items() if isinstance(value, Real)] if metrics else []
         for name in numbers:

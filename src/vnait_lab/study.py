@@ -1,14 +1,24 @@
 """A study: claims about positions, how they are measured, and the rules that turn records into verdicts, all
 written before it runs.
 
-A cell is one arm with one seed and gives one `Record`; the judge of a claim reads only the records.
+A run is one variant with one seed and gives one `Record`; the judge of a claim reads only the records.
+
+A module in `vnait_lab.studies` is one study, whose docstring starts with its subject (`vnait_lab.kit` has
+what it imports):
+
+    STUDY = Study.of(__name__, data=..., measure=..., smallest=..., variants=..., full=..., quick=...)
+    @STUDY.runs            def run(variant, seed, budget) -> Metrics
+    @STUDY.control(...)    def fails(findings) -> bool
+    @STUDY.claim(...)      def judge(findings) -> Verdict
+    @STUDY.draws           def draw(findings) -> Figure
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from inspect import getdoc
@@ -18,8 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from vnait.comparison import runs
-from vnait.comparison.runs import Callback
+from vnait.comparison.runs import Callback, run_all
 from vnait.results import record as records
 from vnait.results.record import Record
 from vnait.shared.processes import one_thread
@@ -60,7 +69,7 @@ class Verdict:
     def among(
         cls, good: Collection[object], every: Collection[object], found: str, condition: str
     ) -> Verdict:
-        """Confirmed if all are good, refuted if none is, else conditional.
+        """Confirmed if all are good, refuted if none is, else conditional (see `vnait_lab.rules.each`).
 
         >>> Verdict.among(["a"], ["a", "b"], "1 of 2", "it is a").word
         'conditional'
@@ -79,83 +88,133 @@ class Verdict:
         return cls("refuted" if -1 in signs else "confirmed" if {*signs} == {1} else "undecided", found)
 
 
+def listed(values: Mapping[str, float | Interval], form: str = "{:.2f}", *, join: str = ", ") -> str:
+    """Values with their names before them, or where {name} is; intervals as `Interval.written` gives them.
+
+    >>> listed({"rope": 0.5, "alibi": 0.25}, "{:.2f}"), listed({"rope": 0.5}, "{:.1f} ({name})")
+    ('rope 0.50, alibi 0.25', '0.5 (rope)')
+    >>> listed({"rope": Interval(1.0, 0.5, 1.5)}, "{:+.1f}")
+    'rope +1.0 [+0.5, +1.5]'
+    """
+    form = form if "{name}" in form else "{name} " + form
+
+    def written(name: str, value: float | Interval) -> str:
+        if isinstance(value, Interval):
+            return f"{name} {value.written(form.removeprefix('{name} '))}"
+        return form.format(value, name=name)
+
+    return join.join(written(name, value) for name, value in values.items())
+
+
 class NotRun(KeyError):
-    """A judge reads an arm that has no record."""
+    """A judge reads a variant that has no record."""
 
 
 class Findings:
-    """The records of one study, read by arm and metric.
+    """The records of one study, read by variant and metric.
 
     >>> findings = Findings({("rope", 0): {"error": 0.5}, ("rope", 1): {"error": 1.5}})
     >>> findings.mean("rope", "error"), findings.most("rope", "error"), "alibi" in findings
     (1.0, 1.5, False)
     """
 
-    def __init__(self, cells: Mapping[tuple[str, int], Mapping[str, Any]]) -> None:
-        self.cells = dict(cells)
+    def __init__(self, runs: Mapping[tuple[str, int], Mapping[str, Any]]) -> None:
+        self.runs = dict(runs)
 
     @classmethod
-    def of(cls, found: Sequence[Record]) -> Findings:
+    def of(cls, records: Sequence[Record]) -> Findings:
         """From the records of one study."""
-        return cls({(one.method, one.seed): one.metrics for one in found})
+        return cls({(record.method, record.seed): record.metrics for record in records})
 
-    def __contains__(self, arm: str) -> bool:
-        return any(name == arm for name, _ in self.cells)
+    def __contains__(self, variant: str) -> bool:
+        return any(name == variant for name, _ in self.runs)
 
     @property
-    def arms(self) -> list[str]:
-        """The arms that ran, in order."""
-        return list(dict.fromkeys(name for name, _ in self.cells))
+    def variants(self) -> list[str]:
+        """The variants that ran, in order."""
+        return list(dict.fromkeys(name for name, _ in self.runs))
+
+    @property
+    def seeds(self) -> int:
+        """The number of seeds."""
+        return len({seed for _, seed in self.runs})
 
     def not_numbers(self) -> list[str]:
-        """Arms with a NaN."""
-        found = (arm for (arm, _), metrics in self.cells.items() if any(map(_has_nan, metrics.values())))
-        return list(dict.fromkeys(found))
+        """Variants with a NaN."""
+        broken = (name for (name, _), metrics in self.runs.items() if any(map(_has_nan, metrics.values())))
+        return list(dict.fromkeys(broken))
 
-    def values(self, arm: str, metric: str) -> list[Any]:
+    def values(self, variant: str, metric: str) -> list[Any]:
         """One value per seed, in the order of seeds: numbers, or lists of them."""
-        return list(self._by_seed(arm, metric).values())
+        return list(self._by_seed(variant, metric).values())
 
-    def _by_seed(self, arm: str, metric: str) -> dict[int, Any]:
-        own = sorted((seed, metrics[metric]) for (name, seed), metrics in self.cells.items() if name == arm)
-        if not own:
-            raise NotRun(arm)
-        return dict(own)
+    def _by_seed(self, variant: str, metric: str) -> dict[int, Any]:
+        values = {seed: metrics[metric] for (name, seed), metrics in self.runs.items() if name == variant}
+        if not values:
+            raise NotRun(variant)
+        return dict(sorted(values.items()))
 
-    def mean(self, arm: str, metric: str) -> float:
+    def mean(self, variant: str, metric: str) -> float:
         """Over seeds."""
-        return float(np.mean(self.values(arm, metric)))
+        return float(np.mean(self.values(variant, metric)))
 
-    def least(self, arm: str, metric: str) -> float:
+    def least(self, variant: str, metric: str) -> float:
         """The least of all seeds."""
-        return float(min(self.values(arm, metric)))
+        return float(min(self.values(variant, metric)))
 
-    def most(self, arm: str, metric: str) -> float:
+    def most(self, variant: str, metric: str) -> float:
         """The most of all seeds."""
-        return float(max(self.values(arm, metric)))
+        return float(max(self.values(variant, metric)))
 
-    def interval(self, arm: str, metric: str) -> Interval:
+    def best(self, variants: Iterable[str], metric: str) -> str:
+        """The variant with the largest mean, the first one of equals."""
+        return max(variants, key=lambda variant: self.mean(variant, metric))
+
+    def interval(self, variant: str, metric: str) -> Interval:
         """The mean with its 95 % interval over seeds."""
-        return interval(self.values(arm, metric))
+        return interval(self.values(variant, metric))
 
-    def ratio(self, arm: str, against: str, metric: str) -> Interval:
-        """The mean of `arm` over `against` with its 95 % interval, paired by seed."""
-        pairs = zip(self.values(arm, metric), self.values(against, metric), strict=True)
-        return interval([one / other for one, other in pairs])
+    def ratio(self, variant: str, against: str, metric: str) -> Interval:
+        """The mean of `variant` over `against` with its 95 % interval, paired by seed."""
+        pairs = zip(self.values(variant, metric), self.values(against, metric), strict=True)
+        return interval([upper / lower for upper, lower in pairs])
 
-    def difference(self, arm: str, against: str, metric: str) -> Interval:
-        """The mean of `arm` minus `against` with its 95 % interval, paired by seed."""
-        return interval(paired(self._by_seed(arm, metric), self._by_seed(against, metric)))
+    def difference(self, variant: str, against: str, metric: str) -> Interval:
+        """The mean of `variant` minus `against` with its 95 % interval, paired by seed."""
+        return interval(paired(self._by_seed(variant, metric), self._by_seed(against, metric)))
 
-    def curve(self, arm: str, metric: str) -> np.ndarray:
+    def differences(self, variants: Iterable[str], against: str, metric: str) -> dict[str, Interval]:
+        """`difference` of each variant to the same one."""
+        return {variant: self.difference(variant, against, metric) for variant in variants}
+
+    def curve(self, variant: str, metric: str) -> np.ndarray:
         """A metric with lists as values, as an array (seeds, ...)."""
-        return np.asarray(self.values(arm, metric), dtype=float)
+        return np.asarray(self.values(variant, metric), dtype=float)
 
-    def replaced(self, arm: str, other: str) -> Findings:
-        """A copy in which `other` has the metrics of `arm`: for the test that a control can fail to fail."""
-        own = {seed: metrics for (name, seed), metrics in self.cells.items() if name == arm}
-        kept = {cell: metrics for cell, metrics in self.cells.items() if cell[0] != other}
-        return Findings({**kept, **{(other, seed): metrics for seed, metrics in own.items()}})
+    def curves(self, variants: Iterable[str], metric: str, scale: float = 1.0) -> dict[str, np.ndarray]:
+        """`scale` times the values of each variant, (seeds, ...): what a figure takes."""
+        return {variant: scale * self.curve(variant, metric) for variant in variants}
+
+    def listed(
+        self,
+        variants: Iterable[str],
+        metric: str,
+        form: str = "{:.2f}",
+        *,
+        scale: float = 1.0,
+        join: str = ", ",
+    ) -> str:
+        """`scale` times the mean of each variant, as text (see `listed`).
+
+        >>> Findings({("rope", 0): {"right": 0.5}}).listed(["rope"], "right", "{:.0f} %", scale=100)
+        'rope 50 %'
+        """
+        return listed({variant: scale * self.mean(variant, metric) for variant in variants}, form, join=join)
+
+    def replaced(self, variant: str, by: str) -> Findings:
+        """A copy in which `by` has the metrics of `variant`: for the test that a control can fail to fail."""
+        copied = {(by, seed): metrics for (name, seed), metrics in self.runs.items() if name == variant}
+        return Findings({run: metrics for run, metrics in self.runs.items() if run[0] != by} | copied)
 
 
 def _has_nan(value: Any) -> bool:
@@ -170,7 +229,7 @@ class Claim:
     source      document and section
     rule        the rule in words
     judge       the rule as a pure function of the findings
-    needs       further arms that must have run, beyond those that the judge reads
+    needs       further variants that must have run, beyond those that the judge reads
     """
 
     statement: str
@@ -186,9 +245,9 @@ def claim(
     """Decorate a judge to make it a `Claim`; its docstring is the rule, unless `rule` is.
 
     >>> @claim("it helps", source="here")
-    ... def helps(found: Findings) -> Verdict:
+    ... def helps(findings: Findings) -> Verdict:
     ...     "Confirmed if the score is above 0."
-    ...     return Verdict("confirmed" if found.mean("with", "score") > 0 else "refuted", "")
+    ...     return Verdict("confirmed" if findings.mean("with", "score") > 0 else "refuted", "")
     >>> helps.rule, helps.judge(Findings({("with", 0): {"score": 1.0}})).word
     ('Confirmed if the score is above 0.', 'confirmed')
     """
@@ -203,27 +262,34 @@ def claim(
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """An arm without the mechanism, which must fail; if it does not, the study proves nothing.
+    """A variant without the mechanism, which must fail; if it does not, the study proves nothing.
 
-    `mechanism` is an arm with it: if the control had its metrics, `fails` must be false.
+    `mechanism` is a variant with it: if the control had its metrics, `fails` must be false.
     """
 
     statement: str
-    arm: str
+    variant: str
     mechanism: str
     fails: Callable[[Findings], bool]
 
 
-@dataclass(frozen=True, kw_only=True)
+def _unwritten(*_: Any) -> Any:
+    raise NotImplementedError("the study has no run, or no figure: decorate one with @STUDY.runs or .draws")
+
+
+@dataclass(kw_only=True)
 class Study:
     """Everything that is decided before a study runs.
 
     subject     one line
     smallest    the smallest effect that matters
-    arms        name -> description, which is part of the cells' keys
-    run         (arm, seed, budget) -> metrics, on one core; depends on its arguments only
+    variants    name -> description, which is part of the runs' keys
+    run         (variant, seed, budget) -> metrics, on one core; depends on its arguments only
     draw        findings -> figure
-    needs       arm -> requirements on the machine (see `missing`)
+    needs       variant -> requirements on the machine (see `missing`)
+    source      document and section of the claims that name none
+
+    `runs`, `draws`, `claim` and `control` decorate functions of the study's module.
     """
 
     name: str
@@ -231,45 +297,105 @@ class Study:
     data: str
     measure: str
     smallest: str
-    arms: Mapping[str, str]
-    controls: Sequence[Control]
-    claims: Sequence[Claim]
+    variants: Mapping[str, str]
     full: Budget
     quick: Budget
-    run: Callable[[str, int, Budget], Metrics]
-    draw: Callable[[Findings], Figure]
+    controls: list[Control] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    run: Callable[[str, int, Budget], Metrics] = _unwritten
+    draw: Callable[[Findings], Figure] = _unwritten
     needs: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
 
     def __post_init__(self) -> None:
-        named = [arm for control in self.controls for arm in (control.arm, control.mechanism)]
-        named += [arm for claim in self.claims for arm in claim.needs]
-        for arm in [*named, *self.needs]:
-            if arm not in self.arms:
+        for control in self.controls:
+            self._check(control.variant, control.mechanism)
+        for claim in self.claims:
+            self._check(*claim.needs)
+        self._check(*self.needs)
+
+    @classmethod
+    def of(cls, module: str, *, needs: str | Mapping[str, str] = "", **fields: Any) -> Study:
+        """The study of a module: its name is that of the file, its subject the docstring's first paragraph.
+        `needs` as a string are those of every variant.
+        """
+        subject = (getdoc(sys.modules[module]) or "").partition("\n\n")[0]
+        every = dict.fromkeys(fields["variants"], needs) if isinstance(needs, str) and needs else needs or {}
+        return cls(
+            name=module.rpartition(".")[2],
+            subject=" ".join(subject.split()).removesuffix("."),
+            needs=every,
+            **fields,
+        )
+
+    def runs(self, run: Callable[[str, int, Budget], Metrics]) -> Callable[[str, int, Budget], Metrics]:
+        """Register the function that runs a variant."""
+        self.run = run
+        return run
+
+    def draws(self, draw: Callable[[Findings], Figure]) -> Callable[[Findings], Figure]:
+        """Register the function that draws the figure."""
+        self.draw = draw
+        return draw
+
+    def claim(
+        self, statement: str, *, source: str = "", rule: str | None = None, needs: Sequence[str] = ()
+    ) -> Callable[[Callable[[Findings], Verdict]], Claim]:
+        """Register a judge as a claim (see `claim`), in the order of the file; its source is the study's,
+        unless `source` is.
+        """
+        written = source or self.source
+        assert written, f"{statement!r} has no source: give one to the claim, or to the study"
+
+        def register(judge: Callable[[Findings], Verdict]) -> Claim:
+            self._check(*needs)
+            self.claims.append(made := claim(statement, source=written, rule=rule, needs=needs)(judge))
+            return made
+
+        return register
+
+    def control(
+        self, statement: str, *, variant: str, mechanism: str
+    ) -> Callable[[Callable[[Findings], bool]], Callable[[Findings], bool]]:
+        """Register the test of a control: whether the variant fails."""
+
+        def register(fails: Callable[[Findings], bool]) -> Callable[[Findings], bool]:
+            self._check(variant, mechanism)
+            self.controls.append(
+                Control(statement=statement, variant=variant, mechanism=mechanism, fails=fails)
+            )
+            return fails
+
+        return register
+
+    def _check(self, *variants: str) -> None:
+        for variant in variants:
+            if variant not in self.variants:
                 raise ValueError(
-                    f"the study {self.name} has no arm {arm!r}, which a control, a claim or `needs` names; "
-                    f"its arms are {', '.join(self.arms)}."
+                    f"the study {self.name} has no variant {variant!r}, which a control, a claim or `needs` "
+                    f"names; its variants are {', '.join(self.variants)}."
                 )
 
     def verdict(self, claim: Claim, findings: Findings) -> Verdict:
-        """The verdict; undecided if an arm did not run or has a NaN, or if a control did not fail."""
+        """The verdict; undecided if a variant did not run or has a NaN, or if a control did not fail."""
         # Every comparison with NaN is false, so a judge may overlook it.
         if broken := findings.not_numbers():
             return Verdict("undecided", f"not a number: {', '.join(broken)}")
         try:
-            for arm in claim.needs:
-                if arm not in findings:
-                    raise NotRun(arm)
+            for variant in claim.needs:
+                if variant not in findings:
+                    raise NotRun(variant)
             for control in self.controls:
                 if not control.fails(findings):
                     return Verdict("undecided", f"the control did not fail: {control.statement}")
             return claim.judge(findings)
         except NotRun as error:
-            (arm,) = error.args
-            return Verdict("undecided", f"not run: {missing(self.needs.get(arm)) or arm}")
+            (variant,) = error.args
+            return Verdict("undecided", f"not run: {missing(self.needs.get(variant)) or variant}")
 
 
 def missing(needs: str | None) -> str | None:
-    """Why an arm cannot run here, or None. Needs, with spaces between them, are folders of VNAIT_DATA
+    """Why a variant cannot run here, or None. Needs, with spaces between them, are folders of VNAIT_DATA
     ("data:trec") and packages by the names that pip knows ("package:scikit-image").
 
     >>> missing("package:torch package:no-such-package")
@@ -298,49 +424,49 @@ def run(
     backend: str = "local",
     callback: Callback = lambda done, total, record: None,
 ) -> dict[str, Findings]:
-    """Run every arm of every study with every seed, one core per cell; cells in `path` do not run again.
-
-    Returns the findings per study.
+    """Run every variant of every study with every seed, one core per run; what is in `path` does not run
+    again. Returns the findings per study.
     """
     from joblib import delayed
 
     done = {record.key for record in records.read(path)} if Path(path).is_file() else set()
-    cells = {
-        key(study, arm, seed, budget): (study, arm, seed, budget)
+    runs = {
+        key(study, variant, seed, budget): (study, variant, seed, budget)
         for study in studies
         for budget in [study.quick if quick else study.full]
-        for arm in study.arms
+        for variant in study.variants
         for seed in range(budget.seeds)
-        if key(study, arm, seed, budget) in done or missing(study.needs.get(arm)) is None
+        if key(study, variant, seed, budget) in done or missing(study.needs.get(variant)) is None
     }
 
-    found = runs.run_all(
+    recorded = run_all(
         path,
-        cells,
-        lambda left: (delayed(run_cell)(*cell) for cell in left),
+        runs,
+        lambda left: (delayed(record_of)(*run) for run in left),
         jobs=jobs,
         backend=backend,
         callback=callback,
     )
-    groups = groupby(found, key=lambda record: str(record.data["name"]))
+    groups = groupby(recorded, key=lambda record: str(record.data["name"]))
     return {study.name: Findings({}) for study in studies} | {
-        name: Findings.of(list(own)) for name, own in groups
+        name: Findings.of(list(group)) for name, group in groups
     }
 
 
-def key(study: Study, arm: str, seed: int, budget: Budget) -> str:
-    """The fingerprint of everything that decides a cell; the number of seeds does not."""
-    return records.key_of("study", study.name, arm, study.arms[arm], seed, budget.steps, budget.samples)
+def key(study: Study, variant: str, seed: int, budget: Budget) -> str:
+    """The fingerprint of everything that decides a run; the number of seeds does not."""
+    described = study.variants[variant]
+    return records.key_of("study", study.name, variant, described, seed, budget.steps, budget.samples)
 
 
-def run_cell(study: Study, arm: str, seed: int, budget: Budget) -> Record:
-    """One arm with one seed, on one core."""
+def record_of(study: Study, variant: str, seed: int, budget: Budget) -> Record:
+    """Run one variant with one seed, on one core."""
     started = time.perf_counter()
     with one_thread(), preserved_generators():
-        metrics = study.run(arm, seed, budget)
+        metrics = study.run(variant, seed, budget)
     return Record.now(
-        key=key(study, arm, seed, budget),
-        method=arm,
+        key=key(study, variant, seed, budget),
+        method=variant,
         seed=seed,
         run={"steps": budget.steps, "samples": budget.samples},
         data={"name": study.name},

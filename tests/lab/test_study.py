@@ -31,11 +31,11 @@ STUDY = Study(
     data="none",
     measure="a score",
     smallest="0.1",
-    arms={"with": "the mechanism", "without": "nothing"},
+    variants={"with": "the mechanism", "without": "nothing"},
     controls=[
         Control(
             statement="low",
-            arm="without",
+            variant="without",
             mechanism="with",
             fails=lambda found: found.mean("without", "score") < 0.7,
         )
@@ -48,13 +48,13 @@ STUDY = Study(
 )
 
 
-@pytest.mark.parametrize("wrong", ["arm", "mechanism"])
+@pytest.mark.parametrize("wrong", ["variant", "mechanism"])
 def test_a_control_without_its_arm_is_refused(wrong: str) -> None:
     """Else the control would never run, and the claim could be confirmed without it."""
     control = replace(STUDY.controls[0], **{wrong: "witout"})
-    with pytest.raises(ValueError, match=r"toy has no arm 'witout', .* its arms are with, without"):
+    with pytest.raises(ValueError, match=r"toy has no variant 'witout', .* its variants are with, without"):
         replace(STUDY, controls=[control])
-    with pytest.raises(ValueError, match="no arm 'gpu'"):
+    with pytest.raises(ValueError, match="no variant 'gpu'"):
         replace(STUDY, needs={"gpu": "package:torch"})
 
 
@@ -74,7 +74,7 @@ def test_a_study_resumes(tmp_path: Path) -> None:
     assert first.values("with", "score") == [1.0, 1.01, 1.02]
     seen.clear()
     again = study.run([STUDY], quick=True, path=path, jobs=1, callback=callback)["toy"]
-    assert seen == [(6, 6)] and again.cells == first.cells
+    assert seen == [(6, 6)] and again.runs == first.runs
     assert len(records.read(path)) == 6
     longer = study.run([STUDY], quick=False, path=path, jobs=1)["toy"]
     assert len(longer.values("with", "score")) == 4, "another budget is another cell"
@@ -90,7 +90,7 @@ def test_a_difference_is_paired_by_seed() -> None:
 
 
 def test_the_verdict_is_of_the_records() -> None:
-    found = Findings({(arm, seed): run(arm, seed, Budget()) for arm in STUDY.arms for seed in range(3)})
+    found = Findings({(arm, seed): run(arm, seed, Budget()) for arm in STUDY.variants for seed in range(3)})
     claim = STUDY.claims[0]
     assert STUDY.verdict(claim, found) == Verdict("confirmed", "0.50")
     swapped = STUDY.verdict(claim, found.replaced("with", "without"))
@@ -122,21 +122,21 @@ def test_what_did_not_run_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_need_leaves_the_arm_out(tmp_path: Path) -> None:
     needing = replace(STUDY, needs={"without": "package:no-such-package"})
     found = study.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
-    assert found.arms == ["with"]
+    assert found.variants == ["with"]
     study.run([STUDY], quick=True, path=tmp_path / "records.jsonl", jobs=1)
     again = study.run([needing], quick=True, path=tmp_path / "records.jsonl", jobs=1)["toy"]
-    assert again.arms == ["with", "without"], "records that are there are read, whatever the machine lacks"
+    assert again.variants == ["with", "without"], "records are read, whatever the machine lacks"
 
 
 @pytest.mark.parametrize("name", studies.NAMES)
 def test_a_study_names_everything_missing_before_it_runs(name: str) -> None:
     one = studies.load(name)
-    assert one.name == name and one.claims and one.controls and one.arms
+    assert one.name == name and one.claims and one.controls and one.variants
     assert all([one.subject, one.data, one.measure, one.smallest])
     assert all(claim.statement and claim.source and claim.rule for claim in one.claims)
     named = [arm for claim in one.claims for arm in claim.needs] + [*one.needs]
-    named += [arm for control in one.controls for arm in (control.arm, control.mechanism)]
-    assert set(named) <= set(one.arms)
+    named += [arm for control in one.controls for arm in (control.variant, control.mechanism)]
+    assert set(named) <= set(one.variants)
 
 
 @pytest.fixture(scope="module")
@@ -152,14 +152,14 @@ def test_controls_fail_and_could_fail_to(name: str, committed: dict[str, Finding
     one, found = studies.load(name), committed[name]
     for control in one.controls:
         assert control.fails(found), control.statement
-        assert not control.fails(found.replaced(control.mechanism, control.arm)), control.statement
+        assert not control.fails(found.replaced(control.mechanism, control.variant)), control.statement
 
 
 @pytest.mark.parametrize("name", studies.NAMES)
 def test_committed_records_are_whole(name: str, committed: dict[str, Findings]) -> None:
     one, found = studies.load(name), committed[name]
-    assert set(found.arms) == set(one.arms)
-    assert len(found.cells) == len(one.arms) * one.full.seeds
+    assert set(found.variants) == set(one.variants)
+    assert len(found.runs) == len(one.variants) * one.full.seeds
     words = [one.verdict(claim, found).word for claim in one.claims]
     assert "undecided" not in words or name in UNDECIDED, words
 
@@ -177,7 +177,7 @@ UNDECIDED = {"irregular", "hamming_learned", "proteins", "trees"}
 def test_exact_laws_hold_again(name: str, committed: dict[str, Findings]) -> None:
     """Run anew, not read: studies whose arms draw little and train nothing."""
     one = studies.load(name)
-    found = Findings({(arm, 0): one.run(arm, 0, one.quick) for arm in one.arms})
+    found = Findings({(arm, 0): one.run(arm, 0, one.quick) for arm in one.variants})
     for claim in one.claims:
         assert one.verdict(claim, found).word == one.verdict(claim, committed[name]).word, claim.statement
 

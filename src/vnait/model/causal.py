@@ -9,7 +9,16 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils import can_return_tuple
 
 from vnait.model.configuration import VnaitConfig
-from vnait.model.encoder import Embeds, Encoded, Ids, PositionIds, TiedDecoder, VnaitModel, check_position_ids
+from vnait.model.encoder import (
+    Batch,
+    Embeds,
+    Encoded,
+    Ids,
+    PositionIds,
+    TiedDecoder,
+    VnaitModel,
+    check_position_ids,
+)
 from vnait.positions.cache import AnyMask, causal_mask, words_of
 from vnait.shared.errors import InputError
 
@@ -67,28 +76,26 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
         attention_mask (B, past + T) has the tokens in the cache first. position_ids (B, T) may count the
         real tokens 0, 1, 2, ..., as the method does itself.
         """
+        # Blocks that are computed again in the backward pass would extend the cache again.
         replayed = self.training and self.model.encoder.blocks[0].gradient_checkpointing
-        if (
-            past_key_values is None
-            and not replayed
-            and (self.config.use_cache if use_cache is None else use_cache)
-        ):
-            past_key_values = DynamicCache(config=self.config)
         if past_key_values is not None and replayed:
             raise InputError(
                 "a cache was given, and gradient checkpointing can't be used with a cache; train without one."
             )
-        encoded = self.read(
-            input_ids,
-            attention_mask,
-            inputs_embeds,
-            past_key_values,
-            output_hidden_states,
-            output_attentions,
-            position_ids,
+        wanted = self.config.use_cache if use_cache is None else use_cache
+        if past_key_values is None and wanted and not replayed:
+            past_key_values = DynamicCache(config=self.config)
+        batch = Batch(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            position_ids=position_ids,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
         )
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        logits = self.decode(self.narrow(encoded.output.last_hidden_state[:, kept]))
+        encoded = self.read(batch, past_key_values)
+        tokens = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.decode(self.narrow(encoded.output.last_hidden_state[:, tokens]))
         loss = None
         if labels is not None or shift_labels is not None:
             shifted = None if shift_labels is None else shift_labels.contiguous()
@@ -104,20 +111,14 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
             attentions=encoded.output.attentions,
         )
 
-    def read(
-        self,
-        input_ids: Ids,
-        attention_mask: AnyMask,
-        inputs_embeds: Embeds,
-        cache: Cache | None,
-        output_hidden_states: bool | None = None,
-        output_attentions: bool | None = None,
-        position_ids: PositionIds = None,
-    ) -> Encoded:
+    def read(self, batch: Batch, cache: Cache | None) -> Encoded:
         """The states of the new tokens, after those in the cache."""
         past = 0 if cache is None else int(cache.get_seq_length())
-        given = None if past else attention_mask
-        vectors, new = self.model.semantics(input_ids, given, inputs_embeds, position_ids)
+        attention_mask = batch.attention_mask
+        # After a cache, the mask is longer than the new tokens, which `semantics` reads.
+        vectors, new = self.model.semantics(
+            batch.input_ids, None if past else attention_mask, batch.inputs_embeds, batch.position_ids
+        )
         if past and attention_mask is not None:
             if attention_mask.shape[1] != past + vectors.shape[1]:
                 raise InputError(
@@ -126,14 +127,12 @@ class VnaitForCausalLM(TiedDecoder, GenerationMixin):
                 )
             new = attention_mask[:, past:].bool()
         if cache is None:
-            mask = new if attention_mask is None else attention_mask.bool()
-            x, injection, at = self.model.method(vectors, mask)
+            mask, (x, injection, at) = new, self.model.method(vectors, new)
         else:
             located = words_of(cache).located(self.model.method, vectors, new, attention_mask)
             mask, (x, injection, at) = located
-        check_position_ids(position_ids, mask, past)
-        seen = causal_mask(mask, past)
-        output = self.model.output(x, injection, seen, output_hidden_states, output_attentions, cache)
+        check_position_ids(batch.position_ids, mask, past)
+        output = self.model.output(x, injection, causal_mask(mask, past), batch, cache)
         return Encoded(output, at, mask)
 
     @staticmethod

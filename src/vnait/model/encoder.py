@@ -75,8 +75,10 @@ class VnaitPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         # Early transformers 5 resets modules that a file has filled, and guards torch.nn.init alone.
-        own = [*module.parameters(), *module.buffers()] if hasattr(module, "reset_parameters") else []
-        loaded = [(tensor, tensor.clone()) for tensor in own if getattr(tensor, "_is_hf_initialized", False)]
+        tensors = [*module.parameters(), *module.buffers()] if hasattr(module, "reset_parameters") else []
+        loaded = [
+            (tensor, tensor.clone()) for tensor in tensors if getattr(tensor, "_is_hf_initialized", False)
+        ]
         _reset(module)
         for tensor, value in loaded:
             tensor.copy_(value)
@@ -151,48 +153,45 @@ class VnaitModel(VnaitPreTrainedModel):
 
         position_ids (B, T) may count the real tokens 0, 1, 2, ..., as the method does itself.
         """
-        return self.encode(
-            input_ids,
-            attention_mask,
-            inputs_embeds,
-            places,
-            output_hidden_states,
-            output_attentions,
-            position_ids,
-        ).output
+        batch = Batch(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            places=places,
+            position_ids=position_ids,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
+        )
+        return self.read(batch).output
 
-    def encode(
-        self,
-        input_ids: Ids = None,
-        attention_mask: AnyMask = None,
-        inputs_embeds: Embeds = None,
-        places: Places = None,
-        output_hidden_states: bool | None = None,
-        output_attentions: bool | None = None,
-        position_ids: PositionIds = None,
-    ) -> Encoded:
+    def encode(self, input_ids: Ids = None, attention_mask: AnyMask = None, places: Places = None) -> Encoded:
+        """The texts' states, coordinates and mask."""
+        return self.read(Batch(input_ids=input_ids, attention_mask=attention_mask, places=places))
+
+    def read(self, batch: Batch) -> Encoded:
         """`forward`, and what a head needs."""
-        vectors, mask = self.semantics(input_ids, attention_mask, inputs_embeds, position_ids)
-        check_position_ids(position_ids, mask)
-        x, injection, at = self.method(vectors, mask, places)
-        output = self.output(x, injection, mask, output_hidden_states, output_attentions)
-        return Encoded(output, at, mask, places)
+        vectors, mask = self.semantics(
+            batch.input_ids, batch.attention_mask, batch.inputs_embeds, batch.position_ids
+        )
+        check_position_ids(batch.position_ids, mask)
+        x, injection, at = self.method(vectors, mask, batch.places)
+        return Encoded(self.output(x, injection, mask, batch), at, mask, batch.places)
 
     def output(
         self,
         x: Float[Tensor, "B T D"],
         injection: Injection,
         attention_mask: AttentionMask,
-        output_hidden_states: bool | None,
-        output_attentions: bool | None,
+        batch: Batch,
         cache: Cache | None = None,
     ) -> BaseModelOutput:
         """The last states; all of them, and the attention weights, on request or if configured."""
-        config = self.config
-        all_states = config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        weights: list[Tensor] | None = None
-        if config.output_attentions if output_attentions is None else output_attentions:
-            weights = []
+        all_states, attentions = batch.output_hidden_states, batch.output_attentions
+        if all_states is None:
+            all_states = self.config.output_hidden_states
+        if attentions is None:
+            attentions = self.config.output_attentions
+        weights: list[Tensor] | None = [] if attentions else None
         states = self.encoder.trace(x, injection, attention_mask, cache, weights)
         return BaseModelOutput(
             last_hidden_state=states[-1],
@@ -238,6 +237,26 @@ class VnaitModel(VnaitPreTrainedModel):
             bound=settings.boundary,
             mute=settings.muting,
         )
+
+
+class Batch(NamedTuple):
+    """What every `forward` is given, but for labels and a cache; its own arguments are one by one, since
+    transformers' Trainer and pipelines read their names.
+
+    input_ids, inputs_embeds                    exactly one of them
+    attention_mask                              None: every id but the padding id is a real token
+    places                                      known places, for methods that take them
+    position_ids                                may count the real tokens, as methods do
+    output_hidden_states, output_attentions     None: as configured
+    """
+
+    input_ids: Ids = None
+    attention_mask: AnyMask = None
+    inputs_embeds: Embeds = None
+    places: Places = None
+    position_ids: PositionIds = None
+    output_hidden_states: bool | None = None
+    output_attentions: bool | None = None
 
 
 class Encoded(NamedTuple):
@@ -307,15 +326,15 @@ def _method(config: VnaitConfig) -> Method:
 
 def _take_constants(loaded: nn.Module, new: nn.Module) -> None:
     """Copy what no file has: unsaved buffers, tensors that are plain attributes, which weights are frozen."""
-    for own, other in zip(loaded.modules(), new.modules(), strict=True):
-        for name in other._non_persistent_buffers_set:
-            if (buffer := getattr(other, name)) is not None:
-                setattr(own, name, buffer.to(getattr(own, name).device))
-        for name, value in vars(other).items():
+    for target, source in zip(loaded.modules(), new.modules(), strict=True):
+        for name in source._non_persistent_buffers_set:
+            if (buffer := getattr(source, name)) is not None:
+                setattr(target, name, buffer.to(getattr(target, name).device))
+        for name, value in vars(source).items():
             if isinstance(value, Tensor):
-                setattr(own, name, value)
-        for name, parameter in other.named_parameters(recurse=False):
-            getattr(own, name).requires_grad_(parameter.requires_grad)
+                setattr(target, name, value)
+        for name, parameter in source.named_parameters(recurse=False):
+            getattr(target, name).requires_grad_(parameter.requires_grad)
 
 
 def _reset(module: nn.Module) -> None:

@@ -10,6 +10,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from vnait.model.configuration import VnaitConfig
 from vnait.model.encoder import (
+    Batch,
     Embeds,
     Encoded,
     Ids,
@@ -45,15 +46,16 @@ class _Head(VnaitPreTrainedModel):
         position_ids: PositionIds = None,
     ) -> ModelOutput:
         """`logits`, per text or per token, and `loss` (task + regularizer) if labels are given."""
-        encoded = self.model.encode(
-            input_ids,
-            attention_mask,
-            inputs_embeds,
-            places,
-            output_hidden_states,
-            output_attentions,
-            position_ids,
+        batch = Batch(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            inputs_embeds=inputs_embeds,
+            places=places,
+            position_ids=position_ids,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
         )
+        encoded = self.model.read(batch)
         logits = self.logits(encoded, input_ids)
         return self.output_class(
             loss=None if labels is None else self.task_loss(logits, labels) + self.model.penalty(encoded),

@@ -52,27 +52,19 @@ class Attention(nn.Module):
     ) -> X:
         query, key = self.queries_and_keys(x, injection)
         value = self.heads(self.value(x))
-        if extend is not None:
+        if extend is not None:  # a decoder's cache: the keys and values of the earlier tokens come before
             key, value = extend(key, value)
-        strip = whole_distances(query, injection, attention_mask)
+        # No fused kernel shows its scores, to a score_mod or to a caller who wants the weights.
         if injection.score_mod is not None or weights is not None:
-            own = _scores(query, key, injection, attention_mask).softmax(-1)
+            shares = _scores(query, key, injection, attention_mask).softmax(-1)
             if weights is not None:
-                weights.append(own)
-            mixed = own.to(value.dtype) @ value
-        elif strip is not None:
+                weights.append(shares)
+            mixed = shares.to(value.dtype) @ value  # a score_mod may return a wider dtype
+        elif (strip := whole_distances(query, injection, attention_mask)) is not None:
             _check_heads(len(strip), self.num_heads)
             mixed = toeplitz.attend(query, key, value, strip.to(query.dtype))
         else:
-            injection, attention_mask = masked_bias(injection.dense(), attention_mask, query.dtype)
-            mask = None if attention_mask is None else _by_head(attention_mask)
-            _check_heads(1 if injection.bias is None else injection.bias.shape[1], self.num_heads)
-            if injection.bias is not None:
-                mask = injection.bias.to(query.dtype)
-            # The fused kernels have no gradient of a bias, which torch.func finds out too late.
-            plain = injection.bias is not None and transformed()
-            with sdpa_kernel(SDPBackend.MATH) if plain else nullcontext():
-                mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+            mixed = _of_every_pair(query, key, value, injection, attention_mask)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, x: X, injection: Injection, attention_mask: AttentionMask) -> Float[Tensor, "B H T T"]:
@@ -144,10 +136,10 @@ def _check_width(injection: Injection, width: int) -> None:
         )
 
 
-def _check_heads(own: int, heads: int) -> None:
-    if not torch.compiler.is_compiling() and own not in (1, heads):
+def _check_heads(biases: int, heads: int) -> None:
+    if not torch.compiler.is_compiling() and biases not in (1, heads):
         raise DoesNotFit(
-            f"the method has a bias of {own} heads, and the attention has {heads}; build it with "
+            f"the method has a bias of {biases} heads, and the attention has {heads}; build it with "
             f"num_heads={heads}."
         )
 
@@ -159,6 +151,7 @@ def _scores(
     scores = query * query.shape[-1] ** -0.5 @ key.transpose(-1, -2)
     visible = None if attention_mask is None else _by_head(attention_mask)
     if injection.score_mod is not None:
+        # A score_mod always gets a mask, so that none needs a case without.
         everything = torch.ones(1, 1, 1, key.shape[-2], dtype=torch.bool, device=key.device)
         seen = everything if visible is None else visible
         scores = _modified(injection.score_mod, query, key, scores, seen)
@@ -178,6 +171,21 @@ def _modified(
             f"the shape {tuple(scores.shape)}; return a score for each of them."
         )
     return new
+
+
+def _of_every_pair(
+    query: Tensor, key: Tensor, value: Tensor, injection: Injection, attention_mask: AttentionMask
+) -> Float[Tensor, "B H TQ K"]:
+    """scaled_dot_product_attention, which takes one mask: the bias, or which keys are visible."""
+    injection, visible = masked_bias(injection.dense(), attention_mask, query.dtype)
+    if injection.bias is None:
+        mask = None if visible is None else _by_head(visible)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    _check_heads(injection.bias.shape[1], query.shape[1])
+    bias = injection.bias.to(query.dtype)
+    # The fused kernels have no gradient of a bias, which torch.func finds out too late.
+    with sdpa_kernel(SDPBackend.MATH) if transformed() else nullcontext():
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
 
 
 def whole_distances(

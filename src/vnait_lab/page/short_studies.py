@@ -26,7 +26,7 @@ def section(found: list[Record]) -> Section:
 
 
 def judged(study: Study, findings: Findings) -> list[Judged]:
-    seeds = len({seed for _, seed in findings.cells})
+    seeds = len({seed for _, seed in findings.runs})
     return [
         Judged(
             claim.statement,
@@ -47,7 +47,7 @@ def part(study: Study, findings: Findings, claims: list[Judged]) -> str:
         "all failed" if all(control.fails(findings) for control in study.controls) else "did not all fail"
     )
     controls = "; ".join(control.statement for control in study.controls)
-    arms = "; ".join(f"`{arm}`: {what}" for arm, what in study.arms.items())
+    arms = "; ".join(f"`{arm}`: {what}" for arm, what in study.variants.items())
     return f"""### {study.name}: {study.subject}
 
 {table(["claim", "source", "verdict", "what was found"], lines)}

@@ -124,7 +124,7 @@ def run(
 
 def draw(one: Study, found: Findings, folder: Path) -> Path | None:
     """Draw the study's figure from its findings; None if an arm did not run."""
-    if any(arm not in found for arm in one.arms):
+    if any(arm not in found for arm in one.variants):
         return None
     path = folder / f"{one.name}.png"
     with atomic_file(path) as draft, matplotlib.rc_context(STYLE):
@@ -136,7 +136,7 @@ def _check_needs(chosen: Sequence[Study], recorded: Path) -> None:
     """Warn of arms that can't run. InputError if none can, and none is recorded."""
     sentences, runs = [], recorded.is_file()
     for one in chosen:
-        lacks = {arm: study.missing(one.needs.get(arm)) for arm in one.arms}
+        lacks = {arm: study.missing(one.needs.get(arm)) for arm in one.variants}
         runs |= None in lacks.values()
         for reason in dict.fromkeys(filter(None, lacks.values())):
             arms = [arm for arm in lacks if lacks[arm] == reason]

@@ -1,4 +1,4 @@
-"""Agreement of subject and verb in language models: does training on next words teach it, and how far away?
+"""Agreement of subject and verb in language models, near and far.
 
 Sentences come from a grammar. Between a subject and its verb stand phrases ("the keys near the cabinet are")
 or clauses inside one another ("the keys that the boy that the cats see likes are"). A pair is a beginning
@@ -11,16 +11,15 @@ four. A pair follows another sentence, so that the subject is not the first noun
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn import functional as F
 
-from vnait_lab.studies.figures import lines, panels
-from vnait_lab.studies.parts.training import Reader, descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.kit import Figure, Lines, Reader, descend, each, figure, listed
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 NOUNS, VERBS, PHRASES = 12, 8, 3  # types: nouns and verbs per number, and words that begin a phrase
 STOP, THE, THAT = 0, 1, 2
@@ -34,7 +33,6 @@ KINDS = {"phrases": 6, "clauses": 4}  # the most of them in a pair
 OFTEN = (4 / 7, 2 / 7, 1 / 7)  # how often a subject has none, one or two of them in training
 KNOWN = len(OFTEN) - 1
 GOOD = 0.95
-SOURCE = "003, agreement in training"
 METHODS = {
     "none": "no positions; the causal mask alone",
     "sinusoidal": "a sinusoidal code is added",
@@ -44,8 +42,28 @@ METHODS = {
     "t5": "a learned bias per range of distances",
     "vnait-causal": "Vnait's causal input",
 }
-ARMS = METHODS | {"window": f"learned positions; attention to the last {WINDOW} tokens only, one layer"}
+VARIANTS = METHODS | {"window": f"learned positions; attention to the last {WINDOW} tokens only, one layer"}
 Random = np.random.Generator
+STUDY = Study.of(
+    __name__,
+    source="003, agreement in training",
+    data=f"sentences of a grammar, in texts of {LENGTH} tokens; {PAIRS} pairs per number of phrases or "
+    "clauses",
+    measure="share of pairs in which the verbs of the right number are expected more",
+    smallest=f"{100 * GOOD:.0f} % of the pairs",
+    variants=VARIANTS,
+    full=Budget(seeds=3, steps=700),
+    quick=Budget(seeds=1, steps=100),
+    controls=[
+        Control(
+            statement=f"with the last {WINDOW} tokens alone at most 60 % of the pairs with two phrases are "
+            "right",
+            variant="window",
+            mechanism="sinusoidal",
+            fails=lambda findings: float(findings.curve("window", "phrases")[:, KNOWN].max()) <= 0.6,
+        )
+    ],
+)
 
 
 def noun(number: int, random: Random) -> int:
@@ -108,17 +126,18 @@ class Near(Reader):
         return x, injection, mask.triu(1 - WINDOW)
 
 
-def model_of(arm: str, seed: int) -> Reader:
+def model_of(variant: str, seed: int) -> Reader:
     torch.manual_seed(seed)
-    if arm == "window":
+    if variant == "window":
         return Near("learned", vocabulary=VOCABULARY, outputs=VOCABULARY, causal=True, num_layers=1)
-    return Reader(arm, vocabulary=VOCABULARY, outputs=VOCABULARY, causal=True)
+    return Reader(variant, vocabulary=VOCABULARY, outputs=VOCABULARY, causal=True)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     random = np.random.default_rng(seed)
     held = {kind: [pairs(kind, count, random) for count in range(most + 1)] for kind, most in KINDS.items()}
-    model = model_of(arm, seed)
+    model = model_of(variant, seed)
 
     def loss(step: int) -> Tensor:
         drawn = texts(random, BATCH)
@@ -127,8 +146,8 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     descend(model.parameters(), loss, steps=budget.steps, learning_rate=2e-3, weight_decay=0.01)
     model.eval()
     return {
-        **{kind: [right(model, *pair) for pair in own] for kind, own in held.items()},
-        **{f"looks, {kind}": [looks(model, own[0]) for own in held[kind]] for kind in KINDS},
+        **{kind: [right(model, *pair) for pair in tested] for kind, tested in held.items()},
+        **{f"looks, {kind}": [looks(model, ids) for ids, _ in held[kind]] for kind in KINDS},
     }
 
 
@@ -146,81 +165,53 @@ def looks(model: Reader, ids: Tensor) -> float:
     return max(float(weights[:, :, -1, place].mean(0).max()) for weights in model.weights(ids))
 
 
-def reached(found: Findings, arm: str, low: int, high: int | None = None) -> float:
-    """The lowest mean accuracy of both kinds, with low to high phrases or clauses between."""
-    return min(float(found.curve(arm, kind).mean(0)[low:high].min()) for kind in KINDS)
+def least(findings: Findings, low: int, high: int | None = None, metric: str = "{}") -> dict[str, float]:
+    """Per method the lowest mean of both kinds, with low to high phrases or clauses between."""
+    metrics = [metric.format(kind) for kind in KINDS]
+    return {
+        name: min(float(findings.curve(name, looked).mean(0)[low:high].min()) for looked in metrics)
+        for name in METHODS
+    }
 
 
-def listed(found: Findings, low: int, high: int | None = None) -> str:
-    return ", ".join(f"{arm} {100 * reached(found, arm, low, high):.1f}" for arm in METHODS)
+def agreeing(findings: Findings, which: str, low: int, high: int | None = None) -> Verdict:
+    shares = least(findings, low, high)
+    percents = listed({name: 100 * share for name, share in shares.items()}, "{:.1f}")
+    good = {name: share >= GOOD for name, share in shares.items()}
+    return each(good, f"right pairs in %, {which}: {percents}", "the positions are {}", join=", ")
 
 
-@claim("Language modelling teaches the agreement of subject and verb across other nouns", source=SOURCE)
-def judge_known(found: Findings) -> Verdict:
+@STUDY.claim("Language modelling teaches the agreement of subject and verb across other nouns")
+def judge_known(findings: Findings) -> Verdict:
     """Confirmed for methods with 95 % of the pairs, in the worst place, with as many phrases and clauses as
     in training.
     """
-    good = [arm for arm in METHODS if reached(found, arm, 1, KNOWN + 1) >= GOOD]
-    words = f"right pairs in %, the worse of one and two phrases or clauses: {listed(found, 1, KNOWN + 1)}"
-    return Verdict.among(good, METHODS, words, f"the positions are {', '.join(good)}")
+    return agreeing(findings, "the worse of one and two phrases or clauses", 1, KNOWN + 1)
 
 
-@claim("They also agree further away than in training", source=SOURCE)
-def judge_far(found: Findings) -> Verdict:
+@STUDY.claim("They also agree further away than in training")
+def judge_far(findings: Findings) -> Verdict:
     """The same with more phrases and clauses than in training."""
-    good = [arm for arm in METHODS if reached(found, arm, KNOWN + 1) >= GOOD]
-    words = f"right pairs in %, the worst of three phrases or clauses and more: {listed(found, KNOWN + 1)}"
-    return Verdict.among(good, METHODS, words, f"the positions are {', '.join(good)}")
+    return agreeing(findings, "the worst of three phrases or clauses and more", KNOWN + 1)
 
 
-@claim("A head learns to look from the verb's place to the subject", source=SOURCE)
-def judge_head(found: Findings) -> Verdict:
+@STUDY.claim("A head learns to look from the verb's place to the subject")
+def judge_head(findings: Findings) -> Verdict:
     """Confirmed for methods with a head that puts half of its attention on the subject's noun, whether one or
     two phrases or clauses stand between.
     """
-    least = {
-        arm: min(float(found.curve(arm, f"looks, {kind}").mean(0)[1 : KNOWN + 1].min()) for kind in KINDS)
-        for arm in METHODS
-    }
-    good = [arm for arm, weight in least.items() if weight >= 0.5]
-    words = "least attention to the subject: " + ", ".join(f"{arm} {w:.2f}" for arm, w in least.items())
-    return Verdict.among(good, METHODS, words, f"the positions are {', '.join(good)}")
+    weights = least(findings, 1, KNOWN + 1, "looks, {}")
+    good = {name: weight >= 0.5 for name, weight in weights.items()}
+    return each(good, f"least attention to the subject: {listed(weights)}", "the positions are {}", join=", ")
 
 
-def draw(found: Findings) -> Figure:
-    figure, axes = panels(1, 1, size=(10, 3.4))
-    for one, (kind, most) in zip(axes, KINDS.items(), strict=True):
-        lines(one, range(most + 1), {arm: 100 * found.curve(arm, kind) for arm in ARMS})
-        one.axhline(50, color="black", ls=":", lw=1)
-        one.axvline(KNOWN + 0.5, color="black", lw=0.5)
-        one.set(xlabel=f"{kind} between subject and verb", xticks=range(most + 1), ylim=(-4, 104))
-    axes[0].set_ylabel("right pairs (%)")
-    title = f"mean and range\nof {len(found.values('none', 'phrases'))} seeds"
-    handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside right center", title=title, frameon=False)
-    return figure
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    known = {"the most in training": KNOWN + 0.5}
 
+    def part(kind: str, legend: str) -> Lines:
+        at, label = range(KINDS[kind] + 1), f"{kind} between subject and verb"
+        look: Any = {"legend": legend, "ylim": (-4, 104), "xticks": at, "at_x": known, "at_y": 50}
+        return Lines(at, findings.curves(VARIANTS, kind), label, "right pairs (%)", percent=True, **look)
 
-STUDY = Study(
-    name="agreement",
-    subject="Agreement of subject and verb in language models, near and far",
-    data=f"sentences of a grammar, in texts of {LENGTH} tokens; {PAIRS} pairs per number of phrases or "
-    "clauses",
-    measure="share of pairs in which the verbs of the right number are expected more",
-    smallest=f"{100 * GOOD:.0f} % of the pairs",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement=f"with the last {WINDOW} tokens alone at most 60 % of the pairs with two phrases are "
-            "right",
-            arm="window",
-            mechanism="sinusoidal",
-            fails=lambda found: float(found.curve("window", "phrases")[:, KNOWN].max()) <= 0.6,
-        )
-    ],
-    claims=[judge_known, judge_far, judge_head],
-    full=Budget(seeds=3, steps=700),
-    quick=Budget(seeds=1, steps=100),
-    run=run,
-    draw=draw,
-)
+    return figure(part("phrases", "right"), part("clauses", ""), size=(10, 3.4))

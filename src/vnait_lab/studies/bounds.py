@@ -1,4 +1,4 @@
-"""Does the boundary penalty keep S in [0, 100] while a model learns?
+"""The boundary penalty of soft bounds, in a trained model.
 
 Soft bounds are offset + scale * S, both learned, from 0 and 1; gamma_2 weighs max(0, -S_1)^2 +
 max(0, S_n - 100)^2. `vnait-paper`, with gamma_1 = 0, learns from texts of 8 to 40 tokens in which half a mark
@@ -11,13 +11,12 @@ The control asked for 0.5 units in every training until three seeds had run: two
 from __future__ import annotations
 
 import torch
-from matplotlib.figure import Figure
 from torch import Generator, nn
 
 from vnait.model import VnaitForSequenceClassification
 from vnait.positions.coordinates import SPAN, Span
-from vnait_lab.studies.figures import bars, panels
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.kit import Bars, Figure, each, figure, listed
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 from vnait_lab.suites import length, suite
 from vnait_lab.suites.suite import TESTS_FROM
 from vnait_lab.suites.tasks import SHORTEST, TASKS
@@ -27,12 +26,32 @@ LENGTHS = range(SHORTEST, length.TRAINED + 1)
 GAMMAS = {"no penalty": 0.0, "gamma_2 = 0.01": 0.01, "gamma_2 = 0.1": 0.1, "gamma_2 = 1": 1.0}
 PAPERS = ("gamma_2 = 0.1", "gamma_2 = 1")  # the weights that the papers name
 INSIDE = 0.1  # units of S that are as good as inside
+VARIANTS = {"hard": "S_n = 100 by construction"} | {variant: f"soft bounds, {variant}" for variant in GAMMAS}
+STUDY = Study.of(
+    __name__,
+    source="000, section 3.9, boundary",
+    data=f"generated texts of {SHORTEST} to {length.TRAINED} tokens; the half in which a mark stands",
+    measure="by how much S_1 and S_n leave [0, 100]",
+    smallest=f"{INSIDE} of 100 units",
+    variants=VARIANTS,
+    full=Budget(seeds=8, steps=1000, samples=400),
+    quick=Budget(seeds=1, steps=400, samples=100),
+    controls=[
+        Control(
+            statement=f"without the penalty S leaves [0, 100] by {INSIDE} or more on average",
+            variant="no penalty",
+            mechanism="gamma_2 = 1",
+            fails=lambda findings: findings.mean("no penalty", "outside") >= INSIDE,
+        )
+    ],
+)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     setting = length.Setting(steps=budget.steps)
     (model,) = suite.train(
-        [untrained(arm, seed, setting)], TASK.make, lengths=LENGTHS, seeds=[seed], setting=setting
+        [untrained(variant, seed, setting)], TASK.make, lengths=LENGTHS, seeds=[seed], setting=setting
     )
     first, last = ends(model.model.method.coordinates)
     random = Generator().manual_seed(TESTS_FROM + seed)
@@ -44,10 +63,10 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     }
 
 
-def untrained(arm: str, seed: int, setting: length.Setting) -> VnaitForSequenceClassification:
-    penalty = {"smoothness": 0.0, "boundary": GAMMAS.get(arm, 0.0)}
+def untrained(variant: str, seed: int, setting: length.Setting) -> VnaitForSequenceClassification:
+    penalty = {"smoothness": 0.0, "boundary": GAMMAS.get(variant, 0.0)}
     model = length.new_model("vnait-paper", TASK, seed, setting, **penalty)
-    if arm in GAMMAS:
+    if variant in GAMMAS:
         span = Span(source="free", max_length=max(length.LENGTHS), min_gap=0, bounds="soft")
         model.model.method.coordinates = span
     return model
@@ -60,59 +79,24 @@ def ends(span: nn.Module) -> tuple[float, float]:
     return min(float(line[0]) for line in lines), max(float(line[-1]) for line in lines)
 
 
-@claim("The boundary penalty keeps S_1 >= 0 and S_n <= 100", source="000, section 3.9, boundary")
-def judge_bounds(found: Findings) -> Verdict:
+@STUDY.claim("The boundary penalty keeps S_1 >= 0 and S_n <= 100")
+def judge_bounds(findings: Findings) -> Verdict:
     """With a weight of 0.1 or 1, as the papers have it, S leaves [0, 100] by at most 0.1 in every training.
     Undecided if a model answers fewer than 95 % of the texts.
     """
-    summary = "S leaves [0, 100] by at most " + ", ".join(
-        f"{found.most(arm, 'outside'):.2f} ({arm})" for arm in GAMMAS
-    )
-    least = min(found.least(arm, "accuracy") for arm in ARMS)
+    outside = {name: findings.most(name, "outside") for name in GAMMAS}
+    summary = "S leaves [0, 100] by at most " + listed(outside, "{:.2f} ({name})")
+    least = min(findings.least(variant, "accuracy") for variant in VARIANTS)
     summary += f"; every model is right in at least {100 * least:.1f} %"
     if least < 0.95:
         return Verdict("undecided", summary)
-    good = [arm for arm in PAPERS if found.most(arm, "outside") <= INSIDE]
-    return Verdict.among(good, PAPERS, summary, f"the weight is that of {' and '.join(good) or 'none'}")
+    inside = {name: outside[name] <= INSIDE for name in PAPERS}
+    return each(inside, summary, "the weight is that of {}", join=" and ")
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1, 1, size=(9, 3.4))
-    names = list(ARMS)
-    labels = [name.replace(" = ", "\n= ") for name in names]
-    bars(left, labels, {"S_n": [found.curve(arm, "last") for arm in names]})
-    left.axhline(SPAN, color="black", ls=":", lw=1)
-    left.set(ylabel="largest S_n", ylim=(SPAN - 4, SPAN + 4))
-    left.set_title(f"the end, one dot per seed (n={len(found.values('hard', 'last'))})")
-    bars(right, labels, {"S_1": [found.curve(arm, "first") for arm in names]})
-    right.axhline(0, color="black", ls=":", lw=1)
-    right.set(ylabel="least S_1")
-    right.set_title("the start, at 40 tokens; dotted: the bound")
-    return figure
-
-
-ARMS = {
-    "hard": "S_n = 100 by construction",
-    **{arm: f"soft bounds, {arm}" for arm in GAMMAS},
-}
-STUDY = Study(
-    name="bounds",
-    subject="The boundary penalty of soft bounds, in a trained model",
-    data=f"generated texts of {SHORTEST} to {length.TRAINED} tokens; the half in which a mark stands",
-    measure="by how much S_1 and S_n leave [0, 100]",
-    smallest=f"{INSIDE} of 100 units",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement=f"without the penalty S leaves [0, 100] by {INSIDE} or more on average",
-            arm="no penalty",
-            mechanism="gamma_2 = 1",
-            fails=lambda found: found.mean("no penalty", "outside") >= INSIDE,
-        )
-    ],
-    claims=[judge_bounds],
-    full=Budget(seeds=8, steps=1000, samples=400),
-    quick=Budget(seeds=1, steps=400, samples=100),
-    run=run,
-    draw=draw,
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    bound, far = {"the bound": SPAN}, (SPAN - 4, SPAN + 4)
+    last = Bars(findings.curves(VARIANTS, "last"), "largest S_n", at_x=bound, xlim=far)
+    first = Bars(findings.curves(VARIANTS, "first"), "least S_1, at 40 tokens", at_x={"the bound": 0})
+    return figure(last, first)

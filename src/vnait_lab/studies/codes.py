@@ -1,4 +1,4 @@
-"""Linear, binary and sinusoidal codes of a position, side by side.
+"""Linear, binary and sinusoidal codes of a position.
 
 A shift by three is an affine map of the linear code [p, 1] and of the sinusoid, but not of the bits. The
 linear code grows with the position, the bits jump at every carry, and the sinusoid takes steps of equal
@@ -8,19 +8,36 @@ length on a sphere. The study `three_back` tests what attention learns with each
 from __future__ import annotations
 
 import torch
-from matplotlib.figure import Figure
 from torch.nn import functional as F
 
-from vnait_lab.studies.figures import dots, lines, panels
+from vnait_lab.kit import Dots, Figure, Lines, decided, figure, listed
 from vnait_lab.studies.parts.place_codes import BACK, CODES, COUNT, WIDTH, WINDOW, encode
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
-SOURCE = "003, comparison of codes"
+STUDY = Study.of(
+    __name__,
+    source="003, comparison of codes",
+    data=f"codes of {COUNT} positions",
+    measure="residual of the best affine shift, norms, steps, channels in use",
+    smallest="1e-10 for an identity",
+    variants=CODES,
+    full=Budget(seeds=5),
+    quick=Budget(seeds=3),
+    controls=[
+        Control(
+            statement="no affine map shifts random codes: the residual is more than half of their spread",
+            variant="random",
+            mechanism="sinusoid",
+            fails=lambda findings: findings.least("random", "residual") > 0.5,
+        )
+    ],
+)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     torch.manual_seed(seed)
-    return shape(arm)
+    return shape(variant)
 
 
 def shape(name: str) -> Metrics:
@@ -43,75 +60,46 @@ def shape(name: str) -> Metrics:
     }
 
 
-@claim(
+@STUDY.claim(
     "Bits are high-dimensional and sparse",
-    source=SOURCE,
     rule=f"confirmed if {COUNT} positions need more than {WIDTH} bits, and fewer than 10 % of them are 1",
 )
-def judge_bits(found: Findings) -> Verdict:
-    channels, density = found.mean("binary", "channels"), found.mean("binary", "density")
+def judge_bits(findings: Findings) -> Verdict:
+    channels, density = findings.mean("binary", "channels"), findings.mean("binary", "density")
     summary = f"{COUNT} positions take {channels:.0f} bits, of which {100 * density:.0f} % are 1"
-    return Verdict("confirmed" if channels > WIDTH and density < 0.1 else "refuted", summary)
+    return decided(channels > WIDTH and density < 0.1, summary)
 
 
-@claim("Of the three only the sinusoid makes a relative place a linear map", source=SOURCE)
-def judge_shift(found: Findings) -> Verdict:
+@STUDY.claim("Of the three only the sinusoid makes a relative place a linear map")
+def judge_shift(findings: Findings) -> Verdict:
     """Confirmed if an affine map misses a shift by 3 by at most 1e-10 of the spread for the sinusoid, and by
     more for the others.
     """
-    missed = {name: found.most(name, "residual") for name in CODES}
+    missed = {name: findings.most(name, "residual") for name in CODES}
     summary = "residual of the best affine map of a shift by 3, as a share of the codes' spread: "
-    summary += ", ".join(f"{value:.1g} ({name})" for name, value in missed.items())
+    summary += listed(missed, "{:.1g} ({name})")
     exact = [name for name in ("linear", "binary", "sinusoid") if missed[name] <= 1e-10]
-    return Verdict("confirmed" if exact == ["sinusoid"] else "refuted", summary)
+    return decided(exact == ["sinusoid"], summary)
 
 
-@claim(
+@STUDY.claim(
     "The sinusoid changes smoothly, without huge differences of numbers",
     source="003, periodic functions; 003, comparison of codes",
 )
-def judge_smooth(found: Findings) -> Verdict:
+def judge_smooth(findings: Findings) -> Verdict:
     """Confirmed if its steps are equal to 1e-9 and its norm is at most a tenth of the linear code's."""
-    varies = {name: found.most(name, "step_variation") for name in ("linear", "binary", "sinusoid")}
-    norm = {name: found.most(name, "largest") for name in varies}
+    varies = {name: findings.most(name, "step_variation") for name in ("linear", "binary", "sinusoid")}
+    norm = {name: findings.most(name, "largest") for name in varies}
     summary = f"the steps' lengths vary by {varies['sinusoid']:.0e} (bits: {100 * varies['binary']:.0f} %); "
-    summary += f"largest norm below {COUNT}: "
-    summary += ", ".join(f"{value:.2f} ({name})" for name, value in norm.items())
+    summary += f"largest norm below {COUNT}: {listed(norm, '{:.2f} ({name})')}"
     smooth = varies["sinusoid"] <= 1e-9 and norm["sinusoid"] <= norm["linear"] / 10
-    return Verdict("confirmed" if smooth else "refuted", summary)
+    return decided(smooth, summary)
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1, 1)
-    steps = {name: found.curve(name, "steps")[0][:WINDOW] for name in ("sinusoid", "linear", "binary")}
-    lines(left, range(WINDOW), steps, marker="", lw=1)
-    left.set(xlabel="position", ylabel="distance to the next code", ylim=(0, 3.6), title="exact")
-    left.legend(ncols=3, loc="upper center")
-    dots(right, list(CODES), {"residual": [found.values(name, "residual") for name in CODES]})
-    right.axvline(1e-10, color="black", ls=":", lw=1)
-    right.set(xscale="log", xlabel="residual of the best affine shift by 3 (share of spread)")
-    right.set_title(f"one mark per seed (n={len(found.values('random', 'residual'))}); dotted: limit, 1e-10")
-    return figure
-
-
-STUDY = Study(
-    name="codes",
-    subject="Linear, binary and sinusoidal codes of a position",
-    data=f"codes of {COUNT} positions",
-    measure="residual of the best affine shift, norms, steps, channels in use",
-    smallest="1e-10 for an identity",
-    arms=CODES,
-    controls=[
-        Control(
-            statement="no affine map shifts random codes: the residual is more than half of their spread",
-            arm="random",
-            mechanism="sinusoid",
-            fails=lambda found: found.least("random", "residual") > 0.5,
-        )
-    ],
-    claims=[judge_bits, judge_shift, judge_smooth],
-    full=Budget(seeds=5),
-    quick=Budget(seeds=3),
-    run=run,
-    draw=draw,
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    curves = {name: findings.curve(name, "steps")[0][:WINDOW] for name in ("sinusoid", "linear", "binary")}
+    look = {"marker": "", "lw": 1}
+    steps = Lines(range(WINDOW), curves, "position", "distance to the next code", look=look, ylim=(0, 3.6))
+    label = "residual of the best affine shift by 3 (share of spread)"
+    return figure(steps, Dots(findings.curves(CODES, "residual"), label, xscale="log", at_x={"limit": 1e-10}))

@@ -1,5 +1,4 @@
-"""Contacts of a folded chain: when a bias of the attention scores finds pairs that are far apart on the chain
-and near in space.
+"""Contacts of a chain that are far apart on it: relative biases and contact maps.
 
 The score of a pair is a content term, x_i W x_j, and a bias. The content is a weak signal: both ends of a
 contact share a random vector, in noise. A bias of the separation |i - j| helps only as far as contacts depend
@@ -11,11 +10,11 @@ generated, and have more contacts than proteins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
@@ -24,9 +23,8 @@ from vnait.positions.encodings import AlibiBias, ShawBias
 from vnait.positions.encodings.shared import At, check_inside, checked_heads, neighbours
 from vnait.positions.injection import Injection
 from vnait.shared.values import full
-from vnait_lab.studies.figures import bands, bars, panels
-from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.kit import Bars, Figure, Lines, decided, descend, each, figure
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 LENGTH, CHANNELS, NOISE = 80, 48, 1.0
 RATE = 0.12  # share of far pairs in contact, more than in real proteins
@@ -51,6 +49,23 @@ BIASES = {
     "table alone": "a learned number a separation, no content",
     "true map": "the contacts that are to be found, times a learned number",
 }
+STUDY = Study.of(
+    __name__,
+    source="004, protein structure",
+    data=f"generated chains of {LENGTH} residues of three families, a quarter held out; {RATE:.0%} of far "
+    f"pairs are in contact; far: at least {FAR} residues apart",
+    measure="average precision (AP) and area under the curve of far pairs, held-out chains; attention on "
+    "far contacts",
+    smallest=".02 of AP, .15 for a map; .6 of the attention",
+    variants={
+        f"{family}, {bias}": f"{shape}; {what}"
+        for family, shape in FAMILIES.items()
+        for bias, what in BIASES.items()
+        if bias != "true map" or family == "globule"
+    },
+    full=Budget(seeds=5, steps=100, samples=120),
+    quick=Budget(seeds=3, steps=70, samples=80),
+)
 
 
 class Contacts(nn.Module):
@@ -102,8 +117,8 @@ class Contacts(nn.Module):
         part = part.to(table.dtype)
         rows = torch.lerp(table[:, left], table[:, right], part[..., None])  # (H, B, T, L)
         pairs = (len(table), *place.shape, place.shape[1])
-        one, other = (rows.gather(-1, column[None, :, None].expand(pairs)) for column in (left, right))
-        return Injection(bias=torch.lerp(one, other, part[:, None, :]).transpose(0, 1))
+        low, high = (rows.gather(-1, column[None, :, None].expand(pairs)) for column in (left, right))
+        return Injection(bias=torch.lerp(low, high, part[:, None, :]).transpose(0, 1))
 
     def extra_repr(self) -> str:
         return f"num_heads={len(self.weight)}, L={len(self.contacts)}, start={self.start:g}"
@@ -175,10 +190,10 @@ def measured(scores: Tensor, contacts: Tensor) -> Metrics:
     far, scored = pairs(FAR), pairs(NEAR)
     attention = scores.masked_fill(~(scored | scored.T), -torch.inf).softmax(-1)
     truth = contacts[:, far].flatten().numpy()
-    found = scores[:, far].flatten().numpy()
+    scored_pairs = scores[:, far].flatten().numpy()
     return {
-        "precision": float(average_precision_score(truth, found)),
-        "area": float(roc_auc_score(truth, found)),
+        "precision": float(average_precision_score(truth, scored_pairs)),
+        "area": float(roc_auc_score(truth, scored_pairs)),
         "mass": float((attention * (contacts & (far | far.T))).sum(-1).mean()),
     }
 
@@ -213,11 +228,12 @@ def fixed(bias: str, contacts: Tensor, random: Generator) -> Tensor:
         return torch.zeros(contacts.shape)
     maps = contacts.float() if bias == "true map" else noisy(contacts, random)
     maps = maps.roll(1, 0) if bias == ANOTHER else maps
-    return torch.stack([Contacts(num_heads=1, contacts=one)(PLACES).bias[0, 0] for one in maps]).detach()
+    return torch.stack([Contacts(num_heads=1, contacts=known)(PLACES).bias[0, 0] for known in maps]).detach()
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    family, bias = arm.split(", ")
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    family, bias = variant.split(", ")
     random = Generator().manual_seed(seed)
     contacts = touching(family, budget.samples, random)
     content = contents(contacts, random)
@@ -236,132 +252,115 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     return {**measured(scores, contacts[train:]), "frequency": frequency(contacts)}
 
 
-def gains(found: Findings, bias: str, metric: str = "precision") -> dict[str, float]:
+def gains(findings: Findings, bias: str, metric: str = "precision") -> dict[str, float]:
     """The gain of a bias over content alone, per family."""
     return {
-        family: found.difference(f"{family}, {bias}", f"{family}, none", metric).mean for family in FAMILIES
+        family: findings.difference(f"{family}, {bias}", f"{family}, none", metric).mean
+        for family in FAMILIES
     }
 
 
-def listed(found: Findings, biases: tuple[str, ...], metric: str) -> str:
-    """Means per family."""
-    means = {
-        family: [f"{found.mean(f'{family}, {bias}', metric):.3f}" for bias in biases] for family in FAMILIES
-    }
-    return ", ".join(f"{family} {' / '.join(own)}" for family, own in means.items())
+def by_family(findings: Findings, metric: str, *biases: str) -> str:
+    """Means per family, of each bias."""
+    means = {family: [findings.mean(f"{family}, {bias}", metric) for bias in biases] for family in FAMILIES}
+    return ", ".join(f"{family} {' / '.join(f'{mean:.3f}' for mean in row)}" for family, row in means.items())
 
 
-def judged(good: list[str], families: list[str], summary: str, condition: str) -> Verdict:
+def judged(good: Mapping[str, bool], summary: str, condition: str) -> Verdict:
     """Confirmed if all families are good, refuted if none is, else conditional."""
-    rest = [family for family in families if family not in good]
-    if not rest or not good:
-        return Verdict("confirmed" if good else "refuted", summary)
-    return Verdict("conditional", summary, f"{condition} ({', '.join(good)}; not: {', '.join(rest)})")
+    rest = ", ".join(family for family, holds in good.items() if not holds)
+    return each(good, summary, f"{condition} ({{}}; not: {rest})", join=", ")
 
 
-@claim("A learned relative bias clearly improves far contacts", source="004, protein structure")
-def judge_table(found: Findings) -> Verdict:
+@STUDY.control(
+    "on globules another chain's map changes AP by at most .02",
+    variant=f"globule, {ANOTHER}",
+    mechanism="globule, map",
+)
+def another_map_adds_nothing(findings: Findings) -> bool:
+    return abs(gains(findings, ANOTHER)["globule"]) <= 0.02
+
+
+@STUDY.control(
+    "on globules, whose contacts do not depend on separation, a table is within .05 of chance",
+    variant="globule, table alone",
+    mechanism="walk, table alone",
+)
+def table_is_at_chance(findings: Findings) -> bool:
+    return abs(findings.mean("globule, table alone", "area") - 0.5) <= 0.05
+
+
+@STUDY.claim("A learned relative bias clearly improves far contacts")
+def judge_table(findings: Findings) -> Verdict:
     """Confirmed if AP rises by .02 or more in every family, refuted if in none, else conditional."""
-    summary = f"AP none / table: {listed(found, ('none', 'table'), 'precision')}; AUC of a table alone: "
-    summary += listed(found, ("table alone",), "area")
-    good = [family for family, gain in gains(found, "table").items() if gain >= 0.02]
-    return judged(good, list(FAMILIES), summary, "contacts depend on the separation")
+    summary = f"AP none / table: {by_family(findings, 'precision', 'none', 'table')}; AUC of a table alone: "
+    summary += by_family(findings, "area", "table alone")
+    good = {family: gain >= 0.02 for family, gain in gains(findings, "table").items()}
+    return judged(good, summary, "contacts depend on the separation")
 
 
-@claim("Favouring near residues still lets the far contacts be found", source="004, protein structure")
-def judge_near(found: Findings) -> Verdict:
+@STUDY.claim("Favouring near residues still lets the far contacts be found")
+def judge_near(findings: Findings) -> Verdict:
     """Confirmed if in every family AP falls by less than .02 and attention on far contacts keeps .6 of its
     value, refuted if in none, else conditional.
     """
-    summary = f"AP none / slope: {listed(found, ('none', 'slope'), 'precision')}; attention on far contacts: "
-    summary += f"{listed(found, ('none', 'slope'), 'mass')}; AUC: {listed(found, ('none', 'slope'), 'area')}"
-    kept = {
-        name: found.mean(f"{name}, slope", "mass") / found.mean(f"{name}, none", "mass") for name in FAMILIES
+    precision, mass, area = (
+        by_family(findings, metric, "none", "slope") for metric in ("precision", "mass", "area")
+    )
+    summary = f"AP none / slope: {precision}; attention on far contacts: {mass}; AUC: {area}"
+    good = {
+        family: gain > -0.02
+        and findings.mean(f"{family}, slope", "mass") >= 0.6 * findings.mean(f"{family}, none", "mass")
+        for family, gain in gains(findings, "slope").items()
     }
-    good = [name for name, gain in gains(found, "slope").items() if gain > -0.02 and kept[name] >= 0.6]
-    return judged(good, list(FAMILIES), summary, "the chain is of certain families")
+    return judged(good, summary, "the chain is of certain families")
 
 
-@claim("The bias works by turning attention to far contacts", source="004, protein structure")
-def judge_attention(found: Findings) -> Verdict:
+@STUDY.claim("The bias works by turning attention to far contacts")
+def judge_attention(findings: Findings) -> Verdict:
     """Confirmed if attention on them rises in every family whose AP the table raises by .02, refuted if in
     none.
     """
+    rises = gains(findings, "table", "mass")
+    good = {family: rises[family] > 0 for family, gain in gains(findings, "table").items() if gain >= 0.02}
     summary = "attention on far contacts none / table / slope: "
-    summary += listed(found, ("none", "table", "slope"), "mass")
-    helped = [family for family, gain in gains(found, "table").items() if gain >= 0.02]
-    good = [family for family in helped if gains(found, "table", "mass")[family] > 0]
-    summary += f"; of {len(helped)} families that the table helps, attention rises in {len(good)}"
-    return judged(good, helped, summary, "many far pairs at some separation are in contact")
+    summary += by_family(findings, "mass", "none", "table", "slope")
+    summary += f"; of {len(good)} families that the table helps, attention rises in {sum(good.values())}"
+    return judged(good, summary, "many far pairs at some separation are in contact")
 
 
-@claim("A bias that starts from a contact map clearly improves far contacts", source="004, protein structure")
-def judge_map(found: Findings) -> Verdict:
+@STUDY.claim("A bias that starts from a contact map clearly improves far contacts")
+def judge_map(findings: Findings) -> Verdict:
     """Refuted if a noisy map of the chain adds less than .15 of AP in a family, confirmed if another chain's
     map adds as much, else conditional.
     """
-    own, other = gains(found, "map"), gains(found, ANOTHER)
-    summary = (
-        f"AP none / its own noisy map / another's: {listed(found, ('none', 'map', ANOTHER), 'precision')}"
+    known, another = (min(gains(findings, bias).values()) for bias in ("map", ANOTHER))
+    precision = by_family(findings, "precision", "none", "map", ANOTHER)
+    summary = f"AP none / its own noisy map / another's: {precision}; the true map of a globule: "
+    summary += f"{findings.mean('globule, true map', 'precision'):.3f}, a leak"
+    condition = "the map is this chain's own and was known before"
+    return decided(min(known, another) >= 0.15, summary, refuted=known < 0.15, condition=condition)
+
+
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    share = {family: findings.curve(f"{family}, none", "frequency") for family in FAMILIES}
+    separation, label = "separation on the chain (residues)", "share of pairs in contact, P(s)"
+    precision = {
+        bias: {family: findings.curve(f"{family}, {bias}", "precision") for family in FAMILIES}
+        for bias in BIASES
+        if bias != "true map"
+    }
+    look: dict[str, Any] = {"at_y": {"chance": RATE}, "ylim": (0, 0.85)}
+    return figure(
+        Lines(
+            range(1, LENGTH),
+            share,
+            separation,
+            label,
+            band=True,
+            at_x={"far from here": FAR},
+            look={"marker": ""},
+        ),
+        Bars(precision, "average precision (far pairs)", upright=True, **look),
     )
-    summary += f"; the true map of a globule: {found.mean('globule, true map', 'precision'):.3f}, a leak"
-    if min(own.values()) < 0.15:
-        return Verdict("refuted", summary)
-    if min(other.values()) >= 0.15:
-        return Verdict("confirmed", summary)
-    return Verdict("conditional", summary, "the map is this chain's own and was known before")
-
-
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1, 1)
-    share = {family: found.curve(f"{family}, none", "frequency") for family in FAMILIES}
-    bands(left, range(1, LENGTH), share, marker="")
-    left.axvline(FAR, color="gray", lw=1)
-    left.set(ylabel="share of pairs in contact, P(s)", ylim=(0, 1), title="mean and range over seeds")
-    left.set(xlabel="separation on the chain (residues); right of the grey line: far")
-    left.legend()
-    shown = [bias for bias in BIASES if bias != "true map"]
-    own = {bias: [found.values(f"{family}, {bias}", "precision") for family in FAMILIES] for bias in shown}
-    bars(right, list(FAMILIES), own)
-    right.axhline(RATE, color="black", ls=":", lw=1)
-    right.set(ylabel="average precision (far pairs)", ylim=(0, 0.85))
-    right.set(title=f"mean, one dot per seed (n={len(found.values('walk, none', 'area'))}); chance dotted")
-    right.legend(ncols=3, loc="upper center")
-    return figure
-
-
-STUDY = Study(
-    name="contacts",
-    subject="Contacts of a chain that are far apart on it: relative biases and contact maps",
-    data=f"generated chains of {LENGTH} residues of three families, a quarter held out; {RATE:.0%} of far "
-    f"pairs are in contact; far: at least {FAR} residues apart",
-    measure="average precision (AP) and area under the curve of far pairs, held-out chains; attention on "
-    "far contacts",
-    smallest=".02 of AP, .15 for a map; .6 of the attention",
-    arms={
-        f"{family}, {bias}": f"{shape}; {what}"
-        for family, shape in FAMILIES.items()
-        for bias, what in BIASES.items()
-        if bias != "true map" or family == "globule"
-    },
-    controls=[
-        Control(
-            statement="on globules another chain's map changes AP by at most .02",
-            arm=f"globule, {ANOTHER}",
-            mechanism="globule, map",
-            fails=lambda found: abs(gains(found, ANOTHER)["globule"]) <= 0.02,
-        ),
-        Control(
-            statement="on globules, whose contacts do not depend on separation, a table is within .05 of "
-            "chance",
-            arm="globule, table alone",
-            mechanism="walk, table alone",
-            fails=lambda found: abs(found.mean("globule, table alone", "area") - 0.5) <= 0.05,
-        ),
-    ],
-    claims=[judge_table, judge_near, judge_attention, judge_map],
-    full=Budget(seeds=5, steps=100, samples=120),
-    quick=Budget(seeds=3, steps=70, samples=80),
-    run=run,
-    draw=draw,
-)

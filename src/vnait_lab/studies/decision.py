@@ -1,4 +1,4 @@
-"""A Decision Transformer in a simulator: its return when the clock is shifted or runs at another rate.
+"""A Decision Transformer in a simulator, with a shifted clock.
 
 Chen et al. (2021) add a learned vector of the time in the episode. Here a token per decision contains the
 return to go, the observation and the last action. The policy learns from the episodes of a noisy controller
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
@@ -27,9 +26,8 @@ from vnait.positions.coordinates import Index
 from vnait.positions.encodings import ShawBias
 from vnait.positions.method import Method
 from vnait.shared.statistics import Interval, interval
-from vnait_lab.studies.figures import bars, lines, panels
-from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.kit import Bars, Figure, Lines, above, below, decided, descend, each, figure, listed, within
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 LIMIT, HELD = 200, 3  # simulator steps per episode, and at most per decision
 WINDOW, CHANNELS = 12, 4  # decisions that a policy sees, and numbers in a token
@@ -38,7 +36,6 @@ SEEN, SCALE, NOISE = (0, 2), (1.0, 0.1), (0.05, 0.04)  # the cart's position (m)
 CONTROL = (0.05, 0.1, 1.0, 0.3)
 DIM, HEADS, BATCH, EPISODES = 32, 4, 32, 32
 SMALLEST = 10.0  # steps of return
-SOURCE = "004, time invariance"
 
 STARTS = (0, 100, 500, 1000)
 # The clock's start, its rate, and the most steps per decision.
@@ -46,7 +43,7 @@ TESTS = (*((start, 1, HELD) for start in STARTS), (0, 2, HELD), (0, 1, 1), (1000
 DOUBLE, EVEN, EVEN_LATE = 4, 5, 6
 
 ABSOLUTE, RELATIVE = ("learned", "sinusoidal"), ("relative", "rope")
-ARMS = {
+VARIANTS = {
     "none": "no times",
     "learned": "a learned vector of the time is added, as in the paper; past 199 the last one",
     "sinusoidal": "a sinusoidal code of the time is added",
@@ -64,16 +61,29 @@ ARMS = {
 Array = NDArray[Any]
 # (rows of episodes that decide now, their states, their observations, the time, their return) -> actions
 Act = Callable[[Array, Array, Array, int, Array], Array]
+STUDY = Study.of(
+    __name__,
+    source="004, time invariance",
+    data=f"CartPole-v1 of gymnasium, episodes of at most {LIMIT} steps; the policy sees noisy positions, no "
+    f"velocities, and each action is repeated for 1 to {HELD} steps at random; it learns from episodes of a "
+    "controller that knows the state, and acts at random in a share of 0 to 80 % drawn per episode",
+    measure=f"mean return of {EPISODES} new episodes per seed, the same ones in every test",
+    smallest="10 steps of 200",
+    variants=VARIANTS,
+    full=Budget(seeds=5, steps=400, samples=250),
+    quick=Budget(seeds=3, steps=60, samples=40),
+    needs="package:gymnasium",
+)
 
 
 def due(episodes: int, most: int, seed: int) -> Array:
     """Where an episode decides, (episodes, LIMIT): at 0, and then every 1 to `most` steps."""
     drawn = np.random.default_rng(seed).integers(1, most + 1, (episodes, LIMIT))
     at = np.cumsum(drawn, 1) - drawn[:, :1]
-    found = np.zeros((episodes, LIMIT), dtype=bool)
+    decides = np.zeros((episodes, LIMIT), dtype=bool)
     row, column = np.nonzero(at < LIMIT)
-    found[row, at[row, column]] = True
-    return found
+    decides[row, at[row, column]] = True
+    return decides
 
 
 def play(act: Act, episodes: int, seed: int, most: Sequence[int]) -> Array:
@@ -181,9 +191,9 @@ def demonstrated(episodes: int, seed: int) -> tuple[Window, Int[Tensor, "N T"]]:
 class Policy(nn.Module):
     """Windows -> logits of the actions (B, T, 2), of a Transformer in which a token sees those before it."""
 
-    def __init__(self, arm: str) -> None:
+    def __init__(self, variant: str) -> None:
         super().__init__()
-        self.name, _, counted = arm.partition(", ")
+        self.name, _, counted = variant.partition(", ")
         self.clock = 1 if counted else 0
         self.enter = nn.Linear(CHANNELS, DIM)
         bias = Method(coordinates=Index(), encoding=ShawBias(num_heads=HEADS, max_distance=HELD * WINDOW))
@@ -225,18 +235,19 @@ def conditioned(window: Window) -> Float[Tensor, "B T 4"]:
     return torch.cat([seen, window.goal[:, None, None] - earned, last], -1)
 
 
-def policy(arm: str) -> nn.Module:
-    if arm == "last two":
+def policy(variant: str) -> nn.Module:
+    if variant == "last two":
         return Perceptron(tokens=2, channels=2)
-    return Perceptron(tokens=WINDOW, channels=CHANNELS) if arm == "window" else Policy(arm)
+    return Perceptron(tokens=WINDOW, channels=CHANNELS) if variant == "window" else Policy(variant)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     test = 1000 + seed
-    if arm == "rules":
+    if variant == "rules":
         return rules(test)
     torch.manual_seed(seed)
-    random, model = Generator().manual_seed(seed), policy(arm)
+    random, model = Generator().manual_seed(seed), policy(variant)
     windows, actions = demonstrated(budget.samples, seed)
 
     def loss(step: int) -> Tensor:
@@ -271,177 +282,133 @@ def rules(seed: int) -> Metrics:
     """Mean returns without a model, at varied steps per decision."""
     shares = {"noisy": Controller(EPISODES, seed, most=0.8), "return": Controller(EPISODES, seed, most=0.0)}
     random = np.random.default_rng([seed, 2])
-    found = {name: float(play(act, EPISODES, seed, [HELD]).mean()) for name, act in shares.items()}
+    metrics = {name: float(play(act, EPISODES, seed, [HELD]).mean()) for name, act in shares.items()}
     blind = play(lambda rows, *_: random.integers(0, 2, len(rows)), EPISODES, seed, [HELD])
-    return {**found, "random": float(blind.mean())}
+    return {**metrics, "random": float(blind.mean())}
 
 
-def change(found: Findings, arm: str, test: int) -> Interval:
+def change(findings: Findings, variant: str, test: int) -> Interval:
     """The return in a test minus that with the clock of the training, paired by seed."""
-    returns = found.curve(arm, "returns")
+    returns = findings.curve(variant, "returns")
     return interval((returns[:, test] - returns[:, EVEN if test == EVEN_LATE else 0]).tolist())
 
 
-def inside(one: Interval) -> bool:
-    """Whether the interval excludes an effect that matters."""
-    return one.low is not None and one.high is not None and one.low > -SMALLEST and one.high < SMALLEST
+def returned(findings: Findings, *variants: str) -> str:
+    return findings.listed(variants, "return", "{:.0f}")
 
 
-def below(one: Interval) -> bool:
-    """Whether the interval lies below an effect that matters."""
-    return one.high is not None and one.high < -SMALLEST
-
-
-def steps(found: Findings, arm: str, metric: str = "return") -> str:
-    return f"{arm} {found.mean(arm, metric):.0f}"
-
-
-@claim(
-    "A Decision Transformer with relative positions keeps its return when the clock is shifted", source=SOURCE
+@STUDY.control(
+    "with a window of one decision the return is more than 20 steps lower",
+    variant="one step",
+    mechanism="relative",
 )
-def judge_relative(found: Findings) -> Verdict:
+def one_step_is_lower(findings: Findings) -> bool:
+    return findings.mean("one step", "return") < findings.mean("relative", "return") - 20
+
+
+@STUDY.claim("A Decision Transformer with relative positions keeps its return when the clock is shifted")
+def judge_relative(findings: Findings) -> Verdict:
     """By the positions with which every change of the return, with its interval, is less than 10 steps: by
     100, 500 and 1000, and by 1000 at one step per decision.
     """
     late = [*range(1, len(STARTS)), EVEN_LATE]
-    shifts = {arm: [change(found, arm, test) for test in late] for arm in RELATIVE}
-    good = [arm for arm in RELATIVE if all(map(inside, shifts[arm]))]
-    worst = {arm: max(abs(one.mean) for one in shifts[arm]) for arm in RELATIVE}
+    shifts = {name: [change(findings, name, test) for test in late] for name in RELATIVE}
     summary = "; ".join(
-        f"{steps(found, arm)} of {LIMIT}, changes by at most {worst[arm]:.1f}" for arm in RELATIVE
+        f"{returned(findings, name)} of {LIMIT}, changes by at most {max(abs(by.mean) for by in moved):.1f}"
+        for name, moved in shifts.items()
     )
-    return Verdict.among(good, RELATIVE, summary, f"the positions are {' or '.join(good)}")
+    kept = {name: all(within(by, SMALLEST) for by in moved) for name, moved in shifts.items()}
+    return each(kept, summary, "the positions are {}")
 
 
-@claim("With absolute times the return falls when the clock is shifted past the training", source=SOURCE)
-def judge_absolute(found: Findings) -> Verdict:
+@STUDY.claim("With absolute times the return falls when the clock is shifted past the training")
+def judge_absolute(findings: Findings) -> Verdict:
     """By the positions with which the return falls by more than 10 steps, interval included, by shifts of 500
     and of 1000.
     """
-    shifts = {arm: [change(found, arm, test) for test in range(1, len(STARTS))] for arm in ABSOLUTE}
-    good = [arm for arm in ABSOLUTE if all(map(below, shifts[arm][1:]))]
+    shifts = {name: [change(findings, name, test) for test in range(1, len(STARTS))] for name in ABSOLUTE}
     summary = "; ".join(
-        f"{steps(found, arm)}, by {', '.join(map(str, STARTS[1:]))}: "
-        + ", ".join(one.written("{:+.0f}") for one in shifts[arm])
-        for arm in ABSOLUTE
+        f"{returned(findings, name)}, by {', '.join(map(str, STARTS[1:]))}: "
+        + ", ".join(by.written("{:+.0f}") for by in moved)
+        for name, moved in shifts.items()
     )
-    even = ", ".join(f"{arm} {change(found, arm, EVEN_LATE).written('{:+.0f}')}" for arm in ABSOLUTE)
+    even = listed({name: change(findings, name, EVEN_LATE) for name in ABSOLUTE}, "{:+.0f}")
     summary += f"; at one step per decision, by {STARTS[-1]}: {even}"
-    return Verdict.among(good, ABSOLUTE, summary, f"the positions are {' or '.join(good)}")
+    falls = {name: all(below(by, -SMALLEST) for by in moved[1:]) for name, moved in shifts.items()}
+    return each(falls, summary, "the positions are {}")
 
 
-@claim("Relative positions cost no return where the clock is that of the training", source=SOURCE)
-def judge_cost(found: Findings) -> Verdict:
+@STUDY.claim("Relative positions cost no return where the clock is that of the training")
+def judge_cost(findings: Findings) -> Verdict:
     """Confirmed if no relative positions are 10 steps or more below any absolute ones, interval included;
     refuted if some are for sure.
     """
-    pairs = {
-        f"{arm} minus {other}": found.difference(arm, other, "return")
-        for arm in RELATIVE
-        for other in ABSOLUTE
+    leads = {
+        f"{name} minus {against}": findings.difference(name, against, "return")
+        for name in RELATIVE
+        for against in ABSOLUTE
     }
-    summary = "; ".join(f"{name} {one.written('{:+.0f}')}" for name, one in pairs.items())
-    if all(one.low is not None and one.low > -SMALLEST for one in pairs.values()):
-        return Verdict("confirmed", summary)
-    return Verdict("refuted" if any(map(below, pairs.values())) else "undecided", summary)
+    return decided(
+        all(above(lead, -SMALLEST) for lead in leads.values()),
+        listed(leads, "{:+.0f}", join="; "),
+        refuted=any(below(lead, -SMALLEST) for lead in leads.values()),
+    )
 
 
-@claim("At varied steps per decision the true times help, against counted decisions", source=SOURCE)
-def judge_times(found: Findings) -> Verdict:
+@STUDY.claim("At varied steps per decision the true times help, against counted decisions")
+def judge_times(findings: Findings) -> Verdict:
     """By the positions with which times raise the return, interval included; undecided if none does and an
     interval reaches 10 steps.
     """
-    gains = {arm: found.difference(arm, f"{arm}, counted", "return") for arm in RELATIVE}
-    good = [arm for arm, gain in gains.items() if gain.sign > 0]
+    gains = {name: findings.difference(name, f"{name}, counted", "return") for name in RELATIVE}
     summary = "; ".join(
-        f"{steps(found, arm)}, {steps(found, f'{arm}, counted')}: {gain.written('{:+.0f}')}"
-        for arm, gain in gains.items()
+        f"{returned(findings, name, f'{name}, counted')}: {gain.written('{:+.0f}')}"
+        for name, gain in gains.items()
     )
-    if not good and any(gain.high is None or gain.high >= SMALLEST for gain in gains.values()):
-        return Verdict("undecided", summary)
-    return Verdict.among(good, RELATIVE, summary, f"the positions are {' or '.join(good)}")
+    helps = {name: gain.sign > 0 for name, gain in gains.items()}
+    reach = any(not below(gain, SMALLEST) for gain in gains.values())
+    return each(helps, summary, "the positions are {}", undecided=reach)
 
 
-@claim("Relative positions also keep the return when the clock runs at double rate", source=SOURCE)
-def judge_rate(found: Findings) -> Verdict:
+@STUDY.claim("Relative positions also keep the return when the clock runs at double rate")
+def judge_rate(findings: Findings) -> Verdict:
     """By the relative positions with which the return changes by less than 10 steps, interval included;
     undecided if there are none, and no fall of more than 10 steps.
     """
-    moved = {arm: change(found, arm, DOUBLE) for arm in (*RELATIVE, *ABSOLUTE)}
-    good = [arm for arm in RELATIVE if inside(moved[arm])]
-    summary = "; ".join(f"{arm} {one.written('{:+.0f}')}" for arm, one in moved.items())
-    if not good and not any(below(moved[arm]) for arm in RELATIVE):
-        return Verdict("undecided", summary)
-    return Verdict.among(good, RELATIVE, summary, f"the positions are {' or '.join(good)}")
+    moved = {name: change(findings, name, DOUBLE) for name in (*RELATIVE, *ABSOLUTE)}
+    return each(
+        {name: within(moved[name], SMALLEST) for name in RELATIVE},
+        listed(moved, "{:+.0f}", join="; "),
+        "the positions are {}",
+        undecided=not any(below(moved[name], -SMALLEST) for name in RELATIVE),
+    )
 
 
-@claim(
+@STUDY.claim(
     "Positions raise the return of a causal policy",
-    source=SOURCE,
     needs=("vnait-causal", "last two", "window", "rules"),
 )
-def judge_needed(found: Findings) -> Verdict:
+def judge_needed(findings: Findings) -> Verdict:
     """By the positions with a return of more than 10 steps above that without, interval included."""
-    methods = (*RELATIVE, *ABSOLUTE, "vnait-causal")
-    gains = {arm: found.difference(arm, "none", "return") for arm in methods}
-    good = [arm for arm, gain in gains.items() if gain.low is not None and gain.low > SMALLEST]
-    summary = f"{steps(found, 'none')}; "
-    summary += ", ".join(f"{arm} {gain.written('{:+.0f}')}" for arm, gain in gains.items())
-    summary += f"; {steps(found, 'one step')}; perceptrons: "
-    summary += (
-        f"{steps(found, 'last two')}, {steps(found, 'window')}; controller {found.mean('rules', 'noisy'):.0f}"
+    gains = findings.differences((*RELATIVE, *ABSOLUTE, "vnait-causal"), "none", "return")
+    noisy, clean, blind = (findings.mean("rules", name) for name in ("noisy", "return", "random"))
+    summary = f"{returned(findings, 'none')}; {listed(gains, '{:+.0f}')}; {returned(findings, 'one step')}; "
+    summary += f"perceptrons: {returned(findings, 'last two', 'window')}; controller {noisy:.0f}, "
+    summary += f"without its noise {clean:.0f}, random {blind:.0f}"
+    raised = {name: above(gain, SMALLEST) for name, gain in gains.items()}
+    return each(raised, summary, "the positions are {}")
+
+
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    returns = findings.curves(("none", *RELATIVE, *ABSOLUTE), "returns")
+    shifted = {name: curve[:, : len(STARTS)] for name, curve in returns.items()}
+    clocks = {"clock of the training": "return", "clock at double rate": "double"}
+    policies = [variant for variant in VARIANTS if variant != "rules"]
+    rows = {clock: findings.curves(policies, metric) for clock, metric in clocks.items()}
+    noisy = {"the noisy controller": findings.mean("rules", "noisy")}
+    starts, start = [f"{start}" for start in STARTS], "start of the clock (steps), not to scale"
+    return figure(
+        Lines(starts, shifted, start, "return (steps)", ylim=(0, LIMIT)),
+        Bars(rows, "return (steps)", at_x=noisy, xlim=(0, LIMIT), legend="below"),
     )
-    summary += (
-        f", without its noise {found.mean('rules', 'return'):.0f}, random {found.mean('rules', 'random'):.0f}"
-    )
-    return Verdict.among(good, methods, summary, f"the positions are {' or '.join(good)}")
-
-
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1, 1, size=(11, 3.8))
-    shown = ("none", *RELATIVE, *ABSOLUTE)
-    curves = {arm: found.curve(arm, "returns")[:, : len(STARTS)] for arm in shown}
-    lines(left, [f"{start}" for start in STARTS], curves)
-    left.set(xlabel="start of the clock (steps), not to scale", ylabel="return (steps)", ylim=(0, LIMIT))
-    left.set_title(f"mean and range of {len(found.values('rope', 'return'))} seeds")
-    rows = [arm for arm in ARMS if arm != "rules"]
-    bars(
-        right,
-        rows,
-        {
-            "clock of the training": [found.values(arm, "return") for arm in rows],
-            "clock at double rate": [found.values(arm, "double") for arm in rows],
-        },
-        across=True,
-    )
-    right.axvline(found.mean("rules", "noisy"), color="black", ls=":", lw=1, label="the noisy controller")
-    right.set(xlabel="return (steps)", xlim=(0, LIMIT))
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=5, frameon=False)
-    figure.legend(*right.get_legend_handles_labels(), loc="outside lower right", ncols=3, frameon=False)
-    return figure
-
-
-STUDY = Study(
-    name="decision",
-    subject="A Decision Transformer in a simulator, with a shifted clock",
-    data=f"CartPole-v1 of gymnasium, episodes of at most {LIMIT} steps; the policy sees noisy positions, no "
-    f"velocities, and each action is repeated for 1 to {HELD} steps at random; it learns from episodes of a "
-    "controller that knows the state, and acts at random in a share of 0 to 80 % drawn per episode",
-    measure=f"mean return of {EPISODES} new episodes per seed, the same ones in every test",
-    smallest="10 steps of 200",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="with a window of one decision the return is more than 20 steps lower",
-            arm="one step",
-            mechanism="relative",
-            fails=lambda found: found.mean("one step", "return") < found.mean("relative", "return") - 20,
-        )
-    ],
-    claims=[judge_relative, judge_absolute, judge_cost, judge_times, judge_rate, judge_needed],
-    full=Budget(seeds=5, steps=400, samples=250),
-    quick=Budget(seeds=3, steps=60, samples=40),
-    run=run,
-    draw=draw,
-    needs=dict.fromkeys(ARMS, "package:gymnasium"),
-)

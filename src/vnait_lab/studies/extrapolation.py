@@ -1,4 +1,4 @@
-"""Reading past the training length: language models of letters, trained on 64 letters and tested on 512.
+"""Reading past the training length: perplexity by position, and the geometry of the codes.
 
 Perplexity by position alone is not informative, as a text is not equally hard everywhere. So the same model
 reads each letter twice, far into the text and in a fresh window of 64, and the measure is the ratio of the
@@ -12,20 +12,40 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from scipy.stats import rankdata, spearmanr
 from torch import Tensor
 
+from vnait_lab.kit import Figure, Reader, decided
 from vnait_lab.studies.figures import bands, panels
 from vnait_lab.studies.parts.letters import METHODS, READ, TRAINED, losses, text, trained
-from vnait_lab.studies.parts.training import Reader
-from vnait_lab.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 PARTS = ((64, 96), (96, 128), (128, 256), (256, 512))  # positions beyond the window
 RANGES = (*PARTS, (128, 512))
 CODES, RELATIVE = ("sinusoidal", "learned"), ("rope", "t5-128", "t5-64", "alibi")
 FLAT, BAD, RELATED = 1.15, 2.0, 0.3  # two ratios of perplexities; a rank correlation
 BEYOND = "ratio 128-512"
+STUDY = Study.of(
+    __name__,
+    source="004, extrapolation",
+    data="300 news texts (Lee), which gensim ships: 360,000 letters; the last tenth for testing",
+    measure="perplexity over that of the same letters in fresh windows of 64; Spearman's rho with the "
+    "position partialled out",
+    smallest="15 % of perplexity; a rank correlation of .3",
+    variants=METHODS,
+    full=Budget(seeds=3, steps=1200),
+    quick=Budget(seeds=1, steps=1100),
+    controls=[
+        Control(
+            statement="without positions perplexity within the window is at least 15 % worse than sinusoids'",
+            variant="none",
+            mechanism="sinusoidal",
+            fails=lambda findings: (
+                findings.mean("none", "inside") >= FLAT * findings.mean("sinusoidal", "inside")
+            ),
+        )
+    ],
+)
 
 
 def geometry(table: np.ndarray, trained: int) -> dict[str, np.ndarray]:
@@ -37,17 +57,18 @@ def geometry(table: np.ndarray, trained: int) -> dict[str, np.ndarray]:
     mahalanobis   the distance along the components, each in its standard deviation; trained rows have a root
                   mean square of 1
     """
-    own = table - table[:trained].mean(0)
-    unit = own / np.linalg.norm(own, axis=1, keepdims=True)
+    centred = table - table[:trained].mean(0)
+    unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     cosines = unit @ unit[:trained].T
     near = np.abs(np.arange(len(table))[:, None] - np.arange(trained)) < 16
-    _, singular, components = np.linalg.svd(own[:trained], full_matrices=False)
-    kept = int(np.searchsorted(np.cumsum(singular**2) / (singular**2).sum(), 0.999)) + 1
-    inside = own @ components[:kept].T
+    _, singular, components = np.linalg.svd(centred[:trained], full_matrices=False)
+    count = int(np.searchsorted(np.cumsum(singular**2) / (singular**2).sum(), 0.999)) + 1
+    inside = centred @ components[:count].T
     return {
         "aliasing": np.where(near, -1, cosines).max(1),
-        "drift": np.linalg.norm(own - inside @ components[:kept], axis=1) / np.linalg.norm(own, axis=1),
-        "mahalanobis": np.sqrt((inside**2 / (singular[:kept] ** 2 / trained)).mean(1)),
+        "drift": np.linalg.norm(centred - inside @ components[:count], axis=1)
+        / np.linalg.norm(centred, axis=1),
+        "mahalanobis": np.sqrt((inside**2 / (singular[:count] ** 2 / trained)).mean(1)),
     }
 
 
@@ -60,15 +81,15 @@ def related(measures: dict[str, np.ndarray], loss: np.ndarray) -> Metrics:
     place = np.arange(len(loss) - 15)
     smooth = np.full(16, 1 / 16)
     after = np.convolve(loss, smooth, "valid")
-    found: Metrics = {}
+    metrics: Metrics = {}
     for name, values in measures.items():
-        own, later = values[: -len(loss)], values[-len(loss) :]
+        trained, later = values[: -len(loss)], values[-len(loss) :]
         beyond = np.convolve(later, smooth, "valid")
-        found[f"{name} in"], found[f"{name} out"] = float(own.mean()), float(later.mean())
-        found[f"{name} rho"] = float(spearmanr(beyond, after).statistic)
-        found[f"{name} partial"] = partial_correlation(beyond, after, place)
-        found[name] = values.reshape(-1, 8).mean(1).tolist()
-    return found
+        metrics[f"{name} in"], metrics[f"{name} out"] = float(trained.mean()), float(later.mean())
+        metrics[f"{name} rho"] = float(spearmanr(beyond, after).statistic)
+        metrics[f"{name} partial"] = partial_correlation(beyond, after, place)
+        metrics[name] = values.reshape(-1, 8).mean(1).tolist()
+    return metrics
 
 
 def partial_correlation(x: np.ndarray, y: np.ndarray, known: np.ndarray) -> float:
@@ -80,8 +101,9 @@ def partial_correlation(x: np.ndarray, y: np.ndarray, known: np.ndarray) -> floa
     return float(np.corrcoef(*residuals)[0, 1])
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    model = trained(arm, seed, budget.steps)
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    model = trained(variant, seed, budget.steps)
     far, fresh = read(model, text()[1].unfold(0, READ + 1, READ + 1))
     metrics: Metrics = {"inside": float(far[:, 32:TRAINED].mean().exp())}
     for low, high in RANGES:
@@ -90,7 +112,7 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
         metrics[f"ratio {low}-{high}"] = float((far[:, low:high] - same).mean().exp())
     metrics["far"] = far.mean(0).unflatten(0, (-1, 8)).mean(1).exp().tolist()
     metrics["fresh"] = fresh.mean(0).unflatten(0, (-1, 8)).mean(1).exp().tolist()
-    if arm in CODES:
+    if variant in CODES:
         loss = (far[:, TRAINED:] - fresh[:, TRAINED - 32 :]).mean(0).double().numpy()
         metrics |= related(geometry(codes(model), TRAINED), loss)
     return metrics
@@ -115,115 +137,114 @@ def codes(model: Reader) -> np.ndarray:
     return injection.added[0].double().numpy()
 
 
-def times(found: Findings, arm: str, metric: str = BEYOND) -> str:
+def times(findings: Findings, variant: str, metric: str = BEYOND) -> str:
     """A ratio, with its interval if there are enough seeds."""
-    return found.interval(arm, metric).written("{:.2f}")
+    return findings.interval(variant, metric).written("{:.2f}")
 
 
-@claim(
+@STUDY.claim(
     "Past the training length a sinusoid still has meaning, for it is periodic: it extrapolates",
     source="003, why this design",
 )
-def judge_meaning(found: Findings) -> Verdict:
+def judge_meaning(findings: Findings) -> Verdict:
     """Confirmed if perplexity at 128-512 is at most 1.15 times that in fresh windows, else refuted."""
     summary = ", ".join(
-        f"{times(found, 'sinusoidal', f'ratio {low}-{high}')} at {low}-{high}" for low, high in PARTS
+        f"{times(findings, 'sinusoidal', f'ratio {low}-{high}')} at {low}-{high}" for low, high in PARTS
     )
     summary = f"perplexity against that of the same letters in fresh windows: {summary}"
-    return Verdict("confirmed" if found.mean("sinusoidal", BEYOND) <= FLAT else "refuted", summary)
+    return decided(findings.mean("sinusoidal", BEYOND) <= FLAT, summary)
 
 
-@claim("Standard sinusoids have inherent limits in long contexts", source="004, extrapolation")
-def judge_limits(found: Findings) -> Verdict:
+@STUDY.claim("Standard sinusoids have inherent limits in long contexts")
+def judge_limits(findings: Findings) -> Verdict:
     """Confirmed if perplexity at 128-512 is at least twice that in fresh windows; refuted at 1.15 or less."""
-    ratio = found.mean("sinusoidal", BEYOND)
-    summary = f"{times(found, 'sinusoidal')} at 128-512; a learned table {times(found, 'learned')}"
-    return Verdict("confirmed" if ratio >= BAD else "refuted" if ratio <= FLAT else "undecided", summary)
+    ratio = findings.mean("sinusoidal", BEYOND)
+    summary = f"{times(findings, 'sinusoidal')} at 128-512; a learned table {times(findings, 'learned')}"
+    return decided(ratio >= BAD, summary, refuted=ratio <= FLAT)
 
 
-@claim("RoPE extrapolates more robustly", source="004, extrapolation")
-def judge_rope(found: Findings) -> Verdict:
+@STUDY.claim("RoPE extrapolates more robustly")
+def judge_rope(findings: Findings) -> Verdict:
     """Confirmed if perplexity stays within 1.15 times that in fresh windows up to 512; conditional if up to
     a shorter length.
     """
     reach, parts = TRAINED, []
     for low, high in PARTS:
         part = f"ratio {low}-{high}"
-        ratios = f"{times(found, 'rope', part)} at {low}-{high}"
-        parts.append(f"{ratios} (sinusoidal {times(found, 'sinusoidal', part)})")
-        if reach == low and found.mean("rope", part) <= FLAT:
+        ratios = f"{times(findings, 'rope', part)} at {low}-{high}"
+        parts.append(f"{ratios} (sinusoidal {times(findings, 'sinusoidal', part)})")
+        if reach == low and findings.mean("rope", part) <= FLAT:
             reach = high
-    if reach in (TRAINED, READ):
-        return Verdict("confirmed" if reach == READ else "refuted", ", ".join(parts))
     condition = f"texts have at most {reach / TRAINED:g} times the training length"
-    return Verdict("conditional", ", ".join(parts), condition)
+    return decided(reach == READ, ", ".join(parts), refuted=reach == TRAINED, condition=condition)
 
 
-@claim(
+@STUDY.claim(
     "A penalty on distance alone (ALiBi) reads on as within the window",
     source="004, extrapolation; 003, ALiBi",
 )
-def judge_alibi(found: Findings) -> Verdict:
+def judge_alibi(findings: Findings) -> Verdict:
     """Confirmed if perplexity at 128-512 is at most 1.15 times that in fresh windows."""
-    inside = f"within the window {found.mean('alibi', 'inside'):.2f}, rope {found.mean('rope', 'inside'):.2f}"
-    summary = f"{times(found, 'alibi')} at 128-512; its perplexity {inside}"
-    return Verdict("confirmed" if found.mean("alibi", BEYOND) <= FLAT else "refuted", summary)
+    inside, rope = (findings.mean(name, "inside") for name in ("alibi", "rope"))
+    summary = f"{times(findings, 'alibi')} at 128-512; its perplexity within the window {inside:.2f}, "
+    summary += f"rope {rope:.2f}"
+    return decided(findings.mean("alibi", BEYOND) <= FLAT, summary)
 
 
-@claim("T5's buckets read on as within the window", source="004, extrapolation; 003, T5")
-def judge_t5(found: Findings) -> Verdict:
+@STUDY.claim("T5's buckets read on as within the window", source="004, extrapolation; 003, T5")
+def judge_t5(findings: Findings) -> Verdict:
     """Confirmed as for ALiBi; conditional if only with all buckets trained."""
-    wide, narrow = found.mean("t5-128", BEYOND), found.mean("t5-64", BEYOND)
-    summary = (
-        f"{times(found, 't5-128')} with the last bucket at 128, {times(found, 't5-64')} with all trained "
-    )
-    summary += f"(the last at {TRAINED})"
-    if max(wide, narrow) <= FLAT:
-        return Verdict("confirmed", summary)
+    wide, narrow = findings.mean("t5-128", BEYOND), findings.mean("t5-64", BEYOND)
+    summary = f"{times(findings, 't5-128')} with the last bucket at 128, {times(findings, 't5-64')} with all "
+    summary += f"trained (the last at {TRAINED})"
     condition = f"the last bucket starts at {TRAINED}, within the training length"
-    return Verdict("conditional", summary, condition) if narrow <= FLAT else Verdict("refuted", summary)
+    return decided(max(wide, narrow) <= FLAT, summary, refuted=narrow > FLAT, condition=condition)
 
 
-def related_to(measure: str, statement: str, source: str = "004, extrapolation") -> Claim:
+def related_to(measure: str, statement: str, source: str = "") -> None:
     """The claim that the loss is related to a measure of the codes' geometry."""
 
-    @claim(statement, source=source)
-    def judge(found: Findings) -> Verdict:
+    @STUDY.claim(statement, source=source)
+    def judge(findings: Findings) -> Verdict:
         """Confirmed if the partial rho is .3 or more for both codes; conditional if the measure only doubles
         outside of the window.
         """
-        partials = {arm: found.mean(arm, f"{measure} partial") for arm in CODES}
-        sides = {arm: (found.mean(arm, f"{measure} in"), found.mean(arm, f"{measure} out")) for arm in CODES}
+        metrics = [f"{measure} {metric}" for metric in ("in", "out", "rho", "partial")]
+        means = {name: [findings.mean(name, metric) for metric in metrics] for name in CODES}
         summary = "; ".join(
-            f"{arm}: {inside:.3f} in the window, {out:.3f} outside; Spearman "
-            f"{found.mean(arm, f'{measure} rho'):.2f}, position partialled out {partials[arm]:.2f}"
-            for arm, (inside, out) in sides.items()
+            f"{name}: {inside:.3f} in the window, {out:.3f} outside; Spearman {rho:.2f}, "
+            f"position partialled out {partial:.2f}"
+            for name, (inside, out, rho, partial) in means.items()
         )
-        if min(partials.values()) >= RELATED:
-            return Verdict("confirmed", summary)
-        if all(out >= BAD * inside for inside, out in sides.values()):
-            return Verdict(
-                "conditional", summary, "only positions in the window are compared with those outside"
-            )
-        return Verdict("refuted", summary)
-
-    return judge
+        close = all(partial >= RELATED for *_, partial in means.values())
+        less = any(out < BAD * inside for inside, out, *_ in means.values())
+        condition = "only positions in the window are compared with those outside"
+        return decided(close, summary, refuted=less, condition=condition)
 
 
-def draw(found: Findings) -> Figure:
+related_to("drift", "The loss is closely related to the drift of the codes")
+related_to("aliasing", "The loss is closely related to the severity of aliasing")
+related_to(
+    "mahalanobis",
+    "The loss is closely related to how far out codes are in the space of trained ones (Mahalanobis)",
+    source="004, extrapolation; this project: the measure",
+)
+
+
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (left, *others) = panels(2, 1, 1, size=(11, 4))
     at = np.arange(4, READ, 8)
-    bands(left, at, {arm: found.curve(arm, "far") for arm in (*CODES, "none", *RELATIVE)}, markevery=8)
-    left.plot(at[4:], found.curve("rope", "fresh").mean(0), "k+", ms=3, label="rope, fresh windows")
+    bands(left, at, findings.curves((*CODES, "none", *RELATIVE), "far"), markevery=8)
+    left.plot(at[4:], findings.curve("rope", "fresh").mean(0), "k+", ms=3, label="rope, fresh windows")
     left.set(yscale="log", ylim=(4, 300), ylabel="perplexity of a letter")
     left.set_yticks([5, 10, 20, 50, 100], ["5", "10", "20", "50", "100"])
     left.set_yticks([], minor=True)
-    left.set_title(f"70 texts of {READ} letters; mean and range of {len(found.values('rope', 'far'))} seeds")
+    left.set_title(f"70 texts of {READ} letters; mean and range of {findings.seeds} seeds")
     left.legend(ncols=3, loc="upper center")
     for axes, name in zip(others, ("drift", "aliasing"), strict=True):
-        curves = {
-            f"{arm} ({found.mean(arm, f'{name} partial'):+.2f})": found.curve(arm, name) for arm in CODES
-        }
+        partials = {code: findings.mean(code, f"{name} partial") for code in CODES}
+        curves = {f"{code} ({rho:+.2f})": findings.curve(code, name) for code, rho in partials.items()}
         bands(axes, at, curves, marker="")
         axes.set(title=name, ylabel="share of a code's norm" if name == "drift" else "largest cosine")
         axes.set(ylim=(-0.1, 1.4), yticks=(0, 0.5, 1))
@@ -232,40 +253,3 @@ def draw(found: Findings) -> Figure:
         axes.axvline(TRAINED, color="black", ls=":", lw=0.8)
         axes.set_xlabel("position (letters)")
     return figure
-
-
-STUDY = Study(
-    name="extrapolation",
-    subject="Reading past the training length: perplexity by position, and the geometry of the codes",
-    data="300 news texts (Lee), which gensim ships: 360,000 letters; the last tenth for testing",
-    measure="perplexity over that of the same letters in fresh windows of 64; Spearman's rho with the "
-    "position partialled out",
-    smallest="15 % of perplexity; a rank correlation of .3",
-    arms=METHODS,
-    controls=[
-        Control(
-            statement="without positions perplexity within the window is at least 15 % worse than sinusoids'",
-            arm="none",
-            mechanism="sinusoidal",
-            fails=lambda found: found.mean("none", "inside") >= FLAT * found.mean("sinusoidal", "inside"),
-        )
-    ],
-    claims=[
-        judge_meaning,
-        judge_limits,
-        judge_rope,
-        judge_alibi,
-        judge_t5,
-        related_to("drift", "The loss is closely related to the drift of the codes"),
-        related_to("aliasing", "The loss is closely related to the severity of aliasing"),
-        related_to(
-            "mahalanobis",
-            "The loss is closely related to how far out codes are in the space of trained ones (Mahalanobis)",
-            source="004, extrapolation; this project: the measure",
-        ),
-    ],
-    full=Budget(seeds=3, steps=1200),
-    quick=Budget(seeds=1, steps=1100),
-    run=run,
-    draw=draw,
-)

@@ -1,4 +1,4 @@
-"""Digits on photographs, read at 32 x 32 and 64 x 64 patches by models trained at 16 x 16.
+"""Pictures at finer grids of patches than a vision Transformer was trained on.
 
 A handwritten digit fills the picture, in green on a piece of a photograph. A patch has 4 x 4 pixels, so that
 twice the pixels a side are twice the patches, and all distances double. The places of patches are counted on,
@@ -11,12 +11,12 @@ images right with FIRE and 18.9 % with RoPE.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from matplotlib.figure import Figure
 from sklearn.datasets import load_sample_images
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
@@ -36,18 +36,16 @@ from vnait.positions.encodings import (
 )
 from vnait.positions.injection import Injection
 from vnait.shared.statistics import interval
-from vnait_lab.studies.figures import bars, panels
-from vnait_lab.studies.parts.training import descend
+from vnait_lab.kit import Bars, Figure, descend, each, figure
 from vnait_lab.studies.vision import digits
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 SIDE, FINER = 16, (32, 64)  # patches a side, in training and after it
 PATCH, DIM, HEADS, BATCH = 4, 48, 4, 32
 INK = torch.tensor([0.1, 0.8, 0.2])
 SMALLEST = 0.05  # of accuracy
 LABELS, TRAIN = 10, 1_300  # of 1,797 digits; the others are the test
-SOURCE = "004, vision in practice"
-ARMS = {
+VARIANTS = {
     "none": "no positions",
     "learned": "a learned table of 16 x 16 vectors, interpolated",
     "sinusoid": "[PE(row), PE(column)], base 100",
@@ -56,7 +54,7 @@ ARMS = {
     "alibi": "ALiBi of the row's distance and of the column's",
     "fire": "FIRE of the row's distance and of the column's",
 }
-TRAINED_ON = (
+TRAINED_ON = [
     "astronaut",
     "brick",
     "camera",
@@ -67,21 +65,40 @@ TRAINED_ON = (
     "gravel",
     "moon",
     "rocket",
+]
+STUDY = Study.of(
+    __name__,
+    source="004, vision in practice",
+    data="scikit-learn's digits on photographs of scikit-image (training) and of scikit-learn (test)",
+    measure="accuracy on held-out digits and photographs (chance 10 %)",
+    smallest="5 points",
+    variants=VARIANTS,
+    full=Budget(seeds=3, steps=500, samples=100),
+    quick=Budget(seeds=2, steps=20, samples=4),
+    needs="package:scikit-image",
+    controls=[
+        Control(
+            statement="without positions accuracy is 20 points or more below that of axial",
+            variant="none",
+            mechanism="axial",
+            fails=lambda findings: findings.mean("none", "16") <= findings.mean("axial", "16") - 0.2,
+        )
+    ],
 )
 
 
-def encoding(arm: str) -> nn.Module:
-    if arm == "learned":
+def encoding(variant: str) -> nn.Module:
+    if variant == "learned":
         return GridTable(dim=DIM, shape=(SIDE, SIDE), start=0.5)
-    if arm == "sinusoid":
+    if variant == "sinusoid":
         return Concatenated(*(Axis(Sinusoid(dim=DIM // 2, base=100), axis) for axis in (0, 1)))
-    if arm == "axial":
+    if variant == "axial":
         return Axial(width=DIM // HEADS)
-    if arm == "mixed":
+    if variant == "mixed":
         return MixedRotary(width=DIM // HEADS)
-    if arm == "alibi":
+    if variant == "alibi":
         return Sum(*(Axis(AlibiBias(num_heads=HEADS), axis) for axis in (0, 1)))
-    if arm == "fire":
+    if variant == "fire":
         return Sum(*(Axis(Fire(num_heads=HEADS, threshold=SIDE), axis) for axis in (0, 1)))
     return NoPosition()
 
@@ -89,11 +106,11 @@ def encoding(arm: str) -> nn.Module:
 class Viewer(nn.Module):
     """Images (B, 3, h, w) -> logits (B, 10): patches, a class token after them, positions, two blocks."""
 
-    def __init__(self, arm: str) -> None:
+    def __init__(self, variant: str) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, DIM, PATCH, stride=PATCH)
         self.reader = nn.Parameter(torch.randn(DIM))
-        self.encoding = encoding(arm)
+        self.encoding = encoding(variant)
         self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=2 * DIM, num_layers=2, dropout=0.0)
         self.read = nn.Linear(DIM, LABELS)
 
@@ -132,10 +149,10 @@ def photographs() -> dict[str, list[Float[Tensor, "3 h w"]]]:
 
 def scenes(which: Int[Tensor, " N"], side: int, part: str, random: Generator) -> Float[Tensor, "N 3 h w"]:
     """These digits as pictures of side * side patches."""
-    pixels, found = side * PATCH, photographs()[part]
+    pixels, photos = side * PATCH, photographs()[part]
     cuts = []
     for pick, scale, *corner in torch.rand(len(which), 4, generator=random).tolist():
-        photo = found[int(pick * len(found))]
+        photo = photos[int(pick * len(photos))]
         size = int((0.3 + 0.7 * scale) * min(photo.shape[1:]))
         top, left = (int(at * (limit - size + 1)) for at, limit in zip(corner, photo.shape[1:], strict=True))
         cut = photo[None, :, top : top + size, left : left + size]
@@ -144,12 +161,12 @@ def scenes(which: Int[Tensor, " N"], side: int, part: str, random: Generator) ->
     return torch.lerp(torch.cat(cuts), INK[:, None, None].expand(3, pixels, pixels), ink)
 
 
-def trained(arm: str, seed: int, steps: int) -> tuple[Viewer, Int[Tensor, " N"]]:
+def trained(variant: str, seed: int, steps: int) -> tuple[Viewer, Int[Tensor, " N"]]:
     """A model, and the digits that it was not trained on."""
     torch.manual_seed(seed)
     random = Generator().manual_seed(seed)
     order = torch.randperm(len(digits()[1]), generator=random)
-    model, at = Viewer(arm), places(SIDE, scaled=False)
+    model, at = Viewer(variant), places(SIDE, scaled=False)
 
     def loss(step: int) -> Tensor:
         which = order[torch.randint(TRAIN, (BATCH,), generator=random)]
@@ -160,17 +177,17 @@ def trained(arm: str, seed: int, steps: int) -> tuple[Viewer, Int[Tensor, " N"]]
     return model.eval(), order[TRAIN:]
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    model, new = trained(arm, seed, budget.steps)
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    model, new = trained(variant, seed, budget.steps)
     new = new[: budget.samples]
-    found = {f"{SIDE}": accuracy(model, new, SIDE)}
+    metrics = {f"{SIDE}": accuracy(model, new, SIDE)}
     for side in FINER:
         for scaled in (False, True):
-            if arm != "learned" or scaled:  # a table has no entry past its grid
-                found[f"{side} {'scaled' if scaled else 'counted'}"] = accuracy(
-                    model, new, side, scaled=scaled
-                )
-    return found
+            if variant != "learned" or scaled:  # a table has no entry past its grid
+                way = "scaled" if scaled else "counted"
+                metrics[f"{side} {way}"] = accuracy(model, new, side, scaled=scaled)
+    return metrics
 
 
 @torch.no_grad()
@@ -179,94 +196,63 @@ def accuracy(model: Viewer, which: Tensor, side: int, *, scaled: bool = False) -
     random, injection = Generator().manual_seed(0), model.encoding(places(side, scaled=scaled))
     right = 0
     for rows in which.split(BATCH * SIDE**2 // side**2):
-        found = model(scenes(rows, side, "test", random), injection).argmax(-1)
-        right += int((found == digits()[1][rows]).sum())
+        named = model(scenes(rows, side, "test", random), injection).argmax(-1)
+        right += int((named == digits()[1][rows]).sum())
     return right / len(which)
 
 
-def percents(found: Findings, arm: str, *metrics: str) -> str:
-    """Mean accuracies, such as "axial 80, 12 and 75 %"."""
-    numbers = [f"{100 * found.mean(arm, metric):.0f}" for metric in metrics]
-    return f"{arm} {', '.join(numbers[:-1])} and {numbers[-1]} %"
+def keeping(findings: Findings, variants: Sequence[str], way: str, *others: str) -> Verdict:
+    """The verdict on each variant's accuracy at 64 x 64 patches; the summary has those of others too."""
+    sides = (f"{SIDE}", *(f"{side} {way}" for side in FINER))
+    means = {name: [findings.mean(name, metric) for metric in sides] for name in (*variants, *others)}
+    words = "; ".join(
+        f"{name} {100 * near:.0f}, {100 * middle:.0f} and {100 * far:.0f} %"
+        for name, (near, middle, far) in means.items()
+    )
+    good = {name: means[name][-1] >= means[name][0] - SMALLEST for name in variants}
+    words = f"at 16, 32 and 64 patches a side, places {way}{' on' if others else ''}: {words}"
+    return each(good, words, "the encoding is {}")
 
 
-@claim("Relative encodings adapt to a finer grid by nature", source=SOURCE)
-def judge_counted(found: Findings) -> Verdict:
+@STUDY.claim("Relative encodings adapt to a finer grid by nature")
+def judge_counted(findings: Findings) -> Verdict:
     """With places counted on, an encoding keeps its accuracy at 64 x 64 patches within 5 points. Confirmed if
     all relative ones do, conditional if some do.
     """
-    arms = ("axial", "mixed", "alibi", "fire")
-    good = [arm for arm in arms if found.mean(arm, "64 counted") >= found.mean(arm, "16") - SMALLEST]
-    words = "at 16, 32 and 64 patches a side, places counted on: "
-    words += "; ".join(percents(found, arm, "16", "32 counted", "64 counted") for arm in (*arms, "sinusoid"))
-    return Verdict.among(good, arms, words, f"the encoding is {' or '.join(good)}")
+    return keeping(findings, ("axial", "mixed", "alibi", "fire"), "counted", "sinusoid")
 
 
-@claim("FIRE keeps more of its accuracy at four times the size than RoPE", source=SOURCE)
-def judge_order(found: Findings) -> Verdict:
+@STUDY.claim("FIRE keeps more of its accuracy at four times the size than RoPE")
+def judge_order(findings: Findings) -> Verdict:
     """The published order: the share of its accuracy that an encoding keeps at 64 x 64 patches, `fire` minus
     `axial`, paired by seed. Confirmed if the interval is above 0, refuted if it is below.
     """
-    kept = {
-        arm: [
-            far / near
-            for far, near in zip(found.values(arm, "64 counted"), found.values(arm, "16"), strict=True)
-        ]
-        for arm in ("fire", "axial", "mixed", "alibi")
+    shares = {
+        name: findings.curve(name, "64 counted") / findings.curve(name, "16")
+        for name in ("fire", "axial", "mixed", "alibi")
     }
-    lead = interval([one - other for one, other in zip(kept["fire"], kept["axial"], strict=True)])
-    words = ", ".join(f"{arm} keeps {100 * sum(own) / len(own):.0f} %" for arm, own in kept.items())
+    lead = interval((shares["fire"] - shares["axial"]).tolist())
+    words = ", ".join(f"{name} keeps {100 * share.mean():.0f} %" for name, share in shares.items())
     return Verdict.by_sign([lead.sign], f"{words}; fire minus axial {lead.written('{:.2f}')}")
 
 
-@claim("Places scaled to the grid of training keep the accuracy at four times the size", source=SOURCE)
-def judge_scaled(found: Findings) -> Verdict:
+@STUDY.claim("Places scaled to the grid of training keep the accuracy at four times the size")
+def judge_scaled(findings: Findings) -> Verdict:
     """Accuracy at 64 x 64 patches is at most 5 points below that at 16. Confirmed if it is with every
     encoding, conditional if with some.
     """
-    arms = [arm for arm in ARMS if arm != "none"]
-    good = [arm for arm in arms if found.mean(arm, "64 scaled") >= found.mean(arm, "16") - SMALLEST]
-    words = "at 16, 32 and 64 patches a side, places scaled: "
-    words += "; ".join(percents(found, arm, "16", "32 scaled", "64 scaled") for arm in arms)
-    return Verdict.among(good, arms, words, f"the encoding is {' or '.join(good)}")
+    return keeping(findings, [name for name in VARIANTS if name != "none"], "scaled")
 
 
-def draw(found: Findings) -> Figure:
-    figure, axes = panels(1, 1, size=(11, 3.8))
-    for one, way in zip(axes, ("counted", "scaled"), strict=True):
-        metrics = {str(SIDE): str(SIDE), **{str(side): f"{side} {way}" for side in FINER}}
-        arms = [arm for arm in ARMS if arm != "learned" or way == "scaled"]
-        shares = {
-            f"{side} x {side} patches": [100 * found.curve(arm, metric) for arm in arms]
-            for side, metric in metrics.items()
-        }
-        bars(one, arms, shares)
-        one.axhline(100 / LABELS, color="black", ls=":", lw=1)
-        one.set(ylabel="right digits (%), chance dotted", ylim=(0, 100))
-        one.set_title(f"places {way}; one dot per seed (n={len(found.values('axial', str(SIDE)))})")
-    axes[0].legend()
-    return figure
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    chance = {"chance": 100 / LABELS}
 
+    def part(way: str, variants: Sequence[str]) -> Bars:
+        metrics = {SIDE: f"{SIDE}"} | {side: f"{side} {way}" for side in FINER}
+        rows = {f"{side} x {side} patches": findings.curves(variants, metrics[side]) for side in metrics}
+        label = f"right digits (%), places {way}"
+        return Bars(rows, label, percent=True, at_x=chance, xlim=(0, 100))
 
-STUDY = Study(
-    name="finer_grids",
-    subject="Pictures at finer grids of patches than a vision Transformer was trained on",
-    data="scikit-learn's digits on photographs of scikit-image (training) and of scikit-learn (test)",
-    measure="accuracy on held-out digits and photographs (chance 10 %)",
-    smallest="5 points",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="without positions accuracy is 20 points or more below that of axial",
-            arm="none",
-            mechanism="axial",
-            fails=lambda found: found.mean("none", "16") <= found.mean("axial", "16") - 0.2,
-        )
-    ],
-    claims=[judge_counted, judge_order, judge_scaled],
-    full=Budget(seeds=3, steps=500, samples=100),
-    quick=Budget(seeds=2, steps=20, samples=4),
-    run=run,
-    draw=draw,
-    needs=dict.fromkeys(ARMS, "package:scikit-image"),
-)
+    others = [name for name in VARIANTS if name != "learned"]
+    return figure(part("counted", others), part("scaled", [*VARIANTS]))

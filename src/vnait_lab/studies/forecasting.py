@@ -14,20 +14,18 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from scipy.special import ive
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from vnait_lab.kit import Figure, decided, descend, each, listed
 from vnait_lab.studies.figures import dots, lines, panels
 from vnait_lab.studies.parts.series import REAL, phases, real
-from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 WINDOW, AHEAD = 120, 6
 FOCUS = (1.0, 4.0, 16.0, 64.0)  # beta
 WINDOWS = (120, 125, 127)  # a multiple of the period 12, and two that are not: there the spectrum leaks
-SOURCE = "004, phase-aligned forecasting"
 CANDIDATES = [float(period) for period in range(2, 22)]
 # The known period of a series, which the seasonal forecast repeats, and its description.
 SERIES = {
@@ -39,8 +37,28 @@ SERIES = {
     "co2, differences": (12, "to the month before"),
     "sunspots": (11, "yearly"),
 }
-PERIODS = {arm: period for arm, (period, _) in SERIES.items()}
-SEASONS = [arm for arm in PERIODS if arm != "noise"]
+PERIODS = {name: period for name, (period, _) in SERIES.items()}
+SEASONS = [name for name in PERIODS if name != "noise"]
+STUDY = Study.of(
+    __name__,
+    source="004, phase-aligned forecasting",
+    data="noisy sines of periods 12 and 7; noise; elnino, co2, sunspots of statsmodels",
+    measure="errors and shares in float64; squared error on the last quarter of a series",
+    smallest="1e-12 for an identity; 5 % of squared error",
+    variants={"rows": "attention of the period 12, without data"}
+    | {name: what for name, (_, what) in SERIES.items()},
+    full=Budget(seeds=5, steps=400),
+    quick=Budget(seeds=2, steps=300),
+    needs={name: "package:statsmodels" for name in PERIODS if name in REAL},
+    controls=[
+        Control(
+            statement="on noise the learned forecast gains less than 2 % over the mean",
+            variant="noise",
+            mechanism="season of 12",
+            fails=lambda findings: findings.mean("noise", "learned") >= 0.98 * findings.mean("noise", "mean"),
+        )
+    ],
+)
 
 
 def scores(periods: Sequence[float], window: int = WINDOW, ahead: int = AHEAD) -> Tensor:
@@ -77,44 +95,45 @@ def rows() -> Metrics:
     period = 12.0
     lags = torch.arange(-500, 500, dtype=torch.float64)
     products = phases(torch.tensor([7.0]), [period]) @ phases(7 - lags, [period]).T
-    found: Metrics = {"identity": float((products[0] - torch.cos(2 * math.pi * lags / period)).abs().max())}
+    metrics: Metrics = {"identity": float((products[0] - torch.cos(2 * math.pi * lags / period)).abs().max())}
     wave = torch.sin(2 * math.pi * torch.arange(WINDOW + 12, dtype=torch.float64) / period)
     for beta in FOCUS:
         row = comb(beta, period)
         steps = torch.stack([comb(beta, period, ahead=ahead) @ wave[:WINDOW] for ahead in range(1, 13)])
         future = wave[WINDOW:]
-        found[f"mass {beta:g}"] = near(row, 12, 0)
-        found[f"amplitude {beta:g}"] = float(steps @ future / future.square().sum())
-        found[f"bessel {beta:g}"] = float(ive(1, beta) / ive(0, beta))
-        found[f"share {beta:g}"] = share(row, period)
-        found[f"peaks {beta:g}"] = [peak(comb(beta, period, window)) for window in WINDOWS]
-    return found
+        metrics[f"mass {beta:g}"] = near(row, 12, 0)
+        metrics[f"amplitude {beta:g}"] = float(steps @ future / future.square().sum())
+        metrics[f"bessel {beta:g}"] = float(ive(1, beta) / ive(0, beta))
+        metrics[f"share {beta:g}"] = share(row, period)
+        metrics[f"peaks {beta:g}"] = [peak(comb(beta, period, window)) for window in WINDOWS]
+    return metrics
 
 
-def series(arm: str, seed: int) -> tuple[Tensor, int]:
+def series(variant: str, seed: int) -> tuple[Tensor, int]:
     """A series (N,), float64, standardized by its first three quarters, and their length."""
     random = Generator().manual_seed(seed)
     noise = torch.randn(800, generator=random, dtype=torch.float64)
-    if arm in REAL:
-        y = real(arm)
-    elif arm == "noise":
+    if variant in REAL:
+        y = real(variant)
+    elif variant == "noise":
         y = noise
     else:
-        y = torch.sin(2 * math.pi * torch.arange(800, dtype=torch.float64) / PERIODS[arm]) + 0.3 * noise
+        y = torch.sin(2 * math.pi * torch.arange(800, dtype=torch.float64) / PERIODS[variant]) + 0.3 * noise
     known = len(y) * 3 // 4
-    if arm == "co2":  # subtract a line fitted to the known part
+    if variant == "co2":  # subtract a line fitted to the known part
         line = torch.stack([torch.ones(len(y)), torch.arange(len(y))], 1).double()
         y = y - line @ torch.linalg.lstsq(line[:known], y[:known, None]).solution[:, 0]
     return (y - y[:known].mean()) / y[:known].std(), known
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    return rows() if arm == "rows" else forecasts(arm, seed, budget)
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    return rows() if variant == "rows" else forecasts(variant, seed, budget)
 
 
-def forecasts(arm: str, seed: int, budget: Budget) -> Metrics:
+def forecasts(variant: str, seed: int, budget: Budget) -> Metrics:
     """Squared errors on the last quarter, of weights learned on the rest and of baselines."""
-    y, known = series(arm, seed)
+    y, known = series(variant, seed)
     windows = y.unfold(0, WINDOW, 1)[:-AHEAD]
     targets = y[WINDOW - 1 + AHEAD :]
     train = known - (WINDOW - 1 + AHEAD)  # the number of targets in the known part
@@ -129,7 +148,7 @@ def forecasts(arm: str, seed: int, budget: Budget) -> Metrics:
 
     descend([free], loss, steps=budget.steps, learning_rate=0.1)
     row = attention().detach()
-    season = PERIODS[arm]
+    season = PERIODS[variant]
     predictions = {
         "learned": windows @ row,
         "fixed": windows @ comb(16, season),
@@ -140,88 +159,85 @@ def forecasts(arm: str, seed: int, budget: Budget) -> Metrics:
     return {**errors, "peak": peak(row), "near": near(row, season, 1), "row": row.tolist()}
 
 
-@claim("q_t.k_u = cos(2 pi (t+H-u)/P)", source=SOURCE)
-def judge_identity(found: Findings) -> Verdict:
+@STUDY.claim("q_t.k_u = cos(2 pi (t+H-u)/P)")
+def judge_identity(findings: Findings) -> Verdict:
     """Confirmed if the largest error is at most 1e-12."""
-    error = found.most("rows", "identity")
+    error = findings.most("rows", "identity")
     summary = f"largest error {error:.0e}, lags from -500 to 499"
-    return Verdict("confirmed" if error <= 1e-12 else "refuted", summary)
+    return decided(error <= 1e-12, summary)
 
 
-def judge_rows(found: Findings, metric: str, enough: float, statement: str, *, wide: bool) -> Verdict:
+def judge_rows(findings: Findings, metric: str, enough: float, statement: str, *, wide: bool) -> Verdict:
     """The verdict on an exact figure at every beta; with `wide` small betas are the good ones, else large."""
-    figures = {beta: found.mean("rows", f"{metric} {beta:g}") for beta in FOCUS}
-    summary = f"{statement} " + ", ".join(f"{value:.3f} (beta {beta:g})" for beta, value in figures.items())
-    good = [beta for beta, value in figures.items() if value >= enough]
+    figures = {f"{beta:g}": findings.mean("rows", f"{metric} {beta:g}") for beta in FOCUS}
+    summary = f"{statement} {listed(figures, '{:.3f} (beta {name})')}"
+    good = [beta for beta in FOCUS if figures[f"{beta:g}"] >= enough]
     edge = f"beta <= {max(good, default=0):g}" if wide else f"beta >= {min(good, default=0):g}"
     return Verdict.among(good, FOCUS, summary, edge)
 
 
-@claim("So attention concentrates on the points in phase with the target", source=SOURCE)
-def judge_focus(found: Findings) -> Verdict:
+@STUDY.claim("So attention concentrates on the points in phase with the target")
+def judge_focus(findings: Findings) -> Verdict:
     """Confirmed if at least half of it is exactly at the phase for every beta, conditional if for some."""
-    return judge_rows(found, "mass", 0.5, "attention exactly at the phase, period 12:", wide=False)
+    return judge_rows(findings, "mass", 0.5, "attention exactly at the phase, period 12:", wide=False)
 
 
-@claim("The past at the target's phase gives the target's value", source=SOURCE)
-def judge_amplitude(found: Findings) -> Verdict:
+@STUDY.claim("The past at the target's phase gives the target's value")
+def judge_amplitude(findings: Findings) -> Verdict:
     """Confirmed if the forecast of a sine keeps .95 of its amplitude for every beta, conditional if for
     some.
     """
-    verdict = judge_rows(found, "amplitude", 0.95, "amplitude of a forecast unit sine", wide=False)
+    verdict = judge_rows(findings, "amplitude", 0.95, "amplitude of a forecast unit sine", wide=False)
     off = max(
-        abs(found.mean("rows", f"amplitude {beta:g}") - found.mean("rows", f"bessel {beta:g}"))
+        abs(findings.mean("rows", f"amplitude {beta:g}") - findings.mean("rows", f"bessel {beta:g}"))
         for beta in FOCUS[:2]
     )
     summary = f"{verdict.found}; equal to I1(beta)/I0(beta) within {off:.0e} up to beta 4"
     return replace(verdict, found=summary)
 
 
-@claim(
-    "A row's Fourier transform shows the attention's energy at the frequency of P",
-    source=SOURCE,
-    needs=SEASONS,
-)
-def judge_spectrum(found: Findings) -> Verdict:
+@STUDY.claim("A row's Fourier transform shows the attention's energy at the frequency of P", needs=SEASONS)
+def judge_spectrum(findings: Findings) -> Verdict:
     """Confirmed if at least half of the energy is there for every beta, conditional if for some."""
-    verdict = judge_rows(found, "share", 0.5, "share of the energy at P:", wide=True)
-    peaks = zip(found.curve("rows", f"peaks {FOCUS[-1]:g}")[0], WINDOWS, strict=True)
+    verdict = judge_rows(findings, "share", 0.5, "share of the energy at P:", wide=True)
+    peaks = zip(findings.curve("rows", f"peaks {FOCUS[-1]:g}")[0], WINDOWS, strict=True)
     summary = f"; the peak at beta {FOCUS[-1]:g}: " + ", ".join(f"{at:.1f} ({size})" for at, size in peaks)
-    right = [abs(at / PERIODS[arm] - 1) <= 0.05 for arm in SEASONS for at in found.values(arm, "peak")]
+    right = [abs(at / PERIODS[name] - 1) <= 0.05 for name in SEASONS for at in findings.values(name, "peak")]
     summary += f" of 12 (window); learned rows peak within 5 % of P in {sum(right)} of {len(right)} runs"
     return replace(verdict, found=verdict.found + summary)
 
 
-@claim("Attention learns by itself to look at the same phase", source=SOURCE, needs=SEASONS)
-def judge_learned(found: Findings) -> Verdict:
+@STUDY.claim("Attention learns by itself to look at the same phase", needs=SEASONS)
+def judge_learned(findings: Findings) -> Verdict:
     """Confirmed if three quarters of it are within a step of the phase on every series with a season (chance:
     3/P).
     """
-    shares = {arm: found.mean(arm, "near") for arm in PERIODS}
-    summary = "attention within a step of the phase: "
-    summary += ", ".join(f"{arm} {value:.2f}" for arm, value in shares.items())
-    good = [arm for arm in SEASONS if shares[arm] >= 0.75]
-    return Verdict.among(good, SEASONS, summary, f"the series is {', '.join(good)}")
+    shares = {name: findings.mean(name, "near") for name in PERIODS}
+    good = {name: shares[name] >= 0.75 for name in SEASONS}
+    summary = f"attention within a step of the phase: {listed(shares)}"
+    return each(good, summary, "the series is {}", join=", ")
 
 
-@claim(
-    "Analogy with the same phase of earlier periods is an effective forecast", source=SOURCE, needs=SEASONS
-)
-def judge_forecast(found: Findings) -> Verdict:
+@STUDY.claim("Analogy with the same phase of earlier periods is an effective forecast", needs=SEASONS)
+def judge_forecast(findings: Findings) -> Verdict:
     """Confirmed if it is 5 % better than the last season and the mean on every series with a season."""
-    errors = {arm: [found.mean(arm, name) for name in ("learned", "last season", "mean")] for arm in PERIODS}
-    summary = "squared error, learned / last season / mean: "
-    summary += ", ".join(f"{arm} " + "/".join(f"{error:.2f}" for error in own) for arm, own in errors.items())
-    good = [arm for arm in SEASONS if errors[arm][0] < 0.95 * min(errors[arm][1:])]
-    lost = [arm for arm in SEASONS if arm not in good]
-    strict = f"seasons keep their phase and level, and are noisy: {', '.join(good)} (not: {', '.join(lost)})"
-    return Verdict.among(good, SEASONS, summary, strict)
+    names = ("learned", "last season", "mean")
+    errors = {series: [findings.mean(series, name) for name in names] for series in PERIODS}
+    summary = "squared error, learned / last season / mean: " + ", ".join(
+        f"{series} {learned:.2f}/{season:.2f}/{mean:.2f}"
+        for series, (learned, season, mean) in errors.items()
+    )
+    good = {series: errors[series][0] < 0.95 * min(errors[series][1:]) for series in SEASONS}
+    rest = ", ".join(series for series in SEASONS if not good[series])
+    strict = f"seasons keep their phase and level, and are noisy: {{}} (not: {rest})"
+    return each(good, summary, strict, join=", ")
 
 
-def draw(found: Findings) -> Figure:
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (left, middle, right) = panels(4, 3, 4, size=(12, 3.4))
     lags = WINDOW - 1 + AHEAD - np.arange(WINDOW)
-    lines(left, lags, {"learned": found.curve("elnino", "row")[0]}, marker="", lw=1)
+    lines(left, lags, {"learned": findings.curve("elnino", "row")[0]}, marker="", lw=1)
     left.set(xticks=range(0, WINDOW + AHEAD, 12), xlabel="months before the target, years dotted")
     left.set(ylabel="attention weight", title="elnino, learned (one run)")
     left.grid(axis="x", ls=":")
@@ -231,7 +247,8 @@ def draw(found: Findings) -> Figure:
         "share": "energy at P",
     }
     exact = {
-        name: [found.mean("rows", f"{metric} {beta:g}") for beta in FOCUS] for metric, name in names.items()
+        name: [findings.mean("rows", f"{metric} {beta:g}") for beta in FOCUS]
+        for metric, name in names.items()
     }
     lines(middle, FOCUS, exact)
     middle.set(xscale="log", xlabel="focus beta", ylabel="share or ratio", ylim=(0, 1.6))
@@ -240,38 +257,12 @@ def draw(found: Findings) -> Figure:
     middle.minorticks_off()
     middle.legend(loc="upper left")
     errors = {
-        name: [found.values(arm, name) for arm in PERIODS] for name in ("learned", "last season", "mean")
+        name: [findings.values(series, name) for series in PERIODS]
+        for name in ("learned", "last season", "mean")
     }
     dots(right, list(PERIODS), errors)
     right.set(xscale="log", xlabel="squared error / variance of the known part")
     right.set_ylim(len(PERIODS) + 0.6, -0.6)
-    right.set_title(f"one mark per seed (n={len(found.values('noise', 'mean'))})")
+    right.set_title(f"one mark per seed (n={len(findings.values('noise', 'mean'))})")
     right.legend(loc="lower center", ncols=3)
     return figure
-
-
-STUDY = Study(
-    name="forecasting",
-    subject="Forecasts by analogy: attention to past moments at the target's phase",
-    data="noisy sines of periods 12 and 7; noise; elnino, co2, sunspots of statsmodels",
-    measure="errors and shares in float64; squared error on the last quarter of a series",
-    smallest="1e-12 for an identity; 5 % of squared error",
-    arms={
-        "rows": "attention of the period 12, without data",
-        **{arm: what for arm, (_, what) in SERIES.items()},
-    },
-    controls=[
-        Control(
-            statement="on noise the learned forecast gains less than 2 % over the mean",
-            arm="noise",
-            mechanism="season of 12",
-            fails=lambda found: found.mean("noise", "learned") >= 0.98 * found.mean("noise", "mean"),
-        )
-    ],
-    claims=[judge_identity, judge_focus, judge_amplitude, judge_spectrum, judge_learned, judge_forecast],
-    full=Budget(seeds=5, steps=400),
-    quick=Budget(seeds=2, steps=300),
-    run=run,
-    draw=draw,
-    needs={arm: "package:statsmodels" for arm in PERIODS if arm in REAL},
-)

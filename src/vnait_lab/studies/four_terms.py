@@ -1,4 +1,4 @@
-"""The four terms of an attention score if a token is content plus position.
+"""The four terms of an attention score, and which of them grow in training.
 
 With X = C + P the scores X W X^T, W = W_Q W_K^T, are C W C^T + C W P^T + P W C^T + P W P^T. This identity
 holds for any numbers; informative is each term's share of the scores after training. A row's constant cancels
@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from vnait.results.explanation.attention import TERMS, centred, four_terms
+from vnait_lab.kit import Figure, decided, descend
 from vnait_lab.studies.figures import bars, maps, panels
-from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.sinusoid import codes
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 LENGTH, WIDTH, HEAD, BATCH = 24, 32, 16, 64
 EXACT = {
@@ -33,13 +32,39 @@ TASKS = {
     "both": "trained to find the next number in the other half of the text",
     "nothing": "trained to find a token drawn at random",
 }
+STUDY = Study.of(
+    __name__,
+    source="003, learning, 2.1",
+    data=f"generated: texts of {LENGTH} shuffled words; sinusoidal codes of width {WIDTH}",
+    measure="errors of the sums in std of the scores; shares of the four terms' centred sums of squares; "
+    "accuracy",
+    smallest="1e-12 for an identity; 5 % of the scores for a share",
+    variants=EXACT | TASKS,
+    full=Budget(seeds=5, steps=400),
+    quick=Budget(seeds=3, steps=200),
+    controls=[
+        Control(
+            statement="content-content and position-position alone miss the scores by more than .1 std",
+            variant="two terms",
+            mechanism="four terms",
+            fails=lambda findings: findings.least("two terms", "error") > 0.1,
+        ),
+        Control(
+            statement="trained on targets drawn at random, accuracy stays below 10 %",
+            variant="nothing",
+            mechanism="content",
+            fails=lambda findings: findings.most("nothing", "accuracy") < 0.1,
+        ),
+    ],
+)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    return exact(arm, seed) if arm in EXACT else trained(arm, seed, budget)
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    return exact(variant, seed) if variant in EXACT else trained(variant, seed, budget)
 
 
-def exact(arm: str, seed: int) -> Metrics:
+def exact(variant: str, seed: int) -> Metrics:
     """The largest error of a sum of terms, and of the mended sum, in std of the scores; R^2 of centred
     rows.
     """
@@ -50,13 +75,13 @@ def exact(arm: str, seed: int) -> Metrics:
     x = content + place
     mended = terms = four_terms(content, place, query, key).sum(0)
     scores = (x @ query) @ (x @ key).mT
-    if arm == "two terms":
+    if variant == "two terms":
         terms = four_terms(content, place, query, key)[[0, 3]].sum(0)
-    if arm == "biases":
+    if variant == "biases":
         query_bias, key_bias = torch.randn(2, HEAD, generator=random).double()
         scores = (x @ query + query_bias) @ (x @ key + key_bias).mT
         mended = terms + (x @ query @ key_bias)[:, None] + (x @ key @ query_bias) + query_bias @ key_bias
-    if arm == "LayerNorm":
+    if variant == "LayerNorm":
         spread = x.std(1, correction=0, keepdim=True)
         normed = F.layer_norm(x, (WIDTH,), eps=0)
         scores = (normed @ query) @ (normed @ key).mT
@@ -64,7 +89,7 @@ def exact(arm: str, seed: int) -> Metrics:
         content, place = ((part - part.mean(1, keepdim=True)) / spread for part in (content, place))
         mended = four_terms(content, place, query, key).sum(0)
     rest = centred(scores - terms).square().sum() / centred(scores).square().sum()
-    errors = (float((scores - found).abs().max() / scores.std()) for found in (terms, mended))
+    errors = (float((scores - total).abs().max() / scores.std()) for total in (terms, mended))
     return {**dict(zip(("error", "mended"), errors, strict=True)), "explained": float(1 - rest)}
 
 
@@ -75,8 +100,8 @@ def texts(task: str, count: int, random: Generator) -> tuple[Tensor, Tensor]:
     if task == "both":  # every word once in each half
         words, back = drawn.flatten(1), drawn.argsort(-1)
         wanted = (drawn + 1) % (LENGTH // 2)
-        other = back.flip(1).gather(-1, wanted) + torch.tensor([[LENGTH // 2], [0]])
-        return words, other.flatten(1)
+        target = back.flip(1).gather(-1, wanted) + torch.tensor([[LENGTH // 2], [0]])
+        return words, target.flatten(1)
     words = torch.rand(count, LENGTH, generator=random).argsort(-1)
     if task == "content":
         return words, words.argsort(-1).gather(-1, (words + 1) % LENGTH)
@@ -113,111 +138,71 @@ def trained(task: str, seed: int, budget: Budget) -> Metrics:
     }
 
 
-@claim("With X = content + position the scores are four terms", source="003, learning, 2.1")
-def judge_identity(found: Findings) -> Verdict:
+@STUDY.claim("With X = content + position the scores are four terms")
+def judge_identity(findings: Findings) -> Verdict:
     """Confirmed if the four add up to the scores within 1e-12 std."""
-    worst = found.most("four terms", "error")
-    return Verdict(
-        "confirmed" if worst <= 1e-12 else "refuted", f"they miss the scores by {worst:.0e} std at most"
-    )
+    worst = findings.most("four terms", "error")
+    return decided(worst <= 1e-12, f"they miss the scores by {worst:.0e} std at most")
 
 
-@claim("These four are all there is in a Transformer's attention", source="003, learning, 2.1")
-def judge_all(found: Findings) -> Verdict:
+@STUDY.claim("These four are all there is in a Transformer's attention")
+def judge_all(findings: Findings) -> Verdict:
     """Confirmed if they add up with biases and LayerNorm too; conditional if three bias terms and folded
     norms mend the sum.
     """
-    arms = ("biases", "LayerNorm")
-    wrong, mended = ({arm: found.most(arm, metric) for arm in arms} for metric in ("error", "mended"))
+    names = ("biases", "LayerNorm")
+    wrong, mended = ({name: findings.most(name, metric) for name in names} for metric in ("error", "mended"))
     summary = f"the four terms miss the scores by {wrong['biases']:.1f} std with biases (by "
-    summary += (
-        f"{mended['biases']:.0e} with three more terms), by {wrong['LayerNorm']:.1f} std with LayerNorm "
-    )
-    summary += f"({mended['LayerNorm']:.0e} with both parts centred and divided by the token's std)"
-    if max(mended.values()) <= 1e-12 < max(wrong.values()):
-        return Verdict(
-            "conditional",
-            summary,
-            "projections have no biases, and each token's norm is folded into its parts",
-        )
-    return Verdict("confirmed" if max(wrong.values()) <= 1e-12 else "refuted", summary)
+    summary += f"{mended['biases']:.0e} with three more terms), by {wrong['LayerNorm']:.1f} std with "
+    summary += f"LayerNorm ({mended['LayerNorm']:.0e} with both parts centred and divided by the token's std)"
+    condition = "projections have no biases, and each token's norm is folded into its parts"
+    refuted = max(mended.values()) > 1e-12
+    return decided(max(wrong.values()) <= 1e-12, summary, refuted=refuted, condition=condition)
 
 
-@claim("A score is content similarity plus position relevance: two terms", source="003, attention, 2.1")
-def judge_two(found: Findings) -> Verdict:
+@STUDY.claim("A score is content similarity plus position relevance: two terms", source="003, attention, 2.1")
+def judge_two(findings: Findings) -> Verdict:
     """Confirmed if these two explain 95 % of the variance of untrained scores."""
-    mean, low, high = found.interval("two terms", "explained")
-    summary = (
-        f"untrained, content-content and position-position explain {100 * mean:.0f} % of the scores' variance"
-    )
+    mean, low, high = findings.interval("two terms", "explained")
+    summary = f"untrained, content-content and position-position explain {100 * mean:.0f} % of the scores' "
+    summary += "variance"
     if low is not None and high is not None:
         summary += f" (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
-    return Verdict("confirmed" if mean >= 0.95 else "refuted", summary)
+    return decided(mean >= 0.95, summary)
 
 
-@claim("Training works on the position-position term", source="003, learning, 2.1")
-def judge_shares(found: Findings) -> Verdict:
+@STUDY.claim("Training works on the position-position term")
+def judge_shares(findings: Findings) -> Verdict:
     """Confirmed if it has 85 % of the scores, and content-content 5 % at most, whatever the task;
     conditional if tasks about words put 80 % into content-content; undecided below an accuracy of 90 %.
     """
     tasks = ("content", "position", "both")
-    right = {task: found.mean(task, "accuracy") for task in tasks}
-    shares = {task: found.curve(task, "shares").mean(0) for task in tasks}
+    right = {task: findings.mean(task, "accuracy") for task in tasks}
+    shares = {task: findings.curve(task, "shares").mean(0) for task in tasks}
     summary = "; ".join(
-        f"{task}: c-c {100 * own[0]:.0f} %, p-p {100 * own[3]:.0f} %, right {100 * right[task]:.0f} %"
-        for task, own in shares.items()
+        f"{task}: c-c {100 * share[0]:.0f} %, p-p {100 * share[3]:.0f} %, right {100 * right[task]:.0f} %"
+        for task, share in shares.items()
     )
     if min(right.values()) < 0.9:
         return Verdict("undecided", summary)
     position = shares["position"][3] >= 0.85 and shares["position"][0] <= 0.05
     content = shares["content"][0] >= 0.8 and shares["content"][3] <= 0.05
-    if position and content:
-        condition = "the task asks for a position; if it asks for a word, content-content grows"
-        return Verdict("conditional", summary, condition)
-    return Verdict("confirmed" if position else "refuted", summary)
+    condition = "the task asks for a position; if it asks for a word, content-content grows"
+    return decided(position and not content, summary, refuted=not position, condition=condition)
 
 
-def draw(found: Findings) -> Figure:
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (*left, right) = panels(1, 1, 1, 1, 1.7, size=(12.5, 3.2))
-    shown = found.curve("both", "maps")[0]
+    shown = findings.curve("both", "maps")[0]
     images = dict(zip(TERMS, shown, strict=True))
     top = np.abs(shown).max()
     labels = {"of": "score minus its row's mean", "x": "key", "y": "query (task: both)"}
     maps(figure, left, images, **labels, vmin=-top, vmax=top)
-    shares = {task: 100 * found.curve(task, "shares").T for task in TASKS}
-    groups = {name: [own[term] for own in shares.values()] for term, name in enumerate(TERMS)}
+    shares = {task: 100 * findings.curve(task, "shares").T for task in TASKS}
+    groups = {name: [share[term] for share in shares.values()] for term, name in enumerate(TERMS)}
     bars(right, list(TASKS), groups, across=True)
     right.set(xlabel="share of the scores (%)", xlim=(0, 100))
-    right.set_title(f"mean, one dot per seed (n={len(shares['both'][0])})")
+    right.set_title(f"mean, one dot per seed (n={findings.seeds})")
     figure.legend(*right.get_legend_handles_labels(), loc="outside upper right", ncols=4)
     return figure
-
-
-STUDY = Study(
-    name="four_terms",
-    subject="The four terms of an attention score, and which of them grow in training",
-    data=f"generated: texts of {LENGTH} shuffled words; sinusoidal codes of width {WIDTH}",
-    measure="errors of the sums in std of the scores; shares of the four terms' centred sums of squares; "
-    "accuracy",
-    smallest="1e-12 for an identity; 5 % of the scores for a share",
-    arms=EXACT | TASKS,
-    controls=[
-        Control(
-            statement="content-content and position-position alone miss the scores by more than .1 std",
-            arm="two terms",
-            mechanism="four terms",
-            fails=lambda found: found.least("two terms", "error") > 0.1,
-        ),
-        Control(
-            statement="trained on targets drawn at random, accuracy stays below 10 %",
-            arm="nothing",
-            mechanism="content",
-            fails=lambda found: found.most("nothing", "accuracy") < 0.1,
-        ),
-    ],
-    claims=[judge_identity, judge_all, judge_two, judge_shares],
-    full=Budget(seeds=5, steps=400),
-    quick=Budget(seeds=3, steps=200),
-    run=run,
-    draw=draw,
-)

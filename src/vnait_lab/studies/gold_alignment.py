@@ -1,5 +1,4 @@
-"""Gold word alignments of real translations: when a prior towards the diagonal helps an aligner, and when it
-misleads.
+"""Gold word alignments: when a prior towards the diagonal helps, and when it misleads.
 
 In sentences of different lengths I and J, positions i and j become i / I and j / J. An aligner that uses
 words alone (IBM model 1, learned by EM on the same sentences) is compared with itself under the prior
@@ -15,16 +14,40 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from vnait_lab.kit import Figure, decided
 from vnait_lab.studies.figures import panels
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, data_folder
 
 NULL = 0.08  # the prior of a word without a partner, as in fast_align (Dyer et al. 2013)
 PRIORS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
-SOURCE = "004, multilingual models and word alignment"
 USUAL = 4.0  # fast_align's default, not tuned here
 CORPORA = {"en-fr": "wordalign_enfr", "ja-en": "wordalign_jaen"}
+STUDY = Study.of(
+    __name__,
+    source="004, multilingual models and word alignment",
+    data="gold links of English-French Hansards and Japanese-English KFTT",
+    measure="alignment error rate of IBM model 1, target words to source words; distance of sure links from "
+    "the diagonal",
+    smallest="an interval over sentences that excludes 0",
+    variants={
+        name: f"IBM model 1 on {folder}, 5 rounds, priors {PRIORS}" for name, folder in CORPORA.items()
+    },
+    full=Budget(samples=2000),
+    quick=Budget(samples=2000),
+    needs={name: f"data:{folder}" for name, folder in CORPORA.items()},
+    controls=[
+        Control(
+            statement="Japanese-English links, between different word orders, are farther from the diagonal "
+            "than half of chance",
+            variant="ja-en",
+            mechanism="en-fr",
+            fails=lambda findings: (
+                findings.curve("ja-en", "gold")[0, 0, 1] > findings.curve("ja-en", "chance")[0, 0, 0] / 2
+            ),
+        )
+    ],
+)
 
 
 def read(folder: Path) -> pd.DataFrame:
@@ -100,11 +123,12 @@ class Cells:
         ]
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     """Alignment errors at every lambda, their gains over lambda 0 and the links' distances, with bootstrap
     95 % intervals over sentences.
     """
-    cells = Cells(read(data_folder(CORPORA[arm])))
+    cells = Cells(read(data_folder(CORPORA[variant])))
     counts = [cells.scored(weight) for weight in PRIORS]
     shares = np.full(cells.sentences, 1 / cells.sentences)
     draws = np.random.default_rng(seed).multinomial(cells.sentences, shares, budget.samples)
@@ -112,81 +136,76 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     errors = np.array([1 - hits @ draws.T / (made @ draws.T) for hits, made in counts])
     gold, chance = (values @ draws.T / (weights @ draws.T) for values, weights in cells.distances())
     ranges = {"gain": errors[0] - errors, "gold": gold[None], "chance": chance[None]}
-    found: Metrics = {"sentences": float(cells.sentences), "error": errors[:, 0].tolist()}
+    metrics: Metrics = {"sentences": float(cells.sentences), "error": errors[:, 0].tolist()}
     for name, values in ranges.items():
-        found[name] = [[row[0], *np.quantile(row[1:], [0.025, 0.975])] for row in values.tolist()]
-    return found
+        metrics[name] = [[row[0], *np.quantile(row[1:], [0.025, 0.975])] for row in values.tolist()]
+    return metrics
 
 
-def gained(found: Findings, arm: str) -> str:
-    error, gain = found.curve(arm, "error")[0], found.curve(arm, "gain")[0]
+def gained(findings: Findings, variant: str) -> str:
+    error, gain = findings.curve(variant, "error")[0], findings.curve(variant, "gain")[0]
     usual = PRIORS.index(USUAL)
     summary = f"alignment error {error[0]:.3f} to {error[usual]:.3f} at lambda {USUAL:g}, "
     summary += f"a gain of {show(gain[usual])}; gains: "
     summary += ", ".join(
         f"{row[0]:+.3f} at {weight:g}" for row, weight in zip(gain, PRIORS, strict=True) if weight
     )
-    return f"{summary} ({found.mean(arm, 'sentences'):.0f} sentences)"
+    return f"{summary} ({findings.mean(variant, 'sentences'):.0f} sentences)"
 
 
 def show(row: np.ndarray) -> str:
     return f"{row[0]:.3f} [{row[1]:.3f}, {row[2]:.3f}]"
 
 
-@claim(
+@STUDY.claim("Translations between Indo-European languages are near monotone", needs=["en-fr", "ja-en"])
+def judge_diagonal(findings: Findings) -> Verdict:
+    """Confirmed if en-fr links are nearer to the diagonal than half of chance and than ja-en's (intervals
+    disjoint).
+    """
+    near = findings.curve("en-fr", "gold")[0, 0]
+    far = findings.curve("ja-en", "gold")[0, 0]
+    chance = findings.curve("en-fr", "chance")[0, 0]
+    summary = f"mean |i/I - j/J| of sure links: en-fr {show(near)}, ja-en {show(far)}; "
+    summary += f"of all pairs of words {chance[0]:.3f}"
+    return decided(near[2] < min(far[1], chance[0] / 2), summary)
+
+
+@STUDY.claim(
     "On English-French the bias helps",
-    source=SOURCE,
     needs=["en-fr"],
     rule=f"confirmed if the error falls at lambda {USUAL:g}, with an interval that excludes 0",
 )
-def judge_helps(found: Findings) -> Verdict:
-    low = found.curve("en-fr", "gain")[0, PRIORS.index(USUAL), 1]
-    return Verdict("confirmed" if low > 0 else "refuted", gained(found, "en-fr"))
+def judge_helps(findings: Findings) -> Verdict:
+    low = findings.curve("en-fr", "gain")[0, PRIORS.index(USUAL), 1]
+    return decided(low > 0, gained(findings, "en-fr"))
 
 
-@claim(
+@STUDY.claim(
     "On Japanese-English the bias misleads",
-    source=SOURCE,
     needs=["ja-en"],
     rule=f"confirmed if the error rises at lambda {USUAL:g}, with an interval that excludes 0; conditional "
     "if at another lambda",
 )
-def judge_misleads(found: Findings) -> Verdict:
-    high, summary = found.curve("ja-en", "gain")[0, :, 2], gained(found, "ja-en")
-    if high[PRIORS.index(USUAL)] < 0:
-        return Verdict("confirmed", summary)
+def judge_misleads(findings: Findings) -> Verdict:
+    high, summary = findings.curve("ja-en", "gain")[0, :, 2], gained(findings, "ja-en")
     worse = [weight for weight, bound in zip(PRIORS, high, strict=True) if bound < 0]
-    if worse:
-        return Verdict("conditional", summary, f"lambda >= {min(worse):g}")
-    return Verdict("refuted", summary)
+    condition = f"lambda >= {min(worse, default=0):g}"
+    return decided(USUAL in worse, summary, refuted=not worse, condition=condition)
 
 
-@claim(
-    "Translations between Indo-European languages are near monotone", source=SOURCE, needs=["en-fr", "ja-en"]
-)
-def judge_diagonal(found: Findings) -> Verdict:
-    """Confirmed if en-fr links are nearer to the diagonal than half of chance and than ja-en's (intervals
-    disjoint).
-    """
-    near = found.curve("en-fr", "gold")[0, 0]
-    far = found.curve("ja-en", "gold")[0, 0]
-    chance = found.curve("en-fr", "chance")[0, 0]
-    summary = f"mean |i/I - j/J| of sure links: en-fr {show(near)}, ja-en {show(far)}; "
-    summary += f"of all pairs of words {chance[0]:.3f}"
-    return Verdict("confirmed" if near[2] < min(far[1], chance[0] / 2) else "refuted", summary)
-
-
-def draw(found: Findings) -> Figure:
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (left, right) = panels(2, 1)
-    for arm in CORPORA:
-        label = f"{arm} (n={found.mean(arm, 'sentences'):.0f} sentences)"
-        bounded(left, found.curve(arm, "gain")[0], label=label)
+    for variant in CORPORA:
+        label = f"{variant} (n={findings.mean(variant, 'sentences'):.0f} sentences)"
+        bounded(left, findings.curve(variant, "gain")[0], label=label)
     left.axhline(0, color="gray", lw=1)
     left.set_xticks(range(len(PRIORS)), [f"{weight:g}" for weight in PRIORS])
     left.set(xlabel="lambda of exp(-lambda |i/I - j/J|)", ylabel="reduction of the alignment error rate")
     left.set_title("95 % intervals over sentences")
     for metric, label in {"gold": "sure links", "chance": "all pairs of words"}.items():
-        bounded(right, np.array([found.curve(arm, metric)[0, 0] for arm in CORPORA]), label=label, ls="")
+        rows = np.array([findings.curve(corpus, metric)[0, 0] for corpus in CORPORA])
+        bounded(right, rows, label=label, ls="")
     right.set_xticks(range(len(CORPORA)), list(CORPORA))
     right.set(ylabel="mean |i/I - j/J|", xlim=(-0.5, 1.5), ylim=(0, 0.45), title="distance from the diagonal")
     for panel in (left, right):
@@ -197,31 +216,3 @@ def draw(found: Findings) -> Figure:
 def bounded(axes: Axes, rows: np.ndarray, **look: Any) -> None:
     """Points with error bars; a row is a mean, its lower and its upper bound."""
     axes.errorbar(range(len(rows)), rows[:, 0], np.abs(rows[:, 1:] - rows[:, :1]).T, capsize=3, **look)
-
-
-STUDY = Study(
-    name="gold_alignment",
-    subject="Gold word alignments: when a prior towards the diagonal helps, and when it misleads",
-    data="gold links of English-French Hansards and Japanese-English KFTT",
-    measure="alignment error rate of IBM model 1, target words to source words; distance of sure links from "
-    "the diagonal",
-    smallest="an interval over sentences that excludes 0",
-    arms={arm: f"IBM model 1 on {folder}, 5 rounds, priors {PRIORS}" for arm, folder in CORPORA.items()},
-    needs={arm: f"data:{folder}" for arm, folder in CORPORA.items()},
-    controls=[
-        Control(
-            statement="Japanese-English links, between different word orders, are farther from the diagonal "
-            "than half of chance",
-            arm="ja-en",
-            mechanism="en-fr",
-            fails=lambda found: (
-                found.curve("ja-en", "gold")[0, 0, 1] > found.curve("ja-en", "chance")[0, 0, 0] / 2
-            ),
-        )
-    ],
-    claims=[judge_diagonal, judge_helps, judge_misleads],
-    full=Budget(samples=2000),
-    quick=Budget(samples=2000),
-    run=run,
-    draw=draw,
-)

@@ -1,4 +1,4 @@
-"""Whole graphs classified by attention: nodes are tokens, and positions come from each graph's own spectrum.
+"""Whole graphs classified, with positions from each graph's own spectrum.
 
 Is a graph Hamiltonian, and is it planar? A token is a node's degree, so that without positions a model sees
 the degrees alone. Graphs of the same degrees are held out together, and a held-out answer weighs as much as
@@ -19,7 +19,6 @@ import networkx as nx
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
@@ -28,9 +27,9 @@ from vnait.positions.building import build
 from vnait.positions.coordinates import Index, returns, spectra
 from vnait.positions.encodings import Linear
 from vnait.positions.method import Method
-from vnait_lab.studies.figures import dots, panels
-from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait.shared.statistics import Interval
+from vnait_lab.kit import Dots, Figure, ahead, descend, each, figure
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 NODES = 7  # at most; the atlas has all graphs up to here
 SIZE = NODES - 1  # eigenvectors that are not constant
@@ -40,7 +39,6 @@ HELD = 1 / 3  # of the degree sequences whose graphs have both answers
 DRAWS = 16  # choices of signs, whose answers are averaged
 DIM, HEADS, BATCH, RATE = 32, 4, 64, 4e-3
 SMALLEST = 0.05  # of the accuracy
-SOURCE = "004, spectral graph theory"
 MODELS = {
     "none": "no positions: the degrees alone",
     "numbers": "a learned table of the nodes' numbers, drawn at random once per graph",
@@ -57,7 +55,18 @@ BASELINES = {
     "regression": "no attention: logistic regression of sorted degrees and eigenvalues",
     "forest": "no attention: a random forest of sorted degrees and eigenvalues",
 }
-ARMS = MODELS | BASELINES
+VARIANTS = MODELS | BASELINES
+STUDY = Study.of(
+    __name__,
+    source="004, spectral graph theory",
+    data="the 986 connected graphs of 5 to 7 nodes in networkx's atlas; degree sequences held out",
+    measure="share of right answers, Hamiltonian or not and planar or not, among held-out graphs of the same "
+    "degrees with both answers at equal weight",
+    smallest="5 points",
+    variants=VARIANTS,
+    full=Budget(seeds=5, steps=400),
+    quick=Budget(seeds=3, steps=60),
+)
 
 
 class Graphs(NamedTuple):
@@ -89,11 +98,11 @@ QUESTIONS: dict[str, Callable[[Any], bool]] = {"Hamiltonian": hamiltonian, "plan
 @lru_cache(maxsize=1)
 def atlas() -> Graphs:
     """The connected graphs of 5 to 7 nodes."""
-    found = [graph for graph in nx.graph_atlas_g() if len(graph) >= 5 and nx.is_connected(graph)]
-    matrices = [torch.tensor(nx.to_numpy_array(graph)) for graph in found]
+    graphs = [graph for graph in nx.graph_atlas_g() if len(graph) >= 5 and nx.is_connected(graph)]
+    matrices = [torch.tensor(nx.to_numpy_array(graph)) for graph in graphs]
     links = torch.stack([F.pad(matrix, 2 * (0, NODES - len(matrix))) for matrix in matrices])
-    answers = [[question(graph) for question in QUESTIONS.values()] for graph in found]
-    return Graphs(links, torch.tensor([len(graph) for graph in found]), torch.tensor(answers))
+    answers = [[question(graph) for question in QUESTIONS.values()] for graph in graphs]
+    return Graphs(links, torch.tensor([len(graph) for graph in graphs]), torch.tensor(answers))
 
 
 def renumbered(graphs: Graphs, random: Generator) -> Graphs:
@@ -129,45 +138,45 @@ def parted(graphs: Graphs, random: Generator) -> tuple[Bool[Tensor, " N"], Float
     return torch.tensor([sequence in held for sequence in sequences]), weights
 
 
-def places(arm: str, graphs: Graphs) -> Float[Tensor, "N T P"] | None:
+def places(variant: str, graphs: Graphs) -> Float[Tensor, "N T P"] | None:
     """The known places of all nodes, 0 at padding; None if nodes are counted, or have none."""
-    if arm in ("none", "numbers"):
+    if variant in ("none", "numbers"):
         return None
     of_size = {}
     for size in graphs.sizes.unique().tolist():
         rows = (graphs.sizes == size).nonzero()[:, 0]
-        of_size[size] = rows, code(arm, graphs.links[rows, :size, :size])
+        of_size[size] = rows, code(variant, graphs.links[rows, :size, :size])
     axes = max(own.shape[-1] for _, own in of_size.values())
-    found = torch.zeros(len(graphs.sizes), NODES, axes, dtype=torch.float64)
+    table = torch.zeros(len(graphs.sizes), NODES, axes, dtype=torch.float64)
     for size, (rows, own) in of_size.items():
-        found[rows, :size, : own.shape[-1]] = own
-    return found
+        table[rows, :size, : own.shape[-1]] = own
+    return table
 
 
-def code(arm: str, links: Float[Tensor, "M n n"]) -> Float[Tensor, "M n P"]:
-    """An arm's places in graphs of one size n."""
+def code(variant: str, links: Float[Tensor, "M n n"]) -> Float[Tensor, "M n P"]:
+    """An variant's places in graphs of one size n."""
     degree, size = links.sum(-1), links.shape[-1]
     graphs = map(nx.from_numpy_array, links.numpy())
-    if arm == "returns":
+    if variant == "returns":
         return returns(graphs, steps=STEPS)
     values, vectors = torch.linalg.eigh(degree.diag_embed() - links)
-    if arm == "heat":
+    if variant == "heat":
         return vectors.square() @ (-values[..., None] * torch.tensor(TIMES, dtype=links.dtype)).exp()
     room = (0, NODES - size)
     spread = F.pad(values[:, None, 1:].expand(-1, size, -1), room)
-    if arm == "eigenvalues":
+    if variant == "eigenvalues":
         return spread
-    own = spectra(graphs, size=size - 1) if arm == "fixed" else size**0.5 * vectors[..., 1:]
+    own = spectra(graphs, size=size - 1) if variant == "fixed" else size**0.5 * vectors[..., 1:]
     return torch.cat([F.pad(own, room), spread], -1)
 
 
-def drawn(arm: str, places: Float[Tensor, "B T P"]) -> Float[Tensor, "B T P"]:
+def drawn(variant: str, places: Float[Tensor, "B T P"]) -> Float[Tensor, "B T P"]:
     """Eigenvectors with new signs, or in new bases of their eigenspaces; other places unchanged."""
-    if arm not in ("signs", "bases"):
+    if variant not in ("signs", "bases"):
         return places
     vectors, values = places.split(SIZE, -1)
     near = (values[:, 0, :, None] - values[:, 0, None]).abs() < 1e-8
-    near &= torch.eye(SIZE, dtype=torch.bool) if arm == "signs" else True
+    near &= torch.eye(SIZE, dtype=torch.bool) if variant == "signs" else True
     noise = torch.randn(near.shape, dtype=places.dtype) * near
     turn, triangle = torch.linalg.qr(noise)  # blocks stay blocks; uniform with positive diagonals
     turn = turn * triangle.diagonal(dim1=1, dim2=2).sign()[:, None]
@@ -177,13 +186,13 @@ def drawn(arm: str, places: Float[Tensor, "B T P"]) -> Float[Tensor, "B T P"]:
 class Classifier(nn.Module):
     """Degrees (B, T), mask, places (B, T, P) or None -> a logit per question (B, Q), from the mean node."""
 
-    def __init__(self, arm: str, axes: int) -> None:
+    def __init__(self, variant: str, axes: int) -> None:
         super().__init__()
         self.vectors = nn.Embedding(NODES, DIM)
         if axes:
             self.method = Method(coordinates=Index(), encoding=Linear(dim=DIM, axes=axes))
         else:
-            name = "learned" if arm == "numbers" else "none"
+            name = "learned" if variant == "numbers" else "none"
             self.method = build(name, dim=DIM, num_heads=HEADS, max_length=NODES)
         self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=4 * DIM, num_layers=2, dropout=0.0)
         self.read = nn.Linear(DIM, len(QUESTIONS))
@@ -194,16 +203,17 @@ class Classifier(nn.Module):
         return self.read(states.sum(1) / mask.sum(1, keepdim=True))
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     torch.manual_seed(seed)
     random = Generator().manual_seed(seed)
     graphs = renumbered(atlas(), random)
     held, weights = parted(graphs, random)
     test = weights * held[:, None]
-    if arm in BASELINES:
-        each = shares(by_hand(arm, graphs, ~held, seed), graphs.answers, test)
+    if variant in BASELINES:
+        each = shares(by_hand(variant, graphs, ~held, seed), graphs.answers, test)
         return {"held": sum(each) / len(each), "each": each}
-    answer = trained(arm, graphs, ~held, random, budget)
+    answer = trained(variant, graphs, ~held, random, budget)
     known, one, many = classes(graphs.answers, ~held) * ~held[:, None], answer(1), answer(DRAWS)
     each = shares(one > 0, graphs.answers, test)
     return {
@@ -227,16 +237,16 @@ def shares(named: Tensor, answers: Tensor, weights: Float[Tensor, "N Q"]) -> lis
 
 
 def trained(
-    arm: str, graphs: Graphs, used: Bool[Tensor, " N"], random: Generator, budget: Budget
+    variant: str, graphs: Graphs, used: Bool[Tensor, " N"], random: Generator, budget: Budget
 ) -> Callable[[int], Tensor]:
     """A function from a number of draws to the mean logits (N, Q) of all graphs."""
-    mask, degrees, at = real(graphs), graphs.links.sum(-1).long(), places(arm, graphs)
-    model = Classifier(arm, 0 if at is None else at.shape[-1])
+    mask, degrees, at = real(graphs), graphs.links.sum(-1).long(), places(variant, graphs)
+    model = Classifier(variant, 0 if at is None else at.shape[-1])
     truth, weights, rows = graphs.answers.float(), classes(graphs.answers, used).float(), used.nonzero()[:, 0]
     whitened = nn.Identity() if at is None else whitening(at[used][mask[used]])
 
     def logits(chosen: Tensor) -> Tensor:
-        own = None if at is None else whitened(drawn(arm, at[chosen])).float()
+        own = None if at is None else whitened(drawn(variant, at[chosen])).float()
         return model(degrees[chosen], mask[chosen], own)
 
     def loss(step: int) -> Tensor:
@@ -255,7 +265,7 @@ def whitening(known: Float[Tensor, "M P"]) -> Callable[[Tensor], Tensor]:
     return lambda places: (places - middle) @ (vectors * values.rsqrt()) @ vectors.T
 
 
-def by_hand(arm: str, graphs: Graphs, used: Bool[Tensor, " N"], seed: int) -> Bool[Tensor, "N Q"]:
+def by_hand(variant: str, graphs: Graphs, used: Bool[Tensor, " N"], seed: int) -> Bool[Tensor, "N Q"]:
     """Answers of a model without attention that reads sorted degrees and eigenvalues."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
@@ -266,107 +276,81 @@ def by_hand(arm: str, graphs: Graphs, used: Bool[Tensor, " N"], seed: int) -> Bo
     values = torch.linalg.eigvalsh(degree.diag_embed() - graphs.links)
     known = torch.cat([degree.sort(-1).values, values, graphs.sizes[:, None]], -1).numpy()
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, class_weight="balanced"))
-    if arm == "forest":
+    if variant == "forest":
         model = RandomForestClassifier(200, class_weight="balanced", random_state=seed)
     named = [model.fit(known[used], answers[used]).predict(known) for answers in graphs.answers.T.numpy()]
     return torch.from_numpy(np.stack(named, -1))
 
 
-def gain(found: Findings, arm: str, other: str) -> Verdict:
-    """Confirmed if an arm gains 5 points or more, interval above 0; refuted if the interval is below 5."""
-    ahead = found.difference(arm, other, "held")
-    words = f"{arm} minus {other}: {ahead.times(100).written('{:+.1f}', ' points')}"
-    if ahead.sign > 0 and ahead.mean >= SMALLEST:
-        return Verdict("confirmed", words)
-    return Verdict("refuted" if ahead.high is not None and ahead.high < SMALLEST else "undecided", words)
+def lead(findings: Findings, variant: str, against: str) -> tuple[Interval, str]:
+    """The share right by which a variant is ahead, and as text."""
+    gain = findings.difference(variant, against, "held")
+    return gain, f"{variant} minus {against}: {gain.times(100).written('{:+.1f}', ' points')}"
 
 
-def percents(found: Findings, *arms: str, metric: str = "held") -> str:
-    """The mean share of right answers per arm."""
-    return ", ".join(f"{arm} {100 * found.mean(arm, metric):.0f} %" for arm in arms)
+def percents(findings: Findings, *variants: str, metric: str = "held") -> str:
+    """The mean share of right answers per variant."""
+    return findings.listed(variants, metric, "{:.0f} %", scale=100)
 
 
-@claim(
-    "A graph's spectrum as positions lets attention classify graphs that node numbers can't", source=SOURCE
+@STUDY.control(
+    "with the nodes' numbers at most 55 % of the answers are right", variant="numbers", mechanism="signs"
 )
-def judge_numbers(found: Findings) -> Verdict:
+def numbers_are_at_chance(findings: Findings) -> bool:
+    return findings.mean("numbers", "held") <= 0.5 + SMALLEST
+
+
+@STUDY.control("without positions half of the answers are right", variant="none", mechanism="signs")
+def none_is_at_chance(findings: Findings) -> bool:
+    return abs(findings.mean("none", "held") - 0.5) <= 0.01
+
+
+@STUDY.claim("A graph's spectrum as positions lets attention classify graphs that node numbers can't")
+def judge_numbers(findings: Findings) -> Verdict:
     """By the gain of `signs` over `numbers`: confirmed from 5 points on with an interval above 0, refuted if
     the interval is below 5 points.
     """
-    verdict = gain(found, "signs", "numbers")
-    return Verdict(
-        verdict.word, f"{verdict.found}; {percents(found, 'numbers', 'eigenvalues', 'signs', *BASELINES)}"
-    )
+    gain, words = lead(findings, "signs", "numbers")
+    shares = percents(findings, "numbers", "eigenvalues", "signs", *BASELINES)
+    return ahead(gain, SMALLEST, f"{words}; {shares}")
 
 
-@claim("Eigenvectors as positions add to a graph's eigenvalues", source=SOURCE)
-def judge_values(found: Findings) -> Verdict:
+@STUDY.claim("Eigenvectors as positions add to a graph's eigenvalues")
+def judge_values(findings: Findings) -> Verdict:
     """By the gain of `signs` over `eigenvalues`: confirmed from 5 points on with an interval above 0, refuted
     if the interval is below 5 points.
     """
-    verdict = gain(found, "signs", "eigenvalues")
-    return Verdict(verdict.word, f"{verdict.found}; {percents(found, 'eigenvalues', *SPECTRAL)}")
+    gain, words = lead(findings, "signs", "eigenvalues")
+    return ahead(gain, SMALLEST, f"{words}; {percents(findings, 'eigenvalues', *SPECTRAL)}")
 
 
-@claim(
-    "Random signs in training handle the ambiguity of eigenvectors better than a fixed choice", source=SOURCE
-)
-def judge_signs(found: Findings) -> Verdict:
+@STUDY.claim("Random signs in training handle the ambiguity of eigenvectors better than a fixed choice")
+def judge_signs(findings: Findings) -> Verdict:
     """By the gain of `signs` over `fixed`: confirmed from 5 points on with an interval above 0, refuted if
     the interval is below 5 points.
     """
-    verdict = gain(found, "signs", "fixed")
-    bases = gain(found, "bases", "fixed").found
-    averaged = percents(found, "signs", "bases", metric="averaged")
-    return Verdict(verdict.word, f"{verdict.found}, {bases}; answers averaged over {DRAWS} draws: {averaged}")
+    (gain, words), (_, bases) = (lead(findings, variant, "fixed") for variant in ("signs", "bases"))
+    averaged = percents(findings, "signs", "bases", metric="averaged")
+    return ahead(gain, SMALLEST, f"{words}, {bases}; answers averaged over {DRAWS} draws: {averaged}")
 
 
-@claim("Codes without signs are better positions than eigenvectors", source=SOURCE)
-def judge_invariant(found: Findings) -> Verdict:
+@STUDY.claim("Codes without signs are better positions than eigenvectors")
+def judge_invariant(findings: Findings) -> Verdict:
     """By the codes that gain over the best eigenvectors, 5 points or more with an interval above 0."""
-    best = max(SPECTRAL, key=lambda arm: found.mean(arm, "held"))
-    verdicts = {arm: gain(found, arm, best) for arm in INVARIANT}
-    good = [arm for arm, verdict in verdicts.items() if verdict.word == "confirmed"]
-    summary = f"{', '.join(verdict.found for verdict in verdicts.values())}; {percents(found, *INVARIANT)}"
-    return Verdict.among(good, INVARIANT, summary, f"the code is {' or '.join(good)}")
+    best = findings.best(SPECTRAL, "held")
+    leads = {variant: lead(findings, variant, best) for variant in INVARIANT}
+    summary = f"{', '.join(words for _, words in leads.values())}; {percents(findings, *INVARIANT)}"
+    better = {variant: gain.sign > 0 and gain.mean >= SMALLEST for variant, (gain, _) in leads.items()}
+    return each(better, summary, "the code is {}")
 
 
-def draw(found: Findings) -> Figure:
-    figure, axes = panels(*[1.0] * len(QUESTIONS), size=(10, 4))
-    for row, (name, panel) in enumerate(zip(QUESTIONS, axes, strict=True)):
-        values = {arm: 100 * found.curve(arm, "each")[:, row] for arm in ARMS}
-        dots(panel, list(values), {"": list(values.values())})
-        panel.axvline(50, color="black", ls=":", lw=1)
-        panel.set(xlim=(35, 102), xlabel="right of held-out graphs of equal degrees (%)")
-        panel.set_title(f"{name}? one dot per seed (n={len(values['none'])}); dotted: degrees alone")
-    return figure
-
-
-STUDY = Study(
-    name="graph_classes",
-    subject="Whole graphs classified, with positions from each graph's own spectrum",
-    data="the 986 connected graphs of 5 to 7 nodes in networkx's atlas; degree sequences held out",
-    measure="share of right answers, Hamiltonian or not and planar or not, among held-out graphs of the same "
-    "degrees with both answers at equal weight",
-    smallest="5 points",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="with the nodes' numbers at most 55 % of the answers are right",
-            arm="numbers",
-            mechanism="signs",
-            fails=lambda found: found.mean("numbers", "held") <= 0.5 + SMALLEST,
-        ),
-        Control(
-            statement="without positions half of the answers are right",
-            arm="none",
-            mechanism="signs",
-            fails=lambda found: abs(found.mean("none", "held") - 0.5) <= 0.01,
-        ),
-    ],
-    claims=[judge_numbers, judge_values, judge_signs, judge_invariant],
-    full=Budget(seeds=5, steps=400),
-    quick=Budget(seeds=3, steps=60),
-    run=run,
-    draw=draw,
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    label = "right of held-out graphs of equal degrees (%)"
+    curves = findings.curves(VARIANTS, "each")
+    panels = []
+    for row, question in enumerate(QUESTIONS):
+        shares = {variant: curve[:, row] for variant, curve in curves.items()}
+        look: dict[str, Any] = {"at_x": {"degrees alone": 50}, "xlim": (35, 102)}
+        panels.append(Dots(shares, label, percent=True, title=question, **look))
+    return figure(*panels)

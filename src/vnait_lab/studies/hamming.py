@@ -1,5 +1,4 @@
-"""Error correction with attention: the checks of a Hamming code, computed by one head per bit of the binary
-position codes.
+"""Hamming codes: finding a flipped bit with attention on binary position codes.
 
 Check r covers the positions whose binary code has bit r; the odd checks are the binary code of a single
 flipped bit's position. A head whose scores are s on the covered positions and 0 on the others averages the k
@@ -15,16 +14,44 @@ from itertools import permutations
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from vnait.positions.encodings import Binary
+from vnait_lab.kit import Figure, decided, listed
 from vnait_lab.studies.figures import lines, panels
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 SHARP = 5.0  # far above ln(21/4) = 1.66, from which on all words are decoded
 GRID = torch.linspace(0, 4, 81, dtype=torch.float64)
 CODES = {"(3,1)": 2, "(7,4)": 3, "(15,11)": 4}  # name: checks
+STUDY = Study.of(
+    __name__,
+    source="004, error correction",
+    data="none: all words of the codes (3,1), (7,4) and (15,11), each a code word or one flip away from one",
+    measure="share of words whose error is found, or which raise no false alarm",
+    smallest="one word; 1e-6 for a threshold",
+    variants={
+        **{name: f"{checks} checks, one head each, read through a cosine" for name, checks in CODES.items()},
+        "linear": "the heads of (7,4), read through the best threshold",
+        "shuffled": "the heads of (7,4), with the codes in every other order",
+    },
+    full=Budget(),
+    quick=Budget(),
+    controls=[
+        Control(
+            statement="with codes in other orders at most a quarter of the errors is found",
+            variant="shuffled",
+            mechanism="(7,4)",
+            fails=lambda findings: findings.mean("shuffled", "errors") <= 0.25,
+        ),
+        Control(
+            statement="without the cosine at most half of the errors are found",
+            variant="linear",
+            mechanism="(7,4)",
+            fails=lambda findings: findings.mean("linear", "errors") <= 0.5,
+        ),
+    ],
+)
 
 
 def bits(numbers: Tensor, dim: int) -> Tensor:
@@ -68,15 +95,16 @@ def twice(clean: Tensor) -> tuple[Tensor, Tensor]:
     return (clean[:, None] - flips).abs().flatten(0, 1), (pairs + 1).repeat(len(clean), 1)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    checks = CODES.get(arm, 3)
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    checks = CODES.get(variant, 3)
     positions = 2**checks - 1
     codes = bits(torch.arange(1, positions + 1), checks)
     words = bits(torch.arange(2**positions), positions)  # all words, code words or not
     truth = flipped(words)
-    if arm == "linear":
+    if variant == "linear":
         return _linear(words, codes, truth)
-    if arm == "shuffled":
+    if variant == "shuffled":
         orders = torch.tensor(list(permutations(range(7)))[1:])
         return _shares(read(words, codes[orders], SHARP), truth)
     shares = [_shares(read(words, codes, float(s)), truth) for s in GRID]
@@ -84,13 +112,13 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
         **_shares(read(words, codes, SHARP), truth),
         **{f"{name} by s": [share[name] for share in shares] for name in ("errors", "clean")},
         "threshold": _threshold(words, codes, truth),
-        **(_doubles(words[truth == 0], codes) if arm == "(7,4)" else {}),
+        **(_doubles(words[truth == 0], codes) if variant == "(7,4)" else {}),
     }
 
 
-def _shares(found: Tensor, truth: Tensor) -> Metrics:
+def _shares(named: Tensor, truth: Tensor) -> Metrics:
     """The shares of single errors that are found, and of code words without a false alarm."""
-    right = (found == truth).double()
+    right = (named == truth).double()
     return {"errors": float(right[..., truth > 0].mean()), "clean": float(right[..., truth == 0].mean())}
 
 
@@ -121,76 +149,61 @@ def _threshold(words: Tensor, codes: Tensor, truth: Tensor) -> float:
 def _doubles(clean: Tensor, codes: Tensor) -> Metrics:
     """Two flipped bits: the shares of words for which one of the two, or their exclusive or, is found."""
     words, places = twice(clean)
-    found = read(words, codes, SHARP)
-    one, other = places.unbind(1)
-    named = (found == one) | (found == other)
-    return {"doubles": float(named.double().mean()), "xor": float((found == one ^ other).double().mean())}
+    named, (first, second) = read(words, codes, SHARP), places.unbind(1)
+    either, both = (named == first) | (named == second), named == first ^ second
+    return {"doubles": float(either.double().mean()), "xor": float(both.double().mean())}
 
 
-@claim("The binary value of the syndrome is the position of the error", source="004, error correction")
-def judge_syndrome(found: Findings) -> Verdict:
+@STUDY.claim("The binary value of the syndrome is the position of the error")
+def judge_syndrome(findings: Findings) -> Verdict:
     """Refuted if a single error or a code word is misread at s=5; conditional if with two errors neither is
     found.
     """
-    single, clean = found.mean("(7,4)", "errors"), found.mean("(7,4)", "clean")
-    double, both = found.mean("(7,4)", "doubles"), found.mean("(7,4)", "xor")
-    summary = (
-        f"s={SHARP:g}: {112 * single:.0f} of 112 single errors and {16 * clean:.0f} of 16 code words are "
-    )
-    summary += (
-        f"read correctly; of 336 double errors one is found in {336 * double:.0f}, the exclusive or of "
-    )
-    summary += f"their positions in {336 * both:.0f}"
-    if min(single, clean) < 1:
-        return Verdict("refuted", summary)
-    if double == 1:
-        return Verdict("confirmed", summary)
-    return Verdict("conditional", summary, "at most one bit is flipped")
+    single, clean = findings.mean("(7,4)", "errors"), findings.mean("(7,4)", "clean")
+    double, both = findings.mean("(7,4)", "doubles"), findings.mean("(7,4)", "xor")
+    summary = f"s={SHARP:g}: {112 * single:.0f} of 112 single errors and {16 * clean:.0f} of 16 code words "
+    summary += f"are read correctly; of 336 double errors one is found in {336 * double:.0f}, the exclusive "
+    summary += f"or of their positions in {336 * both:.0f}"
+    misread, condition = min(single, clean) < 1, "at most one bit is flipped"
+    return decided(double == 1 and not misread, summary, refuted=misread, condition=condition)
 
 
-@claim(
-    "Heads that score high exactly where bit r is 1 estimate the checks, and together name the error",
-    source="004, error correction",
+@STUDY.claim(
+    "Heads that score high exactly where bit r is 1 estimate the checks, and together name the error"
 )
-def judge_soft(found: Findings) -> Verdict:
+def judge_soft(findings: Findings) -> Verdict:
     """Confirmed if all 128 words are read correctly at every s; conditional if from some s on."""
-    threshold = found.mean("(7,4)", "threshold")
-    errors, clean = found.curve("(7,4)", "errors by s")[0], found.curve("(7,4)", "clean by s")[0]
-    above = GRID.numpy() > threshold
-    at = int(np.argmin(np.abs(GRID.numpy() - 1.5)))
+    threshold = findings.mean("(7,4)", "threshold")
+    errors, clean = findings.curve("(7,4)", "errors by s")[0], findings.curve("(7,4)", "clean by s")[0]
+    right, at = (errors == 1) & (clean == 1), int(np.argmin(np.abs(GRID.numpy() - 1.5)))
     summary = f"s=1.5: {112 * errors[at]:.0f} of 112 errors, but {16 * clean[at]:.0f} of 16 code words; "
     summary += f"all from s={threshold:.4f} on"
-    if not (errors[above] == 1).all() or not (clean[above] == 1).all():
-        return Verdict("refuted", summary)
-    if (errors == 1).all() and (clean == 1).all():
-        return Verdict("confirmed", summary)
+    wrong = not right[GRID.numpy() > threshold].all()
     condition = f"the scores of covered positions are at least {threshold:.2f} above the others"
-    return Verdict("conditional", summary, condition)
+    return decided(bool(right.all()), summary, refuted=wrong, condition=condition)
 
 
-@claim("A weighted sum of the covered bits gives the parity", source="004, error correction")
-def judge_weighted(found: Findings) -> Verdict:
+@STUDY.claim("A weighted sum of the covered bits gives the parity")
+def judge_weighted(findings: Findings) -> Verdict:
     """Confirmed if a threshold on the sum finds every error; conditional if a cosine of the sum does, else
     refuted.
     """
-    without, cosine = found.mean("linear", "errors"), found.mean("(7,4)", "errors")
+    without, cosine = findings.mean("linear", "errors"), findings.mean("(7,4)", "errors")
     summary = f"a threshold finds at best {112 * without:.0f} of 112 errors, the cosine {112 * cosine:.0f}"
-    if without < 1 and cosine == 1:
-        return Verdict("conditional", summary, "a periodic function is applied to the sum")
-    return Verdict("confirmed" if without == 1 else "refuted", summary)
+    condition = "a periodic function is applied to the sum"
+    return decided(without == 1, summary, refuted=cosine < 1, condition=condition)
 
 
-@claim(
+@STUDY.claim(
     "How high the scores must be is e^s = (k - 1)(2k - 1) / k, k the positions of a check",
     source="004, error correction; this project: the law",
 )
-def judge_law(found: Findings) -> Verdict:
+def judge_law(findings: Findings) -> Verdict:
     """Confirmed if the measured thresholds of three codes are within 1e-6 of it."""
-    measured = {name: found.mean(name, "threshold") for name in CODES}
+    measured = {name: findings.mean(name, "threshold") for name in CODES}
     off = max(abs(value - law(CODES[name])) for name, value in measured.items())
-    summary = ", ".join(f"{value:.4f} {name}" for name, value in measured.items())
-    summary += f"; largest difference from the law {off:.0e}"
-    return Verdict("confirmed" if off <= 1e-6 else "refuted", summary)
+    summary = f"{listed(measured, '{:.4f} {name}')}; largest difference from the law {off:.0e}"
+    return decided(off <= 1e-6, summary)
 
 
 def law(checks: int) -> float:
@@ -199,12 +212,13 @@ def law(checks: int) -> float:
     return math.log((k - 1) * (2 * k - 1) / k)
 
 
-def draw(found: Findings) -> Figure:
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (left, right) = panels(1, 1, size=(9.5, 3.3))
     shown = {"112 single errors": "errors by s", "16 code words": "clean by s"}
-    curves = {label: 100 * found.curve("(7,4)", metric) for label, metric in shown.items()}
+    curves = {label: 100 * findings.curve("(7,4)", metric) for label, metric in shown.items()}
     lines(left, GRID, curves, marker="")
-    linear = 100 * found.mean("linear", "errors")
+    linear = 100 * findings.mean("linear", "errors")
     left.axhline(linear, color="gray", lw=0.9, label="errors, best threshold")
     left.axvline(law(3), color="gray", ls=":", label="ln(21/4)")
     left.set(title="(7,4), all 128 words", xlabel="sharpness s (score)")
@@ -212,42 +226,9 @@ def draw(found: Findings) -> Figure:
     left.legend(loc="center right")
     for name, checks in CODES.items():
         n = 2**checks - 1
-        share = (n * found.curve(name, "errors by s") + found.curve(name, "clean by s")) / (n + 1)
+        share = (n * findings.curve(name, "errors by s") + findings.curve(name, "clean by s")) / (n + 1)
         lines(right, GRID, {f"{name}, {2**n:,} words": 100 * share}, marker="")
     right.plot([law(checks) for checks in CODES.values()], [100] * len(CODES), "kv", mfc="black", ms=7)
     right.set(title="all words; thresholds of the law marked", xlabel="sharpness s (score)", ylim=(0, 104))
     right.legend(loc="lower right")
     return figure
-
-
-STUDY = Study(
-    name="hamming",
-    subject="Hamming codes: finding a flipped bit with attention on binary position codes",
-    data="none: all words of the codes (3,1), (7,4) and (15,11), each a code word or one flip away from one",
-    measure="share of words whose error is found, or which raise no false alarm",
-    smallest="one word; 1e-6 for a threshold",
-    arms={
-        **{name: f"{checks} checks, one head each, read through a cosine" for name, checks in CODES.items()},
-        "linear": "the heads of (7,4), read through the best threshold",
-        "shuffled": "the heads of (7,4), with the codes in every other order",
-    },
-    controls=[
-        Control(
-            statement="with codes in other orders at most a quarter of the errors is found",
-            arm="shuffled",
-            mechanism="(7,4)",
-            fails=lambda found: found.mean("shuffled", "errors") <= 0.25,
-        ),
-        Control(
-            statement="without the cosine at most half of the errors are found",
-            arm="linear",
-            mechanism="(7,4)",
-            fails=lambda found: found.mean("linear", "errors") <= 0.5,
-        ),
-    ],
-    claims=[judge_syndrome, judge_soft, judge_weighted, judge_law],
-    full=Budget(),
-    quick=Budget(),
-    run=run,
-    draw=draw,
-)

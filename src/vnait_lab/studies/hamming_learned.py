@@ -1,4 +1,4 @@
-"""Does attention learn to find the flipped bit of a word of the Hamming code (7,4)?
+"""Hamming codes: is finding a flipped bit learned?
 
 Each of the 128 words of seven bits is a code word or one flip away from one, so that a model that has seen
 all words may know them by heart; words held out of the training show whether it learned the checks. A model
@@ -12,17 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import Binary
 from vnait.positions.method import Method
-from vnait_lab.studies.figures import bars, panels
+from vnait_lab.kit import Bars, Figure, Reader, decided, descend, each, figure
 from vnait_lab.studies.hamming import bits, flipped, twice
-from vnait_lab.studies.parts.training import Reader, descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 HELD = 32  # of the 128 words, drawn anew per seed
 READ = 2  # the token at which the place is read; the others are the bits
@@ -36,11 +34,34 @@ METHODS = {
 ALL, PART = "all words", "three of four"
 CODED = tuple(METHODS)[1:]
 BASELINES = {"nearest": "the place of the nearest trained word", "linear": "logistic regression of the bits"}
+STUDY = Study.of(
+    __name__,
+    source="004, error correction",
+    data="all 128 words of the code (7,4), each a code word or one flip away from one; or three of four of "
+    "them",
+    measure="share of words whose flipped place is named, of those trained and of those held out",
+    smallest="5 points",
+    variants={
+        **{f"{name}, {split}": about for name, about in METHODS.items() for split in (ALL, PART)},
+        **{f"{name}, {PART}": about for name, about in BASELINES.items()},
+    },
+    full=Budget(seeds=5, steps=1_000),
+    quick=Budget(seeds=3, steps=200),
+    controls=[
+        Control(
+            statement="without positions no more words are read correctly than the number of ones allows",
+            variant=f"none, {ALL}",
+            mechanism=f"binary, {ALL}",
+            fails=lambda findings: findings.most(f"none, {ALL}", "trained") <= blind(*everything()) + 1e-9,
+        ),
+    ],
+)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     words, truth = everything()
-    method, split = arm.split(", ")
+    method, split = variant.split(", ")
     order = torch.randperm(len(words), generator=Generator().manual_seed(seed))
     trained, held = (order[HELD:], order[:HELD]) if split == PART else (order, order)
     answer = fitted(method, words[trained], truth[trained], seed, budget)
@@ -104,95 +125,60 @@ def tokens(words: Tensor) -> Tensor:
     return F.pad(words.long(), (0, 1), value=READ)
 
 
-def shares(found: Findings, split: str, metric: str, names: tuple[str, ...] = CODED) -> str:
+def shares(findings: Findings, split: str, metric: str, names: tuple[str, ...] = CODED) -> str:
     """Mean percentages over seeds, with the least."""
     return ", ".join(
-        f"{name} {100 * found.mean(f'{name}, {split}', metric):.0f} % "
-        f"(least {100 * found.least(f'{name}, {split}', metric):.0f})"
+        f"{name} {100 * findings.mean(f'{name}, {split}', metric):.0f} % "
+        f"(least {100 * findings.least(f'{name}, {split}', metric):.0f})"
         for name in names
     )
 
 
-@claim("Attention learns from examples to find the flipped bit", source="004, error correction")
-def judge_learned(found: Findings) -> Verdict:
+@STUDY.claim("Attention learns from examples to find the flipped bit")
+def judge_learned(findings: Findings) -> Verdict:
     """By the positions with which 99 % of the words are read correctly after all seeds' trainings."""
-    good = [name for name in CODED if found.least(f"{name}, {ALL}", "trained") >= 0.99]
-    summary = f"trained on all 128 words: {shares(found, ALL, 'trained')}"
-    return Verdict.among(good, CODED, summary, f"the positions are {' or '.join(good)}")
+    good = {name: findings.least(f"{name}, {ALL}", "trained") >= 0.99 for name in CODED}
+    summary = f"trained on all 128 words: {shares(findings, ALL, 'trained')}"
+    return each(good, summary, "the positions are {}")
 
 
-@claim("It learns the checks, so that it corrects words that it never saw", source="004, error correction")
-def judge_held(found: Findings) -> Verdict:
+@STUDY.claim("It learns the checks, so that it corrects words that it never saw")
+def judge_held(findings: Findings) -> Verdict:
     """Confirmed for positions with 95 % of the held-out words on average; undecided if no training learned
     its own words.
     """
-    summary = f"held out: {shares(found, PART, 'held')}; "
-    summary += shares(found, PART, "held", tuple(BASELINES))
-    if max(found.mean(f"{name}, {PART}", "trained") for name in CODED) < 0.99:
+    summary = f"held out: {shares(findings, PART, 'held')}; "
+    summary += shares(findings, PART, "held", tuple(BASELINES))
+    if max(findings.mean(f"{name}, {PART}", "trained") for name in CODED) < 0.99:
         return Verdict("undecided", f"not learned: {summary}")
-    good = [name for name in CODED if found.mean(f"{name}, {PART}", "held") >= 0.95]
-    return Verdict.among(good, CODED, summary, f"the positions are {' or '.join(good)}")
+    good = {name: findings.mean(f"{name}, {PART}", "held") >= 0.95 for name in CODED}
+    return each(good, summary, "the positions are {}")
 
 
-@claim("Binary position codes make the checks easier to learn", source="004, error correction")
-def judge_binary(found: Findings) -> Verdict:
+@STUDY.claim("Binary position codes make the checks easier to learn")
+def judge_binary(findings: Findings) -> Verdict:
     """By the difference to the best other positions on held-out words, with its interval."""
-    others = [name for name in CODED if name != "binary"]
-    best = max(others, key=lambda name: found.mean(f"{name}, {PART}", "held"))
-    difference = found.difference(f"binary, {PART}", f"{best}, {PART}", "held").times(100)
-    summary = f"held out, binary minus {best}: {difference.written('{:+.0f}')} points"
-    return Verdict.by_sign([difference.sign], summary)
+    binary = f"binary, {PART}"
+    best = findings.best([f"{name}, {PART}" for name in CODED if name != "binary"], "held")
+    lead = findings.difference(binary, best, "held").times(100)
+    summary = f"held out, binary minus {best.removesuffix(f', {PART}')}: {lead.written('{:+.0f}')} points"
+    return Verdict.by_sign([lead.sign], summary)
 
 
-@claim("The learned decoder copes with more noise: two flipped bits", source="004, error correction")
-def judge_noise(found: Findings) -> Verdict:
+@STUDY.claim("The learned decoder copes with more noise: two flipped bits")
+def judge_noise(findings: Findings) -> Verdict:
     """Confirmed if a decoder that learned all words names one of the two in half of the words or more."""
-    best = max(CODED, key=lambda name: found.mean(f"{name}, {ALL}", "trained"))
-    named, third = (found.mean(f"{best}, {ALL}", metric) for metric in ("of two", "third"))
-    summary = f"{best}: one of the two in {100 * named:.0f} % of 336 words, their exclusive or in "
-    summary += f"{100 * third:.0f} %"
-    return Verdict("confirmed" if named >= 0.5 else "refuted", summary)
+    best = findings.best([f"{name}, {ALL}" for name in CODED], "trained")
+    named, third = (findings.mean(best, metric) for metric in ("of two", "third"))
+    summary = f"{best.removesuffix(f', {ALL}')}: one of the two in {100 * named:.0f} % of 336 words, their "
+    return decided(named >= 0.5, f"{summary}exclusive or in {100 * third:.0f} %")
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1, 1.4, size=(9.5, 3.3))
-    names = list(METHODS)
-    seen = [[100 * value for value in found.values(f"{name}, {ALL}", "trained")] for name in names]
-    bars(left, names, {"all 128 words trained": seen})
-    left.axhline(100 * blind(*everything()), color="black", ls=":", lw=1, label="best without order")
-    left.set(ylabel="places found (%)", ylim=(0, 104), title="words of the training")
-    left.legend(loc="upper left")
-    names += BASELINES
-    held = [[100 * value for value in found.values(f"{name}, {PART}", "held")] for name in names]
-    bars(right, names, {f"{HELD} of 128 words held out": held})
-    right.axhline(100 / 8, color="black", ls=":", lw=1, label="chance")
-    right.set(ylim=(0, 104), title="words held out")
-    right.legend(loc="upper right")
-    return figure
-
-
-STUDY = Study(
-    name="hamming_learned",
-    subject="Hamming codes: is finding a flipped bit learned?",
-    data="all 128 words of the code (7,4), each a code word or one flip away from one; or three of four of "
-    "them",
-    measure="share of words whose flipped place is named, of those trained and of those held out",
-    smallest="5 points",
-    arms={
-        **{f"{name}, {split}": about for name, about in METHODS.items() for split in (ALL, PART)},
-        **{f"{name}, {PART}": about for name, about in BASELINES.items()},
-    },
-    controls=[
-        Control(
-            statement="without positions no more words are read correctly than the number of ones allows",
-            arm=f"none, {ALL}",
-            mechanism=f"binary, {ALL}",
-            fails=lambda found: found.most(f"none, {ALL}", "trained") <= blind(*everything()) + 1e-9,
-        ),
-    ],
-    claims=[judge_learned, judge_held, judge_binary, judge_noise],
-    full=Budget(seeds=5, steps=1_000),
-    quick=Budget(seeds=3, steps=200),
-    run=run,
-    draw=draw,
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    seen = {name: findings.values(f"{name}, {ALL}", "trained") for name in METHODS}
+    held = {name: findings.values(f"{name}, {PART}", "held") for name in METHODS | BASELINES}
+    order = {"best without order": 100 * blind(*everything())}
+    known = Bars(seen, "all 128 words trained: places found (%)", percent=True, at_x=order)
+    label = f"{HELD} of 128 words held out: places found (%)"
+    return figure(known, Bars(held, label, percent=True, at_x={"chance": 100 / 8}))

@@ -1,5 +1,4 @@
-"""The kinds of attention heads that emerge in training: bands at the distances that the task needs, and
-rarely another named kind.
+"""The kinds of attention heads that emerge in training.
 
 One layer of eight heads answers four questions at every token: the token before it, the token five before it,
 the first token, and how often token 0 occurs. A head is diagonal or banded if half of its attention is at one
@@ -11,14 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from vnait.results.explanation.attention import HEAD_KINDS, entropy, head_kind, profile
+from vnait_lab.kit import Figure, Reader, decided, descend, listed
 from vnait_lab.studies.figures import maps, panels
-from vnait_lab.studies.parts.training import Reader, accuracies, descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.studies.parts.training import accuracies
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 TOKENS, LENGTH, HEADS = 8, 24, 8
 BATCH, TESTED = 16, 128
@@ -26,17 +25,41 @@ NEAR, FAR = -1, -5  # offsets of the two tokens in the questions
 MOST = 7  # largest answer to "how often"
 MOMENTS = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0)  # of the training, at which heads are inspected
 QUESTIONS = ("before", "fifth before", "first", "zeros")
-ARMS = {
+VARIANTS = {
     "sinusoidal": "a sinusoidal code is added",
     "t5": "a learned bias per head for buckets of j - i, exact to 7, from 0",
     "none": "no positions",
     "shuffled": "a sinusoidal code is added; the answers are another text's",
 }
+STUDY = Study.of(
+    __name__,
+    source="003, learning, early",
+    data=f"generated texts of {LENGTH} tokens from a vocabulary of {TOKENS}; four questions per token",
+    measure=f"the kind of each head, from its attention averaged over {TESTED} held-out texts; accuracy",
+    smallest="one head",
+    variants=VARIANTS,
+    full=Budget(seeds=3, steps=1200),
+    quick=Budget(seeds=3, steps=700),
+    controls=[
+        Control(
+            statement="without positions no head is banded",
+            variant="none",
+            mechanism="sinusoidal",
+            fails=lambda findings: findings.most("none", "bands") == 0,
+        ),
+        Control(
+            statement="with another text's answers no head is banded",
+            variant="shuffled",
+            mechanism="sinusoidal",
+            fails=lambda findings: findings.most("shuffled", "bands") == 0,
+        ),
+    ],
+)
 
 
-def reader(arm: str, seed: int) -> Reader:
+def reader(variant: str, seed: int) -> Reader:
     torch.manual_seed(seed)
-    method = "sinusoidal" if arm == "shuffled" else arm
+    method = "sinusoidal" if variant == "shuffled" else variant
     return Reader(method, vocabulary=TOKENS, outputs=4 * TOKENS, num_heads=HEADS, num_layers=1)
 
 
@@ -47,9 +70,10 @@ def answers(ids: Tensor) -> Tensor:
     return torch.stack([near, far, first.expand_as(ids), zeros.expand_as(ids)], -1)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     random = Generator().manual_seed(seed)
-    model = reader(arm, seed)
+    model = reader(variant, seed)
     held = torch.randint(TOKENS, (TESTED, LENGTH), generator=random)
     looks = []
     moments = {round(part * budget.steps) for part in MOMENTS}
@@ -58,7 +82,7 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
         if step in moments:
             looks.append(attention(model, held))
         ids = torch.randint(TOKENS, (BATCH, LENGTH), generator=random)
-        wanted = answers(ids.roll(1, 0) if arm == "shuffled" else ids)
+        wanted = answers(ids.roll(1, 0) if variant == "shuffled" else ids)
         return F.cross_entropy(model(ids).unflatten(-1, (4, TOKENS)).flatten(0, 2), wanted.flatten())
 
     descend(model.parameters(), loss, steps=budget.steps, learning_rate=1e-2)
@@ -80,72 +104,70 @@ def attention(model: Reader, ids: Tensor) -> tuple[Tensor, Tensor]:
     return weights.mean(0), entropy(weights).mean((0, 2)) / torch.tensor(float(ids.shape[1])).log()
 
 
-def counts(found: Findings, arm: str, kind: str) -> np.ndarray:
+def counts(findings: Findings, variant: str, kind: str) -> np.ndarray:
     """The number of heads of a kind, (seeds, moments)."""
-    return (found.curve(arm, "kinds") == HEAD_KINDS.index(kind)).sum(2)
+    return (findings.curve(variant, "kinds") == HEAD_KINDS.index(kind)).sum(2)
 
 
-@claim("Early in training attention is spread at random", source="003, learning, early")
-def judge_start(found: Findings) -> Verdict:
+@STUDY.claim("Early in training attention is spread at random")
+def judge_start(findings: Findings) -> Verdict:
     """Refuted if every untrained head is uniform (.95 of the largest entropy), confirmed if none is."""
-    uniform = np.stack([counts(found, arm, "uniform")[:, 0] for arm in ARMS])
+    uniform = np.stack([counts(findings, name, "uniform")[:, 0] for name in VARIANTS])
     summary = f"untrained, at least {uniform.min()} of {HEADS} heads are uniform in every arm and seed"
-    if uniform.max() == 0:
-        return Verdict("confirmed", summary)
-    return Verdict("refuted" if uniform.min() == HEADS else "undecided", summary)
+    return decided(bool(uniform.max() == 0), summary, refuted=bool(uniform.min() == HEADS))
 
 
-@claim("In the middle of training some heads attend to the own token (k = 0)", source="003, learning, middle")
-def judge_diagonal(found: Findings) -> Verdict:
+@STUDY.claim(
+    "In the middle of training some heads attend to the own token (k = 0)", source="003, learning, middle"
+)
+def judge_diagonal(findings: Findings) -> Verdict:
     """Confirmed if every seed has a diagonal head at some moment after the start."""
-    seen = counts(found, "sinusoidal", "diagonal")[:, 1:]
+    seen = counts(findings, "sinusoidal", "diagonal")[:, 1:]
     summary = f"diagonal heads: {seen.max()} at most, at {seen.shape[1]} moments of {len(seen)} trainings"
-    return Verdict("confirmed" if seen.max(1).min() >= 1 else "refuted", summary)
+    return decided(bool(seen.max(1).min() >= 1), summary)
 
 
-@claim(
+@STUDY.claim(
     "Other heads attend at a fixed distance, one distance per head",
     source="003, learning, middle; 003, learning, 3",
 )
-def judge_bands(found: Findings) -> Verdict:
+def judge_bands(findings: Findings) -> Verdict:
     """Confirmed if every seed ends with a banded head for each of the two distances of the task."""
-    return bands(found, "sinusoidal")
+    return bands(findings, "sinusoidal")
 
 
-@claim("A relative bias (T5) learns the distances more directly", source="003, explicit designs")
-def judge_explicit(found: Findings) -> Verdict:
-    """Confirmed if every seed with the bias ends with a banded head for each of the two distances of the
-    task.
-    """
-    return bands(found, "t5")
-
-
-def bands(found: Findings, arm: str) -> Verdict:
-    counted = ", ".join(f"{count:.0f}" for count in found.values(arm, "bands"))
-    right = ", ".join(f"{100 * found.mean(arm, question):.1f} % ({question})" for question in QUESTIONS[:3])
-    summary = f"bands at the two distances, per seed: {counted}; right answers: {right}"
-    return Verdict("confirmed" if found.least(arm, "bands") == 2 else "refuted", summary)
-
-
-@claim("In the end heads divide the labour: local, long-range, uniform", source="003, learning, late")
-def judge_labour(found: Findings) -> Verdict:
+@STUDY.claim("In the end heads divide the labour: local, long-range, uniform", source="003, learning, late")
+def judge_labour(findings: Findings) -> Verdict:
     """Confirmed if every head ends banded or long-range (uniform heads are as before training); conditional
     if at least three do.
     """
-    ends = {kind: counts(found, "sinusoidal", kind)[:, -1] for kind in HEAD_KINDS}
+    ends = {kind: counts(findings, "sinusoidal", kind)[:, -1] for kind in HEAD_KINDS}
     named = ends["banded"] + ends["long-range"]
     summary = "at the end " + ", ".join(
         f"{count.min()} to {count.max()} {kind}" for kind, count in ends.items()
     )
-    if 3 <= named.min() < HEADS:
-        return Verdict(
-            "conditional", summary, f"it holds for {named.min()} to {named.max()} of {HEADS} heads"
-        )
-    return Verdict("confirmed" if named.min() == HEADS else "refuted", summary)
+    least, condition = named.min(), f"it holds for {named.min()} to {named.max()} of {HEADS} heads"
+    return decided(bool(least == HEADS), summary, refuted=bool(least < 3), condition=condition)
 
 
-def draw(found: Findings) -> Figure:
-    kinds, profiles = (found.curve("sinusoidal", metric) for metric in ("kinds", "profiles"))
+@STUDY.claim("A relative bias (T5) learns the distances more directly", source="003, explicit designs")
+def judge_explicit(findings: Findings) -> Verdict:
+    """Confirmed if every seed with the bias ends with a banded head for each of the two distances of the
+    task.
+    """
+    return bands(findings, "t5")
+
+
+def bands(findings: Findings, variant: str) -> Verdict:
+    counted = ", ".join(f"{count:.0f}" for count in findings.values(variant, "bands"))
+    right = {question: 100 * findings.mean(variant, question) for question in QUESTIONS[:3]}
+    summary = f"bands at the two distances, per seed: {counted}; right answers: "
+    return decided(findings.least(variant, "bands") == 2, summary + listed(right, "{:.1f} % ({name})"))
+
+
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    kinds, profiles = (findings.curve("sinusoidal", metric) for metric in ("kinds", "profiles"))
     looks = [0, 1, 3, len(MOMENTS) - 1]
     edges = (0.5 - LENGTH, LENGTH - 0.5, HEADS - 0.5, -0.5)
     figure, row = panels(*[1] * len(looks), size=(11, 3.2))
@@ -157,32 +179,3 @@ def draw(found: Findings) -> Figure:
         axes.set_xlim(-10.5, 10.5)
         axes.set_yticks(range(HEADS), [HEAD_KINDS[int(kind)] for kind in kinds[0, look]])
     return figure
-
-
-STUDY = Study(
-    name="heads",
-    subject="The kinds of attention heads that emerge in training",
-    data=f"generated texts of {LENGTH} tokens from a vocabulary of {TOKENS}; four questions per token",
-    measure=f"the kind of each head, from its attention averaged over {TESTED} held-out texts; accuracy",
-    smallest="one head",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="without positions no head is banded",
-            arm="none",
-            mechanism="sinusoidal",
-            fails=lambda found: found.most("none", "bands") == 0,
-        ),
-        Control(
-            statement="with another text's answers no head is banded",
-            arm="shuffled",
-            mechanism="sinusoidal",
-            fails=lambda found: found.most("shuffled", "bands") == 0,
-        ),
-    ],
-    claims=[judge_start, judge_diagonal, judge_bands, judge_labour, judge_explicit],
-    full=Budget(seeds=3, steps=1200),
-    quick=Budget(seeds=3, steps=700),
-    run=run,
-    draw=draw,
-)

@@ -14,7 +14,6 @@ import re
 import numpy as np
 import torch
 from gensim.test.utils import datapath
-from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
@@ -22,8 +21,9 @@ from vnait.positions.coordinates import Index, Segments
 from vnait.positions.encodings import Axis, Concatenated, Sinusoid
 from vnait.results.colours import COLOURS
 from vnait.shared.statistics import interval
+from vnait_lab.kit import Figure, above, decided, each
 from vnait_lab.studies.figures import lines, panels
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 LENGTH, SEGMENT = 512, 16  # tokens of a text, mean tokens of a segment
 DIM = 64
@@ -31,6 +31,29 @@ HALF = DIM // 2
 MATCHED = (1, 4, 8, 15)  # distances at which some pairs share a segment of 16, and some do not
 DRAWN = {f"CV={cv}": cv for cv in (0.0, 0.1, 0.3, 0.6)}  # coefficient of variation of segment lengths
 BOTH = Concatenated(Axis(Sinusoid(dim=HALF), 0), Axis(Sinusoid(dim=HALF), 1))
+STUDY = Study.of(
+    __name__,
+    source="004, document hierarchy",
+    data="none, or drawn segment lengths; sentence lengths of the Lee news corpus, in words",
+    measure="area under the curve of dot products and step sizes; F1 of agreement of the segments' parts",
+    smallest=".15 of area under the curve around chance; .05 of F1",
+    variants={
+        "hierarchical": f"PE(segment of {SEGMENT}) and PE(offset), {HALF} channels each, {LENGTH} tokens",
+        "flat": f"PE(position), {DIM} channels",
+        **{name: f"S the mean of gamma lengths, CV {spread}" for name, spread in DRAWN.items()},
+        "sentences": "S the mean length of an article's sentences",
+    },
+    full=Budget(samples=100),
+    quick=Budget(samples=40),
+    controls=[
+        Control(
+            statement="on equally distant pairs a flat code stays within .15 of chance",
+            variant="flat",
+            mechanism="hierarchical",
+            fails=lambda findings: bool(np.abs(findings.curve("flat", "matched") - 0.5).max() <= 0.15),
+        )
+    ],
+)
 
 
 def drawn_lengths(spread: float, random: np.random.Generator) -> list[int]:
@@ -53,24 +76,26 @@ def sentence_lengths() -> list[list[int]]:
     return [[len(sentence.split()) for sentence in article] for article in cut if len(article) >= 5]
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     whole = torch.ones(1, LENGTH, dtype=torch.bool)
-    if arm == "flat":
+    if variant == "flat":
         codes = Sinusoid(dim=DIM)(Index()(None, whole).double()).added[0]
         return {**reading(codes), "order": order(codes)}
-    if arm == "hierarchical":
+    if variant == "hierarchical":
         codes = BOTH(Segments(size=SEGMENT)(None, whole).double()).added[0]
         full = {f"{name}_full": value for name, value in reading(codes).items()}
         part = {**reading(codes[:, :HALF]), "boundary": full["boundary_full"]}
         return {**full, **part, "order": order(*codes.split(HALF, 1))}
-    if arm == "sentences":
+    if variant == "sentences":
         documents = sentence_lengths()
     else:
         random = np.random.default_rng(seed)
-        documents = [drawn_lengths(DRAWN[arm], random) for _ in range(budget.samples)]
+        documents = [drawn_lengths(DRAWN[variant], random) for _ in range(budget.samples)]
     scores = np.array([both_ways(lengths) for lengths in documents]).T.round(4).tolist()
-    found = dict(zip(("same_f1", "boundary_f1", "same_told_f1", "boundary_told_f1"), scores, strict=True))
-    return {**found, "spread": float(np.mean([np.std(own) / np.mean(own) for own in documents]))}
+    names = ("same_f1", "boundary_f1", "same_told_f1", "boundary_told_f1")
+    spread = np.mean([np.std(lengths) / np.mean(lengths) for lengths in documents])
+    return {**dict(zip(names, scores, strict=True)), "spread": float(spread)}
 
 
 def reading(codes: Tensor) -> Metrics:
@@ -98,11 +123,11 @@ def order(*parts: Tensor) -> float:
     """The share of pairs i < j ordered rightly by sin(w (p_j - p_i)), with the slowest w of the first part in
     which they differ.
     """
-    found = torch.zeros(LENGTH, LENGTH, dtype=torch.float64)
+    sines = torch.zeros(LENGTH, LENGTH, dtype=torch.float64)
     for part in parts:
         sin, cos = part[:, -2], part[:, -1]
-        found = torch.where(found == 0, rounded(cos[:, None] * sin - sin[:, None] * cos), found)
-    return float((found[tuple(torch.triu_indices(LENGTH, LENGTH, 1))] > 0).double().mean())
+        sines = torch.where(sines == 0, rounded(cos[:, None] * sin - sin[:, None] * cos), sines)
+    return float((sines[tuple(torch.triu_indices(LENGTH, LENGTH, 1))] > 0).double().mean())
 
 
 def both_ways(lengths: list[int]) -> list[float]:
@@ -128,119 +153,81 @@ def f1(true: Tensor, predicted: Tensor) -> float:
     return float(2 * (true & predicted).sum() / (true.sum() + predicted.sum()).clamp_min(1))
 
 
-@claim("The code, untrained, tells whether two tokens are in one segment", source="004, document hierarchy")
-def judge_same(found: Findings) -> Verdict:
+@STUDY.claim("The code, untrained, tells whether two tokens are in one segment")
+def judge_same(findings: Findings) -> Verdict:
     """Confirmed if the whole vector's area under the curve is 1; conditional if only that of the segment's
     part is.
     """
-    part, full = found.mean("hierarchical", "same"), found.mean("hierarchical", "same_full")
-    far = found.curve("hierarchical", "matched_full")[0, -1]
-    equally_far = max(found.curve("flat", "matched")[0])
+    part, full = findings.mean("hierarchical", "same"), findings.mean("hierarchical", "same_full")
+    far = findings.curve("hierarchical", "matched_full")[0, -1]
+    equally_far = max(findings.curve("flat", "matched")[0])
     summary = f"area under the curve {part:.3f} for the segment's part "
-    summary += f"({found.mean('hierarchical', 'wrong'):.0f} wrong of {LENGTH * (LENGTH - 1) // 2:,} pairs), "
+    wrong, pairs = findings.mean("hierarchical", "wrong"), LENGTH * (LENGTH - 1) // 2
+    summary += f"({wrong:.0f} wrong of {pairs:,} pairs), "
     summary += f"{full:.3f} for the whole vector ({far:.2f} at distance {MATCHED[-1]}); a flat code "
-    summary += (
-        f"{found.mean('flat', 'same'):.3f}, by nearness ({equally_far:.2f} among equally distant pairs)"
-    )
-    if min(part, full) == 1:
-        return Verdict("confirmed", summary)
-    if part == 1:
-        return Verdict("conditional", summary, "the segment's part is read alone")
-    return Verdict("refuted", summary)
+    summary += f"{findings.mean('flat', 'same'):.3f}, by nearness ({equally_far:.2f} among equally distant "
+    condition = "the segment's part is read alone"
+    return decided(min(part, full) == 1, f"{summary}pairs)", refuted=part != 1, condition=condition)
 
 
-def judge_exact(found: Findings, metric: str, summary: str) -> Verdict:
-    own, flat = found.mean("hierarchical", metric), found.mean("flat", metric)
-    return Verdict(
-        "confirmed" if own == 1 else "refuted", f"{summary}: hierarchical {own:.3f}, flat {flat:.3f}"
-    )
+def judge_exact(findings: Findings, metric: str, summary: str) -> Verdict:
+    code, flat = findings.mean("hierarchical", metric), findings.mean("flat", metric)
+    return decided(code == 1, f"{summary}: hierarchical {code:.3f}, flat {flat:.3f}")
 
 
-@claim("The code, untrained, tells segment boundaries", source="004, document hierarchy")
-def judge_boundary(found: Findings) -> Verdict:
+@STUDY.claim("The code, untrained, tells segment boundaries")
+def judge_boundary(findings: Findings) -> Verdict:
     """Confirmed if every step over a boundary is larger than every other step."""
-    return judge_exact(found, "boundary", "area under the curve of the step size")
+    return judge_exact(findings, "boundary", "area under the curve of the step size")
 
 
-@claim("The code, untrained, tells the order of two tokens", source="004, document hierarchy")
-def judge_order(found: Findings) -> Verdict:
+@STUDY.claim("The code, untrained, tells the order of two tokens")
+def judge_order(findings: Findings) -> Verdict:
     """Confirmed if the slowest pair of channels, first of segments, then of offsets, orders all pairs."""
-    return judge_exact(found, "order", "share of pairs in the right order")
+    return judge_exact(findings, "order", "share of pairs in the right order")
 
 
-@claim("S may be the segments' mean length", source="004, document hierarchy")
-def judge_mean_length(found: Findings) -> Verdict:
+@STUDY.claim("S may be the segments' mean length")
+def judge_mean_length(findings: Findings) -> Verdict:
     """Confirmed if F1 of same segment and of boundary are .95 or more at every CV; conditional if at some."""
-    scores = {
-        arm: [found.curve(arm, metric).mean() for metric in ("same_f1", "boundary_f1")] for arm in DRAWN
-    }
-    by_truth = min(found.curve(arm, "same_told_f1").min() for arm in DRAWN)
-    summary = "F1 of same segment and of boundary: "
-    summary += "; ".join(f"{arm} {same:.2f}, {boundary:.2f}" for arm, (same, boundary) in scores.items())
-    summary += f"; with the true segments at least {by_truth:.2f}"
-    good = [arm for arm, both in scores.items() if min(both) >= 0.95]
-    return Verdict.among(
-        good, DRAWN, summary, f"the lengths' {', '.join(good)}, or the true segments are known"
+    same, boundary = (
+        {name: findings.curve(name, metric).mean() for name in DRAWN} for metric in ("same_f1", "boundary_f1")
     )
+    by_truth = min(findings.curve(name, "same_told_f1").min() for name in DRAWN)
+    summary = "; ".join(f"{name} {same[name]:.2f}, {boundary[name]:.2f}" for name in DRAWN)
+    summary = f"F1 of same segment and of boundary: {summary}; with the true segments at least {by_truth:.2f}"
+    good = {name: bool(min(same[name], boundary[name]) >= 0.95) for name in DRAWN}
+    return each(good, summary, "the lengths' {}, or the true segments are known", join=", ")
 
 
-@claim("With S the mean length, sentences of real text are told apart", source="004, document hierarchy")
-def judge_sentences(found: Findings) -> Verdict:
+@STUDY.claim("With S the mean length, sentences of real text are told apart")
+def judge_sentences(findings: Findings) -> Verdict:
     """Confirmed if the 95 % intervals over articles of both F1 are above .75."""
-    same, border = (interval(found.values("sentences", f"{name}_f1")[0]) for name in ("same", "boundary"))
-    articles = len(found.values("sentences", "same_f1")[0])
+    same, border = (interval(findings.values("sentences", f"{name}_f1")[0]) for name in ("same", "boundary"))
+    articles = len(findings.values("sentences", "same_f1")[0])
     summary = f"F1 {same.written('{:.2f}')} of same sentence, {border.written('{:.2f}')} of boundary "
-    summary += f"({articles} articles, CV {found.mean('sentences', 'spread'):.2f})"
-    return Verdict("confirmed" if min(same.low or 0, border.low or 0) > 0.75 else "refuted", summary)
+    summary += f"({articles} articles, CV {findings.mean('sentences', 'spread'):.2f})"
+    return decided(above(same, 0.75) and above(border, 0.75), summary)
 
 
-def draw(found: Findings) -> Figure:
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (left, right) = panels(1, 1, size=(9, 3.3))
-    curves = {
-        "flat": found.curve("flat", "matched"),
-        "segment's part": found.curve("hierarchical", "matched"),
-    }
-    lines(left, MATCHED, {**curves, "whole hierarchical vector": found.curve("hierarchical", "matched_full")})
+    part, whole = (findings.curve("hierarchical", metric) for metric in ("matched", "matched_full"))
+    flat = findings.curve("flat", "matched")
+    lines(left, MATCHED, {"flat": flat, "segment's part": part, "whole hierarchical vector": whole})
     left.set(xlabel="distance of the pair (tokens)", ylabel="area under the curve, same segment")
     left.set(title=f"{LENGTH} tokens, segments of {SEGMENT}: exact", xticks=MATCHED, ylim=(-0.03, 1.03))
     left.legend(loc="lower left")
     for metric, style, colour in (("same", "o-", COLOURS[0]), ("boundary", "s--", COLOURS[1])):
-        for arms, mark, label in ((DRAWN, style, metric), (["sentences"], "D", f"{metric}, news")):
-            at = [found.mean(arm, "spread") for arm in arms]
-            scores = [found.curve(arm, f"{metric}_f1") for arm in arms]
+        for variants, mark, label in ((DRAWN, style, metric), (["sentences"], "D", f"{metric}, news")):
+            at = [findings.mean(variant, "spread") for variant in variants]
+            scores = [findings.curve(variant, f"{metric}_f1") for variant in variants]
             mean = [values.mean() for values in scores]
             deviation = [values.std() for values in scores]
             right.errorbar(at, mean, deviation, fmt=mark, color=colour, capsize=3, label=label)
-    count, articles = (found.curve(arm, "same_f1").size for arm in ("CV=0.0", "sentences"))
+    count, articles = (findings.curve(variant, "same_f1").size for variant in ("CV=0.0", "sentences"))
     right.set(xlabel="CV of the segments' lengths", ylabel="F1 with S = the mean length", ylim=(0, 1.05))
     right.set(title=f"mean and SD: {count} drawn texts per CV, {articles} articles")
     right.legend(loc="center right", bbox_to_anchor=(1, 0.35))
     return figure
-
-
-STUDY = Study(
-    name="hierarchy",
-    subject="Segment and offset: the document structure in an untrained hierarchical code",
-    data="none, or drawn segment lengths; sentence lengths of the Lee news corpus, in words",
-    measure="area under the curve of dot products and step sizes; F1 of agreement of the segments' parts",
-    smallest=".15 of area under the curve around chance; .05 of F1",
-    arms={
-        "hierarchical": f"PE(segment of {SEGMENT}) and PE(offset), {HALF} channels each, {LENGTH} tokens",
-        "flat": f"PE(position), {DIM} channels",
-        **{arm: f"S the mean of gamma lengths, CV {spread}" for arm, spread in DRAWN.items()},
-        "sentences": "S the mean length of an article's sentences",
-    },
-    controls=[
-        Control(
-            statement="on equally distant pairs a flat code stays within .15 of chance",
-            arm="flat",
-            mechanism="hierarchical",
-            fails=lambda found: bool(np.abs(found.curve("flat", "matched") - 0.5).max() <= 0.15),
-        )
-    ],
-    claims=[judge_same, judge_boundary, judge_order, judge_mean_length, judge_sentences],
-    full=Budget(samples=100),
-    quick=Budget(samples=40),
-    run=run,
-    draw=draw,
-)

@@ -1,4 +1,4 @@
-"""Forecasts of ETTh1 at 24, 96 and 336 hours: phases as coordinates, and what models without attention get.
+"""Forecasts of ETTh1 at 24, 96 and 336 hours, with phases as coordinates.
 
 A plain Transformer reads four days of one of the seven series, and a token without a value for each hour to
 come; it forecasts differences from the mean of the last day. There is a model per horizon, for all series.
@@ -13,11 +13,11 @@ Settings were chosen on the validation months, with seed 100.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
-from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
@@ -26,18 +26,17 @@ from vnait.positions.building import build
 from vnait.positions.coordinates import Phase, Span
 from vnait.positions.encodings import Harmonics, Spatial
 from vnait.positions.method import Method
-from vnait_lab.studies.figures import bars, panels
+from vnait_lab.kit import Bars, Figure, descend, each, figure
 from vnait_lab.studies.parts.series import TESTED, TRAINED, VALIDATION, etth1
-from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 SERIES = 7
 HORIZONS = (24, 96, 336)  # hours ahead
+AHEAD = tuple(f"{ahead} hours" for ahead in HORIZONS)
 DAY, PAST, LONG_PAST = 24, 96, 336  # hours
 AVERAGE = 25  # hours
 DIM, HEADS, BATCH = 32, 4, 16
 SMALLEST = 0.05  # of the squared error
-SOURCE = "004, phase-aligned forecasting"
 TRANSFORMERS = {
     "index": "the number of an hour, sinusoidal",
     "rope": "the number of an hour, rotations",
@@ -50,6 +49,28 @@ RULES = {
     "DLinear": "a linear model of 96 hours",
     "DLinear, 336": "a linear model of 336 hours, as published",
 }
+STUDY = Study.of(
+    __name__,
+    source="004, phase-aligned forecasting",
+    data="ETTh1 (hourly, electricity transformer), seven series, the usual split; 500 windows of the test "
+    "months",
+    measure="squared error of the standardized series, over hours and series",
+    smallest="5 % of the squared error",
+    variants={**TRANSFORMERS, **RULES},
+    full=Budget(seeds=3, steps=600, samples=500),
+    quick=Budget(seeds=2, steps=30, samples=40),
+    needs="data:etth1",
+    controls=[
+        Control(
+            statement="phases of random hours gain less than 5 % over the number of an hour, at 24 hours",
+            variant="other phases",
+            mechanism="phases",
+            fails=lambda findings: (
+                findings.mean("other phases", "24 hours") >= 0.95 * findings.mean("index", "24 hours")
+            ),
+        )
+    ],
+)
 
 
 @lru_cache(maxsize=1)
@@ -71,12 +92,12 @@ def windows(
 class Transformer(nn.Module):
     """Values of the past (B, past) and the hour of the last one (B,) -> forecasts (B, ahead)."""
 
-    def __init__(self, arm: str, ahead: int) -> None:
+    def __init__(self, variant: str, ahead: int) -> None:
         super().__init__()
-        self.arm, self.ahead = arm, ahead
+        self.variant, self.ahead = variant, ahead
         self.enter = nn.Linear(1, DIM)
         self.to_come = nn.Parameter(torch.zeros(DIM))
-        self.method = method(arm)
+        self.method = method(variant)
         self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=4 * DIM, num_layers=2, dropout=0.1)
         self.read = nn.Linear(DIM, 1)
 
@@ -86,19 +107,19 @@ class Transformer(nn.Module):
         vectors = torch.cat([known, self.to_come.expand(len(past), self.ahead, DIM)], 1)
         mask = torch.ones(vectors.shape[:2], dtype=torch.bool)
         hours = None
-        if "phases" in self.arm:
+        if "phases" in self.variant:
             hours = now[:, None] + torch.arange(1 - past.shape[1], self.ahead + 1)
-            hours = torch.randint_like(hours, DAY) if self.arm == "other phases" else hours
+            hours = torch.randint_like(hours, DAY) if self.variant == "other phases" else hours
             hours = hours[..., None].float()
         x, injection, _ = self.method(vectors, mask, hours)
         return level + self.read(self.encoder(x, injection, mask)[:, -self.ahead :])[..., 0]
 
 
-def method(arm: str) -> Method:
-    """The positional method of an arm."""
-    if arm in ("index", "rope"):
-        return build("sinusoidal" if arm == "index" else "rope", dim=DIM, num_heads=HEADS)
-    if arm == "span":
+def method(variant: str) -> Method:
+    """The positional method of a variant."""
+    if variant in ("index", "rope"):
+        return build("sinusoidal" if variant == "index" else "rope", dim=DIM, num_heads=HEADS)
+    if variant == "span":
         spatial = Spatial(dim=DIM, features="fourier", start=1.0)
         return Method(coordinates=Span(source="uniform", dim=DIM), encoding=spatial)
     return Method(coordinates=Phase(periods=[DAY]), encoding=Harmonics(dim=DIM))
@@ -130,32 +151,33 @@ class Repeated(nn.Module):
         return past[:, -DAY:].repeat(1, self.ahead // DAY)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    found = {}
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    metrics = {}
     for ahead in HORIZONS:
-        model = fitted(arm, seed, ahead, budget.steps)
-        found[f"{ahead} hours"] = error(model, past(arm), ahead, TRAINED + VALIDATION, budget.samples)
-    return found
+        model = fitted(variant, seed, ahead, budget.steps)
+        metrics[f"{ahead} hours"] = error(model, past(variant), ahead, TRAINED + VALIDATION, budget.samples)
+    return metrics
 
 
-def past(arm: str) -> int:
+def past(variant: str) -> int:
     """The hours that it reads."""
-    return LONG_PAST if arm == "DLinear, 336" else PAST
+    return LONG_PAST if variant == "DLinear, 336" else PAST
 
 
-def fitted(arm: str, seed: int, ahead: int, steps: int) -> nn.Module:
+def fitted(variant: str, seed: int, ahead: int, steps: int) -> nn.Module:
     """The model of one horizon."""
-    if arm == "day before":
+    if variant == "day before":
         return Repeated(ahead)
     torch.manual_seed(seed)
     random = Generator().manual_seed(seed)
-    linear = arm.startswith("DLinear")
-    model = DLinear(past(arm), ahead) if linear else Transformer(arm, ahead)
+    linear = variant.startswith("DLinear")
+    model = DLinear(past(variant), ahead) if linear else Transformer(variant, ahead)
 
     def loss(step: int) -> Tensor:
-        now = torch.randint(past(arm) - 1, TRAINED - ahead, (BATCH,), generator=random)
-        own = torch.arange(BATCH), slice(None), torch.randint(SERIES, (BATCH,), generator=random)
-        before, after = (values[own] for values in windows(now, past(arm), ahead))
+        now = torch.randint(past(variant) - 1, TRAINED - ahead, (BATCH,), generator=random)
+        drawn = torch.arange(BATCH), slice(None), torch.randint(SERIES, (BATCH,), generator=random)
+        before, after = (values[drawn] for values in windows(now, past(variant), ahead))
         return (model(before, now) - after).square().mean()
 
     steps, rate = (10 * steps, 1e-3) if linear else (steps, 3e-3)
@@ -176,86 +198,53 @@ def error(model: nn.Module, past: int, ahead: int, first: int, count: int) -> fl
     return total / (count * SERIES)
 
 
-def judge(found: Findings, arm: str, other: str) -> Verdict:
-    """Confirmed if at every horizon the squared error of `arm` is at most .95 of that of `other`, interval
-    included; conditional if at some; refuted if it is above at every horizon.
+def judge(findings: Findings, variant: str, against: str) -> Verdict:
+    """Confirmed if at every horizon the squared error of `variant` is at most .95 of that of `against`,
+    interval included; conditional if at some; refuted if it is above at every horizon.
     """
-    overs = {
-        horizon: found.ratio(arm, other, horizon) for horizon in (f"{ahead} hours" for ahead in HORIZONS)
-    }
+    ratios = {horizon: findings.ratio(variant, against, horizon) for horizon in AHEAD}
     errors = ", ".join(
-        f"{found.mean(arm, horizon):.3f} and {found.mean(other, horizon):.3f} ({over.written('{:.2f}')})"
-        for horizon, over in overs.items()
+        f"{findings.mean(variant, horizon):.3f} and {findings.mean(against, horizon):.3f} "
+        f"({ratio.written('{:.2f}')})"
+        for horizon, ratio in ratios.items()
     )
-    words = f"squared error at {', '.join(map(str, HORIZONS))} hours, {arm} and {other} (ratio): {errors}"
-    good = [horizon for horizon, over in overs.items() if over.bounds[1] <= 1 - SMALLEST]
-    if not good and any(over.bounds[0] <= 1 - SMALLEST for over in overs.values()):
-        return Verdict("undecided", words)
-    return Verdict.among(good, HORIZONS, words, f"the forecast is for {' or '.join(good)}")
+    words = (
+        f"squared error at {', '.join(map(str, HORIZONS))} hours, {variant} and {against} (ratio): {errors}"
+    )
+    good = {horizon: ratio.bounds[1] <= 1 - SMALLEST for horizon, ratio in ratios.items()}
+    may = any(ratio.bounds[0] <= 1 - SMALLEST for ratio in ratios.values())
+    return each(good, words, "the forecast is for {}", undecided=may)
 
 
-@claim("Phases as coordinates forecast better than the number of an hour", source=SOURCE)
-def judge_index(found: Findings) -> Verdict:
+@STUDY.claim("Phases as coordinates forecast better than the number of an hour")
+def judge_index(findings: Findings) -> Verdict:
     """At every horizon the squared error of `phases` is at most .95 of that of `index`, interval included;
     conditional if at some, refuted if it is above .95 at all.
     """
-    return beside(found, judge(found, "phases", "index"), "rope", "span")
+    return beside(findings, judge(findings, "phases", "index"), "rope", "span")
 
 
-@claim("A Transformer with phases forecasts better than the last day, repeated", source=SOURCE)
-def judge_day(found: Findings) -> Verdict:
+@STUDY.claim("A Transformer with phases forecasts better than the last day, repeated")
+def judge_day(findings: Findings) -> Verdict:
     """At every horizon the squared error of `phases` is at most .95 of that of `day before`, as above."""
-    return judge(found, "phases", "day before")
+    return judge(findings, "phases", "day before")
 
 
-@claim("A Transformer with phases forecasts better than a linear model", source=SOURCE)
-def judge_linear(found: Findings) -> Verdict:
+@STUDY.claim("A Transformer with phases forecasts better than a linear model")
+def judge_linear(findings: Findings) -> Verdict:
     """At every horizon the squared error of `phases` is at most .95 of that of `DLinear, 336`, as above."""
-    return beside(found, judge(found, "phases", "DLinear, 336"), "DLinear")
+    return beside(findings, judge(findings, "phases", "DLinear, 336"), "DLinear")
 
 
-def beside(found: Findings, verdict: Verdict, *arms: str) -> Verdict:
-    """The verdict with the errors of further arms."""
+def beside(findings: Findings, verdict: Verdict, *variants: str) -> Verdict:
+    """The verdict with the errors of further variants."""
     others = ", ".join(
-        f"{arm} " + "/".join(f"{found.mean(arm, f'{ahead} hours'):.3f}" for ahead in HORIZONS) for arm in arms
+        f"{name} {'/'.join(f'{findings.mean(name, horizon):.3f}' for horizon in AHEAD)}" for name in variants
     )
-    return Verdict(verdict.word, f"{verdict.found}; {others}", verdict.condition)
+    return replace(verdict, found=f"{verdict.found}; {others}")
 
 
-def draw(found: Findings) -> Figure:
-    figure, (axes,) = panels(1, size=(10, 4))
-    arms = list(STUDY.arms)
-    horizons = [f"{ahead} hours" for ahead in HORIZONS]
-    bars(axes, arms, {horizon: [found.values(arm, horizon) for arm in arms] for horizon in horizons})
-    axes.set(ylabel="squared error, standardized series")
-    seeds = len(found.values("phases", horizons[0]))
-    axes.set_title(f"ETTh1, seven series, test months; one dot per seed (n={seeds})")
-    axes.legend(title="horizon")
-    return figure
-
-
-STUDY = Study(
-    name="horizons",
-    subject="Forecasts of ETTh1 at 24, 96 and 336 hours, with phases as coordinates",
-    data="ETTh1 (hourly, electricity transformer), seven series, the usual split; 500 windows of the test "
-    "months",
-    measure="squared error of the standardized series, over hours and series",
-    smallest="5 % of the squared error",
-    arms={**TRANSFORMERS, **RULES},
-    controls=[
-        Control(
-            statement="phases of random hours gain less than 5 % over the number of an hour, at 24 hours",
-            arm="other phases",
-            mechanism="phases",
-            fails=lambda found: (
-                found.mean("other phases", "24 hours") >= 0.95 * found.mean("index", "24 hours")
-            ),
-        )
-    ],
-    claims=[judge_index, judge_day, judge_linear],
-    full=Budget(seeds=3, steps=600, samples=500),
-    quick=Budget(seeds=2, steps=30, samples=40),
-    run=run,
-    draw=draw,
-    needs=dict.fromkeys({**TRANSFORMERS, **RULES}, "data:etth1"),
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    rows = {horizon: findings.curves(STUDY.variants, horizon) for horizon in AHEAD}
+    return figure(Bars(rows, "squared error of seven standardized series, test months"))

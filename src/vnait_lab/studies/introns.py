@@ -1,4 +1,4 @@
-"""Real splice junctions with introns of variable length inserted between them: is there an intron to cut out?
+"""Introns of variable length inserted between real splice junctions.
 
 A piece of DNA has two real junctions of 60 letters each and random letters between them, from 0 to 60 in
 training and up to 480 in the test. It holds an intron if a donor comes first and then an acceptor. Where the
@@ -13,17 +13,15 @@ from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Float, Int
-from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from vnait.model.backbone import Encoder
 from vnait.positions.building import build
-from vnait_lab.studies.figures import bars, panels
+from vnait_lab.kit import Bars, Figure, descend, each, figure
 from vnait_lab.studies.parts.dna import LETTERS, letters
-from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.splicing import junctions
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict
 
 WINDOW, HALF = 60, 30  # letters of a real window; its junction is in the middle
 SEEN = 9  # letters that a token is made of
@@ -31,9 +29,9 @@ TRAINED, TESTED = 60, (30, 240, 480)  # inserted letters: up to, and at
 DIM, HEADS, BATCH = 32, 4, 32
 SMALLEST = 0.05
 DONOR, ACCEPTOR = (-3, 7), (-15, 2)  # letters around the junction that weight matrices read
-SOURCE = "004, splicing"
+SITES = ("donor", "acceptor", "between")  # of mutations
 INDEX = ("rope", "alibi", "vnait-uniform")  # their coordinates are the place
-ARMS = {
+VARIANTS = {
     "none": "no positions",
     "rope": "the index, rotations",
     "alibi": "the index, a bias of the distance",
@@ -41,6 +39,27 @@ ARMS = {
     "vnait": "coordinates learned from the letters",
     "by hand": "no model: weight matrices of a donor and of an acceptor after it",
 }
+STUDY = Study.of(
+    __name__,
+    source="004, splicing",
+    data="splice (UCI), junctions of held-out genes; 200 pieces for each length, half of them with an intron",
+    measure="accuracy (knowing all junctions but not their order: 75 %); change of the logit under mutation",
+    smallest="5 points of accuracy; 5 times the change of other letters",
+    variants=VARIANTS,
+    full=Budget(seeds=3, steps=800, samples=200),
+    quick=Budget(seeds=2, steps=40, samples=40),
+    needs="data:splice",
+    controls=[
+        Control(
+            statement="without positions accuracy is 5 points or more below rope's with 30 letters inserted",
+            variant="none",
+            mechanism="rope",
+            fails=lambda findings: (
+                findings.mean("none", "30 inserted") <= findings.mean("rope", "30 inserted") - SMALLEST
+            ),
+        )
+    ],
+)
 
 
 @lru_cache(maxsize=2)
@@ -56,16 +75,11 @@ def pieces(
     """Pieces of 120 + `inserted` letters, and their kind: 0 an intron, 1 the acceptor first, 2 no acceptor, 3
     no donor. Half are introns, and a quarter have the acceptor first.
     """
-    found = windows(part)
+    real = windows(part)
 
     def drawn(label: Tensor) -> Tensor:
-        pick = torch.rand(count, generator=random)
-        return torch.stack(
-            [
-                found[one][int(at * len(found[one]))]
-                for one, at in zip(label.tolist(), pick.tolist(), strict=True)
-            ]
-        )
+        places = zip(label.tolist(), torch.rand(count, generator=random).tolist(), strict=True)
+        return torch.stack([real[which][int(at * len(real[which]))] for which, at in places])
 
     kind = torch.tensor([0, 0, 0, 0, 1, 1, 2, 3])[torch.randint(8, (count,), generator=random)]
     first = torch.tensor([0, 1, 0, 2])[kind]
@@ -79,12 +93,12 @@ class Reader(nn.Module):
     mean.
     """
 
-    def __init__(self, arm: str) -> None:
+    def __init__(self, variant: str) -> None:
         super().__init__()
         self.letters = nn.Linear(SEEN * len(LETTERS), DIM)
         longest = 2 * WINDOW + max(TESTED)
         self.method = build(
-            arm, dim=DIM, num_heads=HEADS, max_length=longest, mean_length=2 * WINDOW + TRAINED / 2
+            variant, dim=DIM, num_heads=HEADS, max_length=longest, mean_length=2 * WINDOW + TRAINED / 2
         )
         self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=2 * DIM, num_layers=2, dropout=0.0)
         self.read = nn.Linear(DIM, 1)
@@ -97,10 +111,10 @@ class Reader(nn.Module):
         return self.read(self.encoder(states, injection, mask).mean(1))[:, 0]
 
 
-def trained(arm: str, seed: int, steps: int) -> Reader:
+def trained(variant: str, seed: int, steps: int) -> Reader:
     torch.manual_seed(seed)
     random = Generator().manual_seed(seed)
-    model = Reader(arm)
+    model = Reader(variant)
 
     def loss(step: int) -> Tensor:
         inserted = int(torch.randint(TRAINED + 1, (), generator=random))
@@ -111,20 +125,21 @@ def trained(arm: str, seed: int, steps: int) -> Reader:
     return model.eval()
 
 
+@STUDY.runs
 @torch.no_grad()
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    if arm == "by hand":
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    if variant == "by hand":
         return by_hand(seed, budget.samples)
     with torch.enable_grad():
-        model = trained(arm, seed, budget.steps)
-    found: Metrics = {}
+        model = trained(variant, seed, budget.steps)
+    metrics: Metrics = {}
     for inserted in TESTED:
         x, kind = pieces(budget.samples, inserted, "test", Generator().manual_seed(seed))
         evidence = torch.cat([model(part) for part in x.split(16)])
-        found |= right(evidence > 0, kind, inserted)
+        metrics |= right(evidence > 0, kind, inserted)
         if inserted == TESTED[0]:
-            found |= mutated(model, x[kind == 0], evidence[kind == 0], inserted)
-    return found
+            metrics |= mutated(model, x[kind == 0], evidence[kind == 0], inserted)
+    return metrics
 
 
 def right(answer: Bool[Tensor, " N"], kind: Int[Tensor, " N"], inserted: int) -> Metrics:
@@ -170,121 +185,78 @@ def by_hand(seed: int, count: int) -> Metrics:
     scores = evidence(known)
     accuracy = ((scores[:, None] > scores) == (kind == 0)[:, None]).double().mean(0)
     threshold = scores[accuracy.argmax()]
-    found: Metrics = {}
+    metrics: Metrics = {}
     for inserted in TESTED:
         x, kind = pieces(count, inserted, "test", Generator().manual_seed(seed))
-        found |= right(evidence(x) > threshold, kind, inserted)
-    return found
+        metrics |= right(evidence(x) > threshold, kind, inserted)
+    return metrics
 
 
 def log_odds(label: int, reach: tuple[int, int]) -> Float[Tensor, "letters places"]:
     """log of the share of each letter at these places of junctions over that at windows without one."""
-    own, others = windows("train")[label], windows("train")[2]
+    around, others = windows("train")[label], windows("train")[2]
     place = slice(HALF + reach[0], HALF + reach[1])
-    counts = F.one_hot(own[:, place], len(LETTERS)).double().sum(0) + 1
+    counts = F.one_hot(around[:, place], len(LETTERS)).double().sum(0) + 1
     background = F.one_hot(others, len(LETTERS)).double().mean((0, 1))
     return (counts / counts.sum(-1, keepdim=True) / background).log().T
 
 
-def accuracies(found: Findings, arm: str) -> str:
+def accuracies(findings: Findings, variant: str) -> str:
     """Mean accuracies, such as "rope 80, 75 and 60 %"."""
-    shown = [f"{100 * found.mean(arm, f'{inserted} inserted'):.0f}" for inserted in TESTED]
-    return f"{arm} {', '.join(shown[:-1])} and {shown[-1]} %"
+    shown = [f"{100 * findings.mean(variant, f'{inserted} inserted'):.0f}" for inserted in TESTED]
+    return f"{variant} {', '.join(shown[:-1])} and {shown[-1]} %"
 
 
-@claim("Positions decide whether a donor or an acceptor comes first", source=SOURCE)
-def judge_order(found: Findings) -> Verdict:
+@STUDY.claim("Positions decide whether a donor or an acceptor comes first")
+def judge_order(findings: Findings) -> Verdict:
     """With 30 letters inserted, a method's accuracy is above that of `none`, paired by seed, with an interval
     above 5 points. Confirmed if it is of all methods, conditional if of some.
     """
-    leads = {arm: found.difference(arm, "none", f"{TESTED[0]} inserted") for arm in (*INDEX, "vnait")}
     words = f"right answers with {', '.join(map(str, TESTED))} letters inserted: "
-    words += "; ".join(accuracies(found, arm) for arm in ARMS)
-    good = [arm for arm, lead in leads.items() if lead.bounds[0] > SMALLEST]
-    return Verdict.among(good, leads, words, f"the method is {' or '.join(good)}")
+    words += "; ".join(accuracies(findings, name) for name in VARIANTS)
+    leads = findings.differences((*INDEX, "vnait"), "none", f"{TESTED[0]} inserted")
+    return each({name: lead.bounds[0] > SMALLEST for name, lead in leads.items()}, words, "the method is {}")
 
 
-@claim("Learned coordinates keep the answer better than the index when introns grow eightfold", source=SOURCE)
-def judge_longer(found: Findings) -> Verdict:
+@STUDY.claim("Learned coordinates keep the answer better than the index when introns grow eightfold")
+def judge_longer(findings: Findings) -> Verdict:
     """Accuracy with 480 letters inserted, `vnait` minus the best method of the index there, paired by seed.
     Confirmed if the interval is above 0, refuted if it is below.
     """
     longest = f"{TESTED[-1]} inserted"
-    best = max(INDEX, key=lambda arm: found.mean(arm, longest))
-    lead = found.difference("vnait", best, longest)
-    words = f"{accuracies(found, 'vnait')}, {accuracies(found, best)}; the difference at {TESTED[-1]}: "
+    best = findings.best(INDEX, longest)
+    lead = findings.difference("vnait", best, longest)
+    words = f"{accuracies(findings, 'vnait')}, {accuracies(findings, best)}; the difference at {TESTED[-1]}: "
     return Verdict.by_sign([lead.sign], words + lead.times(100).written("{:+.1f}", " points"))
 
 
-@claim(
+@STUDY.claim(
     "In-silico mutagenesis shows that the answer depends on the GT and the AG of real junctions",
-    source=SOURCE,
 )
-def judge_cause(found: Findings) -> Verdict:
+def judge_cause(findings: Findings) -> Verdict:
     """In every seed, mutating the donor's GT and the acceptor's AG each lowers the evidence at least 5 times
     as much as mutating two letters between them changes it. Confirmed if it does for all methods, conditional
     if for some.
     """
-    arms = (*INDEX, "vnait")
-    good = []
-    for arm in arms:
-        donor, acceptor, between = (
-            found.curve(arm, f"change, {site}") for site in ("donor", "acceptor", "between")
-        )
-        if bool((-donor >= 5 * abs(between)).all() and (-acceptor >= 5 * abs(between)).all()):
-            good.append(arm)
-    words = "change of the evidence by donor, acceptor, between: " + "; ".join(
-        f"{arm} "
-        + ", ".join(f"{found.mean(arm, f'change, {site}'):+.1f}" for site in ("donor", "acceptor", "between"))
-        for arm in arms
-    )
-    return Verdict.among(good, arms, words, f"the method is {' or '.join(good)}")
-
-
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(3, 2, size=(12, 3.8))
-    arms = list(ARMS)
-    shares = {
-        f"{inserted} letters": [100 * found.curve(arm, f"{inserted} inserted") for arm in arms]
-        for inserted in TESTED
-    }
-    bars(left, arms, shares)
-    left.axhline(75, color="black", ls=":", lw=1)
-    left.set(ylabel="right answers (%); without the order 75, dotted", ylim=(40, 110))
-    left.set_title(f"real junctions; mean, one dot per seed (n={len(found.values('none', '30 inserted'))})")
-    left.legend(title="inserted", ncols=3, loc="upper center")
-    models = [arm for arm in ARMS if arm != "by hand"]
     changes = {
-        site: [found.values(arm, f"change, {site}") for arm in models]
-        for site in ("donor", "acceptor", "between")
+        name: [findings.curve(name, f"change, {site}") for site in SITES] for name in (*INDEX, "vnait")
     }
-    bars(right, models, changes, across=True)
-    right.set(xlabel="mean change of the evidence (logit)", title="two letters of introns mutated")
-    right.legend()
-    return figure
+    good = {
+        name: bool((-donor >= 5 * abs(between)).all() and (-acceptor >= 5 * abs(between)).all())
+        for name, (donor, acceptor, between) in changes.items()
+    }
+    words = "; ".join(
+        f"{name} {', '.join(f'{change.mean():+.1f}' for change in sites)}" for name, sites in changes.items()
+    )
+    words = f"change of the evidence by donor, acceptor, between: {words}"
+    return each(good, words, "the method is {}")
 
 
-STUDY = Study(
-    name="introns",
-    subject="Introns of variable length inserted between real splice junctions",
-    data="splice (UCI), junctions of held-out genes; 200 pieces for each length, half of them with an intron",
-    measure="accuracy (knowing all junctions but not their order: 75 %); change of the logit under mutation",
-    smallest="5 points of accuracy; 5 times the change of other letters",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="without positions accuracy is 5 points or more below rope's with 30 letters inserted",
-            arm="none",
-            mechanism="rope",
-            fails=lambda found: (
-                found.mean("none", "30 inserted") <= found.mean("rope", "30 inserted") - SMALLEST
-            ),
-        )
-    ],
-    claims=[judge_order, judge_longer, judge_cause],
-    full=Budget(seeds=3, steps=800, samples=200),
-    quick=Budget(seeds=2, steps=40, samples=40),
-    run=run,
-    draw=draw,
-    needs=dict.fromkeys(ARMS, "data:splice"),
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    shares = {f"{count} inserted": findings.curves(VARIANTS, f"{count} inserted") for count in TESTED}
+    models = [name for name in VARIANTS if name != "by hand"]
+    changes = {site: findings.curves(models, f"change, {site}") for site in SITES}
+    without = {"without the order": 75}
+    right = Bars(shares, "right answers (%)", percent=True, at_x=without, xlim=(40, 100))
+    return figure(right, Bars(changes, "mean change of the evidence (logit), two letters of introns mutated"))

@@ -1,4 +1,4 @@
-"""Irregular time: forecasts from samples that were dropped and bunched, with and without their timestamps.
+"""Irregular time: samples dropped and bunched, with their timestamps.
 
 A model reads 48 of the last 120 hours of a real series and forecasts the value 12 hours ahead. Samples are
 denser on one side of a random cut, so that the number of a sample says little about its time. Its position is
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 
 from vnait.model.backbone import Encoder
@@ -18,17 +17,16 @@ from vnait.positions.building import build
 from vnait.positions.coordinates import Phase, Span
 from vnait.positions.encodings import Harmonics, Spatial
 from vnait.positions.method import Method
-from vnait_lab.studies.figures import bars, panels
+from vnait.shared.statistics import Interval
+from vnait_lab.kit import Bars, Figure, at_most, descend, figure
 from vnait_lab.studies.parts.series import TESTED, TRAINED, VALIDATION, etth1
-from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.seasonality import forecast
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 WINDOW, SAMPLES, AHEAD, EVERY = 120, 48, 12, 2  # hours; a regular grid has EVERY second hour
 DIM, BATCH, ROWS = 32, 32, 1000
 SMALLEST = 0.05  # of the squared error
-SOURCE = "004, time series"
-ARMS = {
+VARIANTS = {
     "counted": "a uniform span, S = 100 i / n",
     "learned": "a span with gaps from the values",
     "times": "a uniform span of the timestamps: S in proportion to time",
@@ -40,6 +38,17 @@ ARMS = {
     "by hand": "interpolated to every second hour; a uniform span",
     "rules": "no model: the value nearest to a day before, and a ridge regression of those interpolated",
 }
+STUDY = Study.of(
+    __name__,
+    source="004, time series",
+    data="ETTh1 (hourly, electricity transformer), the usual split; 48 of the last 120 hours",
+    measure="squared error on the test months, 12 hours ahead",
+    smallest="5 % of the squared error",
+    variants=VARIANTS,
+    full=Budget(seeds=10, steps=800),
+    quick=Budget(seeds=2, steps=100),
+    needs="data:etth1",
+)
 
 
 def series() -> Tensor:
@@ -70,13 +79,13 @@ def interpolated(values: Tensor, hours: Tensor) -> Float[Tensor, "N T"]:
 
 
 class Forecaster(nn.Module):
-    """Values (B, T), and hours if its arm knows them -> the value to come (B,)."""
+    """Values (B, T), and hours if its variant knows them -> the value to come (B,)."""
 
-    def __init__(self, arm: str) -> None:
+    def __init__(self, variant: str) -> None:
         super().__init__()
-        self.knows = arm in ("times", "learned on times", "rope, times", "phases", "other times")
+        self.knows = variant in ("times", "learned on times", "rope, times", "phases", "other times")
         self.enter = nn.Linear(1, DIM)
-        self.method = method(arm)
+        self.method = method(variant)
         self.encoder = Encoder(dim=DIM, num_heads=4, intermediate=4 * DIM, num_layers=2, dropout=0.0)
         self.read = nn.Linear(DIM, 1)
 
@@ -88,19 +97,20 @@ class Forecaster(nn.Module):
         return values[:, -1] + self.read(self.encoder(x, injection, mask)[:, -1])[:, 0]
 
 
-def method(arm: str) -> Method:
-    """The positional method of an arm."""
-    if arm.startswith("rope"):
+def method(variant: str) -> Method:
+    """The positional method of a variant."""
+    if variant.startswith("rope"):
         return build("rope", dim=DIM, num_heads=4)
-    if arm == "phases":
+    if variant == "phases":
         return Method(coordinates=Phase(periods=[24.0]), encoding=Harmonics(dim=DIM, axes=1))
-    source = "content" if arm.startswith("learned") else "uniform"
+    source = "content" if variant.startswith("learned") else "uniform"
     return Method(
         coordinates=Span(source=source, dim=DIM), encoding=Spatial(dim=DIM, features="fourier", start=1.0)
     )
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     torch.manual_seed(seed)
     random, y = Generator().manual_seed(seed), series()
 
@@ -109,16 +119,16 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
         low = max(first, WINDOW + AHEAD)
         now = low - AHEAD + (torch.rand(count, generator=random) * (last - low)).long()
         values, hours = sampled(y, now, random)
-        if arm == "by hand":
+        if variant == "by hand":
             values = interpolated(values, hours)
-        if arm == "other times":
+        if variant == "other times":
             hours = hours.roll(1, 0)
         return values, hours, y[now + AHEAD]
 
     start = TRAINED + VALIDATION
-    if arm == "rules":
+    if variant == "rules":
         return rules(texts(0, TRAINED, ROWS * 8), texts(start, start + TESTED, ROWS))
-    model = Forecaster(arm)
+    model = Forecaster(variant)
 
     def loss(step: int) -> Tensor:
         values, hours, answers = texts(0, TRAINED, BATCH)
@@ -143,79 +153,56 @@ def rules(known: tuple[Tensor, Tensor, Tensor], new: tuple[Tensor, Tensor, Tenso
     }
 
 
-def ratio(found: Findings, arm: str, other: str) -> tuple[float, float, str]:
-    """The limits of the error of an arm over that of another one, paired by seed, and as text."""
-    over = found.ratio(arm, other, "error")
-    return *over.bounds, over.written("{:.2f}")
+def over(findings: Findings, variant: str, against: str) -> tuple[Interval, str]:
+    """The error of a variant over that of another one, paired by seed, and as text."""
+    ratio = findings.ratio(variant, against, "error")
+    return ratio, ratio.written("{:.2f}")
 
 
-def judge(found: Findings, arm: str, other: str) -> Verdict:
-    low, high, written = ratio(found, arm, other)
-    words = (
-        f"squared error {found.mean(arm, 'error'):.3f}, {other} {found.mean(other, 'error'):.3f}: {written}"
-    )
-    if high <= 1 - SMALLEST:
-        return Verdict("confirmed", words)
-    return Verdict("refuted" if low > 1 - SMALLEST else "undecided", words)
+def compared(findings: Findings, variant: str, against: str, more: str = "") -> Verdict:
+    ratio, written = over(findings, variant, against)
+    summary = f"squared error {findings.mean(variant, 'error'):.3f}, "
+    summary += f"{against} {findings.mean(against, 'error'):.3f}: {written}{more}"
+    return at_most(ratio, 1 - SMALLEST, summary)
 
 
-@claim("Timestamps as coordinates forecast better than the index where samples are missing", source=SOURCE)
-def judge_times(found: Findings) -> Verdict:
+@STUDY.control(
+    "the timestamps of another window gain less than 5 % over the index",
+    variant="other times",
+    mechanism="times",
+)
+def other_times_gain_little(findings: Findings) -> bool:
+    return findings.mean("other times", "error") >= 0.95 * findings.mean("counted", "error")
+
+
+@STUDY.claim("Timestamps as coordinates forecast better than the index where samples are missing")
+def judge_times(findings: Findings) -> Verdict:
     """The squared error of `times` is at most .95 of that of `counted`, interval included; refuted if it is
     above.
     """
-    verdict = judge(found, "times", "counted")
-    rope = ratio(found, "rope, times", "rope")[2]
-    return Verdict(verdict.word, f"{verdict.found}; rope with times over without: {rope}")
+    rope = over(findings, "rope, times", "rope")[1]
+    return compared(findings, "times", "counted", f"; rope with times over without: {rope}")
 
 
-@claim("Gaps learned on top of timestamps forecast better than timestamps alone", source=SOURCE)
-def judge_learned(found: Findings) -> Verdict:
+@STUDY.claim("Gaps learned on top of timestamps forecast better than timestamps alone")
+def judge_learned(findings: Findings) -> Verdict:
     """The squared error of `learned on times` is at most .95 of that of `times`."""
-    return judge(found, "learned on times", "times")
+    return compared(findings, "learned on times", "times")
 
 
-@claim("Timestamps as coordinates make interpolation by hand unnecessary", source=SOURCE)
-def judge_by_hand(found: Findings) -> Verdict:
+@STUDY.claim("Timestamps as coordinates make interpolation by hand unnecessary")
+def judge_by_hand(findings: Findings) -> Verdict:
     """The squared error of `times` is at most 1.05 of that of `by hand`, interval included; refuted if it is
     above.
     """
-    low, high, written = ratio(found, "times", "by hand")
-    words = f"times over by hand: {written}; ridge regression of interpolated values "
-    words += f"{found.mean('rules', 'error'):.3f}, the value of the day before "
-    words += f"{found.mean('rules', 'day before'):.3f}, phases {found.mean('phases', 'error'):.3f}"
-    if high <= 1 + SMALLEST:
-        return Verdict("confirmed", words)
-    return Verdict("refuted" if low > 1 + SMALLEST else "undecided", words)
+    ratio, written = over(findings, "times", "by hand")
+    summary = f"times over by hand: {written}; ridge regression of interpolated values "
+    summary += f"{findings.mean('rules', 'error'):.3f}, the value of the day before "
+    summary += f"{findings.mean('rules', 'day before'):.3f}, phases {findings.mean('phases', 'error'):.3f}"
+    return at_most(ratio, 1 + SMALLEST, summary)
 
 
-def draw(found: Findings) -> Figure:
-    figure, (axes,) = panels(1, size=(8, 3.8))
-    bars(axes, list(ARMS), {"error": [found.values(arm, "error") for arm in ARMS]}, across=True)
-    axes.set(xlabel=f"squared error of HUFL, {AHEAD} hours ahead, over its variance in the first year")
-    axes.set_title(f"one dot per seed (n={len(found.values('times', 'error'))})")
-    return figure
-
-
-STUDY = Study(
-    name="irregular",
-    subject="Irregular time: samples dropped and bunched, with their timestamps",
-    data="ETTh1 (hourly, electricity transformer), the usual split; 48 of the last 120 hours",
-    measure="squared error on the test months, 12 hours ahead",
-    smallest="5 % of the squared error",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="the timestamps of another window gain less than 5 % over the index",
-            arm="other times",
-            mechanism="times",
-            fails=lambda found: found.mean("other times", "error") >= 0.95 * found.mean("counted", "error"),
-        )
-    ],
-    claims=[judge_times, judge_learned, judge_by_hand],
-    full=Budget(seeds=10, steps=800),
-    quick=Budget(seeds=2, steps=100),
-    run=run,
-    draw=draw,
-    needs=dict.fromkeys(ARMS, "data:etth1"),
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    label = f"squared error of HUFL, {AHEAD} hours ahead, over its variance in the first year"
+    return figure(Bars(findings.curves(VARIANTS, "error"), label))

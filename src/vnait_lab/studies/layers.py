@@ -1,4 +1,4 @@
-"""Position through the layers: a ridge regression of the position on the states of a language model.
+"""Position through the layers: a linear probe on every state.
 
 An added code stays in the residual stream until blocks overwrite it. Whether attention passes it on is a
 separate question, so attention's outputs are probed as well. Rotated queries and biased scores put no
@@ -10,30 +10,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from vnait.positions.attention import Attention
-from vnait_lab.studies.figures import lines, panels
+from vnait_lab.kit import Figure, Lines, Reader, decided, figure
 from vnait_lab.studies.parts.letters import METHODS, TRAINED, text, trained
-from vnait_lab.studies.parts.training import Reader
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 LAYERS, WINDOWS = 2, 400
 ABSOLUTE, RELATIVE = ("sinusoidal", "learned"), ("rope", "alibi")
 KEPT = 0.9  # share of the R2 at the input
 GONE = 0.1  # R2
+STUDY = Study.of(
+    __name__,
+    source="003, in the Transformer",
+    data=f"the news texts and language models of `extrapolation`, {LAYERS} layers; {WINDOWS} held-out "
+    "windows, half for the probe",
+    measure="R2 of a ridge regression of the position, on held-out windows",
+    smallest="R2 of .1",
+    variants={variant: METHODS[variant] for variant in (*ABSOLUTE, *RELATIVE, "none")},
+    full=Budget(seeds=3, steps=1200),
+    quick=Budget(seeds=1, steps=900),
+)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    model = trained(arm, seed, budget.steps, num_layers=LAYERS)
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    model = trained(variant, seed, budget.steps, num_layers=LAYERS)
     states, mixed = inside(model, text()[1].unfold(0, TRAINED, TRAINED)[:WINDOWS])
-    found = [explained(state) for state in states]
+    shares = [explained(state) for state in states]
     return {
-        "states": found,
+        "states": shares,
         "attention": [explained(output) for output in mixed],
-        "input": found[0],
-        "output": found[-1],
+        "input": shares[0],
+        "output": shares[-1],
     }
 
 
@@ -64,84 +74,73 @@ def explained(states: Tensor) -> float:
     return 1 - float(error.square().mean() / y.var(correction=0))
 
 
-def listed(found: Findings, arms: Sequence[str], metric: str) -> str:
+def by_layer(findings: Findings, variants: Sequence[str], metric: str) -> str:
     """R2 layer by layer, averaged over seeds."""
-    means = {arm: found.curve(arm, metric).mean(0) for arm in arms}
-    return "; ".join(f"{arm} {', '.join(f'{value:.2f}' for value in mean)}" for arm, mean in means.items())
+    means = {variant: curve.mean(0) for variant, curve in findings.curves(variants, metric).items()}
+    return "; ".join(f"{name} {', '.join(f'{value:.2f}' for value in mean)}" for name, mean in means.items())
 
 
-@claim("A code that is added at the input is passed on through the layers", source="003, in the Transformer")
-def judge_through(found: Findings) -> Verdict:
+@STUDY.control(
+    "letters alone, before any block, do not predict the position (R2 of .05 at most)",
+    variant="none",
+    mechanism="sinusoidal",
+)
+def letters_predict_nothing(findings: Findings) -> bool:
+    return findings.most("none", "input") <= 0.05
+
+
+@STUDY.claim("A code that is added at the input is passed on through the layers")
+def judge_through(findings: Findings) -> Verdict:
     """Confirmed if every state has at least .9 of the R2 at the input, for both codes; conditional if only
     the first ones have.
     """
-    curves = [found.curve(arm, "states").mean(0) for arm in ABSOLUTE]
+    curves = [findings.curve(variant, "states").mean(0) for variant in ABSOLUTE]
     # The number of consecutive states, from the input on; the last state is the output.
     reached = int(min((curve >= KEPT * curve[0]).cumprod().sum() for curve in curves))
-    summary = "R2 before, between and after the blocks: " + listed(found, ABSOLUTE, "states")
-    if reached <= 1:
-        return Verdict("refuted", summary)
+    summary = "R2 before, between and after the blocks: " + by_layer(findings, ABSOLUTE, "states")
     condition = f"the state is at most the input of block {reached}"
-    return Verdict("confirmed", summary) if reached > LAYERS else Verdict("conditional", summary, condition)
+    return decided(reached > LAYERS, summary, refuted=reached <= 1, condition=condition)
 
 
-@claim("It is attention that passes it on", source="003, in the Transformer")
-def judge_attention(found: Findings) -> Verdict:
+@STUDY.claim("It is attention that passes it on")
+def judge_attention(findings: Findings) -> Verdict:
     """Confirmed if R2 from attention's outputs alone is .5 or more in every block, for both codes."""
-    least = min(float(found.curve(arm, "attention").mean(0).min()) for arm in ABSOLUTE)
-    summary = "R2 from attention's outputs, block by block: " + listed(found, ABSOLUTE, "attention")
-    return Verdict("confirmed" if least >= 0.5 else "refuted", summary)
+    least = min(findings.curve(variant, "attention").mean(0).min() for variant in ABSOLUTE)
+    layers = by_layer(findings, ABSOLUTE, "attention")
+    return decided(least >= 0.5, f"R2 from attention's outputs, block by block: {layers}")
 
 
-@claim("Relative methods put no absolute position into the states", source="003, relative encodings")
-def judge_relative(found: Findings) -> Verdict:
+@STUDY.claim("Relative methods put no absolute position into the states", source="003, relative encodings")
+def judge_relative(findings: Findings) -> Verdict:
     """Confirmed if R2 is .1 or less in every state of RoPE and ALiBi."""
-    most = max(float(found.curve(arm, "states").mean(0).max()) for arm in RELATIVE)
-    summary = "R2 of the states: " + listed(found, RELATIVE, "states")
-    return Verdict("confirmed" if most <= GONE else "refuted", summary)
+    most = max(findings.curve(variant, "states").mean(0).max() for variant in RELATIVE)
+    return decided(most <= GONE, "R2 of the states: " + by_layer(findings, RELATIVE, "states"))
 
 
-@claim("Attention by itself knows no positions, under a causal mask either", source="003, why positions")
-def judge_none(found: Findings) -> Verdict:
-    """Confirmed if R2 is .1 or less in every state of a causal model without positions."""
-    states = found.curve("none", "states").mean(0)
-    summary = "R2 of the states with a causal mask: " + listed(found, ["none"], "states")
-    return Verdict("confirmed" if states.max() <= GONE else "refuted", summary)
-
-
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1, 1, size=(9, 3.2))
-    for axes, metric, first in ((left, "states", 0), (right, "attention", 1)):
-        curves = {arm: found.curve(arm, metric) for arm in (*ABSOLUTE, "none", *RELATIVE)}
-        lines(axes, range(first, LAYERS + 1), curves)
-        axes.set(ylabel="R2 of the position", ylim=(-0.1, 1.05), xticks=range(first, LAYERS + 1))
-    left.set(title="states", xlabel="blocks passed")
-    right.set(title="outputs of attention", xlabel="block")
-    title = f"mean and range\nof {len(found.values('none', 'input'))} seeds"
-    handles = right.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside right center", title=title, frameon=False)
-    return figure
-
-
-STUDY = Study(
-    name="layers",
-    subject="Position through the layers: a linear probe on every state",
-    data=f"the news texts and language models of `extrapolation`, {LAYERS} layers; {WINDOWS} held-out "
-    "windows, half for the probe",
-    measure="R2 of a ridge regression of the position, on held-out windows",
-    smallest="R2 of .1",
-    arms={arm: METHODS[arm] for arm in (*ABSOLUTE, *RELATIVE, "none")},
-    controls=[
-        Control(
-            statement="letters alone, before any block, do not predict the position (R2 of .05 at most)",
-            arm="none",
-            mechanism="sinusoidal",
-            fails=lambda found: found.most("none", "input") <= 0.05,
-        )
-    ],
-    claims=[judge_through, judge_attention, judge_relative, judge_none],
-    full=Budget(seeds=3, steps=1200),
-    quick=Budget(seeds=1, steps=900),
-    run=run,
-    draw=draw,
+@STUDY.claim(
+    "Attention by itself knows no positions, under a causal mask either", source="003, why positions"
 )
+def judge_none(findings: Findings) -> Verdict:
+    """Confirmed if R2 is .1 or less in every state of a causal model without positions."""
+    layers = by_layer(findings, ["none"], "states")
+    most = findings.curve("none", "states").mean(0).max()
+    return decided(most <= GONE, f"R2 of the states with a causal mask: {layers}")
+
+
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    variants = (*ABSOLUTE, "none", *RELATIVE)
+    states, attention = (findings.curves(variants, metric) for metric in ("states", "attention"))
+    blocks, label, limits = range(LAYERS + 1), "R2 of the position", (-0.1, 1.05)
+    return figure(
+        Lines(blocks, states, "states, by blocks passed", label, xticks=blocks, legend="", ylim=limits),
+        Lines(
+            blocks[1:],
+            attention,
+            "attention, by block",
+            label,
+            xticks=blocks[1:],
+            legend="right",
+            ylim=limits,
+        ),
+    )

@@ -1,4 +1,4 @@
-"""S = 50 and the middle: is Vnait's span S the same at the same relative position of texts of any length?
+"""S = 50 and the middle of a text, at every length.
 
 S_i = 100 R_i / R_n. With uniform gaps S_i = 100 i / n, so token n/2 of an even n has exactly 50. With learned
 gaps only the end is fixed, not the middle. A curve over the relative position (`warp`) moves the middle to
@@ -12,24 +12,38 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from vnait.positions.coordinates import Span
 from vnait.positions.encodings import Spatial
 from vnait.positions.method import Method
-from vnait_lab.studies.figures import dots, lines, panels
-from vnait_lab.studies.parts.training import Reader, descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.kit import Dots, Figure, Lines, Reader, decided, descend, each, figure, listed
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 SHORTEST, TRAINED = 8, 24
 LENGTHS = (24, 96, 192)
 WORDS, DIM, BATCH = 16, 32, 32
-SECTION = "000, section 4.2"
 LEARNED = ("warp", "free", "content")
 SOURCES = ("uniform", *LEARNED, "sinusoidal")
 NEAR = 0.95  # accuracy that counts as success at another length
+STUDY = Study.of(
+    __name__,
+    source="000, section 4.2",
+    data=f"random words, even lengths; trained on {SHORTEST} to {TRAINED}, tested at {LENGTHS}",
+    measure="S at the middle token; share of tokens put in the right half; share of middle tokens found",
+    smallest="half a token of S; 5 points of accuracy",
+    variants={
+        "untrained": "uniform gaps, n = 2 to 256; and z ~ N(0, 1)",
+        **{
+            f"{source}, middle": f"{source}: which half is a token in, and which token is the middle?"
+            for source in SOURCES
+        },
+        **{f"{source}, third": f"{source}: which token is the third?" for source in LEARNED},
+    },
+    full=Budget(seeds=4, steps=300, samples=128),
+    quick=Budget(seeds=2, steps=160, samples=64),
+)
 
 
 def trained(source: str, task: str, *, seed: int, budget: Budget) -> dict[str, list[float]]:
@@ -48,8 +62,8 @@ def trained(source: str, task: str, *, seed: int, budget: Budget) -> dict[str, l
         halves, points = model(texts(BATCH, length)).unbind(-1)
         if task == "third":
             return F.cross_entropy(points, torch.full((BATCH,), 2))
-        own = F.binary_cross_entropy_with_logits(halves, second_half(length).float().expand_as(halves))
-        return own + F.cross_entropy(points, torch.full((BATCH,), length // 2 - 1))
+        side = F.binary_cross_entropy_with_logits(halves, second_half(length).float().expand_as(halves))
+        return side + F.cross_entropy(points, torch.full((BATCH,), length // 2 - 1))
 
     descend(model.parameters(), loss, steps=budget.steps, learning_rate=2e-3)
     rows = [measured(model.eval(), texts(budget.samples, length)) for length in LENGTHS]
@@ -87,10 +101,11 @@ def measured(model: Reader, ids: Tensor) -> dict[str, float]:
     }
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    if arm == "untrained":
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    if variant == "untrained":
         return exact(seed, budget)
-    source, task = arm.split(", ")
+    source, task = variant.split(", ")
     return trained(source, task, seed=seed, budget=budget)
 
 
@@ -99,7 +114,7 @@ def exact(seed: int, budget: Budget) -> Metrics:
     at n/2 with random gaps.
     """
     uniform = Span(source="uniform")
-    found: Metrics = {
+    metrics: Metrics = {
         "even": max(abs(middle(uniform, length) - 50) for length in range(2, 257, 2)),
         "odd": max(abs(middle(uniform, length) - 50) * length / 100 for length in range(3, 257, 2)),
     }
@@ -110,8 +125,8 @@ def exact(seed: int, budget: Budget) -> Metrics:
             span = Span(source=source, max_length=LENGTHS[-1])
             nn.init.normal_(next(span.parameters()))
             off.append([middle(span, length) - 50 for length in LENGTHS])
-        found[source] = torch.tensor(off).square().mean(0).sqrt().tolist()
-    return found
+        metrics[source] = torch.tensor(off).square().mean(0).sqrt().tolist()
+    return metrics
 
 
 def middle(span: Span, length: int) -> float:
@@ -119,151 +134,115 @@ def middle(span: Span, length: int) -> float:
     return float(span(None, torch.ones(1, length, dtype=torch.bool))[0, (length - 1) // 2, 0].detach())
 
 
-@claim("The middle token of n = 10 (i = 5) and of n = 20 (i = 10) has S = 50", source=SECTION)
-def judge_uniform(found: Findings) -> Verdict:
+@STUDY.control(
+    "an index coordinate trained on short texts puts fewer than 90 % of the tokens of long "
+    "ones in the right half",
+    variant="sinusoidal, middle",
+    mechanism="uniform, middle",
+)
+def sinusoids_fail(findings: Findings) -> bool:
+    return float(findings.curve("sinusoidal, middle", "half")[:, 1:].max()) < 0.9
+
+
+@STUDY.claim("The middle token of n = 10 (i = 5) and of n = 20 (i = 10) has S = 50")
+def judge_uniform(findings: Findings) -> Verdict:
     """Confirmed if, with uniform gaps, |S - 50| is at most 1e-4 at n/2 of every even n, and half a token for
     odd n.
     """
-    even, odd = found.most("untrained", "even"), found.most("untrained", "odd")
+    even, odd = findings.most("untrained", "even"), findings.most("untrained", "odd")
     summary = f"n = 2 to 256, uniform gaps: |S - 50| at most {even:.0e} at token n/2 of even n, "
     summary += f"{odd:.2f} tokens at (n + 1)/2 of odd n"
-    return Verdict("confirmed" if even <= 1e-4 and odd <= 0.5 + 1e-4 else "refuted", summary)
+    return decided(even <= 1e-4 and odd <= 0.5 + 1e-4, summary)
 
 
-@claim(
+@STUDY.claim(
     "The span is normalized to 100, so S = 50 is always the middle, whatever n",
     source="000, section 3.2, the middle",
 )
-def judge_always(found: Findings) -> Verdict:
+def judge_always(findings: Findings) -> Verdict:
     """Confirmed if S stays within half a token of 50 for learned gaps, trained and random; conditional if for
     some.
     """
     length = LENGTHS[-1]
     off = {
-        arm: found.curve(arm, "off")[:, -1].mean() * length / 100
-        for arm in found.arms
-        if arm.startswith(LEARNED)
+        variant: findings.curve(variant, "off")[:, -1].mean() * length / 100
+        for variant in findings.variants
+        if variant.startswith(LEARNED)
     }
     summary = f"distance of S = 50 from the middle of {length} tokens, in tokens: "
-    summary += ", ".join(f"{arm} {tokens:.1f}" for arm, tokens in off.items())
-    drawn = {source: found.curve("untrained", source).mean(0) for source in ("warp", "free")}
+    summary += listed(off, "{:.1f}")
+    drawn = {source: findings.curve("untrained", source).mean(0) for source in ("warp", "free")}
     summary += f"; with random gaps, in units of S at {', '.join(map(str, LENGTHS))} tokens: "
     summary += "; ".join(
         f"{source} {', '.join(f'{value:.1f}' for value in values)}" for source, values in drawn.items()
     )
-    if max(off.values()) <= 0.5 and all(values.max() <= 50 / length for values in drawn.values()):
-        return Verdict("confirmed", summary)
+    trained, random = max(off.values()) <= 0.5, max(values.max() for values in drawn.values()) <= 50 / length
     condition = "the gaps are uniform, or near it"
-    if max(off.values()) <= 0.5:
+    if trained:
         condition += f" as after this training: at most {max(off.values()):.1f} tokens off"
-    return Verdict("conditional", summary, condition)
+    return decided(trained and random, summary, refuted=False, condition=condition)
 
 
-def shares(found: Findings, arms: list[str], metric: str) -> str:
+def shares(findings: Findings, variants: list[str], metric: str) -> str:
     """The range over seeds in %, per length."""
     parts = []
-    for arm in arms:
-        curve = 100 * found.curve(arm, metric)
+    for variant in variants:
+        curve = 100 * findings.curve(variant, metric)
         ranges = [f"{low:.1f}-{high:.1f}" for low, high in zip(curve.min(0), curve.max(0), strict=True)]
-        parts.append(f"{arm.removesuffix(', middle')} {', '.join(ranges)}")
+        parts.append(f"{variant.removesuffix(', middle')} {', '.join(ranges)}")
     return "; ".join(parts)
 
 
-@claim("What is learned of the middle holds at unseen lengths, and not with discrete indices", source=SECTION)
-def judge_transfer(found: Findings) -> Verdict:
+@STUDY.claim("What is learned of the middle holds at unseen lengths, and not with discrete indices")
+def judge_transfer(findings: Findings) -> Verdict:
     """Confirmed if, with uniform gaps, halves are 95 % right at 4 and 8 times the length, and 5 points above
     sinusoids.
     """
-    arms = ["uniform, middle", "sinusoidal, middle"]
-    summary = (
-        f"tokens put in the right half, %, range over seeds, at {LENGTHS}: {shares(found, arms, 'half')}"
-    )
-    span, index = (found.curve(arm, "half")[:, 1:] for arm in arms)
-    summary += (
-        f"; no token of the training texts of {TRAINED} has S between 50 and {50 + 100 / TRAINED:.1f}, as "
-    )
+    variants = ["uniform, middle", "sinusoidal, middle"]
+    summary = f"tokens put in the right half, %, range over seeds, at {LENGTHS}: "
+    summary += f"{shares(findings, variants, 'half')}; no token of the training texts of {TRAINED} has S "
+    summary += f"between 50 and {50 + 100 / TRAINED:.1f}, as "
     summary += f"{100 / TRAINED:.1f} % of the tokens of a long text have"
-    return Verdict("confirmed" if span.min() >= NEAR and (span - index).min() >= 0.05 else "refuted", summary)
+    span, index = (findings.curve(variant, "half")[:, 1:] for variant in variants)
+    return decided(span.min() >= NEAR and (span - index).min() >= 0.05, summary)
 
 
-@claim("It holds with learned gaps as well", source=SECTION)
-def judge_sources(found: Findings) -> Verdict:
+@STUDY.claim("It holds with learned gaps as well")
+def judge_sources(findings: Findings) -> Verdict:
     """Confirmed if halves are 95 % right at every length and seed; conditional if for some sources."""
-    arms = [f"{source}, middle" for source in LEARNED]
-    summary = f"tokens put in the right half, %, at {LENGTHS}: {shares(found, arms, 'half')}"
-    good = [arm for arm in arms if found.curve(arm, "half").min() >= NEAR]
-    condition = f"the source is {' or '.join(arm.removesuffix(', middle') for arm in good)}"
-    return Verdict.among(good, arms, summary, condition)
+    variants = [f"{source}, middle" for source in LEARNED]
+    summary = f"tokens put in the right half, %, at {LENGTHS}: {shares(findings, variants, 'half')}"
+    good = {source: findings.curve(f"{source}, middle", "half").min() >= NEAR for source in LEARNED}
+    return each(good, summary, "the source is {}")
 
 
-@claim("The middle token itself is found at every length", source="001, length generalization")
-def judge_token(found: Findings) -> Verdict:
+@STUDY.claim("The middle token itself is found at every length", source="001, length generalization")
+def judge_token(findings: Findings) -> Verdict:
     """Confirmed if 95 % are found at every length, source and seed; conditional if at some lengths."""
-    arms = [f"{source}, middle" for source in ("uniform", *LEARNED)]
-    summary = f"middle tokens found, %, at {LENGTHS}: {shares(found, [*arms, 'sinusoidal, middle'], 'hit')}"
-    missed = max(found.curve(arm, "missed")[:, -1].max() for arm in arms)
+    every = [f"{source}, middle" for source in SOURCES]
+    summary, variants = f"middle tokens found, %, at {LENGTHS}: {shares(findings, every, 'hit')}", every[:-1]
+    missed = max(findings.curve(variant, "missed")[:, -1].max() for variant in variants)
     summary += f"; mean error at most {missed:.1f} tokens (over seeds, at {LENGTHS[-1]} tokens)"
-    least = [min(found.curve(arm, "hit")[:, place].min() for arm in arms) for place in range(len(LENGTHS))]
+    least = np.min([findings.curve(variant, "hit").min(0) for variant in variants], axis=0)
     good = [length for length, share in zip(LENGTHS, least, strict=True) if share >= NEAR]
     return Verdict.among(good, LENGTHS, summary, f"texts of {max(good, default=0)} tokens")
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1, 1, size=(10, 4))
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     off = {
-        f"{source}, trained on the {task}": found.curve(f"{source}, {task}", "off")
+        f"{source}, trained on the {task}": findings.curve(f"{source}, {task}", "off")
         for source in LEARNED
         for task in ("middle", "third")
     }
-    off |= {f"{source}, random": found.curve("untrained", source) for source in ("warp", "free")}
+    off |= {f"{source}, random": findings.curve("untrained", source) for source in ("warp", "free")}
     off["half a token"] = np.array([[50 / length for length in LENGTHS]])
     by_length = {
-        f"{length} tokens": [values[:, place].tolist() for values in off.values()]
+        f"{length} tokens": {name: values[:, place] for name, values in off.items()}
         for place, length in enumerate(LENGTHS)
     }
-    dots(left, list(off), by_length)
-    left.set(xscale="log", xlabel="|S - 50| at the middle token")
-    left.set_title("one mark per seed; uniform gaps: exactly 0")
-    left.legend(loc="lower left")
-    halves = {source: 100 * found.curve(f"{source}, middle", "half") for source in SOURCES}
-    lines(right, LENGTHS, halves)
-    right.axhline(50, color="gray", lw=0.8, ls=":")
-    right.set(
-        xscale="log", xlabel="length (tokens)", ylabel="tokens put in the right half (%)", ylim=(0, 103)
-    )
-    right.set_title(f"trained on {SHORTEST} to {TRAINED} tokens; mean and range (n={len(halves['uniform'])})")
-    right.set_xticks(LENGTHS, [str(length) for length in LENGTHS])
-    right.minorticks_off()
-    right.legend()
-    return figure
-
-
-STUDY = Study(
-    name="middle",
-    subject="S = 50 and the middle of a text, at every length",
-    data=f"random words, even lengths; trained on {SHORTEST} to {TRAINED}, tested at {LENGTHS}",
-    measure="S at the middle token; share of tokens put in the right half; share of middle tokens found",
-    smallest="half a token of S; 5 points of accuracy",
-    arms={
-        "untrained": "uniform gaps, n = 2 to 256; and z ~ N(0, 1)",
-        **{
-            f"{source}, middle": f"{source}: which half is a token in, and which token is the middle?"
-            for source in SOURCES
-        },
-        **{f"{source}, third": f"{source}: which token is the third?" for source in LEARNED},
-    },
-    controls=[
-        Control(
-            statement="an index coordinate trained on short texts puts fewer than 90 % of the tokens of long "
-            "ones in the right half",
-            arm="sinusoidal, middle",
-            mechanism="uniform, middle",
-            fails=lambda found: float(found.curve("sinusoidal, middle", "half")[:, 1:].max()) < 0.9,
-        )
-    ],
-    claims=[judge_uniform, judge_always, judge_transfer, judge_sources, judge_token],
-    full=Budget(seeds=4, steps=300, samples=128),
-    quick=Budget(seeds=2, steps=160, samples=64),
-    run=run,
-    draw=draw,
-)
+    left = Dots(by_length, "|S - 50| at the middle (uniform: 0)", xscale="log", legend="lower left")
+    halves = {source: findings.curve(f"{source}, middle", "half") for source in SOURCES}
+    lengths, label = [str(length) for length in LENGTHS], "tokens put in the right half (%)"
+    right = Lines(lengths, halves, "length (tokens)", label, percent=True, at_y=50, ylim=(0, 103))
+    return figure(left, right)

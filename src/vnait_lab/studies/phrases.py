@@ -1,5 +1,4 @@
-"""Do learned gaps follow phrases and clauses? Vnait's S with gaps from the words, compared with the trees of
-a treebank.
+"""Do learned gaps follow phrases and clauses?
 
 The gap S_{i+1} - S_i of the source `content` is a function of three words, learned for the model's task. If
 it reflected linguistic structure, it would be larger (or smaller) at the boundaries of clauses than
@@ -13,13 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
@@ -29,9 +29,9 @@ from vnait.positions.coordinates.sources import UNIT_Z
 from vnait.positions.encodings import Spatial
 from vnait.positions.method import Method
 from vnait.results.colours import COLOURS
-from vnait_lab.studies.figures import panels
-from vnait_lab.studies.parts.training import Reader, descend
-from vnait_lab.study import Budget, Claim, Control, Findings, Metrics, Study, Verdict, claim, data_folder
+from vnait.shared.statistics import Interval
+from vnait_lab.kit import Figure, Panel, Reader, decided, descend, each, figure, listed
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict, data_folder
 
 # Relations whose subtree is a clause; a conjunct is a clause too if both conjuncts are verbs.
 CLAUSES = {"ccomp", "advcl", "acl", "acl:relcl", "advcl:relcl", "parataxis", "csubj", "csubj:pass"}
@@ -50,6 +50,21 @@ SCORES = {
 KINDS = ("clause", "phrase")
 AWAY = ", no punctuation"  # places without adjacent punctuation
 LENGTHS = range(6, 41)
+STUDY = Study.of(
+    __name__,
+    data="Universal Dependencies: English EWT and Chinese GSDSimp, sentences of 6 to 40 words; tested on the "
+    "test files",
+    measure="area under the curve of the gap at boundaries against other places, bootstrap over sentences",
+    smallest=".05 of area above 1/2",
+    variants={
+        f"{language}, {score}": f"{BANKS[language][0]}: {about}"
+        for language in BANKS
+        for score, about in SCORES.items()
+    },
+    needs={f"{language}, {score}": f"data:{BANKS[language][0]}" for language in BANKS for score in SCORES},
+    full=Budget(seeds=3, steps=500),
+    quick=Budget(seeds=2, steps=250),
+)
 
 
 @dataclass(frozen=True)
@@ -133,31 +148,31 @@ def gaps(
         return torch.tensor([[words.get(word, 0) for word in sentence.words] for sentence in sentences])
 
     def loss(step: int) -> Tensor:
-        own = batch()
-        numbers = ids(own)
+        sentences = batch()
+        numbers = ids(sentences)
         if taught:
             z = span.source(model.vectors(numbers), torch.ones_like(numbers, dtype=torch.bool))
-            clause = torch.tensor(np.array([sentence.clause for sentence in own]))
+            clause = torch.tensor(np.array([sentence.clause for sentence in sentences]))
             return F.binary_cross_entropy_with_logits(z[:, 1:] - UNIT_Z, clause.to(z))
-        right = torch.tensor([[tags[tag] for tag in sentence.tags[1:]] for sentence in own])
+        right = torch.tensor([[tags[tag] for tag in sentence.tags[1:]] for sentence in sentences])
         return F.cross_entropy(model(numbers)[:, :-1].flatten(0, 1), right.flatten())
 
     batch = batches(train, Generator().manual_seed(seed))
     descend(model.parameters(), loss, steps=steps, learning_rate=2e-3)
-    found, hits, off = [], [], []
+    learned, hits, off = [], [], []
     with torch.no_grad():
         for sentence in test:
             numbers = ids([sentence])
             at = span(model.vectors(numbers), torch.ones_like(numbers, dtype=torch.bool))[0, :, 0].double()
             linear = 100 * torch.arange(1, len(at) + 1) / len(at)
             off.append(float((at - linear).abs().max()))
-            found.append((at.diff() * len(at) / 100).numpy())
+            learned.append((at.diff() * len(at) / 100).numpy())
             predicted = model(numbers)[0, :-1].argmax(-1).tolist()
             hits += [tag == tags.get(name) for tag, name in zip(predicted, sentence.tags[1:], strict=True)]
-    return found, {
+    return learned, {
         "accuracy": float(np.mean(hits)),
         "from_linear": float(np.mean(off)),
-        "spread": float(np.concatenate(found).std()),
+        "spread": float(np.concatenate(learned).std()),
     }
 
 
@@ -179,14 +194,15 @@ def pairs_of(*scores: str) -> list[str]:
     return [f"{language}, {score}" for language in BANKS for score in scores]
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    language, score = arm.split(", ")
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    language, score = variant.split(", ")
     folder, *files = BANKS[language]
     train, test = (
         [sentence for sentence in read(data_folder(folder) / file) if len(sentence.words) in LENGTHS]
         for file in files
     )
-    found, extra = scored(score, train, test, seed, budget)
+    values, extra = scored(score, train, test, seed, budget)
     places = {
         "": [np.full(len(sentence.clause), True) for sentence in test],
         AWAY: [~sentence.punctuation for sentence in test],
@@ -194,7 +210,7 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     metrics: Metrics = {}
     for kind in KINDS:
         for name, used in places.items():
-            scores = [values[use] for values, use in zip(found, used, strict=True)]
+            scores = [row[use] for row, use in zip(values, used, strict=True)]
             labels = [getattr(sentence, kind)[use] for sentence, use in zip(test, used, strict=True)]
             metrics[kind + name] = area(scores, labels, seed)
     return {**metrics, **extra, "sentences": float(len(test))}
@@ -222,146 +238,128 @@ def area(scores: list[np.ndarray], labels: list[np.ndarray], seed: int) -> list[
     score, label = np.concatenate(scores), np.concatenate(labels)
     level = np.unique(score, return_inverse=True)[1]
     random = np.random.default_rng(seed)
-    found = []
+    drawn = []
     for draw in range(301):  # the first one is the sample itself
         times = np.ones(len(scores))
         if draw:
             times = random.multinomial(len(scores), times / len(scores)).astype(float)
-        own = times[sentence]
-        yes, no = (np.bincount(level, own * (label == side)) for side in (True, False))
-        found.append(float(yes @ (no.cumsum() - no / 2) / (yes.sum() * no.sum())))
-    return [found[0], *np.quantile(found[1:], [0.025, 0.975]).tolist()]
+        weights = times[sentence]
+        yes, no = (np.bincount(level, weights * (label == side)) for side in (True, False))
+        drawn.append(float(yes @ (no.cumsum() - no / 2) / (yes.sum() * no.sum())))
+    return [drawn[0], *np.quantile(drawn[1:], [0.025, 0.975]).tolist()]
 
 
-def areas(found: Findings, arm: str, kind: str) -> tuple[float, float, float]:
+def areas(findings: Findings, variant: str, kind: str) -> tuple[float, float, float]:
     """The mean over seeds, and the lowest and highest bound of the seeds' intervals."""
-    rows = found.curve(arm, kind)
+    rows = findings.curve(variant, kind)
     return float(rows[:, 0].mean()), float(rows[:, 1].min()), float(rows[:, 2].max())
 
 
-def listed(found: Findings, arms: list[str], kind: str) -> str:
-    return "; ".join("{} {:.3f} [{:.3f}, {:.3f}]".format(arm, *areas(found, arm, kind)) for arm in arms)
+def bounded(findings: Findings, variants: list[str], kind: str) -> str:
+    return listed({name: Interval(*areas(findings, name, kind)) for name in variants}, "{:.3f}", join="; ")
 
 
-def follow(kind: str) -> Claim:
+def follow(kind: str) -> None:
     """The claim that gaps are larger at boundaries of clauses, or of phrases."""
 
-    @claim(f"Learned S_i follow {kind}s", source="000, section 5.2", needs=pairs_of("learned"))
-    def judge(found: Findings) -> Verdict:
+    @STUDY.claim(f"Learned S_i follow {kind}s", source="000, section 5.2", needs=pairs_of("learned"))
+    def judge(findings: Findings) -> Verdict:
         """Confirmed if gaps are larger at boundaries, with an area of at least .55 and an interval above 1/2,
         in both languages, away from punctuation too; conditional if in some of these cases.
         """
-        arms = pairs_of("learned")
-        count = " and ".join(f"{found.mean(arm, 'sentences'):.0f}" for arm in arms)
+        variants = pairs_of("learned")
+        count = " and ".join(f"{findings.mean(variant, 'sentences'):.0f}" for variant in variants)
         summary = f"area under the curve ({count} sentences; above 1/2: larger gaps at boundaries): "
-        summary += f"{listed(found, arms, kind)}; away from punctuation: {listed(found, arms, kind + AWAY)}"
-        every = {
-            f"{arm.split(',')[0]}, {own}": areas(found, arm, own)
-            for arm in arms
-            for own in (kind, kind + AWAY)
-        }
-        larger = [name for name, (mean, low, _) in every.items() if mean >= 0.55 and low > 0.5]
-        return Verdict.among(larger, every, summary, "; ".join(larger))
-
-    return judge
+        summary += f"{bounded(findings, variants, kind)}; away from punctuation: "
+        summary += bounded(findings, variants, kind + AWAY)
+        larger = {}
+        for variant in variants:
+            for boundaries in (kind, kind + AWAY):
+                mean, low, _ = areas(findings, variant, boundaries)
+                larger[f"{variant.split(',')[0]}, {boundaries}"] = mean >= 0.55 and low > 0.5
+        return each(larger, summary, "{}", join="; ")
 
 
-@claim(
+def at_chance(language: str) -> None:
+    """The control that random numbers predict nothing."""
+    variant = f"{language}, random"
+
+    @STUDY.control(
+        f"random numbers stay within .05 of chance ({language})",
+        variant=variant,
+        mechanism=f"{language}, taught",
+    )
+    def fails(findings: Findings) -> bool:
+        return abs(areas(findings, variant, "clause")[0] - 0.5) < 0.05
+
+
+for kind in KINDS:
+    follow(kind)
+for language in BANKS:
+    at_chance(language)
+
+
+@STUDY.claim(
     "They tell clauses better than punctuation and surprisal do",
     source="000, section 5.2",
     needs=pairs_of("learned", "punctuation", "surprisal"),
 )
-def judge_better(found: Findings) -> Verdict:
+def judge_better(findings: Findings) -> Verdict:
     """Confirmed if their area is further from 1/2 than that of both others, in both languages."""
-    arms = pairs_of("learned", "punctuation", "surprisal")
-    away = np.abs([areas(found, arm, "clause")[0] - 0.5 for arm in arms])
+    variants = pairs_of("learned", "punctuation", "surprisal")
+    away = np.abs([areas(findings, variant, "clause")[0] - 0.5 for variant in variants])
     away = away.reshape(len(BANKS), -1)  # (languages, scores)
-    better = (away[:, 0] > away[:, 1:].max(1)).all()
-    return Verdict("confirmed" if better else "refuted", listed(found, arms, "clause"))
+    return decided((away[:, 0] > away[:, 1:].max(1)).all(), bounded(findings, variants, "clause"))
 
 
-@claim(
+@STUDY.claim(
     "Positions learned from content collapse to nearly linear ones",
     source="the field: RePo, arXiv 2512.14391",
     needs=pairs_of("learned", "taught"),
 )
-def judge_uniform(found: Findings) -> Verdict:
+def judge_uniform(findings: Findings) -> Verdict:
     """Confirmed if the gaps' SD is at most .2 of the uniform gap, every seed and language."""
-    moved = {
-        arm: (found.mean(arm, "spread"), found.mean(arm, "from_linear"))
-        for arm in pairs_of("learned", "taught")
-    }
     summary = "SD of the gaps over the uniform gap, and largest |S - linear| of a sentence (of 100): "
-    summary += "; ".join(f"{arm} {spread:.2f}, {off:.1f}" for arm, (spread, off) in moved.items())
-    right = [f"{found.mean(arm, 'accuracy'):.2f} ({arm})" for arm in pairs_of("learned")]
-    summary += f"; parts of speech right: {', '.join(right)}"
-    most = max(found.most(arm, "spread") for arm in pairs_of("learned"))
-    return Verdict("confirmed" if most <= 0.2 else "refuted", summary)
+    summary += "; ".join(
+        f"{variant} {findings.mean(variant, 'spread'):.2f}, {findings.mean(variant, 'from_linear'):.1f}"
+        for variant in pairs_of("learned", "taught")
+    )
+    right = findings.listed(pairs_of("learned"), "accuracy", "{:.2f} ({name})")
+    most = max(findings.most(variant, "spread") for variant in pairs_of("learned"))
+    return decided(most <= 0.2, f"{summary}; parts of speech right: {right}")
 
 
-@claim(
+@STUDY.claim(
     "Gaps read from three words could follow clauses",
     source="001, interpretability",
     needs=pairs_of("taught"),
 )
-def judge_able(found: Findings) -> Verdict:
+def judge_able(findings: Findings) -> Verdict:
     """Confirmed if gaps that are taught clauses reach an area of .6 away from punctuation, including the
     interval.
     """
-    arms, kind = pairs_of("taught"), "clause" + AWAY
-    able = min(areas(found, arm, kind)[1] for arm in arms) >= 0.6
-    return Verdict("confirmed" if able else "refuted", f"away from punctuation: {listed(found, arms, kind)}")
+    variants, kind = pairs_of("taught"), "clause" + AWAY
+    least = min(areas(findings, variant, kind)[1] for variant in variants)
+    return decided(least >= 0.6, f"away from punctuation: {bounded(findings, variants, kind)}")
 
 
-def at_chance(language: str) -> Control:
-    """The control that random numbers predict nothing."""
-    arm = f"{language}, random"
-    return Control(
-        statement=f"random numbers stay within .05 of chance ({language})",
-        arm=arm,
-        mechanism=f"{language}, taught",
-        fails=lambda found: abs(areas(found, arm, "clause")[0] - 0.5) < 0.05,
-    )
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    def paint(axes: Axes, language: str) -> None:
+        kinds = [kind + place for kind in KINDS for place in ("", AWAY)]
+        for row, (kind, form) in enumerate(zip(kinds, "ooss", strict=True)):
+            rows = np.array([areas(findings, f"{language}, {score}", kind) for score in SCORES])
+            bounds, at = np.abs(rows[:, 1:] - rows[:, :1]).T, np.arange(len(SCORES)) + 0.18 * (row - 1.5)
+            look: dict[str, Any] = {"color": COLOURS[row], "mfc": (COLOURS[row], "white")[row % 2]}
+            axes.errorbar(rows[:, 0], at, xerr=bounds, label=kind, fmt=form, capsize=2, **look)
+        axes.set_yticks(range(len(SCORES)), list(SCORES))
+        axes.invert_yaxis()
 
-
-def draw(found: Findings) -> Figure:
-    figure, both = panels(1, 1)
-    places = np.arange(len(SCORES))
-    for axes, language in zip(both, BANKS, strict=True):
-        for row, kind in enumerate(name + place for name in KINDS for place in ("", AWAY)):
-            rows = np.array([areas(found, f"{language}, {score}", kind) for score in SCORES])
-            bounds, fill = np.abs(rows[:, 1:] - rows[:, :1]).T, (COLOURS[row], "white")[row % 2]
-            at = places + 0.18 * (row - 1.5)
-            look: dict[str, Any] = {"fmt": "ooss"[row], "color": COLOURS[row], "mfc": fill, "capsize": 2}
-            axes.errorbar(rows[:, 0], at, xerr=bounds, label=kind, **look)
-        axes.axvline(0.5, color="gray", lw=0.8)
-        axes.set_yticks(places, list(SCORES))
-        axes.set(xlim=(0.3, 0.9), ylim=(len(SCORES) - 0.4, -0.6), xlabel="area under the curve of boundaries")
-        sentences = found.values(f"{language}, learned", "sentences")
-        axes.set_title(
-            f"{language}: {sentences[0]:.0f} sentences, {len(sentences)} seeds; mean, widest 95 % bounds"
-        )
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return figure
-
-
-STUDY = Study(
-    name="phrases",
-    subject="Do learned gaps follow phrases and clauses?",
-    data="Universal Dependencies: English EWT and Chinese GSDSimp, sentences of 6 to 40 words; tested on the "
-    "test files",
-    measure="area under the curve of the gap at boundaries against other places, bootstrap over sentences",
-    smallest=".05 of area above 1/2",
-    arms={
-        f"{language}, {score}": f"{BANKS[language][0]}: {about}"
-        for language in BANKS
-        for score, about in SCORES.items()
-    },
-    needs={f"{language}, {score}": f"data:{BANKS[language][0]}" for language in BANKS for score in SCORES},
-    controls=[*map(at_chance, BANKS)],
-    claims=[*map(follow, KINDS), judge_better, judge_uniform, judge_able],
-    full=Budget(seeds=3, steps=500),
-    quick=Budget(seeds=2, steps=250),
-    run=run,
-    draw=draw,
-)
+    panels = []
+    for language, legend in zip(BANKS, ("", "below"), strict=True):
+        title = f"{language}: {findings.mean(f'{language}, learned', 'sentences'):.0f} sentences"
+        spread = f"mean of {findings.seeds} seeds, widest 95 % bounds"
+        look: dict[str, Any] = {"xlim": (0.3, 0.9), "xlabel": "area under the curve of boundaries"}
+        draws = partial(paint, language=language)
+        panels.append(Panel(draws, spread, title=title, legend=legend, at_x=0.5, **look))
+    return figure(*panels)

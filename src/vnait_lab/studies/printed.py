@@ -1,4 +1,4 @@
-"""The document's own code for a sinusoidal code, RoPE and T5's bias, run as printed.
+"""The document's own code for RoPE and T5's table, run as it is printed.
 
 The lines are copied unchanged and compared with the methods that they name. A rotation keeps all channels,
 and scores of rotated queries and keys depend only on differences of positions: shifting all positions changes
@@ -12,16 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from vnait.positions.encodings import Sinusoid, T5Bias
-from vnait_lab.studies.figures import lines, panels
+from vnait_lab.kit import Figure, Lines, decided, figure
 from vnait_lab.studies.parts.shifts import HEADS, SHIFTS, WIDTH, fails, line, moved, scored
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 LONGEST = 512
-ARMS = {
+VARIANTS = {
     "rope as printed": "the document's apply_rotary_pos, with ^ read as **",
     "sinusoid": "sinusoidal codes alone, a random W",
     "t5": "T5's buckets",
@@ -40,14 +39,25 @@ def apply_rotary_pos(q, k, pos_ids):
     k_rot = k[..., 0::2] * cos - k[..., 1::2] * sin
     return q_rot, k_rot
 """
+STUDY = Study.of(
+    __name__,
+    source="003, printed code",
+    data=f"none: 50 random queries and keys per head (seed 0), {LONGEST} tokens for tables",
+    measure="change of scores under a shift, errors raised, channels kept, parameters",
+    smallest=".5 of the scores' std; one channel, one parameter",
+    variants=VARIANTS,
+    full=Budget(),
+    quick=Budget(),
+)
 
 
+@STUDY.runs
 @torch.no_grad()
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     torch.manual_seed(seed)
-    if arm == "rope as printed":
+    if variant == "rope as printed":
         return {**moved(as_printed), **code()}
-    if arm == "t5":
+    if variant == "t5":
         return {**moved(scored(T5Bias(num_heads=HEADS, start=1.0))), **buckets()}
     return moved(scored(Sinusoid(dim=WIDTH)))
 
@@ -95,71 +105,43 @@ def buckets() -> Metrics:
     }
 
 
-@claim(
-    "The printed PyTorch code (PositionalEncoding, apply_rotary_pos) is the encoding",
-    source="003, printed code",
+@STUDY.control(
+    "under a random W a shift changes the sinusoid's scores by more than .5 std",
+    variant="sinusoid",
+    mechanism="t5",
 )
-def judge_code(found: Findings) -> Verdict:
+def sinusoid_moves(findings: Findings) -> bool:
+    return findings.mean("sinusoid", "moved") > 0.5
+
+
+@STUDY.claim("The printed PyTorch code (PositionalEncoding, apply_rotary_pos) is the encoding")
+def judge_code(findings: Findings) -> Verdict:
     """Refuted if it does not run, loses channels, or a shift changes its scores by more than .5 std."""
     names = ("class_fails", "rotary_fails", "channels", "moved")
-    class_fails, rotary_fails, channels, change = (found.mean("rope as printed", name) for name in names)
+    class_fails, rotary_fails, channels, change = (findings.mean("rope as printed", name) for name in names)
     summary = f"PositionalEncoding {'is a syntax error' if class_fails else 'compiles'}; "
     summary += f"apply_rotary_pos {'fails (^ is XOR)' if rotary_fails else 'runs'}, and with ** returns "
     summary += f"{channels:.0f} of {WIDTH} channels, whose scores a shift changes by {change:.1f} std"
-    wrong = class_fails or rotary_fails or channels < WIDTH or change > 0.5
-    return Verdict("refuted" if wrong else "confirmed", summary)
+    return decided(not (class_fails or rotary_fails or channels < WIDTH or change > 0.5), summary)
 
 
-@claim("T5's bias is a table of 2 max_len - 1 rows", source="003, T5")
-def judge_table(found: Findings) -> Verdict:
+@STUDY.claim("T5's bias is a table of 2 max_len - 1 rows", source="003, T5")
+def judge_table(findings: Findings) -> Verdict:
     """Confirmed if both have as many parameters and fail at the same lengths."""
     names = ("distinct", "parameters", "printed_parameters", "printed_too_long", "too_long", "mismatches")
-    distinct, own, printed, stops, own_stops, wrong = (found.mean("t5", name) for name in names)
-    summary = (
-        f"T5 distinguishes {distinct:.0f} of {2 * LONGEST - 1:,} differences with {own:.0f} parameters, "
-    )
-    summary += f"the printed table has {printed:,.0f}; past max_len the printed table "
-    summary += (
-        f"{'fails' if stops else 'works'}, T5's {'fails' if own_stops else 'works'}; our buckets differ "
-    )
+    distinct, rows, printed, stops, ours, wrong = (findings.mean("t5", name) for name in names)
+    summary = f"T5 distinguishes {distinct:.0f} of {2 * LONGEST - 1:,} differences with {rows:.0f} "
+    summary += f"parameters, the printed table has {printed:,.0f}; past max_len the printed table "
+    summary += f"{'fails' if stops else 'works'}, T5's {'fails' if ours else 'works'}; our buckets differ "
     summary += f"from transformers' at {wrong:.0f} of 12,002 offsets"
-    same = own == printed and stops == own_stops and wrong == 0
-    return Verdict("confirmed" if same else "refuted", summary)
+    return decided(rows == printed and stops == ours and wrong == 0, summary)
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1, 1)
-    lines(left, SHIFTS, {arm: found.curve(arm, "changes") for arm in ARMS})
-    left.set(xscale="log", xlabel="shift of all positions (tokens)", ylabel="largest change of a score (std)")
-    left.set(title="relative scores? T5 yes, RoPE as printed no")
-    left.legend()
-    offsets = range(1 - LONGEST, LONGEST)
-    lines(right, offsets, {"T5's": found.curve("t5", "row")}, marker="")
-    lines(right, offsets, {"as printed": range(2 * LONGEST - 2, -1, -1)}, marker="")
-    right.set(xlabel="key - query (tokens)", ylabel="row of the table", yscale="symlog", ylim=(-0.5, 4000))
-    right.set(xlim=(-200, 200), xticks=range(-200, 201, 100), title="rows by difference")
-    right.legend()
-    return figure
-
-
-STUDY = Study(
-    name="printed",
-    subject="The document's own code for RoPE and T5's table, run as it is printed",
-    data=f"none: 50 random queries and keys per head (seed 0), {LONGEST} tokens for tables",
-    measure="change of scores under a shift, errors raised, channels kept, parameters",
-    smallest=".5 of the scores' std; one channel, one parameter",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="under a random W a shift changes the sinusoid's scores by more than .5 std",
-            arm="sinusoid",
-            mechanism="t5",
-            fails=lambda found: found.mean("sinusoid", "moved") > 0.5,
-        ),
-    ],
-    claims=[judge_code, judge_table],
-    full=Budget(),
-    quick=Budget(),
-    run=run,
-    draw=draw,
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    shift, change = "shift of all positions (tokens)", "largest change of a score (std)"
+    left = Lines(SHIFTS, findings.curves(VARIANTS, "changes"), shift, change, xscale="log")
+    rows: dict[str, Any] = {"T5's": findings.curve("t5", "row"), "as printed": range(2 * LONGEST - 2, -1, -1)}
+    limits: dict[str, Any] = {"yscale": "symlog", "ylim": (-0.5, 4000), "xlim": (-200, 200)}
+    offset, row = "key - query (tokens)", "row of the table"
+    return figure(left, Lines(range(1 - LONGEST, LONGEST), rows, offset, row, look={"marker": ""}, **limits))

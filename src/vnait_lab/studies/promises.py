@@ -1,4 +1,4 @@
-"""The promises of RoPE, ALiBi, T5's bias and learned tables: relative scores, any length, little cost.
+"""The promises of RoPE, ALiBi, T5 and learned tables: relative scores, any length, little cost.
 
 Attention is relative if its scores depend only on differences of positions: shifting all positions by the
 same number changes nothing. RoPE gets this by rotating queries and keys, ALiBi and T5 by a bias that is a
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -21,12 +20,12 @@ from torch.utils._pytree import tree_leaves
 from vnait.positions.attention import Attention
 from vnait.positions.encodings import AlibiBias, NoPosition, Rotary, Sinusoid, T5Bias, Table
 from vnait.positions.injection import Injection
-from vnait_lab.studies.figures import lines, panels
+from vnait_lab.kit import Bars, Figure, Lines, decided, each, figure, listed
 from vnait_lab.studies.parts.shifts import HEADS, SHIFTS, WIDTH, fails, line, moved, scored
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 LONGEST, LAYERS = 512, 6
-ARMS = {
+VARIANTS = {
     "none": "no positions",
     "rope": "RoPE, angles in float64",
     "rope in bfloat16": "RoPE, angles in bfloat16",
@@ -46,18 +45,29 @@ ENCODINGS: dict[str, Callable[[], nn.Module]] = {
     "t5": lambda: T5Bias(num_heads=HEADS, start=1.0),
     "learned": lambda: Table(dim=WIDTH, max_length=LONGEST),
 }
+STUDY = Study.of(
+    __name__,
+    source="003, comparison",
+    data="none: 50 random queries and keys per head (seed 0), 512 tokens for tables and costs",
+    measure="change of scores under a shift, errors raised, numbers moved in memory",
+    smallest="1e-9 of the scores' std for an identity; twice plain attention for the cost",
+    variants=VARIANTS,
+    full=Budget(),
+    quick=Budget(),
+)
 
 
+@STUDY.runs
 @torch.no_grad()
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     torch.manual_seed(seed)
-    found: Metrics = cost(arm) if arm in COSTS else {}
-    if arm in ENCODINGS:
-        found["too_long"] = float(fails(lambda: ENCODINGS[arm]()(line(LONGEST + 1)), ValueError))
-    if arm not in ("learned", "shaw"):
-        encoding = in_bfloat16 if arm == "rope in bfloat16" else ENCODINGS.get(arm, NoPosition)()
-        found |= moved(scored(encoding, identity=arm == "sinusoid, W = 1"))
-    return found
+    metrics: Metrics = cost(variant) if variant in COSTS else {}
+    if variant in ENCODINGS:
+        metrics["too_long"] = float(fails(lambda: ENCODINGS[variant]()(line(LONGEST + 1)), ValueError))
+    if variant not in ("learned", "shaw"):
+        encoding = in_bfloat16 if variant == "rope in bfloat16" else ENCODINGS.get(variant, NoPosition)()
+        metrics |= moved(scored(encoding, identity=variant == "sinusoid, W = 1"))
+    return metrics
 
 
 def in_bfloat16(at: Tensor) -> Injection:
@@ -80,7 +90,7 @@ class Traffic(TorchDispatchMode):
         return out
 
 
-def cost(arm: str) -> Metrics:
+def cost(variant: str) -> Metrics:
     """The numbers that a layer of attention reads and writes (8 heads of 64, 512 tokens).
 
     The injection is computed once for all layers, so each layer bears its share of that.
@@ -91,10 +101,10 @@ def cost(arm: str) -> Metrics:
     place = (offsets.T - offsets).clamp(-16, 16) + 16
     keys, values = torch.randn(2, 33, WIDTH)
     with Traffic() as shared:
-        injection = ENCODINGS.get(arm, NoPosition)()(line(LONGEST).float())
+        injection = ENCODINGS.get(variant, NoPosition)()(line(LONGEST).float())
     with Traffic() as layer:
         value = attention.heads(attention.value(x))
-        if arm == "shaw":
+        if variant == "shaw":
             query, key = attention.queries_and_keys(x, injection)
             near = torch.einsum("bhqk,qjk->bhqj", query, keys[place])
             weights = ((query @ key.mT + near) / WIDTH**0.5).softmax(-1)
@@ -104,91 +114,74 @@ def cost(arm: str) -> Metrics:
     return {"traffic": layer.count + shared.count / LAYERS}
 
 
-@claim(
+@STUDY.control(
+    "under a random W a shift changes the sinusoid's scores by more than .5 std",
+    variant="sinusoid",
+    mechanism="rope",
+)
+def sinusoid_moves(findings: Findings) -> bool:
+    return findings.mean("sinusoid", "moved") > 0.5
+
+
+@STUDY.claim(
     "RoPE keeps the geometry of relative positions",
     source="003, RoPE",
     rule=f"confirmed if no score changes by more than 1e-9 std under shifts up to {SHIFTS[-1]:,}, in float64",
 )
-def judge_relative(found: Findings) -> Verdict:
+def judge_relative(findings: Findings) -> Verdict:
     """In float64; the change in half precision is reported as well."""
-    error, half = found.most("rope", "moved"), found.most("rope in bfloat16", "moved")
-    summary = (
-        f"scores change by {error:.0e} std at shifts up to {SHIFTS[-1]:,} (angles in bfloat16: {half:.1f})"
-    )
-    return Verdict("confirmed" if error <= 1e-9 else "refuted", summary)
+    error, half = findings.most("rope", "moved"), findings.most("rope in bfloat16", "moved")
+    summary = f"scores change by {error:.0e} std at shifts up to {SHIFTS[-1]:,} "
+    summary += f"(angles in bfloat16: {half:.1f})"
+    return decided(error <= 1e-9, summary)
 
 
-@claim("With sinusoidal codes relative position shows in the scores by itself", source="003, attention")
-def judge_sinusoid(found: Findings) -> Verdict:
+@STUDY.claim("With sinusoidal codes relative position shows in the scores by itself", source="003, attention")
+def judge_sinusoid(findings: Findings) -> Verdict:
     """Confirmed if no shift changes the scores under a random W_Q W_K^T; conditional if only under the
     identity.
     """
-    random, identity = found.most("sinusoid", "moved"), found.most("sinusoid, W = 1", "moved")
+    random, identity = findings.most("sinusoid", "moved"), findings.most("sinusoid, W = 1", "moved")
     summary = f"scores of the codes change by {random:.1f} std under a random W_Q W_K^T, "
     summary += f"by {identity:.0e} under the identity"
-    if random <= 1e-9:
-        return Verdict("confirmed", summary)
     condition = "W_Q W_K^T commutes with the rotation, as the identity does"
-    return Verdict("conditional", summary, condition) if identity <= 1e-9 else Verdict("refuted", summary)
+    return decided(random <= 1e-9, summary, refuted=identity > 1e-9, condition=condition)
 
 
-@claim("A learned table can't take longer texts than it was made for", source="003, comparison")
-def judge_length(found: Findings) -> Verdict:
+@STUDY.claim("A learned table can't take longer texts than it was made for")
+def judge_length(findings: Findings) -> Verdict:
     """Confirmed if one token more raises an error."""
-    others = [arm for arm in ("sinusoid", "rope", "alibi", "t5") if not found.mean(arm, "too_long")]
-    fails = bool(found.mean("learned", "too_long"))
+    others = [
+        variant for variant in ("sinusoid", "rope", "alibi", "t5") if not findings.mean(variant, "too_long")
+    ]
+    fails = bool(findings.mean("learned", "too_long"))
     summary = f"token {LONGEST + 1} {'is an error' if fails else 'has a code'} for the learned table; "
     summary += f"it has a code in {', '.join(others)}"
-    return Verdict("confirmed" if fails else "refuted", summary)
+    return decided(fails, summary)
 
 
-@claim("Relative encodings are expensive", source="003, comparison")
-def judge_cost(found: Findings) -> Verdict:
+@STUDY.claim("Relative encodings are expensive")
+def judge_cost(findings: Findings) -> Verdict:
     """Confirmed if each moves at least twice the numbers of plain attention, conditional if some do."""
-    ratio = {arm: found.mean(arm, "traffic") / found.mean("none", "traffic") for arm in COSTS[1:]}
-    summary = ", ".join(f"{arm} {value:.1f}" for arm, value in ratio.items())
-    high = [arm for arm, value in ratio.items() if value >= 2]
-    condition = f"every pair of tokens has its own vector ({', '.join(high)})"
-    return Verdict.among(
-        high, ratio, f"numbers read and written, relative to plain attention: {summary}", condition
-    )
+    ratio = {
+        variant: findings.mean(variant, "traffic") / findings.mean("none", "traffic") for variant in COSTS[1:]
+    }
+    summary = f"numbers read and written, relative to plain attention: {listed(ratio, '{:.1f}')}"
+    high = {variant: value >= 2 for variant, value in ratio.items()}
+    return each(high, summary, "every pair of tokens has its own vector ({})", join=", ")
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1, 1)
-    arms = ("rope", "rope in bfloat16", "sinusoid", "sinusoid, W = 1")
-    lines(left, SHIFTS, {arm: found.curve(arm, "changes") for arm in arms})
-    left.set(xscale="log", yscale="log", xlabel="shift of all positions (tokens)", ylim=(1e-16, 1e6))
-    left.set(
-        ylabel="largest change of a score (std)", title="relative scores? (ALiBi and T5: 0 at every shift)"
-    )
-    left.legend(ncols=2, loc="upper center")
-    traffic = [found.mean(arm, "traffic") / found.mean("none", "traffic") for arm in COSTS]
-    right.bar(COSTS, traffic)
-    right.axhline(1, color="black", ls=":", lw=1)
-    right.set_ylabel("numbers read and written (plain = 1)")
-    right.set_title(f"cost of attention, {LONGEST} tokens (counted)")
-    return figure
-
-
-STUDY = Study(
-    name="promises",
-    subject="The promises of RoPE, ALiBi, T5 and learned tables: relative scores, any length, little cost",
-    data="none: 50 random queries and keys per head (seed 0), 512 tokens for tables and costs",
-    measure="change of scores under a shift, errors raised, numbers moved in memory",
-    smallest="1e-9 of the scores' std for an identity; twice plain attention for the cost",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="under a random W a shift changes the sinusoid's scores by more than .5 std",
-            arm="sinusoid",
-            mechanism="rope",
-            fails=lambda found: found.mean("sinusoid", "moved") > 0.5,
-        ),
-    ],
-    claims=[judge_relative, judge_sinusoid, judge_length, judge_cost],
-    full=Budget(),
-    quick=Budget(),
-    run=run,
-    draw=draw,
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    variants = ("rope", "rope in bfloat16", "sinusoid", "sinusoid, W = 1")
+    shift, change = "shift of all positions (tokens)", "largest change of a score (std)"
+    limits: dict[str, Any] = {
+        "xscale": "log",
+        "yscale": "log",
+        "ylim": (1e-16, 1e6),
+        "legend": "upper center",
+    }
+    left = Lines(SHIFTS, findings.curves(variants, "changes"), shift, change, **limits)
+    traffic = {variant: findings.ratio(variant, "none", "traffic").mean for variant in COSTS}
+    rows = {variant: [value] for variant, value in traffic.items()}
+    return figure(left, Bars(rows, "numbers read and written (plain = 1)", at_x=1))

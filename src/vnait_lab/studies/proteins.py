@@ -1,4 +1,4 @@
-"""Contacts of real proteins that are far apart on the chain: when a bias of the attention scores finds them.
+"""Far contacts of real proteins: relative biases, contact maps and elastic coordinates.
 
 The score of a pair of residues is a content term, a learned bilinear form of the letters around both, and a
 bias: a learned number per separation or per share of the chain, ALiBi's slope, or a noisy map of the chain.
@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
@@ -29,10 +28,10 @@ from vnait.positions.coordinates import Span
 from vnait.positions.encodings import AlibiBias, ShawBias
 from vnait.results.colours import COLOURS
 from vnait.shared.statistics import Interval, interval
+from vnait_lab.kit import Figure, decided, descend
 from vnait_lab.studies.figures import panels
 from vnait_lab.studies.parts.proteins import FAR, LETTERS, NEAR, Chain, chains
-from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict, data_folder
 
 FOLDS, DEVELOPED = 5, 6  # folds of test proteins; every sixth protein is one of development
 SEEN, DIM, BATCH, RATE = 5, 16, 8, 0.003
@@ -41,7 +40,7 @@ SLOPE = 2  # the head of ALiBi's eight whose slope is 1/8
 KEPT, FALSE = 0.5, 0.01  # shares of contacts, and of other pairs, in a noisy map
 RANGES = torch.tensor([NEAR, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256])  # where ranges of counts begin
 SMALLEST, CLEAR, MASS = 0.005, 0.05, 0.6
-SOURCE, RIBOSOME = "004, protein structure", "6zu5"
+RIBOSOME = "6zu5"
 ANOTHER = "another's map"
 # Kyte and Doolittle 1982, table 2, in the order of LETTERS.
 WATER = torch.tensor(
@@ -68,6 +67,20 @@ RULES = {
     "by hand": "no model: the product of these two",
     "map alone": "no model: the noisy map of the chain",
 }
+STUDY = Study.of(
+    __name__,
+    source="004, protein structure",
+    data="chains of the Protein Data Bank, 60 to 400 residues, without homologs; contact: alpha carbons "
+    f"nearer than 8 angstrom; far: at least {FAR} residues apart; every protein tested once per seed, in "
+    f"{FOLDS} folds, but a sixth, on which settings were chosen",
+    measure="average precision (AP) and area under the curve (AUC) of far pairs per protein, intervals over "
+    "proteins; precision of the first L/5 pairs; attention on far contacts",
+    smallest=".005 of AP, .05 for a map; .6 of the attention",
+    variants={**MODELS, **RULES},
+    full=Budget(seeds=3, steps=200, samples=400),
+    quick=Budget(seeds=1, steps=20, samples=18),
+    needs=dict.fromkeys({**MODELS, **RULES}, "data:proteins package:biopython"),
+)
 
 
 @lru_cache(maxsize=1)
@@ -88,28 +101,28 @@ class Scorer(nn.Module):
     bias.
     """
 
-    def __init__(self, arm: str) -> None:
+    def __init__(self, variant: str) -> None:
         super().__init__()
-        self.arm = arm
+        self.variant = variant
         self.vectors = nn.Linear(SEEN * len(LETTERS), DIM)
         self.weight = nn.Parameter(torch.zeros(DIM + 1, DIM + 1))
         self.level = nn.Parameter(torch.tensor(-4.0))
         # In units of 10: log(.5 / .01) is 4, which steps of a small learning rate would not reach.
         self.gain = nn.Parameter(torch.tensor(0.1))
         spans = {"share": "uniform", "elastic": "content"}
-        self.span = Span(source=spans[arm], dim=DIM) if arm in spans else None
+        self.span = Span(source=spans[variant], dim=DIM) if variant in spans else None
         tables = {"table": REACH, "table alone": REACH, "share": 100, "elastic": 100}
         self.bias: nn.Module | None = None
-        if arm in tables:
-            self.bias = ShawBias(num_heads=1, max_distance=tables[arm])
-        elif arm == "slope":
+        if variant in tables:
+            self.bias = ShawBias(num_heads=1, max_distance=tables[variant])
+        elif variant == "slope":
             self.bias = AlibiBias(num_heads=8)
 
     def forward(self, chain: Chain, known: Float[Tensor, "T T"]) -> Float[Tensor, "T T"]:
         letters = F.one_hot(chain.letters, len(LETTERS)).float()
         x = self.vectors(F.pad(letters, (0, 0, SEEN // 2, SEEN // 2)).unfold(0, SEEN, 1).flatten(1))
         scores = self.level + 10 * self.gain * known
-        if self.arm != "table alone":
+        if self.variant != "table alone":
             content = F.pad(x, (0, 1), value=1.0)  # each residue's own share of contacts, too
             scores = scores + content @ (self.weight + self.weight.T) @ content.T
         if self.bias is None:
@@ -117,7 +130,7 @@ class Scorer(nn.Module):
         at = chain.places[None, :, None].float()
         if self.span is not None:
             at = self.span(x[None], torch.ones(1, len(x), dtype=torch.bool), at)
-        bias = self.bias(at).dense().bias[0, SLOPE if self.arm == "slope" else 0]
+        bias = self.bias(at).dense().bias[0, SLOPE if self.variant == "slope" else 0]
         return scores + (bias + bias.T) / 2  # contacts have no direction
 
 
@@ -128,17 +141,17 @@ def noisy(chain: Chain, random: Generator) -> Float[Tensor, "T T"]:
     return torch.where(chain.contacts, draw < KEPT, draw < FALSE).float()
 
 
-def known(arm: str, found: Sequence[Chain], random: Generator) -> list[Float[Tensor, "T T"]]:
-    """The map of each chain that is not learned; zeros but in the arms with maps."""
-    maps = [noisy(chain, random) for chain in found]
-    if arm in ("map", "map alone"):
+def known(variant: str, sample: Sequence[Chain], random: Generator) -> list[Float[Tensor, "T T"]]:
+    """The map of each chain that is not learned; zeros but in the variants with maps."""
+    maps = [noisy(chain, random) for chain in sample]
+    if variant in ("map", "map alone"):
         return maps
-    blank = [torch.zeros_like(one) for one in maps]
-    if arm == ANOTHER:
-        order = sorted(range(len(found)), key=lambda place: len(maps[place]))
-        for place, other in zip(order, [*order[1:], order[-2]], strict=True):
-            size = min(len(maps[place]), len(maps[other]))
-            blank[place][:size, :size] = maps[other][:size, :size]
+    blank = [torch.zeros_like(chain) for chain in maps]
+    if variant == ANOTHER:
+        order = sorted(range(len(sample)), key=lambda place: len(maps[place]))
+        for place, longer in zip(order, [*order[1:], order[-2]], strict=True):
+            size = min(len(maps[place]), len(maps[longer]))
+            blank[place][:size, :size] = maps[longer][:size, :size]
     return blank
 
 
@@ -146,195 +159,215 @@ def shuffled(chain: Chain, random: Generator) -> Chain:
     return chain._replace(letters=chain.letters[torch.randperm(len(chain.letters), generator=random)])
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    found = proteins()[: budget.samples]
-    development, tested = folds(len(found), Generator().manual_seed(seed))
-    own: dict[int, dict[str, float]] = {}
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    sample = proteins()[: budget.samples]
+    development, tested = folds(len(sample), Generator().manual_seed(seed))
+    results: dict[int, dict[str, float]] = {}
     for fold in tested:
         test = fold.tolist()
         train = sorted({*development, *torch.cat(tested).tolist()} - {*test})
-        own |= dict(zip(test, scored(arm, seed, train, test, budget), strict=True))
-    order = sorted(own)
-    metrics: Metrics = {name: [round(own[place][name], 4) for place in order] for name in own[order[0]]}
-    if arm == "counted":
-        metrics["ribosomal"] = [float(RIBOSOME in found[place].source) for place in order]
-        metrics["length"] = [len(found[place].letters) for place in order]
-        metrics["frequency"] = [frequencies([found[place]]).tolist() for place in order]
+        results |= dict(zip(test, scored(variant, seed, train, test, budget), strict=True))
+    order = sorted(results)
+    metrics: Metrics = {
+        name: [round(results[place][name], 4) for place in order] for name in results[order[0]]
+    }
+    if variant == "counted":
+        metrics["ribosomal"] = [float(RIBOSOME in sample[place].source) for place in order]
+        metrics["length"] = [len(sample[place].letters) for place in order]
+        metrics["frequency"] = [frequencies([sample[place]]).tolist() for place in order]
     return metrics
 
 
 def scored(
-    arm: str, seed: int, train: Sequence[int], test: Sequence[int], budget: Budget
+    variant: str, seed: int, train: Sequence[int], test: Sequence[int], budget: Budget
 ) -> list[dict[str, float]]:
     """The measures of each test protein, after training on others."""
     random = Generator().manual_seed(seed)
-    found = proteins()[: budget.samples]
-    maps = known(arm, found, random)
-    found = [shuffled(chain, random) for chain in found] if arm == "shuffled" else found
-    if arm in RULES:
-        shares = frequencies([found[place] for place in train])
-        return [measured(ruled(arm, found[place], maps[place], shares), found[place]) for place in test]
-    model = trained(arm, seed, [found[place] for place in train], [maps[place] for place in train], budget)
+    sample = proteins()[: budget.samples]
+    maps = known(variant, sample, random)
+    sample = [shuffled(chain, random) for chain in sample] if variant == "shuffled" else sample
+    learn = [sample[place] for place in train]
+    if variant in RULES:
+        shares = frequencies(learn)
+        return [measured(ruled(variant, sample[place], maps[place], shares), sample[place]) for place in test]
+    model = trained(variant, seed, learn, [maps[place] for place in train], budget)
     with torch.no_grad():
-        return [measured(model(found[place], maps[place]), found[place]) for place in test]
+        return [measured(model(sample[place], maps[place]), sample[place]) for place in test]
 
 
-def trained(arm: str, seed: int, found: Sequence[Chain], maps: Sequence[Tensor], budget: Budget) -> Scorer:
+def trained(
+    variant: str, seed: int, sample: Sequence[Chain], maps: Sequence[Tensor], budget: Budget
+) -> Scorer:
     torch.manual_seed(seed)
     random = Generator().manual_seed(seed)
-    model = Scorer(arm)
+    model = Scorer(variant)
 
     def wrong(place: int) -> Tensor:
-        scores, chain = model(found[place], maps[place]), found[place]
+        scores, chain = model(sample[place], maps[place]), sample[place]
         which = chain.apart >= NEAR
         return F.binary_cross_entropy_with_logits(scores[which], chain.contacts[which].float())
 
     def loss(step: int) -> Tensor:
-        drawn = torch.randint(len(found), (BATCH,), generator=random).tolist()
+        drawn = torch.randint(len(sample), (BATCH,), generator=random).tolist()
         return torch.stack([wrong(place) for place in drawn]).mean()  # chains count alike, as when measured
 
     descend(model.parameters(), loss, steps=budget.steps, learning_rate=RATE, weight_decay=0.01)
     return model.eval()
 
 
-def frequencies(found: Sequence[Chain]) -> Float[Tensor, " ranges"]:
+def frequencies(sample: Sequence[Chain]) -> Float[Tensor, " ranges"]:
     """P(s), the share of pairs in contact in each range of separations; 0 where there is no pair."""
     pairs, contacts = torch.zeros(len(RANGES)), torch.zeros(len(RANGES))
-    for chain in found:
+    for chain in sample:
         place = torch.bucketize(chain.apart, RANGES, right=True) - 1
         for counts, which in ((pairs, place >= 0), (contacts, (place >= 0) & chain.contacts)):
             counts += torch.bincount(place[which], minlength=len(RANGES))
     return contacts / pairs.clamp(min=1)
 
 
-def ruled(arm: str, chain: Chain, known: Tensor, shares: Tensor) -> Float[Tensor, "T T"]:
+def ruled(variant: str, chain: Chain, known: Tensor, shares: Tensor) -> Float[Tensor, "T T"]:
     """Scores without a model."""
-    if arm == "map alone":
+    if variant == "map alone":
         return known
     water = (WATER[chain.letters] - WATER.min()) / (WATER.max() - WATER.min())
     near = F.avg_pool1d(water[None], SEEN, 1, SEEN // 2, count_include_pad=False)[0]
     counted = shares[(torch.bucketize(chain.apart, RANGES, right=True) - 1).clamp(min=0)]
-    return {"counted": counted, "water": near[:, None] * near, "by hand": counted * near[:, None] * near}[arm]
+    both = near[:, None] * near
+    return {"counted": counted, "water": both, "by hand": counted * both}[variant]
 
 
 def measured(scores: Float[Tensor, "T T"], chain: Chain) -> dict[str, float]:
     """Of far pairs: average precision, area under the curve, and the precision of the first T / 5; and the
     attention of a residue on its far contacts, of all that are 6 residues away or more.
     """
-    found, truth = scores[chain.far], chain.contacts[chain.far]
+    ranking, truth = scores[chain.far], chain.contacts[chain.far]
     attention = scores.masked_fill(chain.apart < NEAR, -torch.inf).softmax(-1).nan_to_num()
     far = (chain.apart >= FAR) & chain.contacts
-    first = truth[found.argsort(descending=True)[: len(scores) // 5]]
+    first = truth[ranking.argsort(descending=True)[: len(scores) // 5]]
     return {
-        "precision": float(average_precision_score(truth.numpy(), found.numpy())),
-        "area": float(roc_auc_score(truth.numpy(), found.numpy())),
+        "precision": float(average_precision_score(truth.numpy(), ranking.numpy())),
+        "area": float(roc_auc_score(truth.numpy(), ranking.numpy())),
         "first": float(first.double().mean()),
         "mass": float((attention * far).sum(-1).mean()),
         "chance": float(truth.double().mean()),
     }
 
 
-def over(found: Findings, arm: str, metric: str = "precision") -> Float[Tensor, " proteins"]:
+def over(findings: Findings, variant: str, metric: str = "precision") -> Float[Tensor, " proteins"]:
     """Of each protein the mean over seeds."""
-    return torch.tensor(found.curve(arm, metric).mean(0))
+    return torch.tensor(findings.curve(variant, metric).mean(0))
 
 
-def gain(found: Findings, arm: str, other: str = "none", metric: str = "precision") -> Interval:
-    """`arm` minus `other`, paired by protein, with the interval over proteins."""
-    return interval((over(found, arm, metric) - over(found, other, metric)).tolist())
+def gain(findings: Findings, variant: str, against: str = "none", metric: str = "precision") -> Interval:
+    """`variant` minus `against`, paired by protein, with the interval over proteins."""
+    return interval((over(findings, variant, metric) - over(findings, against, metric)).tolist())
 
 
-def apart_from_ribosome(found: Findings, arm: str, other: str = "none") -> Interval:
+def apart_from_ribosome(findings: Findings, variant: str, against: str = "none") -> Interval:
     """The same without the proteins of the ribosome, which fold around its RNA."""
-    rest = torch.tensor(found.curve("counted", "ribosomal")[0]) == 0
-    return interval((over(found, arm) - over(found, other))[rest].tolist())
+    rest = torch.tensor(findings.curve("counted", "ribosomal")[0]) == 0
+    return interval((over(findings, variant) - over(findings, against))[rest].tolist())
 
 
-def listed(found: Findings, metric: str, *arms: str) -> str:
+def listed(findings: Findings, metric: str, *variants: str) -> str:
     """Means, such as "none 0.021, table 0.030"."""
-    return ", ".join(f"{arm} {float(over(found, arm, metric).mean()):.3f}" for arm in arms)
+    return ", ".join(f"{variant} {float(over(findings, variant, metric).mean()):.3f}" for variant in variants)
 
 
-def gained(found: Findings, arm: str, other: str = "none") -> str:
+def gained(findings: Findings, variant: str, against: str = "none") -> str:
     form = "{:+.4f}"
-    rest = apart_from_ribosome(found, arm, other)
-    return (
-        f"{arm} minus {other} {gain(found, arm, other).written(form)}, without the ribosome "
-        f"{rest.written(form)}"
-    )
+    rest = apart_from_ribosome(findings, variant, against)
+    lead = gain(findings, variant, against).written(form)
+    return f"{variant} minus {against} {lead}, without the ribosome {rest.written(form)}"
 
 
-def judged(own: Interval, smallest: float, words: str) -> Verdict:
+def judged(lead: Interval, smallest: float, words: str) -> Verdict:
     """Confirmed if the interval is above `smallest`, refuted if it is below."""
-    low, high = own.bounds
-    return Verdict("confirmed" if low > smallest else "refuted" if high < smallest else "undecided", words)
+    low, high = lead.bounds
+    return decided(low > smallest, words, refuted=high < smallest)
 
 
-@claim("A learned relative bias clearly improves far contacts of real proteins", source=SOURCE)
-def judge_table(found: Findings) -> Verdict:
+@STUDY.control(
+    "with shuffled letters AUC is less than .55, and .03 or more below that of the letters",
+    variant="shuffled",
+    mechanism="none",
+)
+def letters_fail(findings: Findings) -> bool:
+    area = float(over(findings, "shuffled", "area").mean())
+    return area < 0.55 and gain(findings, "shuffled", "none", "area").mean <= -0.03
+
+
+@STUDY.control(
+    "another protein's map gains less than a fifth of what its own does", variant=ANOTHER, mechanism="map"
+)
+def map_of_another_fails(findings: Findings) -> bool:
+    return gain(findings, ANOTHER).mean < gain(findings, "map").mean / 5
+
+
+@STUDY.claim("A learned relative bias clearly improves far contacts of real proteins")
+def judge_table(findings: Findings) -> Verdict:
     """AP of `table` minus `none`, paired by protein: confirmed if the interval is above .005, refuted if it
     is below .005.
     """
-    words = f"AP {listed(found, 'precision', 'none', 'table', 'table alone', *RULES)} (chance "
-    words += f"{float(over(found, 'none', 'chance').mean()):.3f}); {gained(found, 'table')}; AUC "
-    words += f"{listed(found, 'area', 'none', 'table', 'table alone')}; attention on far contacts "
-    words += listed(found, "mass", "none", "table")
-    return judged(gain(found, "table"), SMALLEST, words)
+    words = f"AP {listed(findings, 'precision', 'none', 'table', 'table alone', *RULES)} (chance "
+    words += f"{float(over(findings, 'none', 'chance').mean()):.3f}); {gained(findings, 'table')}; AUC "
+    words += f"{listed(findings, 'area', 'none', 'table', 'table alone')}; attention on far contacts "
+    words += listed(findings, "mass", "none", "table")
+    return judged(gain(findings, "table"), SMALLEST, words)
 
 
-@claim("Favouring near residues still lets far contacts of real proteins be found", source=SOURCE)
-def judge_near(found: Findings) -> Verdict:
+@STUDY.claim("Favouring near residues still lets far contacts of real proteins be found")
+def judge_near(findings: Findings) -> Verdict:
     """Confirmed if AP of `slope` minus `none`, paired by protein, has an interval above -.005 and attention
     on far contacts keeps .6 of its value; conditional if AP alone does; refuted if the interval is below
     -.005.
     """
-    kept = float(over(found, "slope", "mass").mean() / over(found, "none", "mass").mean())
-    words = f"AP {listed(found, 'precision', 'none', 'slope')}; {gained(found, 'slope')}; attention on far "
-    words += f"contacts {listed(found, 'mass', 'none', 'slope')}, {kept:.2f} of it"
-    verdict = judged(gain(found, "slope"), -SMALLEST, words)
-    if verdict.word == "confirmed" and kept < MASS:
+    share = float(over(findings, "slope", "mass").mean() / over(findings, "none", "mass").mean())
+    words = f"AP {listed(findings, 'precision', 'none', 'slope')}; {gained(findings, 'slope')}; "
+    words += f"attention on far contacts {listed(findings, 'mass', 'none', 'slope')}, {share:.2f} of it"
+    verdict = judged(gain(findings, "slope"), -SMALLEST, words)
+    if verdict.word == "confirmed" and share < MASS:
         return Verdict("conditional", words, "pairs are ranked, and not read by attention")
     return verdict
 
 
-@claim(
-    "A bias that starts from a noisy contact map clearly improves far contacts of real proteins",
-    source=SOURCE,
-)
-def judge_map(found: Findings) -> Verdict:
+@STUDY.claim("A bias that starts from a noisy contact map clearly improves far contacts of real proteins")
+def judge_map(findings: Findings) -> Verdict:
     """AP of `map` minus `none`, paired by protein: refuted if the interval is not above .05. Else conditional
     if that of another protein's map is below .05, confirmed if it is above.
     """
-    words = f"AP {listed(found, 'precision', 'none', 'map', 'map alone', ANOTHER)}; {gained(found, 'map')}; "
-    words += f"{gained(found, 'map', 'map alone')}; {gained(found, ANOTHER)}; precision of the first L/5 "
-    words += listed(found, "first", "none", "map", "map alone")
-    if gain(found, "map").bounds[0] <= CLEAR:
+    words = f"AP {listed(findings, 'precision', 'none', 'map', 'map alone', ANOTHER)}; "
+    words += f"{gained(findings, 'map')}; {gained(findings, 'map', 'map alone')}; "
+    words += f"{gained(findings, ANOTHER)}; precision of the first L/5 "
+    words += listed(findings, "first", "none", "map", "map alone")
+    if gain(findings, "map").bounds[0] <= CLEAR:
         return Verdict("refuted", words)
-    if gain(found, ANOTHER).bounds[1] < CLEAR:
+    if gain(findings, ANOTHER).bounds[1] < CLEAR:
         return Verdict("conditional", words, "the map is this chain's own and was known before")
-    return Verdict("confirmed" if gain(found, ANOTHER).bounds[0] > CLEAR else "undecided", words)
+    return judged(gain(findings, ANOTHER), CLEAR, words)
 
 
-@claim(
+@STUDY.claim(
     "Learned coordinates find far contacts of real proteins better than the index",
     source="this project: elastic coordinates against index ones",
 )
-def judge_elastic(found: Findings) -> Verdict:
+def judge_elastic(findings: Findings) -> Verdict:
     """AP of `elastic` minus `table`, paired by protein: confirmed if the interval is above 0, refuted if it
     is below.
     """
-    words = (
-        f"AP {listed(found, 'precision', 'table', 'share', 'elastic')}; {gained(found, 'elastic', 'table')}"
-    )
-    words += f"; {gained(found, 'elastic', 'share')}; {gained(found, 'share', 'table')}"
-    return Verdict.by_sign([gain(found, "elastic", "table").sign], words)
+    words = f"AP {listed(findings, 'precision', 'table', 'share', 'elastic')}; "
+    words += f"{gained(findings, 'elastic', 'table')}; {gained(findings, 'elastic', 'share')}; "
+    words += gained(findings, "share", "table")
+    return Verdict.by_sign([gain(findings, "elastic", "table").sign], words)
 
 
-def draw(found: Findings) -> Figure:
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (left, middle, right) = panels(1, 1.2, 1.2, size=(14, 4.2))
-    shares = 100 * found.curve("counted", "frequency")[0]
+    shares = 100 * findings.curve("counted", "frequency")[0]
     # Whether a chain has enough such pairs for a share.
-    long = found.curve("counted", "length")[0][:, None] > 1.25 * RANGES.numpy()
+    long = findings.curve("counted", "length")[0][:, None] > 1.25 * RANGES.numpy()
     shown = [place for place in range(len(RANGES)) if long[:, place].sum() >= 10]
     low, median, high = np.transpose(
         [np.quantile(shares[long[:, place], place], [0.25, 0.5, 0.75]) for place in shown]
@@ -351,16 +384,17 @@ def draw(found: Findings) -> Figure:
 
     kinds = {"no model": RULES, "content and no bias": ("none", "shuffled")}
     colours = dict(zip((*kinds, "with a bias"), COLOURS, strict=False))
-    arms = sorted(STUDY.arms, key=lambda arm: -float(over(found, arm).mean()))
-    for row, arm in enumerate(arms):
-        kind = next((kind for kind, own in kinds.items() if arm in own), "with a bias")
-        bar(middle, row, interval(over(found, arm).tolist()), colours[kind])
+    variants = sorted(STUDY.variants, key=lambda variant: -float(over(findings, variant).mean()))
+    for row, variant in enumerate(variants):
+        kind = next((kind for kind, members in kinds.items() if variant in members), "with a bias")
+        bar(middle, row, interval(over(findings, variant).tolist()), colours[kind])
     for kind, colour in colours.items():
         middle.plot([], [], "s", color=colour, mfc=colour, label=kind)
-    middle.axvline(float(over(found, "none", "chance").mean()), color="black", ls=":", lw=1, label="chance")
-    middle.set_yticks(range(len(arms)), arms)
+    chance = float(over(findings, "none", "chance").mean())
+    middle.axvline(chance, color="black", ls=":", lw=1, label="chance")
+    middle.set_yticks(range(len(variants)), variants)
     middle.invert_yaxis()
-    count, seeds = len(over(found, "none")), len(found.values("none", "area"))
+    count, seeds = len(over(findings, "none")), len(findings.values("none", "area"))
     middle.set(xscale="log", xlabel="average precision of far pairs (log scale)")
     middle.set_xticks([0.02, 0.05, 0.1, 0.2, 0.4], ["0.02", "0.05", "0.1", "0.2", "0.4"])
     middle.minorticks_off()
@@ -368,9 +402,9 @@ def draw(found: Findings) -> Figure:
     middle.legend(loc="lower right")
 
     rows = ("table", "share", "elastic", "slope", ANOTHER, "shuffled")
-    for row, arm in enumerate(rows):
-        bar(right, row - 0.17, gain(found, arm), COLOURS[0], "all" if not row else None)
-        rest = apart_from_ribosome(found, arm)
+    for row, variant in enumerate(rows):
+        bar(right, row - 0.17, gain(findings, variant), COLOURS[0], "all" if not row else None)
+        rest = apart_from_ribosome(findings, variant)
         bar(right, row + 0.17, rest, COLOURS[1], "without the ribosome" if not row else None)
     right.axvline(0, color="black", lw=1)
     right.axvspan(-SMALLEST, SMALLEST, color="gray", alpha=0.15, lw=0, label="too small to matter")
@@ -385,39 +419,3 @@ def bar(axes: Axes, row: float, of: Interval, colour: str, label: str | None = N
     """A mark with its interval."""
     axes.plot(of.bounds, [row, row], color=colour, marker="", ls="-", lw=2)
     axes.plot([of.mean], [row], color=colour, marker="o", ls="", mfc=colour, label=label)
-
-
-STUDY = Study(
-    name="proteins",
-    subject="Far contacts of real proteins: relative biases, contact maps and elastic coordinates",
-    data="chains of the Protein Data Bank, 60 to 400 residues, without homologs; contact: alpha carbons "
-    f"nearer than 8 angstrom; far: at least {FAR} residues apart; every protein tested once per seed, in "
-    f"{FOLDS} folds, but a sixth, on which settings were chosen",
-    measure="average precision (AP) and area under the curve (AUC) of far pairs per protein, intervals over "
-    "proteins; precision of the first L/5 pairs; attention on far contacts",
-    smallest=".005 of AP, .05 for a map; .6 of the attention",
-    arms={**MODELS, **RULES},
-    controls=[
-        Control(
-            statement="with shuffled letters AUC is less than .55, and .03 or more below that of the letters",
-            arm="shuffled",
-            mechanism="none",
-            fails=lambda found: (
-                float(over(found, "shuffled", "area").mean()) < 0.55
-                and gain(found, "shuffled", "none", "area").mean <= -0.03
-            ),
-        ),
-        Control(
-            statement="another protein's map gains less than a fifth of what its own does",
-            arm=ANOTHER,
-            mechanism="map",
-            fails=lambda found: gain(found, ANOTHER).mean < gain(found, "map").mean / 5,
-        ),
-    ],
-    claims=[judge_table, judge_near, judge_map, judge_elastic],
-    full=Budget(seeds=3, steps=200, samples=400),
-    quick=Budget(seeds=1, steps=20, samples=18),
-    run=run,
-    draw=draw,
-    needs=dict.fromkeys({**MODELS, **RULES}, "data:proteins package:biopython"),
-)

@@ -1,4 +1,4 @@
-"""Time invariance of a policy: the effect of a global shift of time.
+"""Policies that do not depend on the time.
 
 The right action depends on the state and the one before it, not on the time. A relative bias and RoPE use
 differences of times alone, so relabelling a whole episode changes nothing. But "the same wherever it appears"
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
@@ -18,29 +18,42 @@ from vnait.positions.coordinates import Index
 from vnait.positions.encodings import ShawBias
 from vnait.positions.method import Method
 from vnait.results.colours import COLOURS
-from vnait_lab.studies.figures import lines, panels
-from vnait_lab.studies.parts.training import Reader, descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.kit import Figure, Lines, Panel, Reader, decided, descend, figure
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 STATES, EPISODE, BATCH, TESTED = 8, 40, 16, 400
 STARTS, SHIFTS = (0, 25, 60, 200, 1500), (1, 100, 1000)
 PREFIX, WINDOW, LAYERS, HEADS = 20, 4, 2, 2
 REACH = (WINDOW - 1) * LAYERS
 DIFFERENCES, ABSOLUTE = ("relative", "rope"), ("sinusoidal", "learned")
-ARMS = {
+VARIANTS = {
     "relative": "a learned bias b[j - i] per head",
     "rope": "queries and keys turned by their times",
     "none": "no times",
     "sinusoidal": "a sinusoidal code of the time is added",
     "learned": "a learned vector of the time is added",
 }
+STUDY = Study.of(
+    __name__,
+    source="004, time invariance",
+    data=f"generated episodes of {EPISODE} states, {STATES} different ones; the right action: is this state "
+    "above the one before?",
+    measure="right actions by the time of the first state; change of logits under a shift of time, as a "
+    "share of their variance",
+    smallest="exactly 0 for a relative bias; 1 % of the variance and 10 points of accuracy for the others",
+    variants=VARIANTS,
+    full=Budget(seeds=5, steps=400),
+    quick=Budget(seeds=3, steps=200),
+)
 
 
-def policy(arm: str, seed: int) -> Reader:
+def policy(variant: str, seed: int) -> Reader:
     torch.manual_seed(seed)
     bias = Method(coordinates=Index(), encoding=ShawBias(num_heads=HEADS, max_distance=EPISODE))
     sizes = {"dim": 32, "num_heads": HEADS, "num_layers": LAYERS, "max_length": STARTS[-1] + EPISODE}
-    return Reader(bias if arm == "relative" else arm, vocabulary=STATES, outputs=2, causal=True, **sizes)
+    return Reader(
+        bias if variant == "relative" else variant, vocabulary=STATES, outputs=2, causal=True, **sizes
+    )
 
 
 def act(model: Reader, states: Tensor, *, start: int = 0, step: int = 1, window: int = EPISODE) -> Tensor:
@@ -61,9 +74,10 @@ def right_actions(states: Tensor) -> Tensor:
     return (states[:, 1:] > states[:, :-1]).long()
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     random = Generator().manual_seed(seed)
-    model = policy(arm, seed)
+    model = policy(variant, seed)
 
     def loss(step: int) -> Tensor:
         states = torch.randint(STATES, (BATCH, EPISODE), generator=random)
@@ -80,8 +94,8 @@ def measured(model: Reader, states: Tensor) -> Metrics:
     logits = torch.stack([act(model, states, start=start) for start in STARTS])
     scores = (logits[:, :, 1:].argmax(-1) == right).double().mean((1, 2)).tolist()
 
-    def change(one: Tensor, other: Tensor) -> Tensor:
-        return (one - other).square().mean((0, 2)) / plain.var()
+    def change(left: Tensor, right: Tensor) -> Tensor:
+        return (left - right).square().mean((0, 2)) / plain.var()
 
     def moved(window: int) -> Tensor:
         whole = act(model, states, window=window)[:, PREFIX:]
@@ -98,110 +112,87 @@ def measured(model: Reader, states: Tensor) -> Metrics:
     }
 
 
-@claim(
-    "With a relative bias a global shift of time changes nothing: the mean squared error is 0",
-    source="004, time invariance",
+@STUDY.control(
+    "without times a policy takes less than 85 % right actions", variant="none", mechanism="relative"
 )
-def judge_invariant(found: Findings) -> Verdict:
+def timeless_fails(findings: Findings) -> bool:
+    return findings.mean("none", "accuracy") < 0.85
+
+
+@STUDY.claim("With a relative bias a global shift of time changes nothing: the mean squared error is 0")
+def judge_invariant(findings: Findings) -> Verdict:
     """Confirmed if no logit changes in any seed, and logits change by at least 1 % of their variance without
     distances.
     """
-    shift, rope = (found.curve(arm, "shifts").max() for arm in DIFFERENCES)
-    timeless = found.least("relative", "timeless")
+    shift, rope = (findings.curve(variant, "shifts").max() for variant in DIFFERENCES)
+    timeless = findings.least("relative", "timeless")
     summary = f"largest change {shift:.1g} of the variance (RoPE {rope:.0e}); "
     summary += f"without distances at least {timeless:.2f}"
-    return Verdict("confirmed" if shift == 0 and timeless >= 0.01 else "refuted", summary)
+    return decided(shift == 0 and timeless >= 0.01, summary)
 
 
-@claim("With absolute encodings a global shift changes outputs markedly", source="004, time invariance")
-def judge_absolute(found: Findings) -> Verdict:
+@STUDY.claim("With absolute encodings a global shift changes outputs markedly")
+def judge_absolute(findings: Findings) -> Verdict:
     """Confirmed if shifts by 100 and by 1000 change logits by at least 1 % of their variance, for both and in
     every seed.
     """
-    least = {arm: found.curve(arm, "shifts").min(0) for arm in ABSOLUTE}
+    least = {variant: findings.curve(variant, "shifts").min(0) for variant in ABSOLUTE}
     summary = f"least change by shifts of {SHIFTS}, of the variance: "
-    summary += "; ".join(f"{arm}: {', '.join(f'{share:.3f}' for share in least[arm])}" for arm in ABSOLUTE)
-    marked = all(shares[1:].min() >= 0.01 for shares in least.values())
-    return Verdict("confirmed" if marked else "refuted", summary)
+    summary += "; ".join(
+        f"{variant}: {', '.join(f'{share:.3f}' for share in least[variant])}" for variant in ABSOLUTE
+    )
+    return decided(all(shares[1:].min() >= 0.01 for shares in least.values()), summary)
 
 
-@claim(
+@STUDY.claim(
     "Absolute encodings learn policies that depend on the hour and generalise worse; differences of times "
-    "avoid it",
-    source="004, time invariance",
+    "avoid it"
 )
-def judge_policy(found: Findings) -> Verdict:
+def judge_policy(findings: Findings) -> Verdict:
     """Confirmed if both lose at least 10 points with a start at 200, and bias and RoPE reach 95 % and vary by
     at most a point over starts.
     """
-    lost = [found.mean(arm, "accuracy") - found.mean(arm, "late") for arm in ABSOLUTE]
-    learned = min(found.mean(arm, "accuracy") for arm in DIFFERENCES) >= 0.95
-    spread = max(np.ptp(found.curve(arm, "scores"), axis=1).max() for arm in DIFFERENCES)
-    shown = {
-        arm: [percent(found, arm, when) for when in ("accuracy", "late")] for arm in (*DIFFERENCES, *ABSOLUTE)
-    }
-    summary = "; ".join(f"{arm} {first}, at 200 {late}" for arm, (first, late) in shown.items())
-    return Verdict("confirmed" if min(lost) >= 0.1 and spread <= 0.01 and learned else "refuted", summary)
+    lost = [findings.mean(variant, "accuracy") - findings.mean(variant, "late") for variant in ABSOLUTE]
+    learned = min(findings.mean(variant, "accuracy") for variant in DIFFERENCES) >= 0.95
+    spread = max(np.ptp(findings.curve(variant, "scores"), axis=1).max() for variant in DIFFERENCES)
+    summary = "; ".join(
+        f"{variant} {percent(findings, variant, 'accuracy')}, at 200 {percent(findings, variant, 'late')}"
+        for variant in (*DIFFERENCES, *ABSOLUTE)
+    )
+    return decided(min(lost) >= 0.1 and spread <= 0.01 and learned, summary)
 
 
-@claim("Wherever a part appears in the trajectory, the model treats it alike", source="004, time invariance")
-def judge_part(found: Findings) -> Verdict:
+@STUDY.claim("Wherever a part appears in the trajectory, the model treats it alike")
+def judge_part(findings: Findings) -> Verdict:
     """Confirmed if other states before it change nothing; conditional if they change nothing past the reach
     of the windows.
     """
-    moved, shift = found.mean("relative", "part"), found.curve("relative", "shifts").max()
-    within, beyond = (part.max() for part in np.split(found.curve("relative", "by_state"), [REACH], axis=1))
+    moved, shift = findings.mean("relative", "part"), findings.curve("relative", "shifts").max()
+    by_state = findings.curve("relative", "by_state")
+    within, beyond = by_state[:, :REACH].max(), by_state[:, REACH:].max()
     summary = f"{PREFIX} other states before a part change its logits by {moved:.2f} of the variance; with a "
     summary += f"window of {WINDOW} in {LAYERS} layers by up to {within:.2f} in its first {REACH} states, "
     summary += f"by {beyond:.0e} after them"
-    if moved < 1e-10:
-        return Verdict("confirmed", summary)
-    if max(shift, beyond) >= 1e-10:
-        return Verdict("refuted", summary)
     condition = f"the states before it move along, or are at least {REACH} states away, past the windows"
-    return Verdict("conditional", summary, condition)
+    refuted = max(shift, beyond) >= 1e-10
+    return decided(moved < 1e-10, summary, refuted=refuted, condition=condition)
 
 
-def percent(found: Findings, arm: str, metric: str) -> str:
+def percent(findings: Findings, variant: str, metric: str) -> str:
     """The mean in percent, with its 95 % interval if there are enough seeds."""
-    return found.interval(arm, metric).times(100).written("{:.1f}", " %")
+    return findings.interval(variant, metric).times(100).written("{:.1f}", " %")
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1, 1, size=(9, 3.2))
-    lines(left, [f"{start}" for start in STARTS], {arm: 100 * found.curve(arm, "scores") for arm in ARMS})
-    left.set(xlabel="time of the first state (steps), not to scale", ylabel="right actions (%)")
-    left.set(title=f"mean and range of {len(found.values('rope', 'scores'))} seeds")
-    for curve in found.curve("relative", "by_state"):
-        right.semilogy(range(EPISODE - PREFIX), curve.clip(1e-17), "-o", color=COLOURS[0], lw=0.8)
-    right.axvline(REACH - 0.5, color="gray", ls="--", lw=1)
-    right.set_title("relative, one line per seed")
-    right.set_ylabel("change after other states\n(share of the logits' variance)")
-    right.set_xlabel(f"state of the part; dashed: reach of {LAYERS} windows of {WINDOW}")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside right center", frameon=False)
-    return figure
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    scores, starts = findings.curves(VARIANTS, "scores"), [str(start) for start in STARTS]
+    first = "time of the first state (steps), not to scale"
+    left = Lines(starts, scores, first, "right actions (%)", percent=True, legend="right")
 
+    def by_state(axes: Axes) -> None:
+        for curve in findings.curve("relative", "by_state"):
+            axes.semilogy(range(EPISODE - PREFIX), curve.clip(1e-17), "-o", color=COLOURS[0], lw=0.8)
+        axes.set_ylabel("change after other states\n(share of the logits' variance)")
+        axes.set_xlabel(f"state of the part; dotted: reach of {LAYERS} windows of {WINDOW}")
 
-STUDY = Study(
-    name="reinforcement",
-    subject="Policies that do not depend on the time",
-    data=f"generated episodes of {EPISODE} states, {STATES} different ones; the right action: is this state "
-    "above the one before?",
-    measure="right actions by the time of the first state; change of logits under a shift of time, as a "
-    "share of their variance",
-    smallest="exactly 0 for a relative bias; 1 % of the variance and 10 points of accuracy for the others",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="without times a policy takes less than 85 % right actions",
-            arm="none",
-            mechanism="relative",
-            fails=lambda found: found.mean("none", "accuracy") < 0.85,
-        )
-    ],
-    claims=[judge_invariant, judge_absolute, judge_policy, judge_part],
-    full=Budget(seeds=5, steps=400),
-    quick=Budget(seeds=3, steps=200),
-    run=run,
-    draw=draw,
-)
+    return figure(left, Panel(by_state, "relative, one line per seed", at_x=REACH - 0.5))

@@ -1,4 +1,4 @@
-"""Does training make W_Q W_K^T equal to M_3, the rotation by three positions?
+"""Does training make W_Q W_K^T equal to M_3?
 
 Position i should attend to i - 3; the score of i and j is PE_i^T W PE_j. With W = M_3 it is PE_i . PE_{j+3},
 largest at j = i - 3. On the positions of one window many other W have their largest score there, and training
@@ -12,19 +12,18 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from vnait_lab.kit import Figure, decided, descend, each
 from vnait_lab.studies.figures import lines, maps, panels
-from vnait_lab.studies.parts.training import descend
 from vnait_lab.studies.sinusoid import codes, rotation
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 WIDTH, WINDOW, BACK = 32, 64, 3
 STARTS = 10_000  # of training windows that start anywhere
 TESTS = {"inside": (0,), "next": (64, 128, 192), "far": (5_000, 10_000, 15_000)}
-ARMS = {
+VARIANTS = {
     "M_3": "W = M_3, built from its definition",
     "transposed": "W = M_3^T",
     "identity": "W = 1",
@@ -33,10 +32,22 @@ ARMS = {
     "any window": f"W trained on windows that start at 0 to {STARTS - 1:,}",
 }
 TRAINED = ("fixed window", "any window")
+STUDY = Study.of(
+    __name__,
+    source="003, learning, 2.3",
+    data=f"sinusoidal codes of width {WIDTH}, windows of {WINDOW} positions; target: {BACK} positions back",
+    measure="targets found in and outside of training windows; cosine of W and M_3; share of W's energy in "
+    "2 x 2 rotations",
+    smallest="10 points of accuracy; a cosine of .9 for 'is M_3'",
+    variants=VARIANTS,
+    full=Budget(seeds=5, steps=2_000),
+    quick=Budget(seeds=3, steps=1_000),
+)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    weight = weights(arm, seed, budget).double()
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    weight = weights(variant, seed, budget).double()
     hits = {
         name: float(np.mean([hit(weight, start, BACK) for start in starts])) for name, starts in TESTS.items()
     }
@@ -52,18 +63,18 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     }
 
 
-def weights(arm: str, seed: int, budget: Budget) -> Tensor:
+def weights(variant: str, seed: int, budget: Budget) -> Tensor:
     built = {
         "M_3": rotation(BACK, WIDTH),
         "transposed": rotation(BACK, WIDTH).T,
         "identity": torch.eye(WIDTH),
     }
-    if arm in built:
-        return built[arm]
+    if variant in built:
+        return built[variant]
     random = Generator().manual_seed(seed)
     weight = torch.randn(WIDTH, WIDTH, generator=random).div(WIDTH).requires_grad_()
-    if arm in TRAINED:
-        last, windows = (STARTS, 4) if arm == "any window" else (1, 1)
+    if variant in TRAINED:
+        last, windows = (STARTS, 4) if variant == "any window" else (1, 1)
         table = codes(torch.arange(last + WINDOW), WIDTH).float()
         wanted = torch.arange(WINDOW - BACK).repeat(windows)
 
@@ -102,123 +113,104 @@ def turning(weight: Tensor) -> float:
     return float(2 * (a.square() + b.square()).sum() / weight.square().sum())
 
 
-def listed(found: Findings, metric: str, times: float = 100, unit: str = " %", digits: int = 0) -> str:
-    """A metric of both trained arms, with its 95 % interval if there are enough seeds."""
+def listed(findings: Findings, metric: str, times: float = 100, unit: str = " %", digits: int = 0) -> str:
+    """A metric of both trainings, with its 95 % interval if there are enough seeds."""
     parts = []
-    for arm in TRAINED:
-        mean, low, high = found.interval(arm, metric)
-        part = f"{arm} {times * mean:.{digits}f}{unit}"
-        if low is not None and high is not None:
-            part += f" ({times * low:.{digits}f} to {times * high:.{digits}f})"
-        parts.append(part)
+    for variant in TRAINED:
+        mean, low, high = findings.interval(variant, metric).times(times)
+        bounds = "" if low is None else f" ({low:.{digits}f} to {high:.{digits}f})"
+        parts.append(f"{variant} {mean:.{digits}f}{unit}{bounds}")
     return ", ".join(parts)
 
 
-@claim("Training makes W_Q W_K^T into M_3", source="003, learning, 2.3")
-def judge_becomes(found: Findings) -> Verdict:
+@STUDY.control("the transposed M_3 looks ahead, and never 3 back", variant="transposed", mechanism="M_3")
+def transposed_fails(findings: Findings) -> bool:
+    return findings.most("transposed", "inside") <= 0.05
+
+
+@STUDY.control(
+    "an untrained W is right in 10 % of the rows at most", variant="untrained", mechanism="any window"
+)
+def untrained_fails(findings: Findings) -> bool:
+    return findings.most("untrained", "inside") <= 0.1
+
+
+@STUDY.claim("Training makes W_Q W_K^T into M_3")
+def judge_becomes(findings: Findings) -> Verdict:
     """Confirmed if W and M_3 have a cosine of .9 or more in both trainings, conditional if in one."""
-    summary = "cosine of W and M_3: " + listed(found, "cosine", 1, "", 2)
-    summary += f"; of the identity and M_3: {found.mean('identity', 'cosine'):.2f}"
-    close = [arm for arm in TRAINED if found.mean(arm, "cosine") >= 0.9]
-    return Verdict.among(close, TRAINED, summary, f"trained on a {', '.join(close)}")
+    summary = "cosine of W and M_3: " + listed(findings, "cosine", 1, "", 2)
+    summary += f"; of the identity and M_3: {findings.mean('identity', 'cosine'):.2f}"
+    close = {variant: findings.mean(variant, "cosine") >= 0.9 for variant in TRAINED}
+    return each(close, summary, "trained on a {}", join=", ")
 
 
-@claim("W_Q and W_K find the pattern of rotations by themselves", source="003, learning, 4")
-def judge_pattern(found: Findings) -> Verdict:
+@STUDY.claim("W_Q and W_K find the pattern of rotations by themselves", source="003, learning, 4")
+def judge_pattern(findings: Findings) -> Verdict:
     """Confirmed if 95 % of W's energy is in 2 x 2 rotations; conditional if only with training on any
     window.
     """
-    summary = "energy of W in 2 x 2 rotations: " + listed(found, "turning")
-    summary += f"; untrained {100 * found.mean('untrained', 'turning'):.0f} %"
-    return by_window(summary, found, lambda arm: found.least(arm, "turning") >= 0.95)
+    summary = "energy of W in 2 x 2 rotations: " + listed(findings, "turning")
+    summary += f"; untrained {100 * findings.mean('untrained', 'turning'):.0f} %"
+    return by_window(summary, findings, lambda variant: findings.least(variant, "turning") >= 0.95)
 
 
-@claim("What is learned of 'distance 3' holds at every position", source="003, learning, 1")
-def judge_elsewhere(found: Findings) -> Verdict:
+@STUDY.claim("What is learned of 'distance 3' holds at every position", source="003, learning, 1")
+def judge_elsewhere(findings: Findings) -> Verdict:
     """Confirmed if 90 % are right outside of the training window; conditional if only with training on any
     window.
     """
     places = {"inside": "at 0-63", "next": "at 64-255", "far": "past 5,000"}
-    summary = "; ".join(f"right {where}: {listed(found, metric)}" for metric, where in places.items())
-    return by_window(
-        summary, found, lambda arm: min(found.least(arm, "next"), found.least(arm, "far")) >= 0.9
-    )
+    summary = "; ".join(f"right {where}: {listed(findings, metric)}" for metric, where in places.items())
+
+    def holds(variant: str) -> bool:
+        return min(findings.least(variant, "next"), findings.least(variant, "far")) >= 0.9
+
+    return by_window(summary, findings, holds)
 
 
-def by_window(summary: str, found: Findings, holds: Callable[[str], bool]) -> Verdict:
+def by_window(summary: str, findings: Findings, holds: Callable[[str], bool]) -> Verdict:
     """The verdict on what both trainings should reach; undecided if one has not learned its own window."""
-    if min(found.least(arm, "inside") for arm in TRAINED) < 0.99:
+    if min(findings.least(variant, "inside") for variant in TRAINED) < 0.99:
         return Verdict("undecided", f"not learned: {summary}")
-    if not holds("any window"):
-        return Verdict("refuted", summary)
-    if holds("fixed window"):
-        return Verdict("confirmed", summary)
     condition = f"training windows start anywhere (here 0 to {STARTS - 1:,}), not always at 0"
-    return Verdict("conditional", summary, condition)
+    anywhere = holds("any window")
+    return decided(anywhere and holds("fixed window"), summary, refuted=not anywhere, condition=condition)
 
 
-@claim("W = M_3 makes a head attend to distance 3", source="003, learning, 2.3")
-def judge_enough(found: Findings) -> Verdict:
+@STUDY.claim("W = M_3 makes a head attend to distance 3")
+def judge_enough(findings: Findings) -> Verdict:
     """Confirmed if the target gets half of the attention at scores / sqrt(d), conditional if it has only the
     largest score.
     """
-    right, attention = found.mean("M_3", "inside"), found.mean("M_3", "mass")
+    right, attention = findings.mean("M_3", "inside"), findings.mean("M_3", "mass")
     summary = f"the largest score is 3 back in {100 * right:.0f} % of rows, and gets "
     summary += f"{100 * attention:.1f} % of the attention at scores / sqrt(d)"
-    if right == 1 and attention < 0.5:
-        condition = f"W is M_3 times a large factor; at factor 1 the target gets {100 * attention:.1f} %"
-        return Verdict("conditional", summary, condition)
-    return Verdict("confirmed" if right == 1 else "refuted", summary)
+    condition = f"W is M_3 times a large factor; at factor 1 the target gets {100 * attention:.1f} %"
+    return decided(right == 1 and attention >= 0.5, summary, refuted=right != 1, condition=condition)
 
 
-@claim("A head whose M_k is near the identity ignores position", source="003, learning, 3")
-def judge_identity(found: Findings) -> Verdict:
+@STUDY.claim("A head whose M_k is near the identity ignores position", source="003, learning, 3")
+def judge_identity(findings: Findings) -> Verdict:
     """Refuted if a position's own score is the largest in more rows than twice chance."""
-    own = found.mean("identity", "self")
-    summary = f"with W = 1 a position's largest score is its own in {100 * own:.0f} % of rows"
-    return Verdict("refuted" if own > 2 / WINDOW else "confirmed", summary)
+    share = findings.mean("identity", "self")
+    summary = f"with W = 1 a position's largest score is its own in {100 * share:.0f} % of rows"
+    return decided(share <= 2 / WINDOW, summary)
 
 
-def draw(found: Findings) -> Figure:
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (*left, right) = panels(1, 1, 1, 1.5, size=(12.5, 3.2))
     images = {
-        "$M_3$" if arm == "M_3" else f"W, {arm}": found.curve(arm, "weights")[0] for arm in ("M_3", *TRAINED)
+        "$M_3$" if variant == "M_3" else f"W, {variant}": findings.curve(variant, "weights")[0]
+        for variant in ("M_3", *TRAINED)
     }
     maps(figure, left, images, of="weight / largest", x="channel of j", y="channel of i", vmin=-1, vmax=1)
-    hits = {arm: 100 * np.array([found.values(arm, name) for name in TESTS]).T for arm in TRAINED}
+    hits = {
+        variant: 100 * np.array([findings.values(variant, name) for name in TESTS]).T for variant in TRAINED
+    }
     lines(right, ["0-63", "64-255", "past 5,000"], hits)
     right.axhline(100 / WINDOW, color="black", ls=":", lw=1, label="chance")
     right.set(xlabel="positions of the test windows", ylabel="targets found (%)")
     right.set(xlim=(-0.3, 2.3), ylim=(0, 105), title=f"mean and range of {len(hits['any window'])} seeds")
     right.legend()
     return figure
-
-
-STUDY = Study(
-    name="rotation_learned",
-    subject="Does training make W_Q W_K^T equal to M_3?",
-    data=f"sinusoidal codes of width {WIDTH}, windows of {WINDOW} positions; target: {BACK} positions back",
-    measure="targets found in and outside of training windows; cosine of W and M_3; share of W's energy in "
-    "2 x 2 rotations",
-    smallest="10 points of accuracy; a cosine of .9 for 'is M_3'",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="the transposed M_3 looks ahead, and never 3 back",
-            arm="transposed",
-            mechanism="M_3",
-            fails=lambda found: found.most("transposed", "inside") <= 0.05,
-        ),
-        Control(
-            statement="an untrained W is right in 10 % of the rows at most",
-            arm="untrained",
-            mechanism="any window",
-            fails=lambda found: found.most("untrained", "inside") <= 0.1,
-        ),
-    ],
-    claims=[judge_becomes, judge_pattern, judge_elsewhere, judge_enough, judge_identity],
-    full=Budget(seeds=5, steps=2_000),
-    quick=Budget(seeds=3, steps=1_000),
-    run=run,
-    draw=draw,
-)

@@ -1,4 +1,4 @@
-"""Seasons: forecasts from encodings of time with the right period, learned tables and the standard table.
+"""Seasons: periodic encodings, learned tables and the future.
 
 A linear model on each encoding of time is fitted to the first three quarters of a series and scored by its
 R^2 on the rest. sin and cos of the phase repeat after a period, so their weights apply to the future. A
@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from vnait.positions.encodings import Sinusoid
-from vnait_lab.studies.figures import dots, lines, panels
+from vnait_lab.kit import Dots, Figure, Lines, decided, each, figure, listed
 from vnait_lab.studies.parts.series import REAL, generated, phases, real
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 PENALTY = 1e-6
 SOURCE = "004, time series"
@@ -35,7 +34,18 @@ SERIES = {
     "co2, differences": ((12.0,), "to the month before"),
     "sunspots": ((), "yearly"),  # the period is estimated on the training part
 }
-PERIODS: dict[str, tuple[float, ...]] = {arm: periods for arm, (periods, _) in SERIES.items()}
+PERIODS: dict[str, tuple[float, ...]] = {variant: periods for variant, (periods, _) in SERIES.items()}
+STUDY = Study.of(
+    __name__,
+    source=SOURCE,
+    data="generated weeks of 5 days; elnino (1950-2010), co2 (1958-2001), sunspots (1700-2008), statsmodels",
+    measure="R^2 on the last quarter of a series, of a linear model fitted to the rest",
+    smallest=f".05 of R^2; {GOOD} for a predicted season",
+    variants={variant: what for variant, (_, what) in SERIES.items()},
+    full=Budget(seeds=5),
+    quick=Budget(seeds=2),
+    needs=dict.fromkeys(REAL, "package:statsmodels"),
+)
 
 
 def forecast(x: Tensor, y: Tensor, known: int, penalty: float = PENALTY) -> Tensor:
@@ -43,14 +53,14 @@ def forecast(x: Tensor, y: Tensor, known: int, penalty: float = PENALTY) -> Tens
     rows.
     """
     centre, mean = x[:known].mean(0), y[:known].mean()
-    own = x[:known] - centre
-    square = own.T @ own + penalty * torch.eye(x.shape[1], dtype=x.dtype)
-    return (x - centre) @ torch.linalg.solve(square, own.T @ (y[:known] - mean)) + mean
+    past = x[:known] - centre
+    square = past.T @ past + penalty * torch.eye(x.shape[1], dtype=x.dtype)
+    return (x - centre) @ torch.linalg.solve(square, past.T @ (y[:known] - mean)) + mean
 
 
-def explained(y: Tensor, found: Tensor) -> float:
+def explained(y: Tensor, predicted: Tensor) -> float:
     """R^2."""
-    return float(1 - (y - found).square().mean() / (y - y.mean()).square().mean())
+    return float(1 - (y - predicted).square().mean() / (y - y.mean()).square().mean())
 
 
 def best_period(times: Tensor, y: Tensor) -> float:
@@ -59,11 +69,12 @@ def best_period(times: Tensor, y: Tensor) -> float:
     return max(candidates, key=lambda period: explained(y, forecast(phases(times, [period]), y, len(y))))
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    y = real(arm) if arm in REAL else generated(arm, seed)
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    y = real(variant) if variant in REAL else generated(variant, seed)
     known = len(y) * 3 // 4
     times = torch.arange(len(y), dtype=torch.float64)
-    periods = PERIODS[arm] or (best_period(times[:known], y[:known]),)
+    periods = PERIODS[variant] or (best_period(times[:known], y[:known]),)
     codes = [phases(times, periods, order) for order in range(1, MOST + 1)]
     standard = Sinusoid(dim=64)(times[None, :, None]).added
     assert standard is not None
@@ -86,97 +97,97 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     }
 
 
-def seasonal(found: Findings) -> list[str]:
+def seasonal(findings: Findings) -> list[str]:
     """The series whose season two harmonics of its period predict."""
-    return [arm for arm in PERIODS if found.mean(arm, "periodic") >= GOOD]
+    return [variant for variant in PERIODS if findings.mean(variant, "periodic") >= GOOD]
 
 
-@claim(
-    "A periodic encoding that matches the signal's periods generalizes to unseen future data", source=SOURCE
-)
-def judge_future(found: Findings) -> Verdict:
+@STUDY.control("the same encoding explains at most .05 of noise", variant="noise", mechanism="sinusoidal")
+def noise_fails(findings: Findings) -> bool:
+    return findings.most("noise", "periodic") <= 0.05
+
+
+@STUDY.claim("A periodic encoding that matches the signal's periods generalizes to unseen future data")
+def judge_future(findings: Findings) -> Verdict:
     """Confirmed if R^2 is .9 or more in every seed, on the document's signal (a weekly and a daily sine)."""
-    value, noise = found.least("sinusoidal", "periodic"), found.most("noise", "periodic")
-    seeds = len(found.values("noise", "periodic"))
-    summary = f"R^2 of the future {value:.3f}, in the worst of {seeds} seeds; of noise {noise:.3f}"
-    return Verdict("confirmed" if value >= 0.9 else "refuted", summary)
+    value, noise = findings.least("sinusoidal", "periodic"), findings.most("noise", "periodic")
+    summary = f"R^2 of the future {value:.3f}, in the worst of {findings.seeds} seeds; of noise {noise:.3f}"
+    return decided(value >= 0.9, summary)
 
 
-@claim(
-    "A learned absolute embedding is perfect on training data and extremely poor on test data",
-    source=SOURCE,
-    needs=REAL,
+@STUDY.claim(
+    "A learned absolute embedding is perfect on training data and extremely poor on test data", needs=REAL
 )
-def judge_learned(found: Findings) -> Verdict:
+def judge_learned(findings: Findings) -> Verdict:
     """Confirmed if on every series the squared error is at most 1e-6, and R^2 of the future at most .05."""
-    train, test = (max(found.most(arm, metric) for arm in PERIODS) for metric in ("learned_train", "learned"))
-    summary = (
-        f"over all series, squared error at most {train:.0e} on training data and R^2 of the future at most "
+    train, test = (
+        max(findings.most(variant, metric) for variant in PERIODS) for metric in ("learned_train", "learned")
     )
-    summary += f"{test:.3f}"
-    return Verdict("confirmed" if train <= 1e-6 and test <= 0.05 else "refuted", summary)
+    summary = f"over all series, squared error at most {train:.0e} on training data and R^2 of the future "
+    summary += f"at most {test:.3f}"
+    return decided(train <= 1e-6 and test <= 0.05, summary)
 
 
-@claim(
+@STUDY.claim(
     "Periodic sinusoidal encodings are the ideal tool for the seasons of weather and economy",
-    source=SOURCE,
     needs=REAL,
     rule=f"confirmed if on every real series R^2 of the future is at least {GOOD}, conditional if on some",
 )
-def judge_ideal(found: Findings) -> Verdict:
-    values = {arm: found.mean(arm, "periodic") for arm in REAL}
-    summary = "R^2 of the future: " + ", ".join(f"{arm} {value:.2f}" for arm, value in values.items())
-    summary += f" (best period in its past: {found.mean('sunspots', 'period'):.2f} years)"
-    good = [arm for arm in REAL if values[arm] >= GOOD]
-    bad = "; ".join(arm for arm in REAL if arm not in good)
-    condition = f"the season is strict and any trend is removed: {'; '.join(good)} (not: {bad})"
-    return Verdict.among(good, REAL, summary, condition)
+def judge_ideal(findings: Findings) -> Verdict:
+    values = {variant: findings.mean(variant, "periodic") for variant in REAL}
+    summary = f"R^2 of the future: {listed(values)}"
+    summary += f" (best period in its past: {findings.mean('sunspots', 'period'):.2f} years)"
+    bad = "; ".join(variant for variant in REAL if values[variant] < GOOD)
+    condition = f"the season is strict and any trend is removed: {{}} (not: {bad})"
+    good = {variant: value >= GOOD for variant, value in values.items()}
+    return each(good, summary, condition, join="; ")
 
 
-@claim(
+@STUDY.claim(
     "A sine and a cosine a period are features enough",
-    source=SOURCE,
     needs=REAL,
     rule=f"confirmed if {MOST} harmonics explain at most .05 more on every series with a season, conditional "
     "if on some",
 )
-def judge_sine(found: Findings) -> Verdict:
+def judge_sine(findings: Findings) -> Verdict:
     """One sine and cosine per period, as in the document, against six harmonics."""
-    lost = {arm: found.curve(arm, "harmonics").mean(0)[[0, -1]] for arm in seasonal(found)}
+    lost = {variant: findings.curve(variant, "harmonics").mean(0)[[0, -1]] for variant in seasonal(findings)}
     summary = "R^2 with 1 and with 6 harmonics: "
-    summary += ", ".join(f"{arm} {first:.2f}, {six:.2f}" for arm, (first, six) in lost.items())
-    enough = [arm for arm, (first, six) in lost.items() if six - first <= 0.05]
-    return Verdict.among(enough, lost, summary, f"the season itself is close to a sine: {'; '.join(enough)}")
+    summary += ", ".join(f"{variant} {first:.2f}, {six:.2f}" for variant, (first, six) in lost.items())
+    enough = {variant: six - first <= 0.05 for variant, (first, six) in lost.items()}
+    return each(enough, summary, "the season itself is close to a sine: {}", join="; ")
 
 
-@claim("The encoding's period has to be the signal's", source=SOURCE, needs=REAL)
-def judge_matched(found: Findings) -> Verdict:
+@STUDY.claim("The encoding's period has to be the signal's", needs=REAL)
+def judge_matched(findings: Findings) -> Verdict:
     """Confirmed if 7/5 of the period costs at least .5 of R^2 on every series with a season."""
-    pairs = {arm: (found.mean(arm, "periodic"), found.mean(arm, "other_period")) for arm in seasonal(found)}
+    pairs = {
+        variant: (findings.mean(variant, "periodic"), findings.mean(variant, "other_period"))
+        for variant in seasonal(findings)
+    }
     summary = "R^2 of the future, right period and 7/5 of it: "
-    summary += ", ".join(f"{arm} {right:.2f}, {other:.2f}" for arm, (right, other) in pairs.items())
-    lost = min(right - other for right, other in pairs.values())
-    return Verdict("confirmed" if lost >= 0.5 else "refuted", summary)
+    summary += ", ".join(f"{variant} {right:.2f}, {wrong:.2f}" for variant, (right, wrong) in pairs.items())
+    return decided(min(right - wrong for right, wrong in pairs.values()) >= 0.5, summary)
 
 
-@claim(
+@STUDY.claim(
     "The standard sinusoidal table, periodic in every channel, tells a season as well",
     source=f"{SOURCE}; 003, periodic functions",
     needs=REAL,
     rule=f"confirmed if the best of {len(PENALTIES)} penalties reaches {GOOD} on a series with a season",
 )
-def judge_standard(found: Findings) -> Verdict:
+def judge_standard(findings: Findings) -> Verdict:
     """The ridge penalty is chosen on the future itself, in the table's favour: an upper bound."""
-    plain = {arm: found.mean(arm, "standard") for arm in seasonal(found)}
-    best = max(found.most(arm, "standard_best") for arm in plain)
-    worst = min(plain, key=lambda arm: plain[arm])
+    plain = {variant: findings.mean(variant, "standard") for variant in seasonal(findings)}
+    best = max(findings.most(variant, "standard_best") for variant in plain)
+    worst = min(plain, key=lambda variant: plain[variant])
     summary = f"R^2 of the future {plain[worst]:.1e} ({worst}) to {max(plain.values()):.1e}; "
     summary += f"with the best of {len(PENALTIES)} penalties at most {best:.3f}"
-    return Verdict("confirmed" if best >= GOOD else "refuted", summary)
+    return decided(best >= GOOD, summary)
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(3, 4)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     names = {
         "periodic": "right period, 2 harmonics",
         "other_period": "7/5 of it",
@@ -184,44 +195,13 @@ def draw(found: Findings) -> Figure:
         "standard_best": "standard table, best penalty",
     }
     cut = {
-        name: [np.clip(found.values(arm, metric), FLOOR, 1) for arm in PERIODS]
+        name: {variant: np.clip(findings.values(variant, metric), FLOOR, 1) for variant in PERIODS}
         for metric, name in names.items()
     }
-    dots(left, list(PERIODS), cut)
-    left.axvline(0, color="black", ls=":", lw=1)
-    left.set(xlim=(FLOOR - 0.05, 1.05), xlabel=f"$R^2$ of the future (cut at {FLOOR})")
-    left.set_title(f"one mark per seed (n={len(found.values('noise', 'periodic'))}; real series: one)")
-    figure.legend(loc="outside lower left", ncols=4)
-    truth, fitted, rows = found.curve("office hours", "shown")[0]
-    hours = np.arange(len(truth)) - 48
-    lines(right, hours, {f"right period, {MOST} harmonics": fitted, "learned table": rows}, marker="", lw=1.2)
-    right.plot(hours, truth, ls="", marker=".", color="gray", label="series")
-    right.axvline(0, color="black", ls=":", lw=1)
-    right.set(xlabel="hours after the end of the training part", ylabel="value", title="office hours, seed 0")
-    right.set_ylim(-4.4, 3.3)
-    right.legend(loc="lower right")
-    return figure
-
-
-STUDY = Study(
-    name="seasonality",
-    subject="Seasons: periodic encodings, learned tables and the future",
-    data="generated weeks of 5 days; elnino (1950-2010), co2 (1958-2001), sunspots (1700-2008), statsmodels",
-    measure="R^2 on the last quarter of a series, of a linear model fitted to the rest",
-    smallest=f".05 of R^2; {GOOD} for a predicted season",
-    arms={arm: what for arm, (_, what) in SERIES.items()},
-    controls=[
-        Control(
-            statement="the same encoding explains at most .05 of noise",
-            arm="noise",
-            mechanism="sinusoidal",
-            fails=lambda found: found.most("noise", "periodic") <= 0.05,
-        )
-    ],
-    claims=[judge_future, judge_learned, judge_ideal, judge_sine, judge_matched, judge_standard],
-    full=Budget(seeds=5),
-    quick=Budget(seeds=2),
-    run=run,
-    draw=draw,
-    needs=dict.fromkeys(REAL, "package:statsmodels"),
-)
+    label, limits = f"$R^2$ of the future (cut at {FLOOR}; real series: one seed)", (FLOOR - 0.05, 1.05)
+    left = Dots(cut, label, at_x=0, xlim=limits, legend="below", width=0.8)
+    truth, fitted, rows = findings.curve("office hours", "shown")[0]
+    curves = {f"right period, {MOST} harmonics": fitted, "learned table": rows, "series": truth}
+    hours, after = np.arange(len(truth)) - 48, "hours after the end of the training part"
+    right = Lines(hours, curves, after, "value", look={"marker": ""}, title="office hours, seed 0", at_x=0)
+    return figure(left, right)

@@ -1,4 +1,4 @@
-"""Laplacian eigenvectors as positions: a text is a path graph, and its smoothest eigenvectors are cosines.
+"""Laplacian eigenvectors as positions: the DCT of a path, and stability under renumbering.
 
 L = D - A. For a path of n tokens u_k(i) = cos(pi k (i + 1/2) / n), the DCT-II, with eigenvalue 2 - 2 cos(pi k
 / n). So the first d eigenvectors and d sinusoids may span nearly the same functions of a position; the
@@ -18,11 +18,10 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from scipy.fft import dct
 from torch import Generator, Tensor
 
-from vnait_lab.studies.figures import bars, dots, panels
+from vnait_lab.kit import Bars, Dots, Figure, decided, figure
 from vnait_lab.studies.parts.graphs import (
     DATA,
     DIM,
@@ -36,33 +35,45 @@ from vnait_lab.studies.parts.graphs import (
     spectral,
     whole,
 )
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
-ARMS = {
+VARIANTS = {
     "spectral": "1 and the first eigenvectors of D - A",
     "normalised": "the first eigenvectors of the normalised Laplacian",
     "sinusoid": "the sinusoidal code of the nodes' numbers, base 10,000",
 }
+STUDY = Study.of(
+    __name__,
+    source="004, spectral graph theory",
+    data=DATA,
+    measure="cosines with the DCT-II and with the span of sinusoids; changes of a code if the nodes are "
+    "renumbered, d columns each",
+    smallest="1e-10 for an identity, 1e-9 for an unchanged code; .98 for a principal cosine",
+    variants=VARIANTS,
+    full=Budget(seeds=5),
+    quick=Budget(seeds=2),
+)
 
 
-def code(arm: str, path: Any, dim: int) -> Tensor:
-    """The arm's code of a path's nodes, (N, dim)."""
-    if arm == "spectral":
+def code(variant: str, path: Any, dim: int) -> Tensor:
+    """The variant's code of a path's nodes, (N, dim)."""
+    if variant == "spectral":
         return spectral(path, dim)
-    if arm == "sinusoid":
+    if variant == "sinusoid":
         return sinusoid(torch.arange(len(path)), dim)
     matrix = nx.normalized_laplacian_matrix(path).toarray()
     return torch.linalg.eigh(torch.tensor(matrix, dtype=torch.float64)).eigenvectors[:, :dim]
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     random = Generator().manual_seed(seed)
     path = nx.path_graph(LENGTH)
-    metrics: Metrics = {"cosine": least_cosine(code(arm, path, LENGTH))}
-    if arm == "spectral":
+    metrics: Metrics = {"cosine": least_cosine(code(variant, path, LENGTH))}
+    if variant == "spectral":
         metrics["moved"] = [relabelled(graph, random) for graph in graphs(seed).values()]
         metrics["eigenvalues"] = eigenvalue_error(path)
-    if arm == "sinusoid":
+    if variant == "sinusoid":
         metrics["shared"] = shared(path)
     return metrics
 
@@ -82,9 +93,9 @@ def shared(path: Any) -> list[float]:
     """Cosines of the principal angles between the sinusoidal and the spectral code of a path, in descending
     order.
     """
-    sinusoids, eigenvectors = (spanned(code(arm, path, DIM)) for arm in ("sinusoid", "spectral"))
-    found = torch.linalg.svdvals(sinusoids.T @ eigenvectors)
-    return [*found.tolist(), *[0.0] * (DIM - len(found))]
+    sinusoids, eigenvectors = (spanned(code(variant, path, DIM)) for variant in ("sinusoid", "spectral"))
+    cosines = torch.linalg.svdvals(sinusoids.T @ eigenvectors)
+    return [*cosines.tolist(), *[0.0] * (DIM - len(cosines))]
 
 
 def relabelled(graph: Any, random: Generator) -> list[float]:
@@ -98,93 +109,63 @@ def relabelled(graph: Any, random: Generator) -> list[float]:
     return [float((old - new).abs().max()), float((old @ old.T - new @ new.T).abs().max() / len(graph))]
 
 
-@claim("The Laplacian eigenvectors of a path are the DCT's basis", source="004, spectral graph theory")
-def judge_dct(found: Findings) -> Verdict:
+@STUDY.control(
+    "eigenvectors of the normalised Laplacian are not the DCT's: a cosine below .9",
+    variant="normalised",
+    mechanism="spectral",
+)
+def normalised_is_no_dct(findings: Findings) -> bool:
+    return findings.least("normalised", "cosine") < 0.9
+
+
+@STUDY.claim("The Laplacian eigenvectors of a path are the DCT's basis")
+def judge_dct(findings: Findings) -> Verdict:
     """Confirmed if every vector of D - A and of the normalised Laplacian is in it, to 1e-10; conditional if
     only of D - A.
     """
-    plain, normalised = 1 - found.least("spectral", "cosine"), 1 - found.least("normalised", "cosine")
-    worst = found.most("spectral", "eigenvalues")
+    plain, normalised = 1 - findings.least("spectral", "cosine"), 1 - findings.least("normalised", "cosine")
+    worst = findings.most("spectral", "eigenvalues")
     summary = f"1 - |cosine| with the DCT-II: at most {plain:.0e}, error of eigenvalues {worst:.0e}; "
     summary += f"for the normalised Laplacian {normalised:.2f}"
-    if max(plain, worst) > 1e-10:
-        return Verdict("refuted", summary)
-    if normalised <= 1e-10:
-        return Verdict("confirmed", summary)
-    return Verdict("conditional", summary, "the Laplacian is D - A")
+    exact = max(plain, worst) <= 1e-10
+    condition = "the Laplacian is D - A"
+    return decided(exact and normalised <= 1e-10, summary, refuted=not exact, condition=condition)
 
 
-@claim(
-    "Sinusoids are close to a path's spectrum, which explains their success",
-    source="004, spectral graph theory",
-)
-def judge_close(found: Findings) -> Verdict:
+@STUDY.claim("Sinusoids are close to a path's spectrum, which explains their success")
+def judge_close(findings: Findings) -> Verdict:
     """Confirmed if all principal cosines are at least .98, refuted if none is, else conditional."""
-    cosines = found.curve("sinusoid", "shared").mean(0).tolist()
+    cosines = findings.curve("sinusoid", "shared").mean(0).tolist()
     near = [cosine for cosine in cosines if cosine >= 0.98]
     far = [cosine for cosine in cosines if cosine < 0.05]
-    summary = (
-        f"of {DIM} principal cosines with the first {DIM} eigenvectors {len(near)} are at least .98 and "
-    )
-    summary += f"{len(far)} below .05"
+    summary = f"of {DIM} principal cosines with the first {DIM} eigenvectors {len(near)} are at least .98 "
+    summary += f"and {len(far)} below .05"
     return Verdict.among(near, cosines, summary, f"it concerns {len(near)} of the {DIM} dimensions")
 
 
-@claim("A node's eigenvectors are a code of the node", source="004, spectral graph theory")
-def judge_stable(found: Findings) -> Verdict:
+@STUDY.claim("A node's eigenvectors are a code of the node")
+def judge_stable(findings: Findings) -> Verdict:
     """Confirmed if renumbering the nodes changes no code (1e-9), conditional if only no inner product."""
-    code, projector = found.curve("spectral", "moved").max(0).T
+    code, projector = findings.curve("spectral", "moved").max(0).T
     moved = [name for name, change in zip(graphs(0), code, strict=True) if change > 1e-9]
-    summary = (
-        f"renumbering the nodes changes codes on {len(moved)} of {len(code)} graphs ({', '.join(moved)}: "
+    summary = f"renumbering the nodes changes codes on {len(moved)} of {len(code)} graphs "
+    summary += f"({', '.join(moved)}: equal eigenvalues, or signs that symmetry leaves open), and "
+    summary += f"projectors by at most {projector.max():.0e}"
+    condition = "codes are read by their inner products"
+    return decided(not moved, summary, refuted=projector.max() > 1e-9, condition=condition)
+
+
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    plain = f"least |cosine| of {LENGTH} vectors with the DCT-II"
+    left = Bars(findings.curves(VARIANTS, "cosine"), plain, width=2)
+    cosines = dict(zip(map(str, range(1, DIM + 1)), findings.curve("sinusoid", "shared").T, strict=True))
+    angle = f"principal angle of {DIM} sinusoids and {DIM} eigenvectors"
+    middle = Bars(cosines, "cosine", upright=True, at_y={".98": 0.98}, xlabel=angle, width=3)
+    code, projector = (
+        dict(zip(graphs(0), moved, strict=True))
+        for moved in findings.curve("spectral", "moved").transpose(2, 1, 0)
     )
-    summary += "equal eigenvalues, or signs that symmetry leaves open), and projectors by at most "
-    summary += f"{projector.max():.0e}"
-    if not moved:
-        return Verdict("confirmed", summary)
-    if projector.max() > 1e-9:
-        return Verdict("refuted", summary)
-    return Verdict("conditional", summary, "codes are read by their inner products")
-
-
-def draw(found: Findings) -> Figure:
-    figure, (left, middle, right) = panels(2, 3, 3, size=(12, 3.6))
-    bars(left, list(ARMS), {"": [found.values(arm, "cosine") for arm in ARMS]})
-    left.set(ylabel="least |cosine| with the DCT-II", title=f"path of {LENGTH}, all {LENGTH} vectors")
-    cosines = found.curve("sinusoid", "shared")
-    bars(middle, [str(k) for k in range(1, DIM + 1)], {"": cosines.T.tolist()})
-    middle.axhline(0.98, color="black", ls=":", lw=1)
-    middle.set_xlabel(f"principal angle of {DIM} sinusoids and {DIM} eigenvectors")
-    middle.set_ylabel("cosine (dotted: .98)")
-    middle.set_title(f"path of {LENGTH}; one dot per seed (n={len(cosines)})")
-    code, projector = found.curve("spectral", "moved").transpose(2, 1, 0).tolist()
-    dots(right, list(graphs(0)), {"codes": code, "their inner products": projector})
-    right.axvline(1e-9, color="black", ls=":", lw=1)
-    right.set(xscale="log", xlabel="largest change (dotted: 1e-9)")
-    right.set_title("spectral, nodes renumbered; one mark per seed")
-    right.legend(loc="center right")
-    return figure
-
-
-STUDY = Study(
-    name="spectrum",
-    subject="Laplacian eigenvectors as positions: the DCT of a path, and stability under renumbering",
-    data=DATA,
-    measure="cosines with the DCT-II and with the span of sinusoids; changes of a code if the nodes are "
-    "renumbered, d columns each",
-    smallest="1e-10 for an identity, 1e-9 for an unchanged code; .98 for a principal cosine",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="eigenvectors of the normalised Laplacian are not the DCT's: a cosine below .9",
-            arm="normalised",
-            mechanism="spectral",
-            fails=lambda found: found.least("normalised", "cosine") < 0.9,
-        ),
-    ],
-    claims=[judge_dct, judge_close, judge_stable],
-    full=Budget(seeds=5),
-    quick=Budget(seeds=2),
-    run=run,
-    draw=draw,
-)
+    moved, change = {"codes": code, "their inner products": projector}, "largest change, nodes renumbered"
+    right = Dots(moved, change, at_x={"1e-9": 1e-9}, xscale="log", legend="center right", width=3)
+    return figure(left, middle, right)

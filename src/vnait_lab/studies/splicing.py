@@ -1,4 +1,4 @@
-"""Splicing: does the donor attend to the branch point, and does the answer depend on it?
+"""Splicing: from the donor to the branch point.
 
 Generated introns have a donor GTRAGT, a branch point CTAAC 42 to 62 letters downstream, a tract of C and T,
 and AG. An intron is functional unless its donor is broken or its branch point is missing; one to three decoys
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
@@ -23,10 +23,9 @@ from vnait.positions.coordinates import Index
 from vnait.positions.encodings import NoPosition, ShawBias, Table
 from vnait.positions.injection import Injection
 from vnait.results.colours import COLOURS
-from vnait_lab.studies.figures import bars, panels
+from vnait_lab.kit import Bars, Figure, Panel, decided, descend, each, figure, listed
 from vnait_lab.studies.parts.dna import LETTERS, letters, starts
-from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict, data_folder
 
 LENGTH = 128
 NEAR = (10, 20, 30)  # letters from the donor at which a decoy may start
@@ -42,6 +41,23 @@ MUTATED = ("branch", "donor", "decoys", "control")
 SCRAMBLED = "ACTCA"
 POINT = 3  # index in CTAAC of the adenine that branches
 SEEN = range(-7, 6)  # offsets from that adenine at which a window of 9 includes a letter of the motif
+STUDY = Study.of(
+    __name__,
+    source="004, splicing",
+    data="generated introns of 128 letters, half of them functional; real junctions (UCI), 60 letters",
+    measure="accuracy; attention on the 13 places that see the motif; change of the logit under mutation",
+    smallest="4 times the attention beside it; a change of the logit by 5",
+    variants={
+        "relative": "a bias a distance",
+        "learned table": "a vector a position",
+        "none": "no positions",
+        "untrained": "a bias a distance, not trained",
+        "junctions": "a bias a distance; donor, acceptor or neither",
+    },
+    full=Budget(seeds=3, steps=1200, samples=4000),
+    quick=Budget(seeds=2, steps=500, samples=4000),
+    needs={"junctions": "data:splice"},
+)
 
 
 class Introns(NamedTuple):
@@ -103,8 +119,8 @@ def junctions(part: str) -> tuple[Tensor, Tensor, Tensor]:
 
 def put(x: Tensor, start: Tensor, motif: str, rows: Tensor | None = None) -> None:
     """Write the motif into the rows (N,), or into all, from `start` (N,) on; in place."""
-    own = torch.arange(len(x)) if rows is None else rows.nonzero()[:, 0]
-    x[own[:, None], start[own, None] + torch.arange(len(motif))] = letters(motif)
+    chosen = torch.arange(len(x)) if rows is None else rows.nonzero()[:, 0]
+    x[chosen[:, None], start[chosen, None] + torch.arange(len(motif))] = letters(motif)
 
 
 def replaced(x: Tensor, rows: Tensor, starts: Tensor, motif: str) -> Tensor:
@@ -154,20 +170,21 @@ class Splicer(nn.Module):
 
 def fit(model: Splicer, x: Tensor, place: Tensor, label: Tensor, steps: int, random: Generator) -> None:
     def loss(step: int) -> Tensor:
-        own = torch.randint(len(x), (BATCH,), generator=random)
-        return F.cross_entropy(model(x[own], place[own])[0], label[own])
+        drawn = torch.randint(len(x), (BATCH,), generator=random)
+        return F.cross_entropy(model(x[drawn], place[drawn])[0], label[drawn])
 
     descend(model.parameters(), loss, steps=steps, learning_rate=5e-3)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     random = Generator().manual_seed(seed)
     torch.manual_seed(seed)
-    if arm == "junctions":
+    if variant == "junctions":
         return classified(budget, random)
     train, test = introns(budget.samples, random), introns(1000, random)
-    model = Splicer("relative" if arm == "untrained" else arm)
-    if arm != "untrained":
+    model = Splicer("relative" if variant == "untrained" else variant)
+    if variant != "untrained":
         fit(model, train.x, train.donor, train.label, budget.steps, random)
     return mutated(model, test)
 
@@ -178,19 +195,19 @@ def mutated(model: Splicer, test: Introns) -> Metrics:
     under mutations.
     """
     logits, _ = model(test.x, test.donor)
-    own = Introns(*(part[test.label == 1] for part in test))
-    every = torch.arange(len(own.x))
+    functional = Introns(*(part[test.label == 1] for part in test))
+    every = torch.arange(len(functional.x))
     cases = {
-        "branch": (every, own.branch, SCRAMBLED),
-        "donor": (every, own.donor, "CA"),
-        "decoys": (*own.decoys.nonzero().T, SCRAMBLED),
-        "control": (every, own.branch + 9, SCRAMBLED),
+        "branch": (every, functional.branch, SCRAMBLED),
+        "donor": (every, functional.donor, "CA"),
+        "decoys": (*functional.decoys.nonzero().T, SCRAMBLED),
+        "control": (every, functional.branch + 9, SCRAMBLED),
     }
-    texts = {"plain": own.x, **{name: replaced(own.x, *case) for name, case in cases.items()}}
-    outputs = {name: model(x, own.donor) for name, x in texts.items()}
+    texts = {"plain": functional.x, **{name: replaced(functional.x, *case) for name, case in cases.items()}}
+    outputs = {name: model(x, functional.donor) for name, x in texts.items()}
     score = {name: answer[:, 1] - answer[:, 0] for name, (answer, _) in outputs.items()}
     weights, scrambled = outputs["plain"][1], outputs["branch"][1]
-    point = own.branch + POINT
+    point = functional.branch + POINT
     head = int(mass(weights, point).argmax())
     around = point[:, None] + torch.arange(-25, 26)
     return {
@@ -223,132 +240,103 @@ def classified(budget: Budget, random: Generator) -> Metrics:
     return {"accuracy": float(right.double().mean()), "most frequent": float((label == 2).double().mean())}
 
 
-def spread(found: Findings, arm: str, metric: str) -> str:
+def spread(findings: Findings, variant: str, metric: str) -> str:
     """The mean over seeds with its 95 % interval, or with the range if there are too few seeds for one."""
-    mean, low, high = found.interval(arm, metric)
+    mean, low, high = findings.interval(variant, metric)
     if low is None or high is None:
-        low, high = found.least(arm, metric), found.most(arm, metric)
+        low, high = findings.least(variant, metric), findings.most(variant, metric)
     return f"{mean:.3f} ({low:.3f} to {high:.3f})"
 
 
-@claim(
-    "Transformers predict splicing signals, of a donor and a branch point far from it", source="004, splicing"
+@STUDY.control("without positions accuracy is at most .85", variant="none", mechanism="relative")
+def no_positions_fail(findings: Findings) -> bool:
+    return findings.mean("none", "accuracy") <= 0.85
+
+
+@STUDY.control(
+    "untrained, the branch point gets .8 to 1.25 times the attention beside it",
+    variant="untrained",
+    mechanism="relative",
 )
-def judge_predict(found: Findings) -> Verdict:
+def untrained_sees_nothing(findings: Findings) -> bool:
+    return 0.8 <= untrained(findings) <= 1.25
+
+
+@STUDY.claim("Transformers predict splicing signals, of a donor and a branch point far from it")
+def judge_predict(findings: Findings) -> Verdict:
     """Confirmed if accuracy is .97 or more in every arm and seed, conditional if in some arms."""
-    summary = "right answers: " + ", ".join(f"{arm} {spread(found, arm, 'accuracy')}" for arm in TRAINED)
-    good = [arm for arm in TRAINED if found.least(arm, "accuracy") >= 0.97]
-    return Verdict.among(good, TRAINED, summary, f"the model has positions, here: {', '.join(good)}")
+    summary = "right answers: " + ", ".join(
+        f"{variant} {spread(findings, variant, 'accuracy')}" for variant in TRAINED
+    )
+    good = {variant: findings.least(variant, "accuracy") >= 0.97 for variant in TRAINED}
+    return each(good, summary, "the model has positions, here: {}", join=", ")
 
 
-@claim("Transformers predict splice sites of real DNA", source="004, splicing", needs=["junctions"])
-def judge_junctions(found: Findings) -> Verdict:
+@STUDY.claim("Transformers predict splice sites of real DNA", needs=["junctions"])
+def judge_junctions(findings: Findings) -> Verdict:
     """Confirmed if accuracy on held-out junctions is at least .9 in every seed (most frequent class: .54)."""
-    least, often = found.least("junctions", "accuracy"), found.mean("junctions", "most frequent")
-    summary = f"accuracy {spread(found, 'junctions', 'accuracy')}; the most frequent class: {often:.3f}"
-    return Verdict("confirmed" if least >= 0.9 else "refuted", summary)
+    least, often = findings.least("junctions", "accuracy"), findings.mean("junctions", "most frequent")
+    summary = f"accuracy {spread(findings, 'junctions', 'accuracy')}; the most frequent class: {often:.3f}"
+    return decided(least >= 0.9, summary)
 
 
-@claim("A query at the donor attends to the branch point's adenine", source="004, splicing")
-def judge_looks(found: Findings) -> Verdict:
+@STUDY.claim("A query at the donor attends to the branch point's adenine")
+def judge_looks(findings: Findings) -> Verdict:
     """Confirmed if the places that see it get at least 4 times the attention of as many places beside them,
     in every seed.
     """
-    pairs = zip(found.values("relative", "mass"), found.values("relative", "mass beside"), strict=True)
-    ratio = min(one / other for one, other in pairs)
-    summary = f"{spread(found, 'relative', 'mass')} of a head's attention is on these 13 places, "
-    summary += (
-        f"{spread(found, 'relative', 'mass beside')} on the 13 beside them: a ratio of at least {ratio:.1f}, "
-    )
-    summary += f"untrained {untrained(found):.2f}"
-    return Verdict("confirmed" if ratio >= 4 else "refuted", summary)
+    ratio = (findings.curve("relative", "mass") / findings.curve("relative", "mass beside")).min()
+    summary = f"{spread(findings, 'relative', 'mass')} of a head's attention is on these 13 places, "
+    summary += f"{spread(findings, 'relative', 'mass beside')} on the 13 beside them: a ratio of at least "
+    summary += f"{ratio:.1f}, untrained {untrained(findings):.2f}"
+    return decided(ratio >= 4, summary)
 
 
-def untrained(found: Findings) -> float:
+def untrained(findings: Findings) -> float:
     """The ratio of attention on the branch point to that beside it before training."""
-    return found.mean("untrained", "mass") / found.mean("untrained", "mass beside")
+    return findings.mean("untrained", "mass") / findings.mean("untrained", "mass beside")
 
 
-@claim("The attention signal vanishes where the branch point is mutated", source="004, splicing")
-def judge_vanishes(found: Findings) -> Verdict:
+@STUDY.claim("The attention signal vanishes where the branch point is mutated")
+def judge_vanishes(findings: Findings) -> Verdict:
     """Confirmed if the remaining attention is at most twice that beside it."""
     before, after, beside = (
-        found.mean("relative", metric) for metric in ("mass", "mass, scrambled", "mass beside")
+        findings.mean("relative", metric) for metric in ("mass", "mass, scrambled", "mass beside")
     )
     summary = f"attention {before:.3f} before and {after:.3f} after scrambling the branch point "
     summary += f"(-{100 * (1 - after / before):.0f} %); beside it {beside:.3f}"
-    return Verdict("confirmed" if after <= 2 * beside else "refuted", summary)
+    return decided(after <= 2 * beside, summary)
 
 
-@claim(
-    "In-silico mutagenesis shows that the answer depends on donor and branch point", source="004, splicing"
-)
-def judge_cause(found: Findings) -> Verdict:
+@STUDY.claim("In-silico mutagenesis shows that the answer depends on donor and branch point")
+def judge_cause(findings: Findings) -> Verdict:
     """Confirmed if each mutation lowers the logit by 5 or more, and a mutation elsewhere changes it by at
     most .2.
     """
-    changes = {name: found.mean("relative", f"change, {name}") for name in MUTATED}
-    summary = "the logit changes by " + ", ".join(f"{value:.1f} ({name})" for name, value in changes.items())
-    called = [found.mean("relative", metric) for metric in ("called", "called, branch")]
+    changes = {name: findings.mean("relative", f"change, {name}") for name in MUTATED}
+    summary = f"the logit changes by {listed(changes, '{:.1f} ({name})')}"
+    called = [findings.mean("relative", metric) for metric in ("called", "called, branch")]
     summary += f"; called functional: {called[0]:.2f}, without a branch point {called[1]:.2f}"
-    still = max(map(abs, found.values("relative", "change, control")))
-    moved = max(found.most("relative", f"change, {name}") for name in ("branch", "donor"))
-    return Verdict("confirmed" if moved <= -5 and still <= 0.2 else "refuted", summary)
+    still = max(map(abs, findings.values("relative", "change, control")))
+    moved = max(findings.most("relative", f"change, {name}") for name in ("branch", "donor"))
+    return decided(moved <= -5 and still <= 0.2, summary)
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, middle, right) = panels(1, 1, 1, size=(12, 3.4))
-    profiles = found.curve("relative", "profile")  # (seeds, intact or scrambled, places)
-    for index, (name, style) in enumerate({"intact": "-", "scrambled": "--"}.items()):
-        look: dict[str, Any] = {"color": COLOURS[index], "ls": style, "marker": "", "lw": 1}
-        drawn = left.plot(range(-25, 26), profiles[:, index].T, **look)
-        drawn[0].set_label(name)  # one legend entry for all seeds
-    left.axvspan(min(SEEN) - 0.5, max(SEEN) + 0.5, color="gainsboro", label="sees the motif")
-    left.set(xlabel="letters from the branch point's adenine", ylabel="attention of the donor")
-    left.set_title("relative, one line per seed")
-    left.legend(loc="upper right")
-    changes = [found.values("relative", f"change, {name}") for name in MUTATED]
-    bars(middle, MUTATED, {"": changes}, across=True)
-    middle.set(xticks=range(-15, 1, 5), xlabel="mean change of the logit", title="relative, by mutation")
-    right_answers = [found.values(arm, "accuracy") for arm in [*TRAINED, "junctions"]]
-    bars(right, [*TRAINED, "junctions (real)"], {"": right_answers}, across=True)
-    right.axvline(0.75, color="black", ls=":", lw=1)
-    right.set(xlabel="right answers (the donor alone: .75, dotted)", xlim=(0, 1.02))
-    right.set_title(f"mean, one dot per seed (n={len(profiles)})")
-    return figure
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    profiles = findings.curve("relative", "profile")  # (seeds, intact or scrambled, places)
 
+    def attention(axes: Axes) -> None:
+        for index, (name, style) in enumerate({"intact": "-", "scrambled": "--"}.items()):
+            look: dict[str, Any] = {"color": COLOURS[index], "ls": style, "marker": "", "lw": 1}
+            drawn = axes.plot(range(-25, 26), profiles[:, index].T, **look)
+            drawn[0].set_label(name)  # one legend entry for all seeds
+        axes.axvspan(min(SEEN) - 0.5, max(SEEN) + 0.5, color="gainsboro", label="sees the motif")
+        axes.set(xlabel="letters from the branch point's adenine", ylabel="attention of the donor")
 
-STUDY = Study(
-    name="splicing",
-    subject="Splicing: from the donor to the branch point",
-    data="generated introns of 128 letters, half of them functional; real junctions (UCI), 60 letters",
-    measure="accuracy; attention on the 13 places that see the motif; change of the logit under mutation",
-    smallest="4 times the attention beside it; a change of the logit by 5",
-    arms={
-        "relative": "a bias a distance",
-        "learned table": "a vector a position",
-        "none": "no positions",
-        "untrained": "a bias a distance, not trained",
-        "junctions": "a bias a distance; donor, acceptor or neither",
-    },
-    controls=[
-        Control(
-            statement="without positions accuracy is at most .85",
-            arm="none",
-            mechanism="relative",
-            fails=lambda found: found.mean("none", "accuracy") <= 0.85,
-        ),
-        Control(
-            statement="untrained, the branch point gets .8 to 1.25 times the attention beside it",
-            arm="untrained",
-            mechanism="relative",
-            fails=lambda found: 0.8 <= untrained(found) <= 1.25,
-        ),
-    ],
-    claims=[judge_predict, judge_junctions, judge_looks, judge_vanishes, judge_cause],
-    full=Budget(seeds=3, steps=1200, samples=4000),
-    quick=Budget(seeds=2, steps=500, samples=4000),
-    run=run,
-    draw=draw,
-    needs={"junctions": "data:splice"},
-)
+    left = Panel(attention, "relative, one line per seed", legend="upper right")
+    changes = {name: findings.values("relative", f"change, {name}") for name in MUTATED}
+    middle = Bars(changes, "mean change of the logit (relative)", xticks=range(-15, 1, 5))
+    answers = findings.curves([*TRAINED, "junctions"], "accuracy")
+    right = Bars(answers, "right answers", at_x={"donor alone": 0.75}, xlim=(0, 1.02))
+    return figure(left, middle, right)

@@ -1,4 +1,4 @@
-"""Attending three positions back with bilinear scores of linear, binary and sinusoidal codes.
+"""Attending three positions back: linear, binary and sinusoidal codes, in and outside of training.
 
 Attention scores are bilinear in the codes: with [p, 1] a score is linear in the key's position and can peak
 only at an end of the text, while a sum of cosines can peak anywhere. Whether this carries over from one
@@ -9,27 +9,35 @@ determines it at any distance.
 from __future__ import annotations
 
 import torch
-from matplotlib.figure import Figure
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait_lab.studies.figures import bars, panels
+from vnait_lab.kit import Bars, Figure, decided, descend, figure
 from vnait_lab.studies.parts.place_codes import BACK, CODES, COUNT, WINDOW, encode
-from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
-SOURCE = "003, comparison of codes"
 STARTS = 10_000
 TESTS = {"inside": (0,), "next": (64, 128, 192), "far": (5_000, 10_000, 15_000)}
 ANYWHERE = {
     f"{name}, any window": f"{CODES[name]}, trained on windows anywhere below {STARTS:,}"
     for name in ("binary", "sinusoid")
 }
+STUDY = Study.of(
+    __name__,
+    source="003, comparison of codes",
+    data=f"codes of positions; windows of {WINDOW} for training",
+    measure="share of rows that find 3 back, of pairs in their right order",
+    smallest="10 points of accuracy",
+    variants={name: what for name, what in CODES.items() if name != "random"} | ANYWHERE,
+    full=Budget(seeds=5, steps=900),
+    quick=Budget(seeds=3, steps=400),
+)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    found = retrieval(arm.removesuffix(", any window"), seed, budget, anywhere=arm in ANYWHERE)
-    return found if arm in ANYWHERE else found | order(arm)
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    metrics = retrieval(variant.removesuffix(", any window"), seed, budget, anywhere=variant in ANYWHERE)
+    return metrics if variant in ANYWHERE else metrics | order(variant)
 
 
 def retrieval(name: str, seed: int, budget: Budget, *, anywhere: bool) -> Metrics:
@@ -50,12 +58,12 @@ def retrieval(name: str, seed: int, budget: Budget, *, anywhere: bool) -> Metric
         return F.cross_entropy((code[:, BACK:] @ weight @ code.mT).flatten(0, 1), wanted.repeat(windows))
 
     descend([weight], loss, steps=budget.steps, learning_rate=3e-2)
-    found = {}
+    metrics = {}
     for metric, starts in TESTS.items():
         code = codes(torch.tensor(starts)[:, None] + torch.arange(WINDOW))
         place = (code[:, BACK:] @ weight.detach() @ code.mT).argmax(-1)
-        found[metric] = float((place == wanted).double().mean())
-    return found
+        metrics[metric] = float((place == wanted).double().mean())
+    return metrics
 
 
 def order(name: str) -> Metrics:
@@ -83,87 +91,65 @@ def order(name: str) -> Metrics:
 
     fit.step(loss)
     ranges = {"order_inside": (0, WINDOW), "order_far": (200, COUNT), "order_all": (0, COUNT)}
-    found = {}
+    metrics = {}
     for metric, ends in ranges.items():
         tested, truth = pairs(*ends)
-        found[metric] = float(((tested @ weight + bias > 0) == truth).double().mean())
-    return found
+        metrics[metric] = float(((tested @ weight + bias > 0) == truth).double().mean())
+    return metrics
 
 
-def percent(found: Findings, arm: str, metric: str) -> str:
+def percent(findings: Findings, variant: str, metric: str) -> str:
     """The mean in percent, with its 95 % interval if seeds differ."""
-    mean, low, high = found.interval(arm, metric)
+    mean, low, high = findings.interval(variant, metric)
     bounds = "" if low is None or high is None or low == high else f" ({100 * low:.0f} to {100 * high:.0f})"
     return f"{100 * mean:.0f} %{bounds}"
 
 
-@claim("A code that counts (1, 2, 3, ...) handles long texts badly", source=SOURCE)
-def judge_linear(found: Findings) -> Verdict:
+@STUDY.control(
+    "a score linear in the key's position finds 3 back in at most 10 % of rows",
+    variant="linear",
+    mechanism="sinusoid",
+)
+def linear_finds_nothing(findings: Findings) -> bool:
+    return findings.most("linear", "inside") <= 0.1
+
+
+@STUDY.claim("A code that counts (1, 2, 3, ...) handles long texts badly")
+def judge_linear(findings: Findings) -> Verdict:
     """Confirmed if it finds 3 back in at most half of the rows and the order of fewer than 95 % of far pairs;
     conditional if it finds the order.
     """
-    place, compared = found.most("linear", "inside"), found.least("linear", "order_far")
-    summary = f"3 positions back: {percent(found, 'linear', 'inside')} of rows right in the training window; "
-    summary += f"a before b at 200-255, trained below {WINDOW}: {percent(found, 'linear', 'order_far')}"
-    if place > 0.5:
-        return Verdict("refuted", summary)
-    if compared < 0.95:
-        return Verdict("confirmed", summary)
-    return Verdict("conditional", summary, "a position is to be found; the order of two it still gives")
+    place, order = findings.most("linear", "inside"), findings.least("linear", "order_far")
+    inside, compared = (percent(findings, "linear", metric) for metric in ("inside", "order_far"))
+    summary = f"3 positions back: {inside} of rows right in the training window; "
+    summary += f"a before b at 200-255, trained below {WINDOW}: {compared}"
+    condition = "a position is to be found; the order of two it still gives"
+    return decided(place <= 0.5 and order < 0.95, summary, refuted=place > 0.5, condition=condition)
 
 
-@claim("Trigonometric functions extrapolate to longer texts", source=SOURCE)
-def judge_extrapolates(found: Findings) -> Verdict:
+@STUDY.claim("Trigonometric functions extrapolate to longer texts")
+def judge_extrapolates(findings: Findings) -> Verdict:
     """Confirmed if 90 % are right in windows outside of training; conditional if only with training on any
     window; undecided below 99 % inside.
     """
-    arms = ("sinusoid", "sinusoid, any window", "binary, any window")
-    summary = "right in windows past 64 and past 5,000: "
-    summary += "; ".join(
-        f"{arm} {percent(found, arm, 'next')} and {percent(found, arm, 'far')}" for arm in arms
+    variants = ("sinusoid", "sinusoid, any window", "binary, any window")
+    summary = "right in windows past 64 and past 5,000: " + "; ".join(
+        f"{variant} {percent(findings, variant, 'next')} and {percent(findings, variant, 'far')}"
+        for variant in variants
     )
-    if min(found.least(arm, "inside") for arm in arms[:2]) < 0.99:
+    if min(findings.least(variant, "inside") for variant in variants[:2]) < 0.99:
         return Verdict("undecided", f"not learned: {summary}")
-    holds = [min(found.least(arm, "next"), found.least(arm, "far")) >= 0.9 for arm in arms]
-    if holds[0]:
-        return Verdict("confirmed", summary)
-    if not holds[1]:
-        return Verdict("refuted", summary)
+    fixed, anywhere = (
+        min(findings.least(variant, "next"), findings.least(variant, "far")) >= 0.9
+        for variant in variants[:2]
+    )
     condition = f"training windows start anywhere (here below {STARTS:,}), not always at 0"
-    return Verdict("conditional", summary, condition)
+    return decided(fixed, summary, refuted=not anywhere, condition=condition)
 
 
-def draw(found: Findings) -> Figure:
-    figure, (axes,) = panels(1, size=(8, 3.4))
-    arms = ["linear", "binary", "binary, any window", "sinusoid", "sinusoid, any window"]
-    places = {"inside": "0-63", "next": "64-255", "far": "past 5,000"}
-    rows = {place: [100 * found.curve(arm, metric) for arm in arms] for metric, place in places.items()}
-    bars(axes, [arm.replace(", ", ",\n") for arm in arms], rows)
-    axes.axhline(100 / WINDOW, color="black", ls=":", lw=1)
-    axes.set(ylim=(0, 128), yticks=range(0, 101, 20), ylabel="3 back found (%)")
-    axes.set_title(f"mean, one dot per seed (n={len(found.values('linear', 'inside'))}); chance dotted")
-    axes.legend(ncols=3, title="tested at", title_fontsize=8)
-    return figure
-
-
-STUDY = Study(
-    name="three_back",
-    subject="Attending three positions back: linear, binary and sinusoidal codes, in and outside of training",
-    data=f"codes of positions; windows of {WINDOW} for training",
-    measure="share of rows that find 3 back, of pairs in their right order",
-    smallest="10 points of accuracy",
-    arms={name: what for name, what in CODES.items() if name != "random"} | ANYWHERE,
-    controls=[
-        Control(
-            statement="a score linear in the key's position finds 3 back in at most 10 % of rows",
-            arm="linear",
-            mechanism="sinusoid",
-            fails=lambda found: found.most("linear", "inside") <= 0.1,
-        )
-    ],
-    claims=[judge_linear, judge_extrapolates],
-    full=Budget(seeds=5, steps=900),
-    quick=Budget(seeds=3, steps=400),
-    run=run,
-    draw=draw,
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    variants = ["linear", "binary", "binary, any window", "sinusoid", "sinusoid, any window"]
+    tested = {"tested at 0-63": "inside", "at 64-255": "next", "past 5,000": "far"}
+    rows = {place: findings.curves(variants, metric) for place, metric in tested.items()}
+    return figure(Bars(rows, "3 back found (%)", percent=True, at_x={"chance": 100 / WINDOW}, legend="right"))

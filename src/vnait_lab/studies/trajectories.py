@@ -1,4 +1,4 @@
-"""The next state of a path, predicted with document 004's weights of absolute and of relative time.
+"""Extrapolating a path with weights of absolute or relative time.
 
 The prediction is the average of a path's 21 states with weights softmax(l_j). Relative: l_j = -a (i - j).
 Absolute: l_j = t_i t_j / lambda, t = t0 + index. But t_i t_j / lambda = t_i^2 / lambda - (t_i / lambda)(i -
@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from itertools import product
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from vnait.positions.encodings import CableBias
 from vnait.results.colours import COLOURS
+from vnait_lab.kit import Figure, decided
 from vnait_lab.studies.figures import lines, panels
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, Word, claim
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 STATES = 21
 STARTS = (0, 1, 5, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000)
@@ -30,10 +30,30 @@ SLOPES = {"relative, a=0.5": 0.5, "relative, a=1": 1.0, "relative, a=5": 5.0}
 LAMBDAS = {"absolute, lambda=100": 100.0, "absolute, lambda=10,000": 10_000.0}
 GROWING = "absolute, lambda=t^2"
 STEPS = {"steps, a=1": 1, "steps of steps, a=1": 2}
+STUDY = Study.of(
+    __name__,
+    source="004, trajectories",
+    data=f"paths of {STATES} states at constant speed ({SPEED:g} a step) and acceleration ({ACCELERATION:g})",
+    measure="error of the next state, entropy of the weights over its maximum, float64",
+    smallest="exactly 0 for a shift; 1e-9 for an exact guess",
+    variants={
+        **{variant: f"weights softmax(-{slope:g} (i - j)) of states" for variant, slope in SLOPES.items()},
+        **{variant: f"weights softmax(t_i t_j / {scale:g}) of states" for variant, scale in LAMBDAS.items()},
+        GROWING: "weights softmax(t_j / t_i) of states",
+        "steps, a=1": "the last state and weights softmax(-(i - j)) of steps",
+        "steps of steps, a=1": "the last state, the last step and weights softmax(-(i - j)) of steps' "
+        "differences",
+        "uniform": "the plain average of states",
+        "last state": "weight 1 for the last",
+    },
+    full=Budget(),
+    quick=Budget(),
+)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    shares = weights(arm)
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    shares = weights(variant)
     entropy = -torch.special.xlogy(shares, shares).sum(1) / math.log(shares.shape[1])
     time = torch.arange(STATES + 1, dtype=torch.float64)
     paths = {"velocity": SPEED * time, "acceleration": ACCELERATION * time**2 / 2}
@@ -43,15 +63,15 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     return {"shift_error": shift, "entropy": entropy.tolist(), **sizes}
 
 
-def weights(arm: str) -> Tensor:
+def weights(variant: str) -> Tensor:
     """The weight of every state (or step) for each start: (starts, states), float64."""
     time = torch.tensor(STARTS, dtype=torch.float64)[:, None] + torch.arange(STATES)
     now = time[:, -1:]
-    if arm in SLOPES or arm in STEPS:
-        return relative(time[:, STEPS.get(arm, 0) :], SLOPES.get(arm, 1.0)).softmax(1)
-    if arm in LAMBDAS or arm == GROWING:
-        return (now * time / (now**2 if arm == GROWING else LAMBDAS[arm])).softmax(1)
-    return (time == now).double() if arm == "last state" else torch.full_like(time, 1 / STATES)
+    if variant in SLOPES or variant in STEPS:
+        return relative(time[:, STEPS.get(variant, 0) :], SLOPES.get(variant, 1.0)).softmax(1)
+    if variant in LAMBDAS or variant == GROWING:
+        return (now * time / (now**2 if variant == GROWING else LAMBDAS[variant])).softmax(1)
+    return (time == now).double() if variant == "last state" else torch.full_like(time, 1 / STATES)
 
 
 def relative(time: Tensor, slope: float) -> Tensor:
@@ -74,121 +94,93 @@ def guesses(path: Tensor, weights: Tensor) -> Tensor:
     return (weights * states).sum(1) + level  # a matrix product may sum rows in different orders
 
 
-@claim("With relative weights the guess is the same from t0=0 as from t0=500", source="004, trajectories")
-def judge_shift(found: Findings) -> Verdict:
+@STUDY.control(
+    "with absolute time another start changes the guess by .1 or more",
+    variant="absolute, lambda=100",
+    mechanism="relative, a=1",
+)
+def absolute_moves(findings: Findings) -> bool:
+    return findings.least("absolute, lambda=100", "shift_error") >= 0.1
+
+
+@STUDY.claim("With relative weights the guess is the same from t0=0 as from t0=500")
+def judge_shift(findings: Findings) -> Verdict:
     """Confirmed if no start changes the guess at all, at any slope."""
-    worst = max(found.most(arm, "shift_error") for arm in SLOPES)
-    other = min(found.least(arm, "shift_error") for arm in LAMBDAS)
+    worst = max(findings.most(variant, "shift_error") for variant in SLOPES)
+    absolute = min(findings.least(variant, "shift_error") for variant in LAMBDAS)
     summary = f"guesses from t0=0 to {STARTS[-1]:,} differ by {worst:.1g}, "
-    summary += f"with absolute time by at least {other:.1f}"
-    return Verdict("confirmed" if worst == 0 else "refuted", summary)
+    summary += f"with absolute time by at least {absolute:.1f}"
+    return decided(worst == 0, summary)
 
 
-@claim(
+@STUDY.claim(
     "With t_i t_j/lambda the weights tend to uniform at large absolute times, and the guess to the plain "
     "average",
-    source="004, trajectories",
     rule=f"confirmed if their entropy at t0={STARTS[FAR]:,} is above that at 0 for every constant lambda",
 )
-def judge_uniform(found: Findings) -> Verdict:
-    entropy = {arm: found.curve(arm, "entropy")[0] for arm in (*LAMBDAS, GROWING)}
-    shown = ", ".join(f"{curve[0]:.3f} and {curve[FAR]:.3f} ({arm[10:]})" for arm, curve in entropy.items())
-    errors = [found.curve(arm, "velocity")[0] for arm in LAMBDAS]
+def judge_uniform(findings: Findings) -> Verdict:
+    entropy = {variant: findings.curve(variant, "entropy")[0] for variant in (*LAMBDAS, GROWING)}
+    shown = ", ".join(
+        f"{curve[0]:.3f} and {curve[FAR]:.3f} ({variant[10:]})" for variant, curve in entropy.items()
+    )
+    errors = [findings.curve(variant, "velocity")[0] for variant in LAMBDAS]
     wrong = ", ".join(f"{curve[0]:.2f} and {curve[FAR]:.2f}" for curve in errors)
     summary = f"entropy / log {STATES} at t0=0 and {STARTS[FAR]:,}: {shown}; error at constant lambda {wrong}"
-    return judged([entropy[arm][FAR] > entropy[arm][0] for arm in LAMBDAS], summary, "on lambda")
+    return judged([entropy[variant][FAR] > entropy[variant][0] for variant in LAMBDAS], summary, "on lambda")
 
 
-@claim("Relative weights are an effective rule for extrapolating constant speed", source="004, trajectories")
-def judge_extrapolates(found: Findings) -> Verdict:
+@STUDY.claim("Relative weights are an effective rule for extrapolating constant speed")
+def judge_extrapolates(findings: Findings) -> Verdict:
     """Confirmed if the error at some slope is smaller than that of the last state alone."""
-    last = found.curve("last state", "velocity")[0][0]
-    errors = {slope: found.curve(arm, "velocity")[0][0] for arm, slope in SLOPES.items()}
+    last = findings.curve("last state", "velocity")[0][0]
+    errors = {slope: findings.curve(variant, "velocity")[0][0] for variant, slope in SLOPES.items()}
     apart = max(abs(error * -math.expm1(-slope) / SPEED - 1) for slope, error in errors.items())
     shown = ", ".join(f"{error:.3f} (a={slope:g})" for slope, error in errors.items())
-    summary = (
-        f"error {shown}, equal to v/(1 - e^-a) within {100 * apart:.2g} %; of the last state alone {last:.3f}"
-    )
-    return Verdict("confirmed" if min(errors.values()) < last else "refuted", summary)
+    summary = f"error {shown}, equal to v/(1 - e^-a) within {100 * apart:.2g} %; "
+    summary += f"of the last state alone {last:.3f}"
+    return decided(min(errors.values()) < last, summary)
 
 
-@claim(
-    "The best rules are linear (constant speed) and quadratic (constant acceleration) extrapolation",
-    source="004, trajectories",
-)
-def judge_steps(found: Findings) -> Verdict:
+@STUDY.claim("The best rules are linear (constant speed) and quadratic (constant acceleration) extrapolation")
+def judge_steps(findings: Findings) -> Verdict:
     """Confirmed if averages of steps, and of steps of steps, are exact to 1e-9 from every start."""
-    speed, left = (found.curve("steps, a=1", metric)[0].max() for metric in ("velocity", "acceleration"))
-    second = found.curve("steps of steps, a=1", "acceleration")[0].max()
+    speed, left = (findings.curve("steps, a=1", metric)[0].max() for metric in ("velocity", "acceleration"))
+    second = findings.curve("steps of steps, a=1", "acceleration")[0].max()
     summary = f"largest error of averaged steps {speed:.1g}, under acceleration {left:.3f}; "
     summary += f"of steps of steps under acceleration {second:.1g}"
-    return Verdict("confirmed" if max(speed, second) <= 1e-9 else "refuted", summary)
+    return decided(max(speed, second) <= 1e-9, summary)
 
 
-@claim("Relative weights extrapolate better than absolute ones", source="004, trajectories")
-def judge_better(found: Findings) -> Verdict:
+@STUDY.claim("Relative weights extrapolate better than absolute ones")
+def judge_better(findings: Findings) -> Verdict:
     """Confirmed if their error is smaller for every slope, lambda and t0; conditional if for some."""
     less, agree = [], []
-    for (own, slope), (other, scale) in product(SLOPES.items(), LAMBDAS.items()):
-        better = found.curve(own, "velocity")[0] < found.curve(other, "velocity")[0]
+    for (sloped, slope), (scaled, scale) in product(SLOPES.items(), LAMBDAS.items()):
+        better = findings.curve(sloped, "velocity")[0] < findings.curve(scaled, "velocity")[0]
         less.extend(better)
         agree.extend(better == [slope > (start + STATES - 1) / scale for start in STARTS])
-    summary = (
-        f"smaller error in {sum(less)} of {len(less)} cells of a, lambda and t0; a > t_i/lambda predicts "
-    )
-    summary += f"this in {sum(agree)}"
+    summary = f"smaller error in {sum(less)} of {len(less)} cells of a, lambda and t0; a > t_i/lambda "
+    summary += f"predicts this in {sum(agree)}"
     return judged(less, summary, "a > t_i/lambda" if all(agree) else "on a, lambda and t0")
 
 
 def judged(flags: Sequence[bool], summary: str, condition: str) -> Verdict:
-    word: Word = "confirmed" if all(flags) else "conditional" if any(flags) else "refuted"
-    return Verdict(word, summary, condition if word == "conditional" else "")
+    return decided(all(flags), summary, refuted=not any(flags), condition=condition)
 
 
-def draw(found: Findings) -> Figure:
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     figure, (left, right) = panels(1, 1, size=(9, 3.4))
     moving = (*LAMBDAS, GROWING)
-    lines(left, STARTS, {arm: found.curve(arm, "entropy") for arm in moving})
-    lines(right, STARTS, {arm: found.curve(arm, "velocity") for arm in moving})
+    lines(left, STARTS, findings.curves(moving, "entropy"))
+    lines(right, STARTS, findings.curves(moving, "velocity"))
     colours = [*COLOURS[len(moving) :], "black"]  # one for each line
     right.set_prop_cycle(color=colours, ls=[":", "-.", (0, (5, 2)), (0, (1, 4)), "--", "-"])
-    still = {arm: found.curve(arm, "velocity") for arm in (*SLOPES, "uniform", "last state", "steps, a=1")}
-    lines(right, STARTS, still, marker="")
+    still = (*SLOPES, "uniform", "last state", "steps, a=1")
+    lines(right, STARTS, findings.curves(still, "velocity"), marker="")
     for axes in (left, right):
         axes.set(xscale="symlog", xlim=(0, STARTS[-1]), xlabel="absolute time of the first state, t0 (steps)")
     left.set(ylabel=f"entropy of the weights / log {STATES}", title="exact, no sampling")
     right.set(ylabel="error at constant speed (steps)", title=f"one path of {STATES} states")
     figure.legend(*right.get_legend_handles_labels(), loc="outside right center", frameon=False)
     return figure
-
-
-STUDY = Study(
-    name="trajectories",
-    subject="Extrapolating a path with weights of absolute or relative time",
-    data=f"paths of {STATES} states at constant speed ({SPEED:g} a step) and acceleration ({ACCELERATION:g})",
-    measure="error of the next state, entropy of the weights over its maximum, float64",
-    smallest="exactly 0 for a shift; 1e-9 for an exact guess",
-    arms={
-        **{arm: f"weights softmax(-{slope:g} (i - j)) of states" for arm, slope in SLOPES.items()},
-        **{arm: f"weights softmax(t_i t_j / {scale:g}) of states" for arm, scale in LAMBDAS.items()},
-        GROWING: "weights softmax(t_j / t_i) of states",
-        "steps, a=1": "the last state and weights softmax(-(i - j)) of steps",
-        "steps of steps, a=1": "the last state, the last step and weights softmax(-(i - j)) of steps' "
-        "differences",
-        "uniform": "the plain average of states",
-        "last state": "weight 1 for the last",
-    },
-    controls=[
-        Control(
-            statement="with absolute time another start changes the guess by .1 or more",
-            arm="absolute, lambda=100",
-            mechanism="relative, a=1",
-            fails=lambda found: found.least("absolute, lambda=100", "shift_error") >= 0.1,
-        )
-    ],
-    claims=[judge_shift, judge_uniform, judge_extrapolates, judge_steps, judge_better],
-    full=Budget(),
-    quick=Budget(),
-    run=run,
-    draw=draw,
-)

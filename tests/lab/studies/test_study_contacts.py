@@ -77,6 +77,6 @@ def test_measures() -> None:
     assert even["mass"] == pytest.approx(by_hand, abs=1e-5) and even["area"] == 0.5
 
 
-@pytest.mark.parametrize("arm", [*STUDY.arms])
-def test_every_arm_runs(arm: str) -> None:
-    assert run(arm, 0, Budget(steps=20, samples=8))["precision"] > 0
+@pytest.mark.parametrize("variant", [*STUDY.variants])
+def test_every_arm_runs(variant: str) -> None:
+    assert run(variant, 0, Budget(steps=20, samples=8))["precision"] > 0

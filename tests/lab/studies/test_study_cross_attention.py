@@ -38,8 +38,8 @@ def test_alibi_by_hand() -> None:
     assert torch.allclose(weights[1], by_hand(3, source, target), atol=1e-12)
 
 
-@pytest.mark.parametrize("arm", ["source", "table", "rope"])
-def test_the_equal_tokens_are_there(arm: str) -> None:
+@pytest.mark.parametrize("variant", ["source", "table", "rope"])
+def test_the_equal_tokens_are_there(variant: str) -> None:
     """Were no token repeated, "none" would pass the test of equal tokens as badly as any."""
     assert run("none", 0, Budget())["equal"] <= 1e-15
-    assert run(arm, 0, Budget())["equal"] > 1e-2
+    assert run(variant, 0, Budget())["equal"] > 1e-2

@@ -11,7 +11,6 @@ import torch
 from vnait_lab.studies import decision
 from vnait_lab.studies.decision import (
     ABSOLUTE,
-    ARMS,
     EVEN,
     HELD,
     LIMIT,
@@ -19,6 +18,7 @@ from vnait_lab.studies.decision import (
     STARTS,
     STUDY,
     TESTS,
+    VARIANTS,
     WINDOW,
     Memory,
     Window,
@@ -36,7 +36,7 @@ from vnait_lab.studies.decision import (
 )
 from vnait_lab.study import Findings
 
-METHODS = [arm for arm in ARMS if arm not in ("last two", "window", "rules")]
+METHODS = [variant for variant in VARIANTS if variant not in ("last two", "window", "rules")]
 
 
 def test_decisions_are_one_to_three_steps_apart() -> None:
@@ -111,10 +111,10 @@ def windows(count: int = 3, seed: int = 0) -> Window:
     return Window(torch.randn(count, WINDOW, 4, generator=random), both, real, torch.ones(count))
 
 
-@pytest.mark.parametrize("arm", METHODS)
-def test_what_a_policy_reads(arm: str) -> None:
+@pytest.mark.parametrize("variant", METHODS)
+def test_what_a_policy_reads(variant: str) -> None:
     torch.manual_seed(0)
-    model, given = policy(arm).eval(), windows()
+    model, given = policy(variant).eval(), windows()
     for parameter in model.parameters():  # a bias starts at 0
         torch.nn.init.normal_(parameter, std=0.3)
 
@@ -129,14 +129,14 @@ def test_what_a_policy_reads(arm: str) -> None:
     assert not changes(given._replace(tokens=later), slice(None, -1)), "no token sees a later one"
     before = given.tokens.clone()
     before[:, -2] += 1
-    assert changes(given._replace(tokens=before)) == (arm != "one step")
+    assert changes(given._replace(tokens=before)) == (variant != "one step")
     padding = given.tokens.masked_fill(~given.real[..., None], 7.0)
     assert not changes(given._replace(tokens=padding))
-    assert changes(given._replace(times=given.times + 50)) == (arm in ABSOLUTE)
+    assert changes(given._replace(times=given.times + 50)) == (variant in ABSOLUTE)
     doubled = given.times * torch.tensor([2, 1])
-    assert changes(given._replace(times=doubled)) == (arm in (*ABSOLUTE, *RELATIVE))
+    assert changes(given._replace(times=doubled)) == (variant in (*ABSOLUTE, *RELATIVE))
     numbers = given.times * torch.tensor([1, 2])
-    assert changes(given._replace(times=numbers)) == arm.endswith("counted")
+    assert changes(given._replace(times=numbers)) == variant.endswith("counted")
 
 
 def test_a_perceptron_of_two_sees_two_observations() -> None:
@@ -167,12 +167,12 @@ def test_a_test_has_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def given(returns: dict[str, list[float]]) -> Findings:
-    """Findings over three seeds, with these returns in `TESTS`, and 100 in all tests of other arms."""
+    """Findings over three seeds, with these returns in `TESTS`, and 100 in all tests of other variants."""
     cells = {}
-    for arm in ARMS:
+    for variant in VARIANTS:
         for seed in range(3):
-            own = [value + seed for value in returns.get(arm, [100.0] * len(TESTS))]
-            cells[arm, seed] = {
+            own = [value + seed for value in returns.get(variant, [100.0] * len(TESTS))]
+            cells[variant, seed] = {
                 "return": own[0],
                 "double": own[4],
                 "noisy": 0.0,

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 pytest.importorskip("skimage", reason="needs scikit-image")
 
 from vnait_lab.studies import finer_grids
-from vnait_lab.studies.finer_grids import ARMS, SIDE, TRAIN, Viewer, photographs, places, scenes, trained
+from vnait_lab.studies.finer_grids import SIDE, TRAIN, VARIANTS, Viewer, photographs, places, scenes, trained
 
 
 def test_places_are_counted_or_scaled_and_the_class_token_has_the_last() -> None:
@@ -54,16 +54,16 @@ def test_new_digits_are_not_among_those_of_training(monkeypatch: pytest.MonkeyPa
     assert not torch.isin(drawn, new).any()
 
 
-@pytest.mark.parametrize("arm", [*ARMS])
-def test_models_read_finer_grids(arm: str) -> None:
+@pytest.mark.parametrize("variant", [*VARIANTS])
+def test_models_read_finer_grids(variant: str) -> None:
     torch.manual_seed(0)
-    model, images = Viewer(arm).eval(), torch.rand(1, 3, 128, 128)
+    model, images = Viewer(variant).eval(), torch.rand(1, 3, 128, 128)
     with torch.no_grad():
         scaled = model(images, model.encoding(places(32, scaled=True)))
         assert scaled.shape == (1, 10)
-        if arm == "learned":
+        if variant == "learned":
             with pytest.raises(ValueError, match="outside the learned table"):
                 model.encoding(places(32, scaled=False))
         else:
             counted = model(images, model.encoding(places(32, scaled=False)))
-            assert torch.equal(counted, scaled) == (arm == "none")
+            assert torch.equal(counted, scaled) == (variant == "none")

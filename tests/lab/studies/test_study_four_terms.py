@@ -37,6 +37,6 @@ def test_tasks_look_where_their_definition_does() -> None:
 
 
 def test_remedies_are_needed() -> None:
-    for arm in ("biases", "LayerNorm"):
-        found = exact(arm, 0)
+    for variant in ("biases", "LayerNorm"):
+        found = exact(variant, 0)
         assert found["mended"] < 1e-12 < 0.1 < found["error"]

@@ -26,7 +26,7 @@ def test_answers_by_hand() -> None:
 
 def test_bands_part_the_code_by_wavelength() -> None:
     at = torch.arange(50.0)[None, :, None]
-    added = {arm: Kept(*BANDS[arm])(at).added for arm in BANDS}
+    added = {variant: Kept(*BANDS[variant])(at).added for variant in BANDS}
     code = Sinusoid(dim=WIDTH)(at).added
     assert code is not None
     assert torch.equal(added["all"], code)

@@ -8,11 +8,13 @@ import networkx as nx
 import pytest
 import torch
 
+from vnait_lab.kit import ahead
 from vnait_lab.studies import graph_classes
 from vnait_lab.studies.graph_classes import (
     NODES,
     QUESTIONS,
     SIZE,
+    SMALLEST,
     STEPS,
     TIMES,
     Classifier,
@@ -22,9 +24,9 @@ from vnait_lab.studies.graph_classes import (
     classes,
     degree_sequences,
     drawn,
-    gain,
     hamiltonian,
     judge_invariant,
+    lead,
     parted,
     places,
     real,
@@ -82,7 +84,7 @@ def test_codes_against_networkx() -> None:
     graphs = few(10, 100, 900)
     torch.manual_seed(0)
     mask = real(graphs)
-    heat, returns, fixed = (places(arm, graphs) for arm in ("heat", "returns", "fixed"))
+    heat, returns, fixed = (places(variant, graphs) for variant in ("heat", "returns", "fixed"))
     for row in range(3):
         own = graph(graphs, row)
         size, laplacian = len(own), torch.tensor(nx.laplacian_matrix(own).toarray(), dtype=torch.float64)
@@ -90,8 +92,8 @@ def test_codes_against_networkx() -> None:
         assert torch.allclose(heat[row, :size, 2], kernel.diagonal())
         walk = torch.tensor(nx.google_matrix(own, alpha=1.0), dtype=torch.float64)
         assert torch.allclose(returns[row, :size, 1], torch.matrix_power(walk, STEPS[1]).diagonal())
-        for arm in ("fixed", "signs", "bases"):
-            vectors, values = drawn(arm, fixed[row : row + 1])[0, :size].split(SIZE, -1)
+        for variant in ("fixed", "signs", "bases"):
+            vectors, values = drawn(variant, fixed[row : row + 1])[0, :size].split(SIZE, -1)
             again = vectors / size @ values[0].diag() @ vectors.T
             assert torch.allclose(again, laplacian, atol=1e-9)
     assert all((one[~mask] == 0).all() for one in (heat, returns, fixed))
@@ -103,8 +105,8 @@ def test_only_invariant_codes_follow_the_nodes() -> None:
     assert degree_sequences(other) == degree_sequences(atlas())
     assert nx.is_isomorphic(graph(other, 500), graph(atlas(), 500))
     assert not torch.equal(other.links, atlas().links)
-    for arm in ("heat", "returns", "eigenvalues"):
-        sums = [(places(arm, graphs) ** 3).sum(1) for graphs in (atlas(), other)]  # of all nodes
+    for variant in ("heat", "returns", "eigenvalues"):
+        sums = [(places(variant, graphs) ** 3).sum(1) for graphs in (atlas(), other)]  # of all nodes
         assert torch.allclose(*sums, atol=1e-8)
     moved = [(places("signs", graphs) ** 3).sum(1) for graphs in (atlas(), other)]
     assert not torch.allclose(*moved, atol=1e-2)
@@ -116,7 +118,7 @@ def test_signs_and_bases_that_are_drawn() -> None:
     graphs = Graphs(cycle, torch.tensor([NODES]), torch.ones(1, 2, dtype=torch.bool))
     torch.manual_seed(0)
     known = places("signs", graphs)
-    flipped, turned = (drawn(arm, known) for arm in ("signs", "bases"))
+    flipped, turned = (drawn(variant, known) for variant in ("signs", "bases"))
     assert torch.allclose(flipped.abs(), known.abs()) and not torch.allclose(flipped, known)
     assert not torch.allclose(turned.abs(), known.abs())  # a cycle's eigenvalues come in pairs
     pair = [one[0, :, :2] @ one[0, :, :2].T for one in (turned, known)]
@@ -133,16 +135,16 @@ def test_whitened_places_are_uncorrelated() -> None:
     )
 
 
-@pytest.mark.parametrize("arm", ["none", "eigenvalues", "returns"])
-def test_a_model_depends_on_no_numbering(arm: str) -> None:
+@pytest.mark.parametrize("variant", ["none", "eigenvalues", "returns"])
+def test_a_model_depends_on_no_numbering(variant: str) -> None:
     graphs = few(3, 300, 700)
     other = renumbered(graphs, torch.Generator().manual_seed(0))
     torch.manual_seed(0)
-    known = places(arm, graphs)
-    model = Classifier(arm, 0 if known is None else known.shape[-1]).eval().requires_grad_(False)
+    known = places(variant, graphs)
+    model = Classifier(variant, 0 if known is None else known.shape[-1]).eval().requires_grad_(False)
     logits = []
     for one in (graphs, other):
-        at = places(arm, one)
+        at = places(variant, one)
         logits.append(model(one.links.sum(-1).long(), real(one), None if at is None else at.float()))
     assert torch.allclose(*logits, atol=1e-5)
 
@@ -150,14 +152,18 @@ def test_a_model_depends_on_no_numbering(arm: str) -> None:
 def given(**means: float) -> Findings:
     """Findings with these shares, over three seeds."""
     return Findings(
-        {(arm, seed): {"held": mean + 0.002 * seed} for arm, mean in means.items() for seed in range(3)}
+        {
+            (variant, seed): {"held": mean + 0.002 * seed}
+            for variant, mean in means.items()
+            for seed in range(3)
+        }
     )
 
 
 def test_verdicts() -> None:
     found = given(signs=0.7, fixed=0.71, bases=0.6, **dict.fromkeys(graph_classes.INVARIANT, 0.9))
-    assert gain(found, "signs", "bases").word == "confirmed"
-    assert gain(found, "signs", "fixed").word == "refuted"
+    assert ahead(lead(found, "signs", "bases")[0], SMALLEST, "").word == "confirmed"
+    assert ahead(lead(found, "signs", "fixed")[0], SMALLEST, "").word == "refuted"
     assert judge_invariant.judge(found).word == "confirmed"
     none = given(signs=0.7, fixed=0.71, bases=0.6, **dict.fromkeys(graph_classes.INVARIANT, 0.7))
     assert judge_invariant.judge(none).word == "refuted"

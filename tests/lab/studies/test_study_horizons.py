@@ -66,23 +66,23 @@ def test_a_linear_model_starts_as_the_mean_of_the_past() -> None:
     torch.testing.assert_close(model(past, torch.zeros(2)) - bias, past.mean(1, keepdim=True).expand(2, 24))
 
 
-@pytest.mark.parametrize("arm", ["DLinear", "index"])
+@pytest.mark.parametrize("variant", ["DLinear", "index"])
 def test_training_reads_the_first_year_alone(
-    arm: str, numbered: Tensor, monkeypatch: pytest.MonkeyPatch
+    variant: str, numbered: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(horizons, "TRAINED", 300)
     numbered /= HOURS
     numbered[300:] = torch.nan
-    model = fitted(arm, 0, 24, 20 if arm == "index" else 2)
+    model = fitted(variant, 0, 24, 20 if variant == "index" else 2)
     assert all(weight.isfinite().all() for weight in model.parameters())
 
 
-@pytest.mark.parametrize("arm", [*TRANSFORMERS])
-def test_only_phases_know_the_hour(arm: str) -> None:
+@pytest.mark.parametrize("variant", [*TRANSFORMERS])
+def test_only_phases_know_the_hour(variant: str) -> None:
     torch.manual_seed(0)
-    model, past, now = Transformer(arm, 24).eval(), torch.randn(2, PAST), torch.tensor([1000, 2000])
+    model, past, now = Transformer(variant, 24).eval(), torch.randn(2, PAST), torch.tensor([1000, 2000])
     with torch.no_grad():
         same, other = model(past, now + DAY), model(past, now + 5)
         found = model(past, now)
-    assert torch.equal(found, same) == (arm != "other phases")
-    assert torch.equal(found, other) == ("phases" not in arm)
+    assert torch.equal(found, same) == (variant != "other phases")
+    assert torch.equal(found, other) == ("phases" not in variant)

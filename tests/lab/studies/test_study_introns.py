@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from vnait_lab.studies import introns
-from vnait_lab.studies.introns import ARMS, HALF, WINDOW, Reader, by_hand, mutated, pieces, right
+from vnait_lab.studies.introns import HALF, VARIANTS, WINDOW, Reader, by_hand, mutated, pieces, right
 from vnait_lab.studies.parts.dna import LETTERS, letters
 
 
@@ -75,11 +75,11 @@ def test_mutations_are_at_the_junctions() -> None:
     assert found == {"change, donor": -1, "change, acceptor": -2, "change, between": 0}
 
 
-@pytest.mark.parametrize("arm", [arm for arm in ARMS if arm != "by hand"])
-def test_only_without_positions_are_halves_exchangeable(arm: str) -> None:
+@pytest.mark.parametrize("variant", [variant for variant in VARIANTS if variant != "by hand"])
+def test_only_without_positions_are_halves_exchangeable(variant: str) -> None:
     torch.manual_seed(0)
-    model, x = Reader(arm).eval(), torch.randint(4, (2, 80))
+    model, x = Reader(variant).eval(), torch.randint(4, (2, 80))
     x[:, :8] = x[:, 40:48] = x[:, 32:40] = x[:, 72:] = 0  # the same letters around both cuts
     with torch.no_grad():
         same = torch.allclose(model(x), model(x.roll(40, 1)), atol=1e-5)
-    assert same == (arm == "none")
+    assert same == (variant == "none")

@@ -45,7 +45,7 @@ def test_rules_of_a_line() -> None:
 def test_only_arms_that_know_the_hours_read_them() -> None:
     values, hours, _ = drawn(3)
     spread = hours - 3 * torch.arange(SAMPLES).flip(0) ** 1.5
-    for arm, reads in {
+    for variant, reads in {
         "counted": False,
         "rope": False,
         "times": True,
@@ -53,6 +53,6 @@ def test_only_arms_that_know_the_hours_read_them() -> None:
         "phases": True,
     }.items():
         torch.manual_seed(0)
-        model = Forecaster(arm).eval()
+        model = Forecaster(variant).eval()
         with torch.no_grad():
             assert torch.allclose(model(values / 500, hours), model(values / 500, spread), atol=1e-6) != reads

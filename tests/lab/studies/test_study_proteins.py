@@ -144,7 +144,7 @@ def test_controls_fail_where_letters_decide(generated: list[Chain]) -> None:
     found = Findings(
         {(arm, 0): study.run(arm, 0, BUDGET) for arm in ("none", "shuffled", "map", ANOTHER, "counted")}
     )
-    area = {arm: float(study.over(found, arm, "area").mean()) for arm in found.arms}
+    area = {arm: float(study.over(found, arm, "area").mean()) for arm in found.variants}
     assert area["none"] > 0.9 and area["shuffled"] < 0.6
     by_letters, _ = STUDY.controls
     assert by_letters.fails(found)
@@ -232,28 +232,28 @@ def test_every_arm_runs(arm: str, generated: list[Chain]) -> None:
 
 def test_verdicts_and_the_figure(generated: list[Chain]) -> None:
     of_content, counted = (study.run(arm, 0, SHORT) for arm in ("none", "counted"))
-    found = Findings({**{(arm, 0): of_content for arm in STUDY.arms}, ("counted", 0): counted})
+    found = Findings({**{(arm, 0): of_content for arm in STUDY.variants}, ("counted", 0): counted})
     assert all(claim.judge(found).found for claim in STUDY.claims)
     assert len(STUDY.draw(found).axes) == 3
 
 
 def moved(found: Findings, arm: str, by: float, metric: str = "precision") -> Findings:
     """The findings of `none` with an arm that is `by` above them."""
-    cells = {cell: metrics for cell, metrics in found.cells.items() if cell[0] != arm}
+    cells = {cell: metrics for cell, metrics in found.runs.items() if cell[0] != arm}
     own: Tensor = torch.tensor(found.values("none", metric)[0]) + by
-    return Findings({**cells, (arm, 0): {**found.cells["none", 0], metric: own.tolist()}})
+    return Findings({**cells, (arm, 0): {**found.runs["none", 0], metric: own.tolist()}})
 
 
 def test_rules_of_the_verdicts(generated: list[Chain]) -> None:
     run = study.run("none", 0, SHORT)
     counted = study.run("counted", 0, SHORT)
-    found = Findings({**{(arm, 0): run for arm in STUDY.arms}, ("counted", 0): counted})
+    found = Findings({**{(arm, 0): run for arm in STUDY.variants}, ("counted", 0): counted})
     assert study.judge_table.judge(found).word == "refuted"
     assert study.judge_table.judge(moved(found, "table", 0.006)).word == "confirmed"
     assert study.judge_near.judge(found).word == "confirmed"
     assert study.judge_near.judge(moved(found, "slope", -0.006)).word == "refuted"
     faint = moved(found, "slope", 0.0)
-    faint.cells["slope", 0]["mass"] = [0.1 * mass for mass in run["mass"]]
+    faint.runs["slope", 0]["mass"] = [0.1 * mass for mass in run["mass"]]
     assert study.judge_near.judge(faint).word == "conditional"
     assert study.judge_map.judge(found).word == "refuted"
     assert study.judge_map.judge(moved(found, "map", 0.06)).word == "conditional"

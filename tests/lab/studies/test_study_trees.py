@@ -9,8 +9,8 @@ import torch
 
 from vnait.data.conllu import Tree
 from vnait_lab.studies.trees import (
-    ARMS,
     REACH,
+    VARIANTS,
     WHERE,
     Corpus,
     Heads,
@@ -151,15 +151,15 @@ def test_rules_learn_from_what_they_read() -> None:
 
 
 def given(**accuracy: float) -> Findings:
-    """Findings with these accuracies, and .3 for the other arms, over four seeds."""
+    """Findings with these accuracies, and .3 for the other variants, over four seeds."""
     cells = {}
-    for arm in ARMS:
+    for variant in VARIANTS:
         for seed in range(4):
             mean = accuracy.get(
-                arm.replace(": ", "_").replace(" + ", "_").replace(", ", "_").replace(" % ", "_"), 0.3
+                variant.replace(": ", "_").replace(" + ", "_").replace(", ", "_").replace(" % ", "_"), 0.3
             )
             own = {"accuracy": mean + 0.01 * seed + 0.001 * (seed % 2)}
-            cells[arm, seed] = {"order": 0.4, "arcs": 0.3, "majority": 0.2} if arm == "rules" else own
+            cells[variant, seed] = {"order": 0.4, "arcs": 0.3, "majority": 0.2} if variant == "rules" else own
     return Findings(cells)
 
 
@@ -182,7 +182,7 @@ def test_verdicts(accuracy: dict[str, float], words: tuple[str, ...]) -> None:
 
 
 def test_chinese_arms_read_the_chinese_treebank_and_are_compared_among_themselves() -> None:
-    assert {bank(arm)[0] for arm in ARMS if arm.startswith("zh: ")} == {"ud_chinese_gsdsimp"}
-    assert {bank(arm)[0] for arm in ARMS if not arm.startswith("zh: ")} == {"ud_english_ewt"}
+    assert {bank(variant)[0] for variant in VARIANTS if variant.startswith("zh: ")} == {"ud_chinese_gsdsimp"}
+    assert {bank(variant)[0] for variant in VARIANTS if not variant.startswith("zh: ")} == {"ud_english_ewt"}
     assert judge_chinese.judge(given(zh_offset_path=0.4, offset=0.9)).word == "confirmed"
     assert judge_chinese.judge(given(zh_offset_path=0.4, zh_offset=0.41)).word == "refuted"
