@@ -34,10 +34,10 @@ Encoder = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out", help="Folder of records and figures; recorded cells do not run again. Default: in runs."
+        "--out", help="Folder of records and figures; recorded runs are not repeated. Default: in runs."
     ),
 ]
-Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time. Default: one per core.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time. Default: one per core.")]
 
 
 def study_command(
@@ -54,14 +54,14 @@ def study_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Test claims about positions, or compare methods on a suite; finished cells do not run again."""
+    """Test claims about positions, or compare methods on a suite; finished runs are not repeated."""
     set_up_logging(quiet)
     from vnait_lab import studies, terminal
     from vnait_lab.runners import SUITES, Options
 
     if names == ["list"]:
-        found = studies.listed()
-        print_json({"rows": found}) if as_json else terminal.show_studies(found)
+        rows = studies.listed()
+        print_json({"rows": rows}) if as_json else terminal.show_studies(rows)
         return
     suites = [name for name in names if name in SUITES]
     if suites and len(names) > 1:

@@ -12,105 +12,101 @@ from vnait.results.record import Record
 from vnait.results.report.provenance import provenance
 from vnait.shared.errors import plural
 from vnait.shared.statistics import interval
-from vnait_lab import studies, study
-from vnait_lab.study import WORDS, Budget, Findings, Study
+from vnait_lab import studies
+from vnait_lab.study import WORDS, Budget, Findings, Study, key
+from vnait_lab.study import rows as rows_of
 
 
-def report(folder: Path, found: Sequence[Record]) -> tuple[str, Iterator[Section]] | None:
+def report(folder: Path, records: Sequence[Record]) -> tuple[str, Iterator[Section]] | None:
     """The title and sections for a folder of `vnait study`; None if it has no records of short studies."""
-    names = {str(record.data.get("name")) for record in found}
-    known = [studies.load(name) for name in studies.NAMES if name in names]
-    known = [one for one in known if chosen(one, found)[1]]  # a task of a suite may share a study's name
+    ran = {str(record.data.get("name")) for record in records}
+    known = [studies.load(name) for name in studies.NAMES if name in ran]
+    known = [study for study in known if chosen(study, records)[1]]  # a suite's task may share a study's name
     if not known:
         return None
-    title = f"{len(known)} studies" if len(known) > 4 else f"Studies: {', '.join(one.name for one in known)}"
-    return title, sections(known, found, folder / "figures")
+    names = ", ".join(study.name for study in known)
+    title = f"{len(known)} studies" if len(known) > 4 else f"Studies: {names}"
+    return title, sections(known, records, folder / "figures")
 
 
-def sections(picked_studies: Sequence[Study], records: Sequence[Record], figures: Path) -> Iterator[Section]:
+def sections(known: Sequence[Study], records: Sequence[Record], figures: Path) -> Iterator[Section]:
     """The verdict of every claim, then the figure and means of each study, last how they were made."""
-    picked = {one.name: chosen(one, records) for one in picked_studies}
-    found = {name: own for name, (_, own) in picked.items()}
-    yield verdicts(picked_studies, found, [one.name for one in picked_studies if _stopped(*picked[one.name])])
-    for one in picked_studies:
-        yield summary(one, found[one.name], figures / f"{one.name}.png")
-    quick = all(picked[one.name][0] != one.full for one in picked_studies)
-    names = " ".join(one.name for one in picked_studies)
-    used = [record for own in found.values() for record in own]
-    yield provenance(used, f"vnait study {names}{' --quick' * quick}")
+    picked = {study.name: chosen(study, records) for study in known}
+    runs = {name: some for name, (_, some) in picked.items()}
+    yield verdicts(known, runs, [name for name in picked if _stopped(*picked[name])])
+    for study in known:
+        yield summary(study, runs[study.name], figures / f"{study.name}.png")
+    quick = all(picked[study.name][0] != study.full for study in known)
+    used = [record for some in runs.values() for record in some]
+    yield provenance(used, f"vnait study {' '.join(picked)}{' --quick' * quick}")
 
 
-def chosen(one: Study, records: Sequence[Record]) -> tuple[Budget, list[Record]]:
+def chosen(study: Study, records: Sequence[Record]) -> tuple[Budget, list[Record]]:
     """The budget to report of a study, and its records. A folder may have both budgets: the full one is
     reported if all of its seeds ran, else the quick one if all of its did, else the one with more records.
     """
-    found = {}
-    for budget in (one.full, one.quick):
-        keys = {study.key(one, arm, seed, budget) for arm in one.variants for seed in range(budget.seeds)}
-        found[budget] = list({record.key: record for record in records if record.key in keys}.values())
-        arms = {record.method for record in found[budget]}
-        if arms and not _stopped(budget, found[budget]):
-            return budget, found[budget]
-    return max(found.items(), key=lambda item: len(item[1]))
+    runs = {}
+    for budget in (study.full, study.quick):
+        keys = {
+            key(study, variant, seed, budget) for variant in study.variants for seed in range(budget.seeds)
+        }
+        runs[budget] = list({record.key: record for record in records if record.key in keys}.values())
+        if runs[budget] and not _stopped(budget, runs[budget]):
+            return budget, runs[budget]
+    return max(runs.items(), key=lambda item: len(item[1]))
 
 
-def _stopped(budget: Budget, found: Sequence[Record]) -> bool:
-    """Whether seeds of an arm are missing."""
-    return len(found) < len({record.method for record in found}) * budget.seeds
+def _stopped(budget: Budget, records: Sequence[Record]) -> bool:
+    """Whether seeds of a variant are missing."""
+    return len(records) < len({record.method for record in records}) * budget.seeds
 
 
-def verdicts(studies: Sequence[Study], found: dict[str, list[Record]], stopped: Sequence[str]) -> Section:
+def verdicts(known: Sequence[Study], records: dict[str, list[Record]], stopped: Sequence[str]) -> Section:
     """One row per claim."""
-    rows = study.rows(studies, {name: Findings.of(own) for name, own in found.items()})
+    rows = rows_of(known, {name: Findings.of(some) for name, some in records.items()})
     words = Counter(row["verdict"] for row in rows)
     counted = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])
+    heads = {name: name for name in ("verdict", "claim", "found", "condition", "study", "source")}
+    heads["condition"] = "holds if"
     table = Table(
         caption="Claims with their verdicts",
-        columns=[Column(title) for title in ("verdict", "claim", "found", "holds if", "study", "source")],
-        rows=[
-            [row[name] for name in ("verdict", "claim", "found", "condition", "study", "source")]
-            for row in rows
-        ],
+        columns=[Column(title) for title in heads.values()],
+        rows=[[row[name] for name in heads] for row in rows],
     )
-    sentence = f"{plural(len(rows), 'claim')}: {counted}. Each rule was written before the study ran."
-    sentences = [sentence]
+    sentences = [f"{plural(len(rows), 'claim')}: {counted}. Each rule was written before the study ran."]
     if stopped:
         sentences.append(f"Stopped before all seeds ran, so these verdicts may change: {', '.join(stopped)}.")
     return Section(heading="Verdicts", sentences=sentences, table=table)
 
 
-def summary(one: Study, records: Sequence[Record], figure: Path) -> Section:
+def summary(study: Study, records: Sequence[Record], figure: Path) -> Section:
     """The subject, the figure, and the means of every metric."""
     lines = [
-        one.subject,
-        f"Data: {one.data}",
-        f"Measure: {one.measure}",
-        f"Smallest effect that matters: {one.smallest}",
+        study.subject,
+        f"Data: {study.data}",
+        f"Measure: {study.measure}",
+        f"Smallest effect that matters: {study.smallest}",
     ]
-    label = f"The figure of the study {one.name}: {one.subject}"
+    label = f"The figure of the study {study.name}: {study.subject}"
     return Section(
-        heading=one.name,
+        heading=study.name,
         sentences=[f"{line.rstrip('.')}." for line in lines],
         image=Image(label=label, png=figure.read_bytes()) if figure.is_file() else None,
-        table=_means(one, records) if records else None,
+        table=_means(study, records) if records else None,
     )
 
 
-def _means(one: Study, records: Sequence[Record]) -> Table:
+def _means(study: Study, records: Sequence[Record]) -> Table:
     rows: list[list[Cell]] = []
-    for arm in one.variants:
-        metrics = [record.metrics for record in records if record.method == arm]
+    for variant in study.variants:
+        metrics = [record.metrics for record in records if record.method == variant]
         numbers = [name for name, value in metrics[0].items() if isinstance(value, Real)] if metrics else []
         for name in numbers:
-            rows.append([arm, name, *interval([float(each[name]) for each in metrics]), len(metrics)])
+            rows.append([variant, name, *interval([float(each[name]) for each in metrics]), len(metrics)])
+    ends = [Column(title, "{:.4g}") for title in ("mean", "low", "high")]
     return Table(
-        caption=f"{one.name}: means over seeds, with 95 % intervals from three seeds on",
-        columns=[
-            Column("arm"),
-            Column("measure"),
-            *(Column(title, "{:.4g}") for title in ("mean", "low", "high")),
-            Column("seeds"),
-        ],
+        caption=f"{study.name}: means over seeds, with 95 % intervals from three seeds on",
+        columns=[Column("arm"), Column("measure"), *ends, Column("seeds")],
         rows=rows,
         folded=len(rows) > 30,
     )

@@ -45,38 +45,17 @@ class Outcome:
 def study_length(options: Options) -> Outcome:
     """Trained on 8 to 40 tokens, tested up to 500."""
     scores = _scores(options, length.SUITE, length.QUICK, METHODS)
-    rows = [score.row() | {"learned": length.learned(score)} for score in scores]
-    own = dict.fromkeys(score.method for score in scores if score.method.startswith("vnait"))
-    return Outcome(
-        rows=rows,
-        show=lambda: terminal.show_lengths(rows, length.LENGTHS),
-        verdicts={method: _judged(options, length.verdict(scores, method)) for method in own},
-    )
+    return _by_length(options, [scores], length.LENGTHS, length.verdict)
 
 
 def study_elastic(options: Options) -> Outcome:
     """Texts with filler, trained on 8 to 40 tokens, tested up to 500; what counts must be counted."""
     plain = replace(options, tasks=options.tasks or tuple(fillers.TASKS))
-    scores = _scores(plain, elastic.SUITE, length.QUICK, METHODS)
-    oracles: list[Score] = []
+    parts = [_scores(plain, elastic.SUITE, length.QUICK, METHODS)]
     if not options.tasks:  # the control with an oracle's help decides which tasks count
         helped = replace(options, methods=[elastic.CONTROL], tasks=tuple(fillers.ORACLES))
-        oracles = _scores(helped, elastic.SUITE, length.QUICK, METHODS)
-    own = dict.fromkeys(score.method for score in scores if score.method.startswith("vnait"))
-    rows, of_oracles = (
-        [one.row() | {"learned": length.learned(one)} for one in part] for part in (scores, oracles)
-    )
-
-    def show() -> None:
-        for part in (rows, of_oracles):
-            if part:
-                terminal.show_lengths(part, elastic.LENGTHS)
-
-    return Outcome(
-        rows=[*rows, *of_oracles],
-        show=show,
-        verdicts={method: _judged(options, elastic.verdict([*scores, *oracles], method)) for method in own},
-    )
+        parts.append(_scores(helped, elastic.SUITE, length.QUICK, METHODS))
+    return _by_length(options, parts, elastic.LENGTHS, elastic.verdict)
 
 
 def study_algorithmic(options: Options) -> Outcome:
@@ -105,7 +84,7 @@ def study_few_labels(options: Options) -> Outcome:
     def callback(name: str, done: int, total: int, record: Record | None) -> None:
         options.callback(done, total, name if record is None else f"{name} {record.method}")
 
-    found = few_labels.run_suite(
+    records = few_labels.run_suite(
         data=data,
         methods=options.methods or tuple(METHODS),
         sets=options.tasks or tuple(few_labels.SETS),
@@ -118,12 +97,12 @@ def study_few_labels(options: Options) -> Outcome:
         callback=callback,
     )
     areas = [
-        {"set": row["set"], "method": row["method"], "area": row["mean"]} for row in few_labels.areas(found)
+        {"set": row["set"], "method": row["method"], "area": row["mean"]} for row in few_labels.areas(records)
     ]
     return Outcome(
-        rows=few_labels.rows(found),
+        rows=few_labels.rows(records),
         show=lambda: terminal.show_shares(areas, name="set"),
-        verdicts={"vnait": few_labels.verdict(found)},
+        verdicts={"vnait": few_labels.verdict(records)},
     )
 
 
@@ -133,7 +112,7 @@ def _scores(options: Options, suite: Suite, quick: Training, methods: Iterable[s
     def callback(done: int, total: int, record: Record | None) -> None:
         options.callback(done, total, "" if record is None else f"{record.method} {record.data['name']}")
 
-    found = suite.run(
+    records = suite.run(
         methods=options.methods or tuple(methods),
         tasks=options.tasks or tuple(suite.tasks),
         seeds=range(options.seeds),
@@ -143,7 +122,31 @@ def _scores(options: Options, suite: Suite, quick: Training, methods: Iterable[s
         backend=options.backend,
         callback=callback,
     )
-    return suite.summary(found)
+    return suite.summary(records)
+
+
+def _by_length(
+    options: Options,
+    parts: Sequence[list[Score]],
+    lengths: Sequence[int],
+    verdict: Callable[[list[Score], str], Verdict],
+) -> Outcome:
+    """The outcome of a suite with a table per length of each part, and the verdicts on this project's
+    methods.
+    """
+    rows = [[score.row() | {"learned": length.learned(score)} for score in part] for part in parts]
+    scores = [score for part in parts for score in part]
+    ours = dict.fromkeys(score.method for score in parts[0] if score.method.startswith("vnait"))
+
+    def show() -> None:
+        for part in rows:
+            terminal.show_lengths(part, lengths)
+
+    return Outcome(
+        rows=[row for part in rows for row in part],
+        show=show,
+        verdicts={method: _judged(options, verdict(scores, method)) for method in ours},
+    )
 
 
 def _ranked(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
+from statistics import fmean
 from typing import Any
 
 from vnait.cli.terminal import blocks_of, folded, new_grid, print_wrapped
@@ -22,15 +23,18 @@ def show_lengths(rows: Sequence[dict[str, Any]], lengths: Sequence[int]) -> None
         print(f"{length} tokens")
         for block in blocks_of(names, max(map(len, [*tasks, "mean"]))):
             grid = new_grid("task", *("\n".join(folded(name)) for name in block), left=1)
-            found = {name: [cells[task, name][f"accuracy_{length}"] for task in tasks] for name in block}
-            for number, task in enumerate(tasks):
-                forms = ("{:.1f}" if cells[task, name]["learned"] else "({:.1f})" for name in block)
-                values = (100 * found[name][number] for name in block)
-                grid.add_row(task, *(form.format(value) for form, value in zip(forms, values, strict=True)))
-            grid.add_row("mean", *(f"{100 * sum(found[name]) / len(tasks):.1f}" for name in block))
+            for task in tasks:
+                grid.add_row(task, *(shown(cells[task, name], length) for name in block))
+            means = (fmean(cells[task, name][f"accuracy_{length}"] for task in tasks) for name in block)
+            grid.add_row("mean", *(f"{100 * mean:.1f}" for mean in means))
             print_wrapped(grid)
             print()
     print("Accuracy in %. In brackets: below 90 at the training length, so the task was not learned.")
+
+
+def shown(row: dict[str, Any], length: int) -> str:
+    accuracy = f"{100 * row[f'accuracy_{length}']:.1f}"
+    return accuracy if row["learned"] else f"({accuracy})"
 
 
 def show_shares(rows: Sequence[dict[str, Any]], *, name: str) -> None:
@@ -54,11 +58,11 @@ def show_studies(rows: Sequence[dict[str, Any]]) -> None:
 
 def show_verdicts(rows: Sequence[dict[str, Any]]) -> None:
     """The claims of each study, each with its verdict and its key figures."""
-    for name, own in groupby(rows, key=itemgetter("study")):
+    for name, claims in groupby(rows, key=itemgetter("study")):
         print(f"\n{name}")
         grid = new_grid("", "", left=2)
         grid.show_header = False
-        for row in own:
+        for row in claims:
             condition = f"holds if {row['condition']}: " if row["condition"] else ""
             grid.add_row(f"  {row['verdict']}", f"{row['claim']}\n{condition}{row['found']}")
         print_wrapped(grid)

@@ -13,7 +13,7 @@ from helpers import record
 from vnait.positions.building import parameters
 from vnait.positions.methods import METHODS, Size
 from vnait.results.record import Record
-from vnait_lab.page.choices import section
+from vnait_lab.page.trainings import of_choices
 from vnait_lab.runs.choices import FACTORS, design, effects, made, run_of, verdict
 
 FIRST = dict.fromkeys(FACTORS, 0)
@@ -91,17 +91,24 @@ def test_a_draw_without_all_arms_does_not_count():
     assert effects([*found, missing]) == effects(found)
 
 
-def test_the_verdicts():
-    assert verdict(records(0.04)).word == "refuted"
-    assert verdict(records(-0.04)).word == "refuted"
-    assert verdict(records(0.001)).word == "confirmed"
-    assert verdict(records(0.0, spread=0.02)).word == "undecided"
-    assert verdict(records(0.04, seeds=2)).word == "undecided"
-    assert verdict([]).word == "undecided"
+@pytest.mark.parametrize(
+    ("made", "word"),
+    [
+        (records(0.04), "refuted"),
+        (records(-0.04), "refuted"),
+        (records(0.001), "confirmed"),
+        (records(0.0, spread=0.02), "undecided"),
+        (records(0.04, seeds=2), "undecided"),
+        ([], "undecided"),
+    ],
+    ids=["more", "less", "small", "unclear", "two draws", "none"],
+)
+def test_the_verdicts(made, word):
+    assert verdict(made).word == word
 
 
 def test_the_page_has_each_choice_with_its_effect():
-    shown = section(records(0.04))
+    shown = of_choices(records(0.04))
     (claim,) = shown.claims
     assert claim.verdict.word == "refuted" and claim.statement.endswith("on trec, mr")
     assert "tuned for frozen +4.0" in claim.found

@@ -8,8 +8,8 @@ import pytest
 
 from helpers import record
 from vnait.results.record import Record
-from vnait_lab.page import parts
-from vnait_lab.page.convergence import section
+from vnait_lab import records as committed
+from vnait_lab.page.trainings import of_convergence
 from vnait_lab.runs.convergence import METHODS_RUN, STEPS, curves, steps_to, verdict
 
 
@@ -41,18 +41,18 @@ def test_steps_are_read_between_two_trainings():
 def test_the_verdict_needs_fewer_steps_than_every_other(own, word):
     found = records(own)
     assert verdict(found, "vnait").word == word
-    written = section(found)
+    written = of_convergence(found)
     assert len(written.claims) == 1 and "| vnait | 40.1 " in written.text
 
 
 def test_the_page_reads_every_training(tmp_path, monkeypatch):
     """Trainings of one cell differ in their steps only."""
-    monkeypatch.setattr(parts, "RECORDS", tmp_path)
+    monkeypatch.setattr(committed, "RECORDS", tmp_path)
     found = records(100)
     (tmp_path / "convergence").mkdir()
     lines = "".join(one.line() + "\n" for one in found)
     (tmp_path / "convergence" / "records.jsonl").write_text(lines, encoding="utf-8")
-    assert curves(parts.records("convergence")) == curves(found)
+    assert curves(committed.read("convergence")) == curves(found)
 
 
 def test_baselines_have_no_steps():
@@ -66,7 +66,7 @@ def test_a_run_that_was_stopped_has_no_verdict():
     assert verdict([one for one in found if one.method == "vnait"], "vnait").word == "undecided"
     assert verdict([one for one in found if one.run["steps"] < 100], "vnait").word == "undecided"
     half = [one for one in found if one.seed < 2 or one.run["steps"] < 100]
-    assert section(half).text == section([one for one in found if one.seed < 2]).text
+    assert of_convergence(half).text == of_convergence([one for one in found if one.seed < 2]).text
     assert verdict(half, "vnait").found == verdict([one for one in found if one.seed < 2], "vnait").found
 
 

@@ -30,7 +30,7 @@ def test_every_source_of_a_claim_is_in_one_row_and_every_row_has_claims() -> Non
     named = [source for row in ROWS for source in row.sources]
     assert len(named) == len(set(named))
     assert {part for part in claimed() if not part.startswith((FIELD, OWN))} == set(named), (
-        "give the claim's source to a row in src/vnait_lab/page/documents"
+        "give the claim's source to a row in src/vnait_lab/page/documents.toml"
     )
 
 

@@ -110,11 +110,11 @@ def test_the_verdict_compares_with_the_best_method_of_the_raw_index() -> None:
     assert verdict([*rivals[:3], *own[:1]], "vnait", ["more"], 1).word == "undecided"
 
 
-def test_every_arm_of_the_gaps_takes_texts_of_two_lengths() -> None:
+def test_every_variant_of_the_gaps_takes_texts_of_two_lengths() -> None:
     vectors, mask = torch.randn(2, 7, 64), torch.ones(2, 7, dtype=torch.bool)
     mask[1, 4:] = False
-    for name, parts in gaps.ARMS.items():
-        method = gaps.arm(Size(dim=64), **parts)
+    for name, parts in gaps.VARIANTS.items():
+        method = gaps.variant(Size(dim=64), **parts)
         found = method(vectors, mask)
         assert found.x[mask].isfinite().all(), name
         uneven = torch.tensor([[[10.0], [20.0], [100.0]]])

@@ -7,7 +7,7 @@ from vnait.data import Table
 from vnait.data.sentences import split_words
 from vnait.results.record import Record
 from vnait.train.baselines import OF_TAGS
-from vnait_lab.page.tagging import section
+from vnait_lab.page.texts import of_tagging
 from vnait_lab.runs.tagging import FILES, METHODS_RUN, SHUFFLED, SIZES, plans, shuffled, verdict
 
 NAME = "ud_english_ewt"
@@ -36,7 +36,7 @@ def records(lead: float, gain: float) -> list[Record]:
 def test_the_verdict_needs_a_lead_and_a_gain_from_order(lead, gain, word):
     found = records(lead, gain)
     assert verdict(found, NAME).word == word
-    written = section(found)
+    written = of_tagging(found)
     assert (
         len(written.claims) == 2
         and "| vnait, shuffled | " in written.text

@@ -46,20 +46,10 @@ def test_a_study_runs_shows_and_resumes(
     name: str, task: str, method: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    command = [
-        "study",
-        name,
-        "--quick",
-        "--methods",
-        f"none,{method}",
-        "--tasks",
-        task,
-        "--seeds",
-        "1",
-        "--jobs",
-        "1",
-    ]
-    command += ["--out", str(out), "--quiet"]
+    command = (
+        f"study {name} --quick --methods none,{method} --tasks {task} --seeds 1 --jobs 1 --quiet".split()
+    )
+    command += ["--out", str(out)]
     main(command)
     printed = capsys.readouterr().out
     assert shown in printed and f"{method}: undecided" in printed and f"records: {out}" in printed
@@ -131,14 +121,7 @@ def test_a_short_study_draws_and_prints_its_verdicts(
 def test_the_list_has_every_study(capsys: pytest.CaptureFixture[str]) -> None:
     main(["study", "list", "--json"])
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["study"] for row in rows] == [
-        *studies.NAMES,
-        "length",
-        "elastic",
-        "algorithmic",
-        "decoding",
-        "few-labels",
-    ]
+    assert [row["study"] for row in rows] == [*studies.NAMES, *runners.SUITES]
     main(["study", "list"])
     assert "Dog bites man" in capsys.readouterr().out
 

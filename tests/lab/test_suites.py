@@ -349,21 +349,21 @@ def test_the_pages_are_written_from_their_records() -> None:
         assert path.read_text(encoding="utf-8") == expected, "run: python -m vnait_lab.page"
 
 
-def arms_of_the_ablation() -> dict[str, Callable[[Size], Method]]:
-    arms: dict[str, Callable[[Size], Method]] = ablation.ARMS | ablation.COUNTING
-    return arms
+def variants_of_the_ablation() -> dict[str, Callable[[Size], Method]]:
+    variants: dict[str, Callable[[Size], Method]] = ablation.VARIANTS | ablation.COUNTING
+    return variants
 
 
 def test_the_ablation_starts_from_the_default_of_its_time() -> None:
     """Its first arm is written a second time, with what each arm takes out."""
-    first = arms_of_the_ablation()["vnait-warp"]
+    first = variants_of_the_ablation()["vnait-warp"]
     assert repr(first(Size(dim=16))) == repr(METHODS["vnait-warp"].make(Size(dim=16)))
 
 
-def test_every_arm_of_the_ablation_takes_texts_of_two_lengths() -> None:
+def test_every_variant_of_the_ablation_takes_texts_of_two_lengths() -> None:
     vectors, mask = torch.randn(2, 7, 64), torch.ones(2, 7, dtype=torch.bool)
     mask[1, 4:] = False
-    for name, make in arms_of_the_ablation().items():
+    for name, make in variants_of_the_ablation().items():
         for training in (True, False):
             x = make(Size(dim=64)).train(training)(vectors, mask).x
             assert x.shape == vectors.shape and x[mask].isfinite().all(), name

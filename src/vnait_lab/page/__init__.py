@@ -1,5 +1,9 @@
-"""Writes studies/README.md, one module per section, and docs/documents.md from the records:
-`python -m vnait_lab.page`
+"""Writes studies/README.md and docs/documents.md from the records: `python -m vnait_lab.page`.
+
+suites.py, factorial.py         generated tasks
+few_labels.py, trainings.py     few labels
+texts.py                        texts that change, tags, numbers, pairs
+short_studies.py, documents.py  claims, and the documents that make them
 """
 
 from __future__ import annotations
@@ -10,84 +14,56 @@ from pathlib import Path
 
 from vnait.results.record import Record
 from vnait_lab import STUDIES
-from vnait_lab.page import (
-    ablation,
-    ablation_few_labels,
-    algorithms,
-    choices,
-    convergence,
-    decoders,
-    decoding,
-    documents,
-    elastic,
-    factorial,
-    few_labels,
-    fine_tuning,
-    gaps,
-    held_out,
-    insertions,
-    length,
-    long_documents,
-    longer_articles,
-    package_sizes,
-    package_tags,
-    parameters,
-    pretrained_base,
-    replies,
-    retokenization,
-    self_supervision,
-    short_studies,
-    tagging,
-    translations,
-)
-from vnait_lab.page.parts import Section, records, table
+from vnait_lab.page import documents, factorial, few_labels, short_studies, suites, texts, trainings
+from vnait_lab.page.parts import Section, table
+from vnait_lab.records import read
 from vnait_lab.runs.factorial import SUITES
 
 # In the page's order: a folder of records, and what writes its section.
 SECTIONS: tuple[tuple[str, Callable[[list[Record]], Section]], ...] = (
-    ("length", length.section),
-    ("elastic", elastic.section),
-    ("gaps", gaps.section),
-    ("insertions", insertions.section),
+    ("length", suites.of_length),
+    ("elastic", suites.of_elastic),
+    ("gaps", suites.of_gaps),
+    ("insertions", texts.of_insertions),
     *((f"factorial/{suite}", partial(factorial.section, suite=suite)) for suite in SUITES),
-    ("held_out", held_out.section),
-    ("algorithmic", algorithms.section),
-    ("decoding", decoding.section),
+    ("held_out", suites.of_held_out),
+    ("algorithmic", suites.of_algorithms),
+    ("decoding", suites.of_decoding),
     ("few_labels", few_labels.section),
     ("few_labels_before", few_labels.before),
-    ("few_labels_base", pretrained_base.section),
-    ("choices", choices.section),
-    ("convergence", convergence.section),
-    ("self_supervision", self_supervision.section),
-    ("fine_tuning", fine_tuning.section),
-    ("tagging", tagging.section),
-    ("translations", translations.section),
-    ("package_tags", package_tags.section),
-    ("package_sizes", package_sizes.section),
-    ("longer_articles", longer_articles.section),
-    ("retokenization", retokenization.section),
-    ("replies", replies.section),
-    ("long_documents", long_documents.section),
-    ("decoder", decoders.section),
-    ("few_labels_before", parameters.section),
-    ("ablation", ablation.section),
-    ("ablation_few_labels", ablation_few_labels.section),
+    ("few_labels_base", few_labels.beside_pretrained),
+    ("choices", trainings.of_choices),
+    ("convergence", trainings.of_convergence),
+    ("self_supervision", trainings.of_self_supervision),
+    ("fine_tuning", trainings.of_fine_tuning),
+    ("tagging", texts.of_tagging),
+    ("translations", texts.of_translations),
+    ("package_tags", texts.of_package_tags),
+    ("package_sizes", texts.of_package_sizes),
+    ("longer_articles", texts.of_longer_articles),
+    ("retokenization", texts.of_retokenization),
+    ("replies", texts.of_replies),
+    ("long_documents", texts.of_long_documents),
+    ("decoder", suites.of_decoders),
+    ("few_labels_before", few_labels.smaller_parts),
+    ("ablation", factorial.of_ablation),
+    ("ablation_few_labels", factorial.of_ablation_on_few_labels),
     ("claims", short_studies.section),
 )
 
 
 def pages() -> dict[Path, str]:
     """The text of every page; a section without records is left out."""
-    written = [section(found) for folder, section in SECTIONS if (found := records(folder))]
+    written = [section(records) for folder, section in SECTIONS if (records := read(folder))]
     claims = [claim for part in written for claim in (*part.claims, *part.inside)]
     return {STUDIES / "README.md": studies(written), Path("docs/documents.md"): documents.page(claims)}
 
 
 def studies(written: Sequence[Section]) -> str:
     rows = [
-        [one.statement, one.verdict.word, one.found, f"`{one.command}`"]
+        [claim.statement, claim.verdict.word, claim.found, f"`{claim.command}`"]
         for part in written
-        for one in part.claims
+        for claim in part.claims
     ]
     text = "\n\n".join(section.text for section in written)
     return f"""# Studies

@@ -1,7 +1,8 @@
-"""Schemes with the same parts: a table and a figure per suite."""
+"""Schemes with the same parts, a table and a figure per suite; and `vnait` without one of its parts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,72 +12,91 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from vnait.results.record import Record
+from vnait.train.baselines import BASELINES
 from vnait_lab import STUDIES
-from vnait_lab.page.parts import Section, difference, over_seeds, percent, records, table
+from vnait_lab.page.parts import Section, difference, judge, mean, percent, prose, table
+from vnait_lab.page.suites import far
+from vnait_lab.records import by_method, by_seed, read, values_of, where
+from vnait_lab.runs import ahead
+from vnait_lab.runs.ablation import OF, TASKS
 from vnait_lab.runs.factorial import AS_METHODS, SCHEMES, SETS, SUITES, VNAIT
 from vnait_lab.studies.figures import STYLE, dots
 from vnait_lab.suites import algorithmic, elastic, length
+from vnait_lab.suites.few_labels import score_of
 
 FIGURES = Path("records", "factorial")  # in the page's folder
+WITHOUT = {"vnait": "vnait without relation", "vnait-warp": "no relation"}  # the variant without the relation
+Scores = dict[str, dict[int, float]]  # variant -> seed -> accuracy
 
 
-def with_methods(found: list[Record], suite: str) -> list[Record]:
-    """Records of a factorial on the tasks that count, and those of the methods that are arms of it, on the
-    same tasks and seeds.
+def with_methods(records: list[Record], suite: str) -> list[Record]:
+    """Records of a factorial on the tasks that count, and those of the methods that are variants of it, on
+    the same tasks and seeds.
     """
-    methods = records(suite)
+    methods = read(suite)
     if suite == elastic.SUITE.name:
         counted = elastic.counted(elastic.SUITE.summary(methods))
-        found = [one for one in found if one.data["name"] in counted]
-    cells = {(one.data["name"], one.seed) for one in found}
-    own = [one for one in methods if (one.data["name"], one.seed) in cells]
-    return found + [replace(one, method=AS_METHODS[one.method]) for one in own if one.method in AS_METHODS]
+        records = [one for one in records if one.data["name"] in counted]
+    runs = {(one.data["name"], one.seed) for one in records}
+    same = [one for one in methods if one.method in AS_METHODS and (one.data["name"], one.seed) in runs]
+    return records + [replace(one, method=AS_METHODS[one.method]) for one in same]
 
 
-def by_arm(found: list[Record], suite: str) -> dict[str, dict[int, float]]:
-    """Per arm that ran every task, and per seed, the mean accuracy past the training lengths: means over
+def by_variant(records: list[Record], suite: str) -> Scores:
+    """Per variant that ran every task, and per seed, the mean accuracy past the training lengths: means over
     different tasks do not compare.
     """
-    arms: dict[str, list[Record]] = {}
-    for one in found:
-        arms.setdefault(one.method, []).append(one)
-    tasks = {one.data["name"] for one in found}
-    whole = {arm: own for arm, own in arms.items() if {one.data["name"] for one in own} == tasks}
-    return {arm: over_seeds(own, partial(far, suite=suite)) for arm, own in whole.items()}
+    past = partial(past_training, suite=suite)
+    return {
+        variant: by_seed(records, past, method=variant)
+        for variant in values_of(records, "method")
+        if {*values_of(where(records, method=variant), "name")} == {*values_of(records, "name")}
+    }
+
+
+def past_training(record: Record, suite: str) -> float:
+    """The mean accuracy past the training lengths, as the suite's verdict counts it."""
+    lengths = algorithmic.FAR if suite == "algorithmic" else length.FAR
+    return fmean(record.metrics[f"accuracy_{tokens}"] for tokens in lengths)
 
 
 def section(ran: list[Record], suite: str) -> Section:
-    found = with_methods(ran, suite)
-    scores = by_arm(found, suite)
+    records = with_methods(ran, suite)
+    scores = by_variant(records, suite)
     columns = columns_of(scores)
-    tasks, steps = len({one.data["name"] for one in found}), found[0].run["steps"]
+    tasks, steps = len(values_of(records, "name")), records[0].run["steps"]
     lines = [
         [scheme, *(percent(scores.get(f"{scheme}: {parts}", {}).values()) for parts in columns)]
         for scheme in SCHEMES
     ]
-    ahead = [["best other", *(best_other(scores, parts) for parts in columns)]]
-    ahead += [[f"{name} minus it", *(lead(scores, parts, name) for parts in columns)] for name in VNAIT]
+    lines.append(["best other", *(best_other(scores, parts) for parts in columns)])
+    lines += [[f"{name} minus it", *(lead(scores, parts, name) for parts in columns)] for name in VNAIT]
     picture = f"\n\n![{suite} suite]({FIGURES / suite}.png)"
-    return Section(f"""## The same parts for every scheme: {suite} suite
-
-{steps:,} steps; accuracy in % past the training lengths, mean over {tasks} tasks and over seeds, with its
-95 % interval. Neighbours are two views of the words around a token; log n scales the scores; random is jitter
-of S, and for the others n sorted random places. The last rows are paired by seed. Command:
-`python -m vnait_lab.runs.factorial --suite {suite}`.
-
-{table(["scheme", *columns], [*lines, *ahead])}{picture}""")
-
-
-def columns_of(scores: dict[str, dict[int, float]]) -> list[str]:
-    """The sets of parts that an arm has."""
-    return [parts for parts in SETS if any(arm.endswith(f": {parts}") for arm in scores)]
+    return Section(
+        prose(
+            "factorial",
+            suite=suite,
+            steps=steps,
+            tasks=tasks,
+            table=table(["scheme", *columns], lines),
+            picture=picture,
+        )
+    )
 
 
-def figure(scores: dict[str, dict[int, float]]) -> Figure:
+def columns_of(scores: Scores) -> list[str]:
+    """The sets of parts that a variant has."""
+    return [parts for parts in SETS if any(variant.endswith(f": {parts}") for variant in scores)]
+
+
+def figure(scores: Scores) -> Figure:
     """A row per scheme that ran, a mark per seed and set of parts."""
-    schemes = [scheme for scheme in SCHEMES if any(arm.startswith(f"{scheme}: ") for arm in scores)]
+    schemes = [scheme for scheme in SCHEMES if any(variant.startswith(f"{scheme}: ") for variant in scores)]
     groups = {
-        parts: [[100 * one for one in scores.get(f"{scheme}: {parts}", {}).values()] for scheme in schemes]
+        parts: [
+            [100 * accuracy for accuracy in scores.get(f"{scheme}: {parts}", {}).values()]
+            for scheme in schemes
+        ]
         for parts in columns_of(scores)
     }
     with matplotlib.rc_context(STYLE):
@@ -91,13 +111,12 @@ def figure(scores: dict[str, dict[int, float]]) -> Figure:
 def draw_figures() -> None:
     """A figure per suite that has records."""
     for suite in SUITES:
-        if ran := records(f"factorial/{suite}"):
-            path = STUDIES / FIGURES / f"{suite}.png"
-            drawn = figure(by_arm(with_methods(ran, suite), suite))
-            drawn.savefig(path, dpi=110, metadata={"Software": None})
+        if ran := read(f"factorial/{suite}"):
+            drawn = figure(by_variant(with_methods(ran, suite), suite))
+            drawn.savefig(STUDIES / FIGURES / f"{suite}.png", dpi=110, metadata={"Software": None})
 
 
-def best_other(scores: dict[str, dict[int, float]], parts: str) -> str:
+def best_other(scores: Scores, parts: str) -> str:
     """The best scheme with these parts that is not this project's."""
     others = {
         scheme: fmean(scores[f"{scheme}: {parts}"].values())
@@ -107,12 +126,65 @@ def best_other(scores: dict[str, dict[int, float]], parts: str) -> str:
     return max(others, key=others.__getitem__, default="-")
 
 
-def lead(scores: dict[str, dict[int, float]], parts: str, name: str) -> str:
-    own, other = (scores.get(f"{one}: {parts}", {}) for one in (name, best_other(scores, parts)))
-    return difference(own, other) if own and other else "-"
+def lead(scores: Scores, parts: str, name: str) -> str:
+    ours, best = (scores.get(f"{scheme}: {parts}", {}) for scheme in (name, best_other(scores, parts)))
+    return difference(ours, best) if ours and best else "-"
 
 
-def far(one: Record, suite: str) -> float:
-    """The mean accuracy past the training lengths, as the suite's verdict counts it."""
-    lengths = algorithmic.FAR if suite == "algorithmic" else length.FAR
-    return fmean(one.metrics[f"accuracy_{tokens}"] for tokens in lengths)
+def of_ablation(records: list[Record]) -> Section:
+    command = "python -m vnait_lab.runs.ablation"
+    on_tasks = [one for one in records if one.data["name"] in TASKS]
+    verdicts = {
+        f"The relation of e and s makes `{whole}` better, over {len(TASKS)} tasks of the length suite": ahead(
+            by_method(on_tasks, far, (whole, without)), whole
+        )
+        for whole, without in WITHOUT.items()
+    }
+    claims = judge(verdicts, command, source="000, section 3.6, relation")
+    text = prose("ablation", command=command, table=ablated(on_tasks, TASKS))
+    further = [one for one in records if one.data["name"] not in TASKS]
+    if further:
+        more = values_of(further, "name")
+        variants = values_of(where(further, name=more[0]), "method")
+        text += prose(
+            "ablation_more", table=ablated([one for one in further if one.method in variants], more)
+        )
+    return Section(text, claims)
+
+
+def ablated(records: Sequence[Record], tasks: Sequence[str]) -> str:
+    """One line per variant: its accuracy per task, and its difference to the whole method if all tasks
+    ran.
+    """
+    lines: list[list[object]] = []
+    for whole, variants in OF.items():
+        base = by_seed(records, far, method=whole)
+        for variant in dict.fromkeys([whole, *variants]):
+            if scores := by_seed(records, far, method=variant):
+                runs = where(records, method=variant)
+                complete = {*values_of(runs, "name")} == set(tasks)
+                each = [mean(far(one) for one in where(runs, name=task)) for task in tasks]
+                minus = difference(scores, base) if variant != whole and complete else ""
+                lines.append([variant, len(scores), *each, minus])
+    return table(["arm", "seeds", *tasks, "minus the whole"], lines)
+
+
+def of_ablation_on_few_labels(records: list[Record]) -> Section:
+    sets = values_of(records, "name")
+    ran = values_of(records, "method")
+    first, *_ = OF  # the method that the controls are paired with
+    whole_of = {variant: whole for whole, variants in OF.items() for variant in (whole, *variants)}
+    lines: list[list[object]] = []
+    for variant in (*BASELINES, "none", *whole_of):
+        if variant in ran:
+            whole = whole_of.get(variant, first)
+            line: list[object] = [variant]
+            for name in sets:
+                scores, base = (by_seed(records, score_of, method=one, name=name) for one in (variant, whole))
+                minus = "" if variant == whole else difference(scores, base)
+                line += [len(scores), mean(scores.values()), minus]
+            lines.append(line)
+    heads = [head for name in sets for head in ("draws", name, "minus the whole")]
+    shots = " and ".join(map(str, sorted({one.data["shots"] for one in records})))
+    text = prose("ablation_few_labels", shots=shots, sets=",".join(sets), table=table(["arm", *heads], lines))
+    return Section(text)

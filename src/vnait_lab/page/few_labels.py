@@ -1,4 +1,5 @@
-"""Methods and baselines on few labels: scores, differences to this project's method, learning curves.
+"""Methods and baselines on few labels: scores, differences to this project's method, learning curves; next to
+a pretrained encoder; and what smaller parts cost.
 
 The present recipe, and that of before 2026-11-24, when one training replaced two.
 """
@@ -8,111 +9,178 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vnait.positions.methods import METHODS
+from vnait import build
+from vnait.positions.building import parameters
+from vnait.positions.methods import METHODS, OWN
 from vnait.results.record import Record
 from vnait.results.results import interval_of
-from vnait.train.baselines import BASELINES
-from vnait_lab.page.parts import Judged, Section, bounded, table
+from vnait.train.baselines import BASELINES, FROZEN
+from vnait.train.run import PREFIX
+from vnait_lab.page.parts import Judged, Section, bounded, grid, prose, table
+from vnait_lab.records import values_of, where
+from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.few_labels import QUICK, SHOTS, SPLITS
 
+PRETRAINED = {FROZEN: "frozen embeddings of the pretrained base", f"{PREFIX}{OWN}": "the base fine-tuned"}
+WIDTHS = (64, 128, 256, 512, 768, 1024)
+ROWS = 512  # of a learned table, as in BERT
 
-def before(everything: list[Record]) -> Section:
+
+def before(records: list[Record]) -> Section:
     """The same of older records, with the default of their time."""
-    return section(everything, "vnait-warp", "Few labels, before 2026-11-24", "few_labels_before", "")
+    return section(records, "vnait-warp", "Few labels, before 2026-11-24", "few_labels_before", "")
 
 
 def section(
-    everything: list[Record],
-    own: str = "vnait",
+    records: list[Record],
+    method: str = "vnait",
     title: str = "Few labels",
     folder: str = "few_labels",
     options: str = " --quick --methods vnait,vnait-warp",
 ) -> Section:
     order = [*BASELINES, *METHODS]
-    found = sorted(everything, key=lambda one: (str(one.data["name"]), order.index(one.method)))
-    labels = [int(one.data["shots"]) for one in found if one.method == own]
+    records = sorted(records, key=lambda record: (str(record.data["name"]), order.index(record.method)))
+    labels = [int(record.data["shots"]) for record in where(records, method=method)]
     numbers = " to ".join(map(str, dict.fromkeys((min(labels), max(labels)))))
     claim = Judged(
-        f"{title}: with {numbers} labels per class `{own}` is above every method, pooled over sets, above "
+        f"{title}: with {numbers} labels per class `{method}` is above every method, pooled over sets, above "
         "both baselines where order matters, and below them nowhere",
-        few_labels.verdict(found, own),
+        few_labels.verdict(records, method),
         f"VNAIT_DATA=DIR vnait study few-labels --seeds 10{options} --out studies/records/{folder}",
         source="000, section 1.2, few labels",
     )
-    areas = {(row["set"], row["method"]): row for row in few_labels.areas(found)}
+    areas = {(row["set"], row["method"]): row for row in few_labels.areas(records)}
     sets = list(dict.fromkeys(name for name, _ in areas))
-    methods = sorted({method for _, method in areas}, key=order.index)
-    more = {key: row["splits"] for key, row in areas.items() if row["splits"] > SPLITS}
-    sets_of_more, methods_of_more = (sorted({key[part] for key in more}) for part in (0, 1))
-    curves = few_labels.curves(found)
-    at_quick = [one for one in found if one.data["shots"] == QUICK]
-    of_more = [one for one in found if len(curves[str(one.data["name"]), one.method, one.seed]) > 1]
-    text = f"""## {title}
-
-{QUICK} labels per class, in points (Matthews correlation on CoLA, else accuracy), mean over splits
-with its 95 % interval: {SPLITS}
-splits{
-        f"; up to {max(more.values())} of {', '.join(methods_of_more)} on {' and '.join(sets_of_more)}"
-        if more
-        else ""
-    }.
-
-{heights(at_quick, methods, sets)}
-
-`{own}` minus each other method on the same splits, with {QUICK} labels per class: mean over the
-sets that all methods have, over the sets that both have, and per set.
-
-{differences(at_quick, sets, own)}
-"""
-    if any(one.method == own for one in of_more):
-        text += f"""
-The same for the area under the learning curve, over log2 of the numbers of labels that both have, if these
-are two or more.
-
-{differences(of_more, sets, own)}
-
-Learning curves and the area under them, where more than {QUICK} labels per class were run (-: a
-class has fewer rows).
-
-{learning_curves(found, areas)}
-"""
+    methods = sorted({name for _, name in areas}, key=order.index)
+    at_quick = where(records, shots=QUICK)
+    text = prose(
+        "few_labels",
+        title=title,
+        quick=QUICK,
+        splits=SPLITS,
+        further=further_splits(areas),
+        scores=heights(at_quick, methods, sets),
+        method=method,
+        differences=differences(at_quick, sets, method),
+    )
+    curves = few_labels.curves(records)
+    of_curves = [one for one in records if len(curves[str(one.data["name"]), one.method, one.seed]) > 1]
+    if where(of_curves, method=method):
+        text += prose(
+            "few_labels_more",
+            differences=differences(of_curves, sets, method),
+            quick=QUICK,
+            curves=learning_curves(records, areas),
+        )
     return Section(text.rstrip(), [claim])
 
 
-def heights(found: Sequence[Record], methods: Sequence[str], sets: Sequence[str]) -> str:
+def further_splits(areas: dict[tuple[str, str], dict[str, Any]]) -> str:
+    """Which methods ran more than the usual splits, and on which sets."""
+    more = {key: row["splits"] for key, row in areas.items() if row["splits"] > SPLITS}
+    sets, methods = (sorted({key[part] for key in more}) for part in (0, 1))
+    return f"; up to {max(more.values())} of {', '.join(methods)} on {' and '.join(sets)}" if more else ""
+
+
+def heights(records: Sequence[Record], methods: Sequence[str], sets: Sequence[str]) -> str:
     """The score of every method on every set, of records with one number of labels."""
-    cells = {(row["set"], row["method"]): interval_of(row) for row in few_labels.rows(found)}
-    lines = [[method, *(bounded(cells.get((name, method))) for name in sets)] for method in methods]
-    return table(["method", *sets], lines)
+    scores = {(row["set"], row["method"]): interval_of(row) for row in few_labels.rows(records)}
+    return grid(
+        "method", methods, {name: name for name in sets}, lambda one, name: bounded(scores.get((name, one)))
+    )
 
 
-def differences(found: Sequence[Record], sets: Sequence[str], own: str = "vnait") -> str:
-    """`own` minus each other method: over the sets that all have, that both have, and per set."""
-    pairs = few_labels.paired(found, own)
-    cells = {(row["set"], row["against"]): interval_of(row) for row in pairs}
+def differences(records: Sequence[Record], sets: Sequence[str], method: str = "vnait") -> str:
+    """`method` minus each other one: over the sets that all have, that both have, and per set."""
+    pairs = few_labels.paired(records, method)
+    gaps = {(row["set"], row["against"]): interval_of(row) for row in pairs}
     others = list(dict.fromkeys(row["against"] for row in pairs))
-    shown = [name for name in sets if any(row["set"] == name for row in pairs)]
-    common = [name for name in shown if all((name, other) in cells for other in others)]
-    of_common = few_labels.paired([one for one in found if one.data["name"] in common], own)
-    pooled = {row["against"]: interval_of(row) for row in of_common if row["set"] is None}
+    names = [name for name in sets if any(row["set"] == name for row in pairs)]
+    common = [name for name in names if all((name, other) in gaps for other in others)]
+    of_common = few_labels.paired([one for one in records if one.data["name"] in common], method)
+    gaps |= {("common", row["against"]): interval_of(row) for row in of_common if row["set"] is None}
     lines = [
-        [
-            other,
-            bounded(pooled.get(other), "+"),
-            *(bounded(cells.get((name, other)), "+") for name in (None, *shown)),
-        ]
+        [other, *(bounded(gaps.get((name, other)), "+") for name in ("common", None, *names))]
         for other in others
     ]
-    return table(["method", ", ".join(common), "pooled", *shown], lines)
+    return table(["method", ", ".join(common), "pooled", *names], lines)
 
 
-def learning_curves(found: Sequence[Record], areas: dict[tuple[str, str], dict[str, Any]]) -> str:
+def learning_curves(records: Sequence[Record], areas: dict[tuple[str, str], dict[str, Any]]) -> str:
     """One line per set and method that ran with two or more numbers of labels."""
-    cells = {(row["set"], row["method"], row["shots"]): interval_of(row) for row in few_labels.rows(found)}
+    scores = {(row["set"], row["method"], row["shots"]): interval_of(row) for row in few_labels.rows(records)}
     lines = [
-        [*key, *(bounded(cells.get((*key, shots))) for shots in SHOTS), bounded(interval_of(row))]
+        [*key, *(bounded(scores.get((*key, shots))) for shots in SHOTS), bounded(interval_of(row))]
         for key, row in areas.items()
-        if sum((*key, shots) in cells for shots in SHOTS) > 1
+        if sum((*key, shots) in scores for shots in SHOTS) > 1
     ]
     return table(["set", "method", *map(str, SHOTS), "area"], lines)
+
+
+def beside_pretrained(records: list[Record]) -> Section:
+    """`vnait` without pretraining next to a pretrained encoder, frozen and fine-tuned."""
+    sets = [name for name in few_labels.SETS if where(records, name=name)]
+    rows = few_labels.paired(records)
+    claim = Judged(
+        f"With {QUICK} labels per class and no pretraining, `vnait` is above logistic regression "
+        f"on the frozen embeddings of a small pretrained encoder, pooled over {len(sets)} sets",
+        against_pretrained(rows),
+        "VNAIT_DATA=DIR vnait study few-labels --quick --seeds 5 --base MODEL_FOLDER --methods "
+        "vnait,none,base:own",
+        source="000, section 1.2, few labels",
+    )
+    behind = [row for row in rows if row["set"] and interval_of(row).sign < 0]
+    listed = ", ".join(f"{row['set']} ({row['against']} {bounded(interval_of(row), '+')})" for row in behind)
+    draws = ", ".join(f"{name} {len({one.seed for one in where(records, name=name)})}" for name in sets)
+    text = prose(
+        "few_labels_base",
+        quick=QUICK,
+        draws=draws,
+        scores=heights(records, values_of(records, "method"), sets),
+        behind=listed or "no set",
+        differences=differences(records, sets),
+    )
+    return Section(text, [claim])
+
+
+def against_pretrained(rows: list[dict[str, Any]]) -> Verdict:
+    """By the interval of the pooled difference to the frozen base."""
+    pooled = {row["against"]: interval_of(row) for row in rows if row["set"] is None}
+    words = "; ".join(
+        f"minus {name}: {bounded(pooled[method], '+')}"
+        for method, name in PRETRAINED.items()
+        if method in pooled
+    )
+    return Verdict.by_sign([pooled[FROZEN].sign], words)
+
+
+def smaller_parts(records: list[Record]) -> Section:
+    """Parameters of `vnait` next to a table of positions, and what its smaller parts cost in accuracy."""
+    counts = {width: parameters(build("vnait", dim=width)) for width in WIDTHS}
+    shares = [100 * count / (ROWS * width) for width, count in counts.items()]
+    claims = [
+        Judged(
+            f"`vnait` has fewer parameters than a table of {ROWS} positions at every width from 64 to 1,024",
+            Verdict(
+                "confirmed" if max(shares) < 100 else "refuted",
+                f"{min(shares):.0f} to {max(shares):.0f} % of the table",
+            ),
+            "python -m vnait_lab.page",
+            source="000, section 4.1",
+        ),
+        Judged(
+            "`vnait-warp` loses no accuracy against the papers' sizes: less than 0.5 points with "
+            f"{QUICK} labels per class, pooled over sets, before 2026-11-24",
+            few_labels.no_loss(where(records, shots=QUICK), "vnait-warp", shots=(QUICK,)),
+            "VNAIT_DATA=DIR vnait study few-labels --methods vnait-warp,vnait-paper --seeds 10 --quick --out "
+            "studies/records/few_labels_before",
+            source="000, section 4.1",
+        ),
+    ]
+    lines = [
+        [f"{width:,}", f"{count:,}", f"{parameters(build('vnait-paper', dim=width)):,}", f"{ROWS * width:,}"]
+        for width, count in counts.items()
+    ]
+    heads = ["width", "vnait", "vnait-paper (the papers' sizes)", f"table of {ROWS} rows"]
+    return Section(f"## Parameters\n\nCounted on the built modules.\n\n{table(heads, lines)}", claims)

@@ -1,17 +1,22 @@
-"""What the sections share: records by folder and by seed, intervals and tables as text."""
+"""What the sections share: claims with their verdicts, intervals and tables as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from statistics import fmean
+from typing import Any, TypeVar
 
 from vnait.positions.methods import METHODS
-from vnait.results import record
 from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval, paired
-from vnait_lab import RECORDS
+from vnait_lab.records import Score, by_seed
 from vnait_lab.study import Verdict
+
+Row = TypeVar("Row")
+Column = TypeVar("Column")
 
 
 @dataclass(frozen=True)
@@ -40,32 +45,33 @@ class Section:
     inside: Sequence[Judged] = ()
 
 
-def records(folder: str) -> list[Record]:
-    """The records in a folder of `RECORDS`; if a cell ran twice, its last record."""
-    found = [one for path in sorted((RECORDS / folder).rglob("records.jsonl")) for one in record.read(path)]
-    cells = {
-        (one.method, one.seed, one.run.get("steps"), *map(one.data.get, ("name", "shots", "question"))): one
-        for one in found
-    }
-    return list(cells.values())
+def read_data(name: str) -> dict[str, Any]:
+    """A file of data in this folder."""
+    return tomllib.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
-def over_seeds(found: Iterable[Record], score: Callable[[Record], float]) -> dict[int, float]:
-    """Per seed, the mean of its records' scores."""
-    groups: dict[int, list[float]] = {}
-    for one in found:
-        groups.setdefault(one.seed, []).append(score(one))
-    return {seed: fmean(values) for seed, values in groups.items()}
+PROSE = read_data("sections.toml")
 
 
-def bounded(found: Interval | None, sign: str = "") -> str:
+def prose(name: str, **fields: object) -> str:
+    """The text of a section, filled in."""
+    text: str = PROSE[name]
+    return text.format(**fields)
+
+
+def judge(verdicts: Mapping[str, Verdict], command: str, *, source: str) -> list[Judged]:
+    """Claims of one source, by their statements."""
+    return [Judged(statement, verdict, command, source) for statement, verdict in verdicts.items()]
+
+
+def bounded(mean: Interval | None, sign: str = "") -> str:
     """A mean in %, with its bounds if it has any; `sign` "+" signs the mean."""
-    if found is None:
+    if mean is None:
         return "-"
-    mean = f"{100 * found.mean:{sign}.1f}"
-    if found.low is None or found.high is None:
-        return mean
-    return f"{mean} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+    text = f"{100 * mean.mean:{sign}.1f}"
+    if mean.low is None or mean.high is None:
+        return text
+    return f"{text} [{100 * mean.low:.1f}, {100 * mean.high:.1f}]"
 
 
 def percent(values: Iterable[float], sign: str = "") -> str:
@@ -74,15 +80,20 @@ def percent(values: Iterable[float], sign: str = "") -> str:
     return bounded(interval(values, within=(-1, 1)) if values else None, sign)
 
 
+def scored(records: Iterable[Record], metric: Score, **facts: object) -> str:
+    """The mean over seeds of the records with these facts, in % with its interval."""
+    return percent(by_seed(records, metric, **facts).values())
+
+
 def mean(values: Iterable[float]) -> str:
     """The mean of scores in %, without an interval."""
     values = list(values)
     return bounded(Interval(fmean(values), None, None) if values else None)
 
 
-def difference(own: dict[int, float], other: dict[int, float]) -> str:
+def difference(scores: dict[int, float], base: dict[int, float]) -> str:
     """In points, paired by seed."""
-    return percent(paired(own, other), "+")
+    return percent(paired(scores, base), "+")
 
 
 def with_commas(methods: Collection[str]) -> str:
@@ -93,3 +104,16 @@ def with_commas(methods: Collection[str]) -> str:
 def table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     rows = [head, ["---"] * len(head), *([str(cell).replace("|", "\\|") for cell in line] for line in lines)]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def grid(
+    corner: str, rows: Iterable[Row], columns: Mapping[str, Column], cell: Callable[[Row, Column], str]
+) -> str:
+    """A table with a line per row, named by the first column, and a cell for each of the columns."""
+    lines = [[row, *(cell(row, column) for column in columns.values())] for row in rows]
+    return table([corner, *columns], lines)
+
+
+def per_name(text: str, names: Iterable[str], part: Callable[[str], str]) -> str:
+    """A text, then a heading and a part for each name."""
+    return "\n\n".join([text, *(f"### {name}\n\n{part(name)}" for name in names)])

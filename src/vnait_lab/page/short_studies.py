@@ -5,6 +5,7 @@ from __future__ import annotations
 from vnait.results.record import Record
 from vnait_lab import studies
 from vnait_lab.page.parts import Judged, Section, table
+from vnait_lab.records import where
 from vnait_lab.study import Findings, Study
 
 TEXT = """## Claims about positions
@@ -14,14 +15,14 @@ them) and of the field, one study each. The rules of the verdicts are in `src/vn
 `vnait study all --out studies/records/claims`; for a single study: `vnait study NAME`."""
 
 
-def section(found: list[Record]) -> Section:
+def section(records: list[Record]) -> Section:
     parts: list[str] = []
     claims: list[Judged] = []
     for study in map(studies.load, studies.NAMES):
-        findings = Findings.of([one for one in found if one.data["name"] == study.name])
-        own = judged(study, findings)
-        parts.append(part(study, findings, own))
-        claims += own
+        findings = Findings.of(where(records, name=study.name))
+        judgements = judged(study, findings)
+        parts.append(part(study, findings, judgements))
+        claims += judgements
     return Section("\n\n".join([TEXT, *parts]), inside=claims)
 
 
@@ -42,17 +43,17 @@ def judged(study: Study, findings: Findings) -> list[Judged]:
 
 def part(study: Study, findings: Findings, claims: list[Judged]) -> str:
     """One study: its verdicts, how it was made, its figure."""
-    lines = [[one.statement, one.source, one.verdict.word, one.found] for one in claims]
+    lines = [[claim.statement, claim.source, claim.verdict.word, claim.found] for claim in claims]
     failed = (
         "all failed" if all(control.fails(findings) for control in study.controls) else "did not all fail"
     )
     controls = "; ".join(control.statement for control in study.controls)
-    arms = "; ".join(f"`{arm}`: {what}" for arm, what in study.variants.items())
+    variants = "; ".join(f"`{name}`: {what}" for name, what in study.variants.items())
     return f"""### {study.name}: {study.subject}
 
 {table(["claim", "source", "verdict", "what was found"], lines)}
 
 Data: {study.data}. Measure: {study.measure}. Smallest effect that matters: {study.smallest}. Seeds:
-{study.full.seeds}. Controls, which {failed}: {controls}. Arms: {arms}.
+{study.full.seeds}. Controls, which {failed}: {controls}. Arms: {variants}.
 
 ![{study.subject}](records/claims/figures/{study.name}.png)"""

@@ -1,5 +1,5 @@
 """The contribution of each part of `vnait-warp`, the default until 2026-11-25, and of the relation in today's
-`vnait`: all parts, and arms that leave one out or replace it.
+`vnait`: all parts, and variants that leave one out or replace it.
 
     python -m vnait_lab.runs.ablation [--tasks order,middle] [--arms "vnait-warp,no window"] [--seeds 3]
     VNAIT_DATA=DIR python -m vnait_lab.runs.ablation --sets trec,splice --seeds 10 [--shots 16]
@@ -7,7 +7,7 @@
 On tasks of the length suite and of held_out.py, in the length suite's setting; or on few-label sets in the
 few-label suite's setting, but tested on 30 % of train.csv, which each seed holds out: test.csv must not
 decide a choice. Records go to studies/records/ablation and studies/records/ablation_few_labels; recorded
-cells do not run again.
+runs are not repeated.
 """
 
 import argparse
@@ -19,16 +19,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from vnait.comparison.compare import run_plan
 from vnait.positions.building import parameters
 from vnait.positions.coordinates import SPAN, Ends, Index, Jitter, Randomized, Span
 from vnait.positions.encodings import Anchors, Centre, Fourier, Scalar, Spatial, Table
 from vnait.positions.injection import LogLength
 from vnait.positions.inputs import Add, Condensed, Fusion, Local, Nearest, Neighbours
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, Size
-from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, numbers, parser, run_suite, show_progress
+from vnait.positions.methods import METHODS, Size
+from vnait_lab.records import path_of
+from vnait_lab.runs import data_folder, names, parser, register, run_plans, run_suite
 from vnait_lab.runs.held_out import HELD_OUT, SEEN
 from vnait_lab.suites import few_labels, length
 
@@ -117,7 +116,7 @@ def table(size: Size) -> Method:
     )
 
 
-ARMS: dict[str, Callable[[Size], Method]] = {
+VARIANTS: dict[str, Callable[[Size], Method]] = {
     "vnait-warp": whole,
     "S frozen at 100 i/n": lambda size: whole(size, span=Span(source="uniform")),
     "S from the words": lambda size: whole(size, span=Span(source="content", dim=size.dim)),
@@ -152,48 +151,30 @@ COUNTING: dict[str, Callable[[Size], Method]] = {  # of `vnait`
     "vnait without relation": lambda size: counting(size, None),
     "vnait with a relation without s": lambda size: counting(size, Unplaced),
 }
-OF = {"vnait-warp": ARMS, "vnait": COUNTING}  # the arms of each method
+OF = {"vnait-warp": VARIANTS, "vnait": COUNTING}  # the variants of each method
 
 
 def main() -> None:
-    command = parser(__doc__, seeds=3)
-    command.add_argument(
-        "--tasks", type=names, default=",".join(TASKS), help="of the length suite [%(default)s]"
-    )
+    command = parser(__doc__, seeds=3, tasks=TASKS, shots=(16,), arms=[*VARIANTS, "vnait", *COUNTING])
     command.add_argument("--sets", type=names, help="of few labels, in place of tasks [none]")
-    command.add_argument(
-        "--shots", type=numbers, default="16", help="labels per class of the sets [%(default)s]"
-    )
-    command.add_argument(
-        "--arms", type=names, default=",".join([*ARMS, "vnait", *COUNTING]), help="[all: %(default)s]"
-    )
     options = command.parse_args()
-    for default, arms in OF.items():
-        formula = METHODS[default].formula  # in every arm's key, since its change changes every arm
-        for name, make in arms.items():
-            METHODS[name] = Recipe(
-                make=make, formula=f"{formula}; ablation: {name}", source="vnait_lab.runs.ablation"
-            )
+    for default, variants in OF.items():
+        formula = METHODS[default].formula  # in every variant's key, since its change changes every variant
+        register(variants, f"{formula}; ablation: ", "vnait_lab.runs.ablation")
     if options.sets:
-        on_few_labels(options, data_folder(command, "one folder per set (train.csv and test.csv)"))
+        on_few_labels(options, data_folder(command))
         return
     suite = replace(length.SUITE, tasks={**length.SUITE.tasks, **SEEN, **HELD_OUT})
-    path = RECORDS / "ablation" / "records.jsonl"
-    run_suite(suite, options, methods=options.arms, tasks=options.tasks, path=path)
+    run_suite(suite, options, methods=options.arms, tasks=options.tasks, path=path_of("ablation"))
 
 
 def on_few_labels(options: argparse.Namespace, data: Path) -> None:
-    """On the few-label sets, in this process: a worker process would not know the arms."""
+    """On the few-label sets, in this process: a worker process would not know the variants."""
     for name in options.sets:
+        seeds = range(options.seeds)
+        plan = few_labels.plan_of(name, data, options.arms, options.shots, seeds, few_labels.RUN)
         print(name)
-        plan = few_labels.plan_of(
-            name, data, options.arms, options.shots, range(options.seeds), few_labels.RUN
-        )
-        run_plan(
-            replace(plan, test=None),
-            RECORDS / "ablation_few_labels" / name / "records.jsonl",
-            callback=show_progress,
-        )
+        run_plans([replace(plan, test=None)], path_of("ablation_few_labels", name), jobs=1)
 
 
 if __name__ == "__main__":

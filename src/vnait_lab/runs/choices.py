@@ -4,9 +4,9 @@
 
 Each factor has two levels: layers and widths of both MLPs, their activation, what the relation reads, frozen
 or tuned vectors, gamma_1, hard or soft bounds. Of the 128 combinations 16 run, 2^(7-3) of resolution IV: half
-of the arms have each level of a factor, and the effect of a factor is not mixed with that of any two together
-(Montgomery, Design and Analysis of Experiments, chapter 8). No linear part is mixed in. Records go to
-studies/records/choices, a folder per set; recorded cells do not run again.
+of the variants have each level of a factor, and the effect of a factor is not mixed with that of any two
+together (Montgomery, Design and Analysis of Experiments, chapter 8). No linear part is mixed in. Records go
+to studies/records/choices, a folder per set; recorded runs are not repeated.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vnait.comparison.compare import run_plan
 from vnait.positions.coordinates import Span
 from vnait.positions.encodings import Spatial
 from vnait.positions.inputs import cosine
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, Size
+from vnait.positions.methods import METHODS, Size
 from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval
 from vnait.train.run import Run
-from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, parser, show_progress
+from vnait_lab.records import path_of
+from vnait_lab.runs import data_folder, parser, register, run_plans
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import SETS, plan_of, score_of
 
@@ -52,13 +51,16 @@ Levels = Mapping[str, int]  # factor -> 0 or 1
 
 
 def design() -> dict[str, Levels]:
-    """The 16 arms, by name: four factors in full, each of the others the sum of three of them modulo 2."""
-    found: dict[str, Levels] = {}
+    """The 16 variants, by name: four factors in full, each of the others the sum of three of them modulo
+    2.
+    """
+    variants: dict[str, Levels] = {}
     for a, b, c, d in product((0, 1), repeat=4):
-        levels = (a, b, c, d, a ^ b ^ c, b ^ c ^ d, a ^ c ^ d)
-        arm = dict(zip(FACTORS, levels, strict=True))
-        found["vnait-paper: " + ", ".join(FACTORS[one][level] for one, level in arm.items())] = arm
-    return found
+        values = (a, b, c, d, a ^ b ^ c, b ^ c ^ d, a ^ c ^ d)
+        levels = dict(zip(FACTORS, values, strict=True))
+        name = ", ".join(FACTORS[factor][level] for factor, level in levels.items())
+        variants[f"vnait-paper: {name}"] = levels
+    return variants
 
 
 class Relation(nn.Module):
@@ -106,29 +108,33 @@ def made(size: Size, *, levels: Levels) -> Method:
 
 
 def run_of(levels: Levels) -> Run:
-    """The settings of an arm's trainings."""
+    """The settings of a variant's trainings."""
     return replace(RUN, tune_vectors=bool(levels["vectors"]), smoothness=float(levels["gamma_1"]))
 
 
-def effects(found: Sequence[Record]) -> dict[str, Interval]:
-    """Per factor, the mean over sets of (arms of the second level - arms of the first), with its interval
-    over draws of rows. A draw counts if all arms ran on all sets.
+def effects(records: Sequence[Record]) -> dict[str, Interval]:
+    """Per factor, the mean over sets of (variants of the second level - variants of the first), with its
+    interval over draws of rows. A draw counts if all variants ran on all sets.
     """
-    arms = design()
-    scores = {(one.data["name"], one.seed, one.method): score_of(one) for one in found if one.method in arms}
+    variants = design()
+    scores = {
+        (record.data["name"], record.seed, record.method): score_of(record)
+        for record in records
+        if record.method in variants
+    }
     sets = sorted({name for name, _, _ in scores})
     seeds = [
         seed
         for seed in sorted({seed for _, seed, _ in scores})
-        if all((name, seed, arm) in scores for name in sets for arm in arms)
+        if all((name, seed, variant) in scores for name in sets for variant in variants)
     ]
 
     def effect(factor: str, seed: int) -> float:
         first, second = (
             fmean(
-                scores[name, seed, arm]
+                scores[name, seed, variant]
                 for name in sets
-                for arm, levels in arms.items()
+                for variant, levels in variants.items()
                 if levels[factor] == level
             )
             for level in (0, 1)
@@ -138,16 +144,16 @@ def effects(found: Sequence[Record]) -> dict[str, Interval]:
     return {factor: interval([effect(factor, seed) for seed in seeds]) for factor in FACTORS if seeds}
 
 
-def verdict(found: Sequence[Record]) -> Verdict:
+def verdict(records: Sequence[Record]) -> Verdict:
     """The claim: no factor changes the accuracy by a point or more."""
-    every = effects(found)
-    if not every or any(one.low is None for one in every.values()):
+    every = effects(records)
+    if not every or any(effect.low is None for effect in every.values()):
         return Verdict("undecided", "no three draws ran with all arms on all sets")
     words = "; ".join(
-        f"{FACTORS[factor][1]} for {FACTORS[factor][0]} {one.times(100).written('{:+.1f}')}"
-        for factor, one in sorted(every.items(), key=lambda item: -abs(item[1].mean))
+        f"{FACTORS[factor][1]} for {FACTORS[factor][0]} {effect.times(100).written('{:+.1f}')}"
+        for factor, effect in sorted(every.items(), key=lambda item: -abs(item[1].mean))
     )
-    ends = [(one.low or 0.0, one.high or 0.0) for one in every.values()]
+    ends = [effect.bounds for effect in every.values()]
     if any(low >= ENOUGH or high <= -ENOUGH for low, high in ends):
         return Verdict("refuted", words)
     small = all(max(abs(low), abs(high)) < ENOUGH for low, high in ends)
@@ -155,26 +161,19 @@ def verdict(found: Sequence[Record]) -> Verdict:
 
 
 def main() -> None:
-    command = parser(__doc__, seeds=3, sets=SETS)
+    command = parser(__doc__, seeds=3, sets=tuple(SETS))
     options = command.parse_args()
-    data = data_folder(command, "one folder per set (train.csv and test.csv)")
-    arms = design()
-    for name, levels in arms.items():
-        METHODS[name] = Recipe(
-            make=partial(made, levels=levels),
-            formula=f"{METHODS['vnait-paper'].formula}; {name}",
-            source="vnait_lab.runs.choices",
-        )
+    data = data_folder(command)
+    makes = {name: partial(made, levels=levels) for name, levels in design().items()}
+    register(makes, f"{METHODS['vnait-paper'].formula}; ", "vnait_lab.runs.choices")
+    by_run: dict[Run, list[str]] = {}
+    for name, levels in design().items():
+        by_run.setdefault(run_of(levels), []).append(name)
     for name in options.sets:
-        by_run: dict[Run, list[str]] = {}
-        for arm, levels in arms.items():
-            by_run.setdefault(run_of(levels), []).append(arm)
-        for run, some in by_run.items():
-            plan = plan_of(name, data, some, [SHOTS], range(options.seeds), run)
-            print(name, flush=True)
-            run_plan(
-                plan, RECORDS / "choices" / name / "records.jsonl", jobs=options.jobs, callback=show_progress
-            )
+        print(name, flush=True)
+        seeds = range(options.seeds)
+        plans = (plan_of(name, data, some, [SHOTS], seeds, run) for run, some in by_run.items())
+        run_plans(plans, path_of("choices", name), options.jobs)
 
 
 if __name__ == "__main__":

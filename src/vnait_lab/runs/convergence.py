@@ -4,7 +4,7 @@
 
 Each training has its own number of steps, with the usual schedule to the end, so that each is the best use of
 these steps; no linear part is mixed in. All methods learn from the same rows, 64 per class, and test.csv is
-only scored. Records go to studies/records/convergence; recorded cells do not run again.
+only scored. Records go to studies/records/convergence; recorded runs are not repeated.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from dataclasses import replace
 from itertools import pairwise
 from math import log2
 
-from vnait.comparison.compare import run_plan
 from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval
 from vnait.train.run import Run
-from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, parser, show_progress
+from vnait_lab.records import path_of
+from vnait_lab.runs import data_folder, parser, run_plans
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import plan_of
 
-PATH = RECORDS / "convergence" / "records.jsonl"
 METHODS_RUN = ("none", "sinusoidal", "rope", "alibi", "vnait")
 STEPS = (25, 50, 100, 200, 400, 800)
 SHOTS = 64
@@ -31,13 +29,13 @@ ENOUGH = 0.95  # of the best accuracy
 RUN = Run(validation=0, bag=0.0)
 
 
-def curves(found: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, float]]:
+def curves(records: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, float]]:
     """(set, method, seed) -> steps -> accuracy, of those that ran with every number of steps."""
     every: dict[tuple[str, str, int], dict[int, float]] = {}
-    for one in found:
-        if "steps" in one.run:  # a comparison has baselines, too
-            curve = every.setdefault((str(one.data["name"]), one.method, one.seed), {})
-            curve[int(one.run["steps"])] = float(one.metrics["accuracy"])
+    for record in records:
+        if "steps" in record.run:  # a comparison has baselines, too
+            curve = every.setdefault((str(record.data["name"]), record.method, record.seed), {})
+            curve[int(record.run["steps"])] = float(record.metrics["accuracy"])
     return {key: dict(sorted(curve.items())) for key, curve in every.items() if len(curve) == len(STEPS)}
 
 
@@ -55,24 +53,24 @@ def steps_to(wanted: float, curve: Mapping[int, float]) -> float:
     return left + (right - left) * (wanted - low) / (high - low)
 
 
-def verdict(found: Sequence[Record], method: str) -> Verdict:
+def verdict(records: Sequence[Record], method: str) -> Verdict:
     """The claim: on each set `method` needs fewer steps than every other to 95 % of the final accuracy of the
     worse of the two, paired by seed.
     """
-    every, signs, words = curves(found), [], []
+    every, signs, words = curves(records), [], []
     for name in dict.fromkeys(name for name, _, _ in every):
         longer: dict[str, dict[int, float]] = {}
-        for (of, arm, seed), curve in every.items():
-            own = every.get((name, method, seed))
-            if of == name and arm != method and own:
-                wanted = ENOUGH * min(max(curve.values()), max(own.values()))
-                longer.setdefault(arm, {})[seed] = steps_to(wanted, curve) - steps_to(wanted, own)
+        for (where, rival, seed), curve in every.items():
+            ours = every.get((name, method, seed))
+            if where == name and rival != method and ours:
+                wanted = ENOUGH * min(max(curve.values()), max(ours.values()))
+                longer.setdefault(rival, {})[seed] = steps_to(wanted, curve) - steps_to(wanted, ours)
         if not longer:
             return Verdict("undecided", f"{name}: {method} and another method were not both run to the end")
-        factors = {arm: interval(list(one.values())) for arm, one in longer.items()}
-        nearest = min(factors, key=lambda arm: factors[arm].mean)
-        signs += [one.sign for one in factors.values()]
-        mean, low, high = factors[nearest]
+        doublings = {rival: interval(list(by_seed.values())) for rival, by_seed in longer.items()}
+        nearest = min(doublings, key=lambda rival: doublings[rival].mean)
+        signs += [doubling.sign for doubling in doublings.values()]
+        mean, low, high = doublings[nearest]
         factor = Interval(2**mean, *(None if end is None else 2**end for end in (low, high)))
         words.append(f"{name}: {nearest} needs {factor.written('{:.2f}')} times the steps")
     if not signs:
@@ -83,13 +81,13 @@ def verdict(found: Sequence[Record], method: str) -> Verdict:
 def main() -> None:
     command = parser(__doc__, seeds=3, sets=("trec", "splice", "mr"), methods=METHODS_RUN)
     options = command.parse_args()
-    data = data_folder(command, "one folder per set (train.csv and test.csv)")
-    for name in options.sets:
-        for steps in STEPS:
-            run = replace(RUN, steps=steps)
-            plan = plan_of(name, data, options.methods, [SHOTS], range(options.seeds), run)
-            print(f"{name}, {steps} steps", flush=True)
-            run_plan(plan, PATH, jobs=options.jobs, callback=show_progress)
+    data = data_folder(command)
+    plans = (
+        plan_of(name, data, options.methods, [SHOTS], range(options.seeds), replace(RUN, steps=steps))
+        for name in options.sets
+        for steps in STEPS
+    )
+    run_plans(plans, path_of("convergence"), options.jobs)
 
 
 if __name__ == "__main__":

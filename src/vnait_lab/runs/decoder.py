@@ -5,7 +5,7 @@
 DIR has one folder per text, with train.txt and test.txt: letters of tinyshakespeare, and the 2,000 most
 frequent words of wikitext2. Each perplexity is recorded with that of the same tokens in fresh windows of 128,
 since later tokens of a text are not as hard as earlier ones. Records go to studies/records/decoder; recorded
-cells do not run again.
+runs are not repeated.
 """
 
 import itertools
@@ -18,11 +18,11 @@ import torch
 from torch import Generator, Tensor
 
 from vnait import VnaitForCausalLM
-from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, names, parser, run_suite
+from vnait_lab.records import path_of
+from vnait_lab.runs import data_folder, parser, run_suite
 from vnait_lab.suites.suite import Suite, Training, new_model
+from vnait_lab.suites.together import adamw, minimize
 
-PATH = RECORDS / "decoder" / "records.jsonl"
 # Running, saturating and prefix-share coordinates; then the field's methods.
 COMPARED = ("lpi", "vnait-causal", "prefix", "rope", "alibi", "t5", "sinusoidal", "none")
 TRAINED, READ = 128, 1024
@@ -82,19 +82,23 @@ def fit_one(method: str, text: Corpus, seed: int, setting: Setting) -> VnaitForC
     )
     torch.manual_seed(seed)
     random = Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=setting.learning_rate, weight_decay=setting.weight_decay, fused=True
-    )
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / setting.warmup, 1) * max(1 - step / setting.steps, 0.05)
-    )
-    for _ in range(setting.steps):
+
+    def loss(step: int) -> Tensor:
         start = torch.randint(len(text.train) - TRAINED, (setting.batch, 1), generator=random)
         ids = text.train[start + torch.arange(TRAINED)]
-        optimizer.zero_grad()
-        model(ids, labels=ids).loss.backward()
-        optimizer.step()
-        schedule.step()
+        return model(ids, labels=ids).loss
+
+    minimize(
+        loss,
+        *adamw(
+            model.parameters(),
+            steps=setting.steps,
+            learning_rate=setting.learning_rate,
+            weight_decay=setting.weight_decay,
+            warmup=setting.warmup,
+        ),
+        steps=setting.steps,
+    )
     return model.eval()
 
 
@@ -110,17 +114,15 @@ def perplexities(
     rows = min(setting.windows, len(text.test) // READ)
     ids = text.test[: rows * READ].reshape(rows, READ)
     far = torch.cat([_losses(model, part) for part in ids.split(2)])
-    fresh = torch.cat([_losses(model, part) for part in ids.reshape(-1, TRAINED).split(16)]).reshape(
-        rows, READ
-    )
+    fresh = torch.cat([_losses(model, part) for part in ids.reshape(-1, TRAINED).split(16)])
     counted = torch.arange(READ) % TRAINED > 0
-    found = {}
+    means = {}
     for low, high in itertools.pairwise(EDGES):
         some = counted.clone()
         some[:low], some[high:] = False, False
-        for name, losses in (("far", far), ("fresh", fresh)):
-            found[f"{name}_{low}_{high}"] = float(losses[:, some].mean().exp())
-    return found
+        for name, losses in (("far", far), ("fresh", fresh.reshape(rows, READ))):
+            means[f"{name}_{low}_{high}"] = float(losses[:, some].mean().exp())
+    return means
 
 
 def _losses(model: VnaitForCausalLM, ids: Tensor) -> Tensor:
@@ -131,8 +133,7 @@ def _losses(model: VnaitForCausalLM, ids: Tensor) -> Tensor:
 
 
 def main() -> None:
-    command = parser(__doc__, seeds=2, methods=COMPARED)
-    command.add_argument("--texts", type=names, default="tinyshakespeare,wikitext2", help="[%(default)s]")
+    command = parser(__doc__, seeds=2, methods=COMPARED, texts=("tinyshakespeare", "wikitext2"))
     options = command.parse_args()
     data = data_folder(command, "one folder per text (train.txt and test.txt)")
     suite = Suite(
@@ -143,7 +144,7 @@ def main() -> None:
         scores=perplexities,
         facts=lambda text: {"trained": TRAINED, "read": READ, "words": text.words},
     )
-    run_suite(suite, options, methods=options.methods, tasks=options.texts, path=PATH)
+    run_suite(suite, options, methods=options.methods, tasks=options.texts, path=path_of("decoder"))
 
 
 if __name__ == "__main__":

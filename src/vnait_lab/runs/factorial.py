@@ -3,15 +3,15 @@
     python -m vnait_lab.runs.factorial [--suite length] [--schemes rope,vnait] [--parts "none; all"]
         [--tasks order,middle] [--seeds 3]
 
-An arm is a scheme and the parts that it has. Parts of `vnait` are left out, parts of the others are added:
+A variant is a scheme and the parts that it has. Parts of `vnait` are left out, parts of the others are added:
 
     neighbours   `Local`, learned 3 times as fast, and `Nearest`, as in Canon layers (arXiv 2512.17351);
                  those that count, of `vnait`
     log n        scores * log n / log n0 (scalable softmax, arXiv 2501.19399)
     random       jitter of S, as in CAPE (arXiv 2106.03143), or n sorted random places (arXiv 2305.16843)
 
-Records go to studies/records/factorial, a folder per suite; recorded cells do not run again. An arm that is
-a method, such as "rope: random", is not run here: `vnait study SUITE` has its records.
+Records go to studies/records/factorial, a folder per suite; recorded runs are not repeated. A variant that
+is a method, such as "rope: random", is not run here: `vnait study SUITE` has its records.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ from vnait.positions.injection import LogLength
 from vnait.positions.inputs import Condensed, Local, Nearest, Neighbours
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS, Recipe, Size
-from vnait_lab import RECORDS
-from vnait_lab.runs import names, parser, run_suite
+from vnait_lab.records import path_of
+from vnait_lab.runs import parser, run_suite
 from vnait_lab.suites import algorithmic, elastic, length
 
-FOLDER = RECORDS / "factorial"
 SUITES = {one.name: one for one in (length.SUITE, elastic.SUITE, algorithmic.SUITE)}
 VNAIT = ("vnait-uniform", "vnait")
 SCHEMES = ("none", "sinusoidal", "rope", "alibi", "t5", "fire", *VNAIT)
@@ -48,7 +47,7 @@ AS_METHODS = {
 }
 
 
-def arm(size: Size, *, scheme: Recipe, neighbours: bool, log_n: bool, random: bool) -> Method:
+def variant(size: Size, *, scheme: Recipe, neighbours: bool, log_n: bool, random: bool) -> Method:
     """A scheme with these parts and no others."""
     whole = scheme.make(size)
     coordinates, inputs = whole.coordinates, whole.inputs
@@ -69,38 +68,38 @@ def arm(size: Size, *, scheme: Recipe, neighbours: bool, log_n: bool, random: bo
     )
 
 
-def arms() -> dict[str, Recipe]:
+def variants() -> dict[str, Recipe]:
     """Recipes by scheme and parts, such as "rope: neighbours + log n"; `none` has no places to draw."""
-    found = {}
+    recipes = {}
     for scheme, (parts, (neighbours, log_n, random)) in product(SCHEMES, SETS.items()):
         recipe = METHODS[scheme]
         if random and isinstance(recipe.make(Size(dim=8, num_heads=2)).encoding, NoPosition):
             continue
-        make = partial(arm, scheme=recipe, neighbours=neighbours, log_n=log_n, random=random)
+        make = partial(variant, scheme=recipe, neighbours=neighbours, log_n=log_n, random=random)
         window = ", window learned 3 times as fast" if neighbours else ""
-        found[f"{scheme}: {parts}"] = Recipe(
+        recipes[f"{scheme}: {parts}"] = Recipe(
             make=make, formula=f"{recipe.formula}; with {parts}{window}", source="vnait_lab.runs.factorial"
         )
-    return found
+    return recipes
 
 
 def main() -> None:
-    command = parser(__doc__, seeds=3)
+    command = parser(__doc__, seeds=3, schemes=SCHEMES, tasks=())
     command.add_argument("--suite", choices=SUITES, default="length", help="[%(default)s]")
-    command.add_argument("--tasks", type=names, help="[all of the suite's]")
-    command.add_argument("--schemes", type=names, default=",".join(SCHEMES), help="[%(default)s]")
-    command.add_argument("--parts", default=ALL, help=f"with semicolons; {'; '.join(SETS)} [%(default)s]")
+    command.add_argument("--parts", default="all", help=f"with semicolons; {'; '.join(SETS)} [%(default)s]")
     options = command.parse_args()
-    every = arms()
-    METHODS.update(every)
+    METHODS.update(variants())
     suite = SUITES[options.suite]
-    parts = options.parts.split("; ")
-    wanted = [f"{scheme}: {has}" for has in parts for scheme in options.schemes]
-    without = [*AS_METHODS.values(), *(one for one in wanted if one.startswith("none: ") and "random" in one)]
-    chosen = [one for one in wanted if one not in without]
-    tasks = options.tasks or [one for one in suite.tasks if not one.endswith("-oracle")]
-    path = FOLDER / suite.name / "records.jsonl"
-    run_suite(suite, options, methods=chosen, tasks=tasks, path=path)
+    wanted = [
+        f"{scheme}: {ALL if parts == 'all' else parts}"
+        for parts in options.parts.split("; ")
+        for scheme in options.schemes
+    ]
+    # What is a method has its records from the suite, and `none` has no places to draw.
+    without = {*AS_METHODS.values(), *(one for one in wanted if one.startswith("none: ") and "random" in one)}
+    tasks = options.tasks or [name for name in suite.tasks if not name.endswith("-oracle")]
+    chosen = [name for name in wanted if name not in without]
+    run_suite(suite, options, methods=chosen, tasks=tasks, path=path_of("factorial", suite.name))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python -m vnait_lab.runs.gaps [--tasks middle,third] [--arms "gated, learned ends, 0"] [--seeds 3]
 
-An arm is a source of weights, whether the distances from the ends count tokens or weights or both, and the
+A variant is a source of weights, whether the distances from the ends count tokens or weights or both, and the
 weight gamma_1 of the smoothness penalty on S. Everything else is `vnait`, in the length suite's setting.
-Records go to studies/records/gaps; recorded cells do not run again.
+Records go to studies/records/gaps; recorded runs are not repeated.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,12 @@ from vnait.positions.encodings import Anchors, Centre, Fourier, Scalar, Spatial
 from vnait.positions.injection import LogLength
 from vnait.positions.inputs import Fusion, Local, Nearest, Neighbours, smoothness
 from vnait.positions.method import Method
-from vnait.positions.methods import METHODS, Recipe, Size
-from vnait_lab import RECORDS
-from vnait_lab.runs import names, parser, run_suite
+from vnait.positions.methods import Size
+from vnait_lab.records import path_of
+from vnait_lab.runs import parser, register, run_suite
 from vnait_lab.suites import elastic
 from vnait_lab.suites.length import Setting
 
-PATH = RECORDS / "gaps" / "records.jsonl"
 TASKS = ("middle", "third")
 GAMMAS = (0, 0.01, 0.1, 1)
 
@@ -64,9 +63,9 @@ class BothEnds(nn.Module):
 class Of(nn.Module):
     """A feature of the main axis and two others."""
 
-    def __init__(self, feature: Anchors | Centre, one: int, other: int) -> None:
+    def __init__(self, feature: Anchors | Centre, *axes: int) -> None:
         super().__init__()
-        self.feature, self.axes, self.size = feature, [0, one, other], feature.size
+        self.feature, self.axes, self.size = feature, [0, *axes], feature.size
 
     def forward(self, at: Tensor) -> Tensor:
         return self.feature(at[..., self.axes])
@@ -84,7 +83,7 @@ class Smoothed(Method):
         return self.gamma * smoothness(at, mask).float()
 
 
-def arm(size: Size, *, source: str, ends: str, gamma: float) -> Method:
+def variant(size: Size, *, source: str, ends: str, gamma: float) -> Method:
     """`vnait` with weights of a source."""
     places = [Of(feature(), *axes) for axes in ENDS[ends] for feature in (Anchors, Centre)]
     method = Smoothed(
@@ -100,7 +99,7 @@ def arm(size: Size, *, source: str, ends: str, gamma: float) -> Method:
 
 
 # With weights of one, counted and learned ends are the same, and nothing is smoothed.
-ARMS: dict[str, dict[str, Any]] = {
+VARIANTS: dict[str, dict[str, Any]] = {
     f"{source}, {ends} ends, {gamma}": {"source": source, "ends": ends, "gamma": gamma}
     for source in SOURCES
     for ends in ENDS
@@ -110,19 +109,14 @@ ARMS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    command = parser(__doc__, seeds=3)
-    command.add_argument("--tasks", type=names, default=",".join(TASKS), help="[%(default)s]")
+    command = parser(__doc__, seeds=3, tasks=TASKS)
     command.add_argument("--arms", help="with semicolons [all]")
     options = command.parse_args()
-    for name, parts in ARMS.items():
-        METHODS[name] = Recipe(
-            make=partial(arm, **parts),
-            formula=f"vnait; gaps: {name}",
-            source="vnait_lab.runs.gaps",
-        )
-    arms = options.arms.split("; ") if options.arms else list(ARMS)
+    variants = {name: partial(variant, **parts) for name, parts in VARIANTS.items()}
+    register(variants, "vnait; gaps: ", "vnait_lab.runs.gaps")
+    chosen = options.arms.split("; ") if options.arms else list(VARIANTS)
     suite = replace(elastic.SUITE, setting=Setting())
-    run_suite(suite, options, methods=arms, tasks=options.tasks, path=PATH)
+    run_suite(suite, options, methods=chosen, tasks=options.tasks, path=path_of("gaps"))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m vnait_lab.runs.held_out [--methods vnait,rope] [--seeds 3]
 
-Records go to studies/records/held_out; recorded cells do not run again. Three earlier sets are no longer held
+Records go to studies/records/held_out; recorded runs are not repeated. Three earlier sets are no longer held
 out: their results have changed `vnait`, the first on 2026-11-21, the second (`fifth`, `four_after`) on
 2026-11-22, and the third (`close`) on 2026-11-26.
 """
@@ -14,51 +14,73 @@ from itertools import permutations
 import torch
 from torch import Generator, Tensor
 
-from vnait_lab import RECORDS
-from vnait_lab.runs import names, parser, run_suite
+from vnait_lab.records import path_of
+from vnait_lab.runs import parser, run_suite
 from vnait_lab.suites import length
-from vnait_lab.suites.tasks import TASKS, A, B, M, Task, Texts, at, below, coin, put, task, words
+from vnait_lab.suites.registry import registry
+from vnait_lab.suites.tasks import (
+    TASKS,
+    A,
+    B,
+    M,
+    Task,
+    Texts,
+    at,
+    below,
+    coin,
+    put,
+    put_both,
+    three_places,
+    word_at,
+    word_beside,
+    words,
+)
 
-PATH = RECORDS / "held_out" / "records.jsonl"
-SEEN: dict[str, Task] = {}  # the first three sets
-HELD_OUT: dict[str, Task] = {}
-seen, held_out = partial(task, tasks=SEEN), partial(task, tasks=HELD_OUT)
+SEEN, seen = registry(Task)  # the first three sets
+HELD_OUT, held_out = registry(Task)
 
 
-@seen("global", "in which third of the text is M?", classes=3)
-def thirds(count: int, length: int, random: Generator) -> Texts:
-    """M occurs once, in each third equally often; the last third takes the remainder."""
-    ids, third = words(count, length, random), torch.randint(3, (count,), generator=random)
-    size = torch.where(third == 2, length - 2 * (length // 3), length // 3)
+def which_part(parts: int, count: int, length: int, random: Generator) -> Texts:
+    """In which part of the text M is; in each equally often. The last part takes the remainder."""
+    ids, part = words(count, length, random), torch.randint(parts, (count,), generator=random)
+    size = torch.where(part == parts - 1, length - (parts - 1) * (length // parts), length // parts)
     within = (torch.rand(count, generator=random) * size).long()
-    return put(ids, third * (length // 3) + within, M), third
+    return put(ids, part * (length // parts) + within, M), part
+
+
+def in_an_end(parts: int, wanted: int, count: int, length: int, random: Generator) -> Texts:
+    """Whether M is in the first or the last part (`wanted` 1), or between (0), which takes the remainder."""
+    ids, yes, right = words(count, length, random), coin(count, random), coin(count, random)
+    size = length // parts
+    inner, edge = size + below(length - 2 * size, count, random), below(size, count, random)
+    outer = torch.where(right == 1, length - 1 - edge, edge)
+    return put(ids, torch.where(yes == wanted, outer, inner), M), yes
+
+
+def two_marks(count: int, length: int, random: Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Texts with two Ms, at least one word after each; the places of both."""
+    ids, last = words(count, length, random), 3 + below(length - 4, count, random)
+    first = (torch.rand(count, generator=random) * (last - 1)).long()
+    return put(put(ids, first, M), last, M), first, last
+
+
+seen("global", "in which third of the text is M?", classes=3, name="thirds")(partial(which_part, 3))
 
 
 @seen("global", "does M stand between A and B?")
 def between(count: int, length: int, random: Generator) -> Texts:
     """All three occur once, anywhere; A is before B or after it."""
     ids, yes, swapped = words(count, length, random), coin(count, random), coin(count, random)
-    places = torch.rand(count, length, generator=random).argsort(-1)[:, :3].sort(-1).values
+    places = three_places(length, count, random)
     outside = 2 * coin(count, random)  # the place of M if it is not in the middle
     middle = torch.where(yes == 1, 1, outside)
-    one, two = torch.where(middle == 0, 1, 0), torch.where(middle == 2, 1, 2)
-    ids = put(ids, places.gather(1, middle[:, None])[:, 0], M)
-    ids = put(ids, places.gather(1, one[:, None])[:, 0], torch.where(swapped == 1, A, B))
-    return put(ids, places.gather(1, two[:, None])[:, 0], torch.where(swapped == 1, B, A)), yes
+    left, right = torch.where(middle == 0, 1, 0), torch.where(middle == 2, 1, 2)
+    mark, left, right = (places.gather(1, place[:, None])[:, 0] for place in (middle, left, right))
+    return put_both(put(ids, mark, M), left, right, swapped), yes
 
 
-@seen("local", "of what class is the word 2 before M?")
-def two_before(count: int, length: int, random: Generator) -> Texts:
-    """M occurs once, with at least two words before it."""
-    ids, place = words(count, length, random), 2 + below(length - 2, count, random)
-    return put(ids, place, M), at(ids, place - 2) % 2
-
-
-@seen("absolute", "of what class is the fifth word?")
-def fifth(count: int, length: int, random: Generator) -> Texts:
-    """Words alone."""
-    ids = words(count, length, random)
-    return ids, ids[:, 4] % 2
+seen("local", "of what class is the word 2 before M?", name="two_before")(partial(word_beside, -2))
+seen("absolute", "of what class is the fifth word?", name="fifth")(partial(word_at, 4))
 
 
 @seen("mixed", "is the last A or B before M an A?")
@@ -72,36 +94,18 @@ def last_before(count: int, length: int, random: Generator) -> Texts:
 def last_of_three(count: int, length: int, random: Generator) -> Texts:
     """All three occur once, anywhere, in any order."""
     ids, last = words(count, length, random), torch.randint(3, (count,), generator=random)
-    places = torch.rand(count, length, generator=random).argsort(-1)[:, :3].sort(-1).values
+    places = three_places(length, count, random)
     marks = torch.tensor([[A, B, M], [B, M, A], [M, A, B]])[last]  # the last one first
     swap = coin(count, random)
     for index, place in ((0, 2), (1, 0), (2, 1)):
-        other = torch.where(swap == 1, 3 - index, index) if index else torch.zeros_like(swap)
-        ids = put(ids, places[:, place], marks.gather(1, other[:, None])[:, 0])
+        which = torch.where(swap == 1, 3 - index, index) if index else torch.zeros_like(swap)
+        ids = put(ids, places[:, place], marks.gather(1, which[:, None])[:, 0])
     return ids, last
 
 
-@seen("global", "in which quarter of the text is M?", classes=4)
-def quarters(count: int, length: int, random: Generator) -> Texts:
-    """M occurs once, in each quarter equally often; the last quarter takes the remainder."""
-    ids, quarter = words(count, length, random), torch.randint(4, (count,), generator=random)
-    size = torch.where(quarter == 3, length - 3 * (length // 4), length // 4)
-    within = (torch.rand(count, generator=random) * size).long()
-    return put(ids, quarter * (length // 4) + within, M), quarter
-
-
-@seen("local", "of what class is the word 4 after M?")
-def four_after(count: int, length: int, random: Generator) -> Texts:
-    """M occurs once, with at least four words after it."""
-    ids, place = words(count, length, random), below(length - 4, count, random)
-    return put(ids, place, M), at(ids, place + 4) % 2
-
-
-@seen("absolute", "of what class is the sixth word from the end?")
-def sixth_from_end(count: int, length: int, random: Generator) -> Texts:
-    """Words alone."""
-    ids = words(count, length, random)
-    return ids, ids[:, -6] % 2
+seen("global", "in which quarter of the text is M?", classes=4, name="quarters")(partial(which_part, 4))
+seen("local", "of what class is the word 4 after M?", name="four_after")(partial(word_beside, 4))
+seen("absolute", "of what class is the sixth word from the end?", name="sixth_from_end")(partial(word_at, -6))
 
 
 @seen("mixed", "of what class is the word after the last M?")
@@ -111,21 +115,8 @@ def after_last(count: int, length: int, random: Generator) -> Texts:
     return ids, at(ids, last + 1) % 2
 
 
-@seen("global", "is M in the first or the last quarter of the text?")
-def outer(count: int, length: int, random: Generator) -> Texts:
-    """M occurs once, there or in the two quarters between, which take the remainder."""
-    ids, yes, right = words(count, length, random), coin(count, random), coin(count, random)
-    quarter = length // 4
-    inner = quarter + below(length - 2 * quarter, count, random)
-    edge = below(quarter, count, random)
-    return put(ids, torch.where(yes == 1, torch.where(right == 1, length - 1 - edge, edge), inner), M), yes
-
-
-@seen("local", "of what class is the word 3 before M?")
-def three_before(count: int, length: int, random: Generator) -> Texts:
-    """M occurs once, with at least three words before it."""
-    ids, place = words(count, length, random), 3 + below(length - 3, count, random)
-    return put(ids, place, M), at(ids, place - 3) % 2
+seen("global", "is M in the first or the last quarter of the text?", name="outer")(partial(in_an_end, 4, 1))
+seen("local", "of what class is the word 3 before M?", name="three_before")(partial(word_beside, -3))
 
 
 @seen("local", "are A and B less than 4 tokens apart?")
@@ -134,15 +125,10 @@ def close(count: int, length: int, random: Generator) -> Texts:
     ids, yes, swapped = words(count, length, random), coin(count, random), coin(count, random)
     apart = torch.where(yes == 1, 1 + below(3, count, random), 4 + below(4, count, random))
     first = (torch.rand(count, generator=random) * (length - apart)).long()
-    ids = put(ids, first, torch.where(swapped == 1, A, B))
-    return put(ids, first + apart, torch.where(swapped == 1, B, A)), yes
+    return put_both(ids, first, first + apart, swapped), yes
 
 
-@seen("absolute", "of what class is the fourth word?")
-def fourth(count: int, length: int, random: Generator) -> Texts:
-    """Words alone."""
-    ids = words(count, length, random)
-    return ids, ids[:, 3] % 2
+seen("absolute", "of what class is the fourth word?", name="fourth")(partial(word_at, 3))
 
 
 @seen("mixed", "of what class is the neighbour of M on the side where the middle of the text is?")
@@ -153,20 +139,14 @@ def inward(count: int, length: int, random: Generator) -> Texts:
     return ids, at(ids, torch.where(first == 1, place + 1, place - 1)) % 2
 
 
-@held_out("global", "is M in the middle third of the text?")
-def middle_third(count: int, length: int, random: Generator) -> Texts:
-    """M occurs once, there or in the thirds beside it; the middle one takes the remainder."""
-    ids, yes, right = words(count, length, random), coin(count, random), coin(count, random)
-    third = length // 3
-    inner, edge = third + below(length - 2 * third, count, random), below(third, count, random)
-    return put(ids, torch.where(yes == 1, inner, torch.where(right == 1, length - 1 - edge, edge)), M), yes
+held_out("global", "is M in the middle third of the text?", name="middle_third")(partial(in_an_end, 3, 0))
 
 
 @held_out("global", "do A, B and M stand in this order?")
 def in_order(count: int, length: int, random: Generator) -> Texts:
     """All three occur once, anywhere; if not in this order, in any other."""
     ids, yes = words(count, length, random), coin(count, random)
-    places = torch.rand(count, length, generator=random).argsort(-1)[:, :3].sort(-1).values
+    places = three_places(length, count, random)
     orders = torch.tensor([*permutations((A, B, M))])
     marks = orders[torch.where(yes == 1, 0, 1 + below(len(orders) - 1, count, random))]
     for place, mark in zip(places.unbind(1), marks.unbind(1), strict=True):
@@ -174,18 +154,10 @@ def in_order(count: int, length: int, random: Generator) -> Texts:
     return ids, yes
 
 
-@held_out("local", "of what class is the word 2 after M?")
-def two_after(count: int, length: int, random: Generator) -> Texts:
-    """M occurs once, with at least two words after it."""
-    ids, place = words(count, length, random), below(length - 2, count, random)
-    return put(ids, place, M), at(ids, place + 2) % 2
-
-
-@held_out("absolute", "of what class is the second word from the end?")
-def second_from_end(count: int, length: int, random: Generator) -> Texts:
-    """Words alone."""
-    ids = words(count, length, random)
-    return ids, ids[:, -2] % 2
+held_out("local", "of what class is the word 2 after M?", name="two_after")(partial(word_beside, 2))
+held_out("absolute", "of what class is the second word from the end?", name="second_from_end")(
+    partial(word_at, -2)
+)
 
 
 @held_out("mixed", "is A nearer to M than B?")
@@ -195,11 +167,10 @@ def nearer(count: int, length: int, random: Generator) -> Texts:
     places = torch.rand(count, length, generator=random).argsort(-1)
     far = (places - places[:, :1]).abs()
     unequal = ((far != far[:, 1:2]) & (far > 0)).int().argmax(1, keepdim=True)
-    two, away = (torch.cat([one[:, 1:2], one.gather(1, unequal)], 1) for one in (places, far))
+    two, away = (torch.cat([each[:, 1:2], each.gather(1, unequal)], 1) for each in (places, far))
     near = two.gather(1, away.argmin(1, keepdim=True))[:, 0]
     distant = two.gather(1, away.argmax(1, keepdim=True))[:, 0]
-    ids = put(put(ids, places[:, 0], M), near, torch.where(yes == 1, A, B))
-    return put(ids, distant, torch.where(yes == 1, B, A)), yes
+    return put_both(put(ids, places[:, 0], M), near, distant, yes), yes
 
 
 @held_out("mixed", "of what class is the word after the first M?")
@@ -209,20 +180,17 @@ def after_first(count: int, length: int, random: Generator) -> Texts:
     return ids, at(ids, first + 1) % 2
 
 
-def two_marks(count: int, length: int, random: Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Texts with two Ms, at least one word after each; the places of both."""
-    ids, last = words(count, length, random), 3 + below(length - 4, count, random)
-    first = (torch.rand(count, generator=random) * (last - 1)).long()
-    ids = put(put(ids, first, M), last, M)
-    return ids, first, last
-
-
 def main() -> None:
-    command = parser(__doc__, seeds=3, methods=("vnait", "rope"))
-    command.add_argument("--tasks", type=names, help="[all of every set]")
+    command = parser(__doc__, seeds=3, methods=("vnait", "rope"), tasks=())
     options = command.parse_args()
     suite = replace(length.SUITE, tasks={**HELD_OUT, **SEEN})
-    run_suite(suite, options, methods=options.methods, tasks=options.tasks or suite.tasks, path=PATH)
+    run_suite(
+        suite,
+        options,
+        methods=options.methods,
+        tasks=options.tasks or suite.tasks,
+        path=path_of("held_out"),
+    )
 
 
 if __name__ == "__main__":

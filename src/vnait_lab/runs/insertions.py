@@ -5,9 +5,9 @@ method still find what counts?
 
 Every method learns from the same rows, a random 80 % of train.csv, with insertions of up to half of a text's
 length, and is tested on test.csv as it is (clean), with as much inserted (seen), with up to three times the
-text (more), and with other kinds (unseen). The arm `filtered` is the control, `vnait-uniform`, on texts from
-which every insertion was removed by hand. Records go to studies/records/insertions; recorded cells do not run
-again.
+text (more), and with other kinds (unseen). The variant `filtered` is the control, `vnait-uniform`, on texts
+from which every insertion was removed by hand. Records go to studies/records/insertions; recorded runs are
+not repeated.
 
 Insertions in splice junctions are gaps, `-`: in runs (seen), or one by one (unseen), so that the junction is
 in the middle of the letters and not of the text. In other texts they are mark-up, tracking lines and OCR
@@ -19,31 +19,29 @@ becomes another, and in a word two neighbouring letters change places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from vnait.comparison.runs import run_all
 from vnait.data import Table
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record, key_of
-from vnait.shared.processes import one_thread
 from vnait.shared.statistics import interval, paired
 from vnait.train.fitting import fit
-from vnait_lab import RECORDS
-from vnait_lab.runs import accuracy, data_folder, parser, show_progress
+from vnait_lab.records import path_of
+from vnait_lab.runs import accuracy, data_folder, parser, recorded, run_each
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.elastic import reads_words
 from vnait_lab.suites.few_labels import SETS, plan_of
 
-PATH = RECORDS / "insertions" / "records.jsonl"
 METHODS_RUN = ("none", "sinusoidal", "rope", "alibi", "vnait-uniform", "vnait")
 FILTERED, CONTROL = "filtered", "vnait-uniform"
 KINDS = {
@@ -68,14 +66,13 @@ Tokens = list[str]
 def inserted(tokens: Tokens, most: float, unseen: bool, random: Generator, *, letters: bool) -> Tokens:
     """A text with insertions of a share of its length that is drawn evenly from 0 to `most`."""
     room = int(random.uniform(0, most) * len(tokens))
-    found: dict[int, Tokens] = {}
+    before: dict[int, Tokens] = {}
     while room > 0:
         part = gap(unseen, random) if letters else boilerplate(unseen, random)
-        found.setdefault(int(random.integers(len(tokens) + 1)), []).extend(part[:room])
+        before.setdefault(int(random.integers(len(tokens) + 1)), []).extend(part[:room])
         room -= len(part)
-    return [
-        one for place in range(len(tokens) + 1) for one in (*found.get(place, ()), *tokens[place : place + 1])
-    ]
+    parts = ([*before.get(place, ()), *tokens[place : place + 1]] for place in range(len(tokens) + 1))
+    return [token for part in parts for token in part]
 
 
 def gap(unseen: bool, random: Generator) -> Tokens:
@@ -89,21 +86,24 @@ def boilerplate(unseen: bool, random: Generator) -> Tokens:
     return [str(random.choice(words)) for _ in range(random.integers(1, 7))]
 
 
+def changed(table: Table, change: Callable[[Tokens], Tokens], *, letters: bool) -> Table:
+    """A table with every text's tokens changed."""
+    split, glue = (list, "") if letters else (str.split, " ")
+    return replace(table, texts=[glue.join(change(split(text))) for text in table.texts])
+
+
 def perturbed(table: Table, most: float, unseen: bool, seed: int, *, letters: bool) -> Table:
     """Every text of a table, with insertions."""
     random = np.random.default_rng(seed)
-    split: Callable[[str], Tokens] = list if letters else str.split
-    glue = "" if letters else " "
-    texts = [glue.join(inserted(split(one), most, unseen, random, letters=letters)) for one in table.texts]
-    return replace(table, texts=texts)
+    return changed(
+        table, lambda tokens: inserted(tokens, most, unseen, random, letters=letters), letters=letters
+    )
 
 
 def typos(tokens: Tokens, random: Generator, *, letters: bool) -> Tokens:
     """A text with typos in a tenth of its tokens."""
-    return [
-        one if random.random() >= HARMED else mistaken(one, random) if letters else swapped(one, random)
-        for one in tokens
-    ]
+    mistake = mistaken if letters else swapped
+    return [token if random.random() >= HARMED else mistake(token, random) for token in tokens]
 
 
 def mistaken(base: str, random: Generator) -> str:
@@ -119,7 +119,7 @@ def swapped(word: str, random: Generator) -> str:
 
 def dropped(tokens: Tokens, random: Generator, *, letters: bool) -> Tokens:
     """A text without a tenth of its tokens."""
-    return [one for one in tokens if random.random() >= HARMED] or tokens[:1]
+    return [token for token in tokens if random.random() >= HARMED] or tokens[:1]
 
 
 HARMS: dict[str, Callable[..., Tokens]] = {"typos": typos, "dropped": dropped}
@@ -128,55 +128,49 @@ HARMS: dict[str, Callable[..., Tokens]] = {"typos": typos, "dropped": dropped}
 def harmed(table: Table, kind: str, *, letters: bool) -> Table:
     """Every text of a table, harmed."""
     random = np.random.default_rng(0)
-    split: Callable[[str], Tokens] = list if letters else str.split
-    glue = "" if letters else " "
-    texts = [glue.join(HARMS[kind](split(one), random, letters=letters)) for one in table.texts]
-    return replace(table, texts=texts)
+    return changed(table, lambda tokens: HARMS[kind](tokens, random, letters=letters), letters=letters)
 
 
-def run_cell(name: str, data: Path, arm: str, seed: int, key: str) -> Record:
-    """Train one arm on one draw of rows, and test it on every kind of text."""
+def train_and_test(data: Path, name: str, seed: int, variant: str) -> Record:
+    """Train one variant on one draw of rows, and test it on every kind of text."""
     letters = SETS[name].tokenization == "characters"
-    method = CONTROL if arm == FILTERED else arm
-    with one_thread():
-        plan = plan_of(name, data, [method], [few_labels.QUICK], [seed], RUN)
-        rows = np.random.default_rng(seed).permutation(len(plan.table))[: int(SHARE * len(plan.table))]
-        learn, test = plan.table.select(map(int, rows)), plan.split(seed)[1]
-        amount = TESTS["clean"] if arm == FILTERED else TRAINED
-        learn = perturbed(learn, *amount, seed, letters=letters)
-        known = perturbed(plan.table, *amount, seed, letters=letters).texts
-        words = vocabulary_of(known, tokenization=plan.tokenization)
-        fitted = fit(replace(RUN, method=method, seed=seed), learn, words)
-        assert fitted.record is not None
-        shown = {  # filtered by hand, every text is clean
-            kind: perturbed(test, *(TESTS["clean"] if arm == FILTERED else amount), index, letters=letters)
-            for index, (kind, amount) in enumerate(TESTS.items())
-        } | {kind: harmed(test, kind, letters=letters) for kind in HARMS}
-        metrics = {f"accuracy_{kind}": accuracy(fitted, table) for kind, table in shown.items()}
-    data_of = {**fitted.record.data, "name": name}
-    return replace(fitted.record, key=key, method=arm, data=data_of, metrics=metrics)
+    method = CONTROL if variant == FILTERED else variant
+    plan = plan_of(name, data, [method], [few_labels.QUICK], [seed], RUN)
+    rows = np.random.default_rng(seed).permutation(len(plan.table))[: int(SHARE * len(plan.table))]
+    learn, test = plan.table.select(map(int, rows)), plan.split(seed)[1]
+    amount = TESTS["clean"] if variant == FILTERED else TRAINED
+    learn = perturbed(learn, *amount, seed, letters=letters)
+    known = perturbed(plan.table, *amount, seed, letters=letters).texts
+    words = vocabulary_of(known, tokenization=plan.tokenization)
+    fitted = fit(replace(RUN, method=method, seed=seed), learn, words)
+    tables = {  # filtered by hand, every text is clean
+        kind: perturbed(test, *(TESTS["clean"] if variant == FILTERED else amount), index, letters=letters)
+        for index, (kind, amount) in enumerate(TESTS.items())
+    } | {kind: harmed(test, kind, letters=letters) for kind in HARMS}
+    metrics = {f"accuracy_{kind}": accuracy(fitted, table) for kind, table in tables.items()}
+    return replace(recorded(fitted, metrics, name=name), method=variant)
 
 
-def drop(one: Record, *kinds: str) -> float:
+def drop(record: Record, *kinds: str) -> float:
     """The accuracy that a record loses by tests of these kinds, on average."""
-    return float(one.metrics["accuracy_clean"] - fmean(one.metrics[f"accuracy_{kind}"] for kind in kinds))
+    left = fmean(record.metrics[f"accuracy_{kind}"] for kind in kinds)
+    return float(record.metrics["accuracy_clean"] - left)
 
 
-def verdict(found: Sequence[Record], method: str, kinds: Sequence[str], share: float) -> Verdict:
+def verdict(records: Sequence[Record], method: str, kinds: Sequence[str], share: float) -> Verdict:
     """The claim: on one set, `method` loses by tests of these kinds at most this share of what the method
     loses that is best there among those whose coordinates do not read the words.
     """
-    left, clean = scores_of(found, *kinds), scores_of(found, "clean")
-    return spared(left, clean, method, share)
+    return spared(scores_of(records, *kinds), scores_of(records, "clean"), method, share)
 
 
-def scores_of(found: Sequence[Record], *kinds: str) -> dict[str, dict[int, float]]:
-    """The accuracy by tests of these kinds, on average, per arm and seed."""
-    arms: dict[str, dict[int, float]] = {}
-    for one in found:
-        mean = fmean(one.metrics[f"accuracy_{kind}"] for kind in kinds)
-        arms.setdefault(one.method, {})[one.seed] = mean
-    return arms
+def scores_of(records: Sequence[Record], *kinds: str) -> dict[str, dict[int, float]]:
+    """The accuracy by tests of these kinds, on average, per variant and seed."""
+    scores: dict[str, dict[int, float]] = {}
+    for record in records:
+        mean = fmean(record.metrics[f"accuracy_{kind}"] for kind in kinds)
+        scores.setdefault(record.method, {})[record.seed] = mean
+    return scores
 
 
 def spared(
@@ -185,58 +179,33 @@ def spared(
     method: str,
     share: float,
 ) -> Verdict:
-    """The claim of `verdict`, by the accuracy that is left and that on clean texts, per arm and seed."""
-    blind = [arm for arm in left if arm not in (method, FILTERED) and not reads_words(arm)]
+    """The claim of `verdict`, by the accuracy that is left and that on clean texts, per variant and seed."""
+    blind = [name for name in left if name not in (method, FILTERED) and not reads_words(name)]
     if method not in left or not blind:
         return Verdict("undecided", f"{method} and a method of the raw index were not both run")
-    best = max(blind, key=lambda arm: fmean(left[arm].values()))
-    own, other = (
-        {seed: clean[arm][seed] - score for seed, score in left[arm].items()} for arm in (method, best)
+    best = max(blind, key=lambda name: fmean(left[name].values()))
+    ours, its = (
+        {seed: clean[name][seed] - score for seed, score in left[name].items()} for name in (method, best)
     )
-    gain = interval(paired({seed: share * loss for seed, loss in other.items()}, own)).times(100)
-    mine, its = (100 * fmean(losses.values()) for losses in (own, other))
+    gain = interval(paired({seed: share * loss for seed, loss in its.items()}, ours)).times(100)
+    lost, rival = (100 * fmean(losses.values()) for losses in (ours, its))
     part = "the latter" if share == 1 else f"{share:.2g} of the latter"
-    words = f"{mine:.1f} points, {best} {its:.1f}; {part} minus the former: {gain.written('{:+.1f}')}"
+    words = f"{lost:.1f} points, {best} {rival:.1f}; {part} minus the former: {gain.written('{:+.1f}')}"
     return Verdict.by_sign([gain.sign], words)
+
+
+def key(name: str, seed: int, variant: str) -> str:
+    """The fingerprint of everything that decides a run, but the set's files."""
+    formula = METHODS[CONTROL if variant == FILTERED else variant].formula
+    return key_of("insertions", name, variant, formula, seed, RUN.facts, TESTS, KINDS, HARMED)
 
 
 def main() -> None:
     command = parser(__doc__, seeds=10, sets=("splice", "trec"), methods=METHODS_RUN)
     options = command.parse_args()
-    data = data_folder(command, "one folder per set (train.csv and test.csv)")
-    arms = (*options.methods, FILTERED)
-    run_all(
-        PATH,
-        {key(*cell): cell for cell in cells(options.sets, arms, options.seeds)},
-        lambda left: calls(left, data),
-        jobs=options.jobs,
-        callback=show_progress,
-    )
-
-
-Cell = tuple[str, str, int]
-
-
-def cells(sets: Sequence[str], arms: Sequence[str], seeds: int) -> Iterator[Cell]:
-    """(set, arm, seed), seed by seed."""
-    for name in sets:
-        for seed in range(seeds):
-            for arm in arms:
-                yield name, arm, seed
-
-
-def key(name: str, arm: str, seed: int) -> str:
-    """The fingerprint of everything that decides a cell, but the set's files."""
-    formula = METHODS[CONTROL if arm == FILTERED else arm].formula
-    return key_of("insertions", name, arm, formula, seed, RUN.facts, TESTS, KINDS, HARMED)
-
-
-def calls(left: list[Cell], data: Path) -> Iterator[Any]:
-    from joblib import delayed
-
-    for cell in left:
-        name, arm, seed = cell
-        yield delayed(run_cell)(name, data, arm, seed, key(*cell))
+    run = partial(train_and_test, data_folder(command))
+    runs = product(options.sets, range(options.seeds), (*options.methods, FILTERED))
+    run_each(path_of("insertions"), run, runs, key, options.jobs)
 
 
 if __name__ == "__main__":

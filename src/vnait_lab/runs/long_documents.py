@@ -9,10 +9,12 @@ documents of about 1,900 tokens, of which `own` reads the first 512; the same 15
 paragraphs; and whole BBC News articles longer than 512 tokens. The base needs no other method to read on by
 windows of 512 tokens, of which the surest decides; this is measured, too. All in bfloat16, to save time.
 DIR has bbc_news (train.csv, test.csv) and wikitext2 (train.txt, test.txt). Records go to
-studies/records/long_documents; recorded cells do not run again.
+studies/records/long_documents; recorded runs are not repeated.
 """
 
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -22,44 +24,28 @@ from numpy.typing import NDArray
 
 from vnait import data as texts
 from vnait.positions.methods import OWN
-from vnait.results import record as records
-from vnait.results.record import Record
+from vnait.results.record import Record, key_of
 from vnait.train.base import Base
 from vnait.train.fitting import fit
 from vnait.train.logits import logits_of
 from vnait.train.predict import Fitted
 from vnait.train.run import Run
-from vnait_lab import RECORDS
-from vnait_lab.runs import accuracy, data_folder, encoder_parser
-from vnait_lab.runs.fine_tuning import bfloat16, formula, of_base, one_by_one
+from vnait_lab.records import path_of
+from vnait_lab.runs import accuracy, data_folder, parser, recorded, run_each
+from vnait_lab.runs.fine_tuning import bfloat16, formula, of_base
 
-PATH = RECORDS / "long_documents" / "records.jsonl"
 SETTING = Run(steps=60, batch_size=8, learning_rate=1e-4, max_length=512, validation=0, refit=0)
 READ = 2048  # tokens, by attached methods
 ARTICLE, SHORT, LONG = 120, 220, 1_250  # words: of an article, and around it in training and in the test
 TESTED = 150
 
-Cell = tuple[str, int, int]  # method, shots, seed
 
-
-def key(cell: Cell, base: Base) -> str:
-    return records.key_of(
-        "long_documents",
-        *cell,
-        formula(cell[0]),
-        {**SETTING.facts, "base": base.fingerprint},
-        (SHORT, LONG, ARTICLE, READ, TESTED),
-        "bfloat16",
-    )
-
-
-def run_cell(cell: Cell, base: Base, folder: Path) -> Record:
-    method, shots, seed = cell
+def train_and_test(base: Base, folder: Path, seed: int, shots: int, method: str) -> Record:
+    """Fine-tune on documents of at most 512 tokens, and test on longer ones."""
     train, test = (texts.read(str(folder / "bbc_news" / f"{part}.csv")) for part in ("train", "test"))
     few = train.select(texts.shots(train.labels or [], count=shots, seed=seed))
     run = replace(SETTING, method=method, seed=seed, base=base.source)
     fitted = fit(run, surrounded(few, folder / "wikitext2" / "train.txt", SHORT, seed), base)
-    assert fitted.record is not None
     reader = fitted if method == OWN else replace(fitted, max_length=READ)
     some = test.select(range(TESTED))
     long = surrounded(some, folder / "wikitext2" / "test.txt", LONG, seed)
@@ -72,8 +58,8 @@ def run_cell(cell: Cell, base: Base, folder: Path) -> Record:
         "accuracy_articles": accuracy(reader, whole),
         "accuracy_windows": accuracy(fitted, long, in_windows(fitted, base, long)),
     }
-    data = {"name": "bbc_news in wikitext2", "shots": shots, "articles": len(whole)}
-    return of_base(replace(fitted.record, metrics=metrics), base, key=key(cell, base), data=data)
+    record = recorded(fitted, metrics, name="bbc_news in wikitext2", shots=shots, articles=len(whole))
+    return of_base(record, base)
 
 
 def surrounded(articles: texts.Table, filler: Path, words: int, seed: int) -> texts.Table:
@@ -97,25 +83,25 @@ def in_windows(fitted: Fitted, base: Base, table: texts.Table) -> NDArray[np.flo
     windows = base.tokenizer(
         table.texts, truncation=True, max_length=SETTING.max_length, stride=32, return_overflowing_tokens=True
     )
-    found = torch.softmax(logits_of(fitted.model, windows["input_ids"]).double(), -1).numpy()
+    probabilities = torch.softmax(logits_of(fitted.model, windows["input_ids"]).double(), -1).numpy()
     of = np.array(windows["overflow_to_sample_mapping"])
-    return np.stack([found[of == document].max(0) for document in range(len(table))])
+    return np.stack([probabilities[of == document].max(0) for document in range(len(table))])
 
 
 def main() -> None:
-    command = encoder_parser(__doc__, methods="own,vnait", shots="16", seeds=3)
+    command = parser(__doc__, seeds=3, jobs=False, methods=("own", "vnait"), shots=(16,))
+    command.add_argument("model", help="folder of the pretrained encoder")
     options = command.parse_args()
     folder = data_folder(command, "bbc_news and wikitext2")
     base = Base.load(options.model)
-    cells = {
-        key(cell, base): cell
-        for seed in range(options.seeds)
-        for shots in options.shots
-        for method in options.methods
-        for cell in [(method, shots, seed)]
-    }
+    fixed = {**SETTING.facts, "base": base.fingerprint}, (SHORT, LONG, ARTICLE, READ, TESTED), "bfloat16"
+
+    def key(seed: int, shots: int, method: str) -> str:
+        return key_of("long_documents", method, shots, seed, formula(method), *fixed)
+
+    runs = product(range(options.seeds), options.shots, options.methods)
     with bfloat16():
-        one_by_one(PATH, cells, lambda cell: run_cell(cell, base, folder))
+        run_each(path_of("long_documents"), partial(train_and_test, base, folder), runs, key)
 
 
 if __name__ == "__main__":

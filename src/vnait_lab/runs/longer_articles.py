@@ -5,31 +5,29 @@
 DIR has the folder bbc_news. The question is whether the halves of a text have changed places: its words alone
 do not show it, so that `none` is the control. Every method learns from a random 80 % of the articles of
 train.csv, cut to their first 256 words, and reads the articles of test.csv with 512 words or more, cut to 256
-and to 512. Records go to studies/records/longer_articles; recorded cells do not run again.
+and to 512. Records go to studies/records/longer_articles; recorded runs are not repeated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from vnait.comparison.runs import run_all
 from vnait.data import Table, read
 from vnait.data.vocabulary import vocabulary_of
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record, key_of
-from vnait.shared.processes import one_thread
-from vnait.shared.statistics import interval, paired
 from vnait.train.fitting import fit
 from vnait.train.run import Run
-from vnait_lab import RECORDS
-from vnait_lab.runs import accuracy, ahead, by_seed, data_folder, parser, show_progress
+from vnait_lab.records import by_method, by_seed, path_of, points
+from vnait_lab.runs import accuracy, ahead, data_folder, parser, recorded, run_each
 from vnait_lab.study import Verdict
 
-PATH = RECORDS / "longer_articles" / "records.jsonl"
 SET = "bbc_news"
 METHODS_RUN = ("none", "sinusoidal", "rope", "vnait-uniform", "vnait")
 TRAINED, READ = 256, 512  # words
@@ -49,54 +47,44 @@ def halves(table: Table, length: int) -> Table:
     return Table(texts=texts, labels=labels, name=table.name, dropped=0)
 
 
-def run_cell(data: Path, method: str, seed: int, key: str) -> Record:
+def train_and_test(data: Path, seed: int, method: str) -> Record:
     """Train one method on one draw of articles, and test it at both lengths."""
     learn, test = (read(data / SET / f"{part}.csv") for part in ("train", "test"))
     rows = np.random.default_rng(seed).permutation(len(learn))[: int(SHARE * len(learn))]
     learn = halves(learn.select(map(int, rows)), TRAINED)
     long = test.select(row for row, text in enumerate(test.texts) if len(text.split()) >= READ)
-    with one_thread():
-        words = vocabulary_of(learn.texts, tokenization="words")
-        fitted = fit(replace(RUN, method=method, seed=seed), learn, words)
-        assert fitted.record is not None
-        metrics = {f"accuracy_{length}": accuracy(fitted, halves(long, length)) for length in (TRAINED, READ)}
-    data_of = {**fitted.record.data, "name": SET}
-    return replace(fitted.record, key=key, method=method, data=data_of, metrics=metrics)
+    words = vocabulary_of(learn.texts, tokenization="words")
+    fitted = fit(replace(RUN, method=method, seed=seed), learn, words)
+    metrics = {f"accuracy_{length}": accuracy(fitted, halves(long, length)) for length in (TRAINED, READ)}
+    return recorded(fitted, metrics, name=SET)
 
 
-def verdict(found: Sequence[Record]) -> Verdict:
+def verdict(records: Sequence[Record]) -> Verdict:
     """The claim: `vnait` is ahead of every other method on articles of twice the training length. Undecided
     if the control answers without positions.
     """
-    at = {method: by_seed(found, method, f"accuracy_{READ}") for method in METHODS_RUN}
-    judged = ahead(at, "vnait")
-    lost = paired(at["vnait"], by_seed(found, "vnait", f"accuracy_{TRAINED}"))
-    words = f"{judged.found}; at {READ} minus at {TRAINED}: {interval(lost).times(100).written('{:+.1f}')}"
-    if max(at["none"].values()) > CHANCE:
+    scores = by_method(records, f"accuracy_{READ}", METHODS_RUN)
+    lead = ahead(scores, "vnait")
+    lost = points(scores["vnait"], by_seed(records, f"accuracy_{TRAINED}", method="vnait"))
+    words = f"{lead.found}; at {READ} minus at {TRAINED}: {lost.written('{:+.1f}')}"
+    if max(scores["none"].values()) > CHANCE:
         return Verdict("undecided", f"the control did not fail: {words}")
-    return Verdict(judged.word, words)
+    return Verdict(lead.word, words)
+
+
+def key(seed: int, method: str) -> str:
+    """The fingerprint of everything that decides a run, but the set's files."""
+    formula = METHODS[method].formula
+    return key_of("longer_articles", method, formula, seed, RUN.facts, TRAINED, READ, SHARE)
 
 
 def main() -> None:
     command = parser(__doc__, seeds=3, methods=METHODS_RUN)
     options = command.parse_args()
-    data = data_folder(command, f"the folder {SET}")
-    cells = {key(method, seed): (method, seed) for seed in range(options.seeds) for method in options.methods}
-    from joblib import delayed
-
-    run_all(
-        PATH,
-        cells,
-        lambda left: (delayed(run_cell)(data, *cell, key(*cell)) for cell in left),
-        jobs=options.jobs,
-        callback=show_progress,
+    run = partial(train_and_test, data_folder(command, f"the folder {SET}"))
+    run_each(
+        path_of("longer_articles"), run, product(range(options.seeds), options.methods), key, options.jobs
     )
-
-
-def key(method: str, seed: int) -> str:
-    """The fingerprint of everything that decides a cell, but the set's files."""
-    formula = METHODS[method].formula
-    return key_of("longer_articles", method, formula, seed, RUN.facts, TRAINED, READ, SHARE)
 
 
 if __name__ == "__main__":

@@ -6,20 +6,20 @@ Each seed draws 1,000 descriptions for the test; no source package has descripti
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from vnait.comparison.compare import run_plan
 from vnait.comparison.plan import Plan
 from vnait.data import Table
 from vnait.results.record import Record
+from vnait.shared.errors import InputError
 from vnait.train.run import Run
-from vnait_lab.runs import ahead, by_seed, numbers, parser, show_progress
+from vnait_lab.records import by_method, path_of
+from vnait_lab.runs import ahead, parser, plan_of_words, print_verdict, run_plans
 from vnait_lab.study import Verdict
 
 POSITIONS = ("none", "sinusoidal")
@@ -49,12 +49,12 @@ def paragraphs(lines: Iterable[str]) -> Iterator[dict[str, str]]:
 
 def programs(path: Path) -> dict[str, dict[str, str]]:
     """The fields of each program by its description; of equal descriptions the first."""
-    found: dict[str, dict[str, str]] = {}
+    packages: dict[str, dict[str, str]] = {}
     with path.open(encoding="utf-8") as lines:
         for fields in paragraphs(lines):
             if (text := fields.get("Description")) and "role::program" in tags_of(fields):
-                found.setdefault(text, fields)
-    return found
+                packages.setdefault(text, fields)
+    return packages
 
 
 def tags_of(fields: dict[str, str]) -> set[str]:
@@ -80,51 +80,36 @@ def parted(table: Table, sources: Sequence[str], seed: int) -> tuple[Table, Tabl
 
 def plan_of(table: Table, sources: Sequence[str], seed: int, shots: Sequence[int]) -> Plan:
     """The comparison of one seed."""
-    learn, test = parted(table, sources, seed)
-    return Plan(
-        table=learn,
-        test=test,
-        methods=METHODS_RUN,
-        shots=tuple(shots),
-        seeds=(seed,),
-        run=RUN,
-        vectors=None,
-        tokenization="words",
-        chooses=False,
-    )
+    return plan_of_words(*parted(table, sources, seed), METHODS_RUN, shots=shots, seeds=[seed], run=RUN)
 
 
-def verdict(found: Sequence[Record], rows: int, others: Iterable[str], metric: str = "micro_f1") -> Verdict:
+def verdict(records: Sequence[Record], rows: int, others: Iterable[str], metric: str = "micro_f1") -> Verdict:
     """The claim: `vnait` is ahead of all others."""
-    return ahead({one: by_seed(found, one, metric, shots=rows) for one in ("vnait", *others)}, "vnait")
+    return ahead(by_method(records, metric, ("vnait", *others), shots=rows), "vnait")
 
 
 def run(
-    table: Table,
-    sources: Sequence[str],
-    options: argparse.Namespace,
-    path: Path,
+    doc: str | None,
+    read: Callable[[Path], tuple[Table, list[str]]],
+    *,
+    folder: str,
     bags: Sequence[str],
     metric: str,
 ) -> None:
-    """Run every seed's comparison, and print the verdicts against the bags of words and other positions."""
-    found: list[Record] = []
-    for seed in range(options.seeds):
-        plan = plan_of(table, sources, seed, options.rows)
-        found += run_plan(plan, path, jobs=options.jobs, callback=show_progress)
-    for rows, others in product(options.rows, (bags, POSITIONS)):
-        judged = verdict(found, rows, others, metric)
-        print(f"{rows} descriptions: {judged.word}: {judged.found}")
+    """The command of a run on descriptions of packages: every seed's comparison, then the verdicts against
+    the bags of words and other positions.
 
-
-def packages_parser(doc: str | None) -> argparse.ArgumentParser:
-    """The command line of a run on descriptions of packages."""
-    command = parser(doc, seeds=5)
+    read    what apt-cache dumpavail prints, as a file -> descriptions, and the source package of each
+    """
+    command = parser(doc, seeds=5, rows=LEARNED)
     command.add_argument("packages", type=Path, help="what apt-cache dumpavail prints, as a file")
-    command.add_argument(
-        "--rows",
-        type=numbers,
-        default=",".join(map(str, LEARNED)),
-        help="descriptions to learn [%(default)s]",
-    )
-    return command
+    options = command.parse_args()
+    try:
+        table, sources = read(options.packages)
+    except (OSError, UnicodeDecodeError, InputError) as error:
+        command.error(str(error))
+    print(f"{len(table)} descriptions")
+    plans = (plan_of(table, sources, seed, options.rows) for seed in range(options.seeds))
+    records = run_plans(plans, path_of(folder), options.jobs)
+    for rows, others in product(options.rows, (bags, POSITIONS)):
+        print_verdict(f"{rows} descriptions", verdict(records, rows, others, metric))

@@ -10,7 +10,7 @@ that a word is quoted is seen only at the start of its line.
 Models learn from articles as they are, with headers, or with quotes, of up to half of the article's length,
 and are tested on the same kinds and on up to three times its length. The task `filtered` is the control,
 `vnait-uniform`, where everything inserted was removed by hand. Records go to studies/records/replies;
-recorded cells do not run again.
+recorded runs are not repeated.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ from torch.nn.utils.rnn import pad_sequence
 from vnait.data import read
 from vnait.model import VnaitForSequenceClassification
 from vnait.results.record import Record
-from vnait_lab import RECORDS
-from vnait_lab.runs import by_seed, data_folder, parser, run_suite
+from vnait_lab.records import by_seed, path_of, where
+from vnait_lab.runs import data_folder, parser, run_suite
 from vnait_lab.runs.insertions import CONTROL, FILTERED, scores_of, spared
 from vnait_lab.runs.retokenization import MARK, PADDING, SET, UNKNOWN, Setting, Words, learned, third
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import Suite
 
-PATH = RECORDS / "replies" / "records.jsonl"
 METHODS_RUN = ("none", "sinusoidal", "rope", "alibi", "vnait-uniform", "vnait", "vnait-context")
 TASK = "replies"
 END, QUOTE = "[END]", ">"
@@ -58,22 +57,23 @@ def lines(words: Words) -> list[Words]:
     return [[*words[start : start + LINE], END] for start in range(0, len(words), LINE)]
 
 
-def headers(own: list[Words], room: int, others: Sequence[Words], random: Random) -> list[Words]:
+def headers(article: list[Words], room: int, others: Sequence[Words], random: Random) -> list[Words]:
     """A document with as many headers as there is room for, at even distances."""
     count = round(room / len(HEADER))
-    after = Counter(number * len(own) // count for number in range(count))
-    return [one for place, line in enumerate(own) for one in (*[list(HEADER)] * after[place], line)]
+    after = Counter(number * len(article) // count for number in range(count))
+    parts = ([*[list(HEADER)] * after[place], line] for place, line in enumerate(article))
+    return [line for part in parts for line in part]
 
 
-def quotes(own: list[Words], room: int, others: Sequence[Words], random: Random) -> list[Words]:
+def quotes(article: list[Words], room: int, others: Sequence[Words], random: Random) -> list[Words]:
     """A document with a block of lines of other articles before any of its lines, or at its end."""
     block: list[Words] = []
     while sum(map(len, block)) < room:
         block += [[QUOTE, *line] for line in lines(random.choice(others))]
     while block and sum(map(len, block)) > room:
         block.pop()
-    place = random.randrange(len(own) + 1)
-    return [*own[:place], *block, *own[place:]]
+    place = random.randrange(len(article) + 1)
+    return [*article[:place], *block, *article[place:]]
 
 
 KINDS: dict[str, Callable[..., list[Words]]] = {"headers": headers, "quotes": quotes}
@@ -84,10 +84,10 @@ def document(
 ) -> tuple[Words, int]:
     """An article with a mark and insertions, as tokens, and the third in which the mark stands."""
     marked, answer = third(words, random)
-    own = lines(marked)
+    written = lines(marked)
     if kind in KINDS:
-        own = KINDS[kind](own, int(random.uniform(0, most) * len(marked)), others, random)
-    return list(chain.from_iterable(own)), answer
+        written = KINDS[kind](written, int(random.uniform(0, most) * len(marked)), others, random)
+    return list(chain.from_iterable(written)), answer
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def scores(
     model: VnaitForSequenceClassification, about: Articles, setting: Setting, random: Generator
 ) -> dict[str, float]:
     """The accuracy on test articles, by test; a model that is filtered for reads clean ones."""
-    seed, found = random.initial_seed(), {}
+    seed, shares = random.initial_seed(), {}
     texts = about.test[: setting.tests]
     for name, (kind, most) in TESTS.items():
         same, right = Random(seed), 0
@@ -138,23 +138,22 @@ def scores(
         for start in range(0, len(made), ROWS):
             ids, answers = about.batch(made[start : start + ROWS])
             right += int((model(ids).logits.argmax(-1) == answers).sum())
-        found[f"accuracy_{name}"] = right / len(made)
-    return found
+        shares[f"accuracy_{name}"] = right / len(made)
+    return shares
 
 
-def lost(found: Sequence[Record], method: str, test: str) -> dict[int, float]:
+def lost(records: Sequence[Record], method: str, test: str) -> dict[int, float]:
     """Seed -> the accuracy on clean articles minus that on a test."""
-    left = by_seed(found, method, f"accuracy_{test}", name=TASK)
-    clean = by_seed(found, method, "accuracy_clean", name=TASK)
+    clean, left = (by_seed(records, f"accuracy_{kind}", method=method, name=TASK) for kind in ("clean", test))
     return {seed: clean[seed] - score for seed, score in left.items()}
 
 
-def verdict(found: Sequence[Record], test: str) -> Verdict:
+def verdict(records: Sequence[Record], test: str) -> Verdict:
     """The claim: `vnait` loses at most a third of what the method loses that is best there among those whose
     coordinates do not read the words.
     """
-    own = [one for one in found if one.data["name"] == TASK]
-    return spared(scores_of(own, test), scores_of(own, "clean"), "vnait", 1 / 3)
+    runs = where(records, name=TASK)
+    return spared(scores_of(runs, test), scores_of(runs, "clean"), "vnait", 1 / 3)
 
 
 def main() -> None:
@@ -179,8 +178,8 @@ def main() -> None:
         scores=scores,
         facts=lambda about: {"set": SET, "tests": TESTS},
     )
-    run_suite(suite, options, methods=options.methods, tasks=[TASK], path=PATH)
-    run_suite(suite, options, methods=[CONTROL], tasks=[FILTERED], path=PATH)
+    for methods, task in ((options.methods, TASK), ([CONTROL], FILTERED)):
+        run_suite(suite, options, methods=methods, tasks=[task], path=path_of("replies"))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ first has all the ids of the others, so one model reads all three. It is trained
 Pieces are counted, as in training, or their places are known (`places`): the last piece of word i stands at
 i, the others at even steps since the word before. Two questions, which words alone do not answer: in which
 third of the words a mark stands (third), and whether the halves of a text have changed places (moved).
-Records go to studies/records/retokenization; recorded cells do not run again.
+Records go to studies/records/retokenization; recorded runs are not repeated.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ from vnait.data import read
 from vnait.model import VnaitForSequenceClassification
 from vnait.results.record import Record
 from vnait.shared.statistics import interval
-from vnait_lab import RECORDS
-from vnait_lab.runs import ahead, by_seed, data_folder, parser, run_suite
+from vnait_lab.records import by_seed, path_of
+from vnait_lab.runs import ahead, data_folder, parser, run_suite
 from vnait_lab.studies.parts.training import descend
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import Suite, Training, new_model
 
-PATH = RECORDS / "retokenization" / "records.jsonl"
 SET = "ag_news"
 METHODS_RUN = ("none", "sinusoidal", "rope", "alibi", "vnait-uniform", "vnait")
 INDEXED = ("sinusoidal", "rope", "alibi")
@@ -94,13 +93,13 @@ ASKS = {
 
 def byte_pairs(texts: Iterable[str]) -> Tokenizer:
     """A byte pair encoding of lower-case words."""
-    found = Tokenizer(models.BPE(unk_token=UNKNOWN))
-    found.normalizer = normalizers.BertNormalizer()
-    found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = [PADDING, UNKNOWN, MARK]
     trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
-    found.train_from_iterator(texts, trainer)
-    return found
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
 def after(tokenizer: Tokenizer, merges: int | None) -> Tokenizer:
@@ -138,8 +137,8 @@ def batch(
     """Ids, places and classes."""
     asked = [question.ask(words, random) for words in texts]
     pieces = [in_pieces(words, question.tokenizers[segments]) for words, _ in asked]
-    ids = pad_sequence([torch.tensor(list(chain.from_iterable(one))) for one in pieces], batch_first=True)
-    places = pad_sequence([torch.tensor(placed(one)) for one in pieces], batch_first=True)
+    ids = pad_sequence([torch.tensor(list(chain.from_iterable(words))) for words in pieces], batch_first=True)
+    places = pad_sequence([torch.tensor(placed(words)) for words in pieces], batch_first=True)
     return ids, places[..., None], torch.tensor([answer for _, answer in asked])
 
 
@@ -147,17 +146,14 @@ def fit(
     method: str, question: Question, seeds: Sequence[int], setting: Setting
 ) -> list[VnaitForSequenceClassification]:
     """One model per seed, trained on words, which are counted; two methods read the same texts."""
-    return [fit_one(method, question, seed, setting) for seed in seeds]
 
-
-def fit_one(method: str, question: Question, seed: int, setting: Setting) -> VnaitForSequenceClassification:
     def draw(random: Random) -> tuple[Tensor, Tensor]:
         texts = random.sample(question.train, setting.batch)
         ids, _, classes = batch(texts, question, "words", random)
         return ids, classes
 
     sizes = {"vocab_size": VOCABULARY, "max_length": 1024, "mean_length": LONGEST}
-    return learned(method, seed, setting, draw, num_labels=question.answers, **sizes)
+    return [learned(method, seed, setting, draw, num_labels=question.answers, **sizes) for seed in seeds]
 
 
 def learned(
@@ -192,47 +188,48 @@ def scores(
 ) -> dict[str, float]:
     """The accuracy on the test texts, by kind of pieces, counted and with known places."""
     seed = random.initial_seed()
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     texts = question.test[: setting.tests]
     for segments in SEGMENTS:
         right, same = dict.fromkeys(KNOWN, 0), Random(seed)
         for start in range(0, len(texts), ROWS):
             ids, places, classes = batch(texts[start : start + ROWS], question, segments, same)
-            for known, given in zip(KNOWN, (None, places), strict=True):
-                right[known] += int((model(ids, places=given).logits.argmax(-1) == classes).sum())
-        found |= {f"accuracy_{segments}_{known}": count / len(texts) for known, count in right.items()}
-    return found
+            for known, at in zip(KNOWN, (None, places), strict=True):
+                right[known] += int((model(ids, places=at).logits.argmax(-1) == classes).sum())
+        shares |= {f"accuracy_{segments}_{known}": count / len(texts) for known, count in right.items()}
+    return shares
 
 
-def lost(found: Sequence[Record], method: str, segments: str, known: str) -> dict[int, float]:
+def lost(records: Sequence[Record], method: str, segments: str, known: str) -> dict[int, float]:
     """Seed -> the accuracy on words that are counted, minus that on these pieces."""
-    left = by_seed(found, method, f"accuracy_{segments}_{known}")
-    return {
-        seed: whole - left[seed] for seed, whole in by_seed(found, method, "accuracy_words_counted").items()
-    }
+    whole, left = (
+        by_seed(records, f"accuracy_{test}", method=method)
+        for test in ("words_counted", f"{segments}_{known}")
+    )
+    return {seed: score - left[seed] for seed, score in whole.items()}
 
 
-def least(found: Sequence[Record]) -> Verdict:
+def least(records: Sequence[Record]) -> Verdict:
     """The claim: read in letters that are counted, `vnait` loses less than `INDEXED`."""
-    losses = {one: lost(found, one, "letters", "counted") for one in ("vnait", *INDEXED)}
-    left = {one: {seed: -loss for seed, loss in own.items()} for one, own in losses.items()}
-    judged = ahead(left, "vnait")
-    own = interval(list(losses["vnait"].values())).times(100).written("{:.1f}")
-    return Verdict(judged.word, f"`vnait` loses {own} points; what is kept, {judged.found}")
+    losses = {method: lost(records, method, "letters", "counted") for method in ("vnait", *INDEXED)}
+    left = {method: {seed: -loss for seed, loss in of.items()} for method, of in losses.items()}
+    lead = ahead(left, "vnait")
+    ours = interval(list(losses["vnait"].values())).times(100).written("{:.1f}")
+    return Verdict(lead.word, f"`vnait` loses {ours} points; what is kept, {lead.found}")
 
 
-def kept(found: Sequence[Record], most: float = 0.02) -> Verdict:
+def kept(records: Sequence[Record], most: float = 0.02) -> Verdict:
     """The claim: with known places every method loses two points at most in letters, interval included."""
     losses = {
-        one: interval(list(lost(found, one, "letters", "known").values())).times(100)
-        for one in METHODS_RUN
-        if one != "none"
+        method: interval(list(lost(records, method, "letters", "known").values())).times(100)
+        for method in METHODS_RUN
+        if method != "none"
     }
-    words = ", ".join(f"{one} {loss.written('{:+.1f}')}" for one, loss in losses.items())
-    holds = [loss.bounds for loss in losses.values()]
-    if any(low > 100 * most for low, _ in holds):
+    words = ", ".join(f"{method} {loss.written('{:+.1f}')}" for method, loss in losses.items())
+    bounds = [loss.bounds for loss in losses.values()]
+    if any(low > 100 * most for low, _ in bounds):
         return Verdict("refuted", words)
-    return Verdict("confirmed" if all(high <= 100 * most for _, high in holds) else "undecided", words)
+    return Verdict("confirmed" if all(high <= 100 * most for _, high in bounds) else "undecided", words)
 
 
 def questions(folder: Path) -> dict[str, Question]:
@@ -256,7 +253,7 @@ def main() -> None:
         scores=scores,
         facts=lambda question: {"set": SET, "merges": SEGMENTS},
     )
-    run_suite(suite, options, methods=options.methods, tasks=asked, path=PATH)
+    run_suite(suite, options, methods=options.methods, tasks=asked, path=path_of("retokenization"))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,15 @@ Before its training with 16 labels per class a model reads all texts of train.cs
 2,000 steps, with one of two questions: which words are masked (BERT's, arXiv 1810.04805), or which words have
 moved, in three of four texts of which two spans have changed places. Then it keeps its positional method and
 its layers. All models have the Word2Vec vectors of these texts, no linear part is mixed in, and test.csv is
-only scored. Records go to studies/records/self_supervision; recorded cells do not run again.
+only scored. Records go to studies/records/self_supervision; recorded runs are not repeated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +22,23 @@ import torch
 from torch import Generator, Tensor
 from transformers import get_linear_schedule_with_warmup
 
-from vnait.comparison.runs import run_all
 from vnait.data import batches, collate
 from vnait.data.tasks import CLASSIFICATION, TAGGING
 from vnait.data.vocabulary import Vocabulary
 from vnait.model import VnaitForMaskedLM, seed_weights
 from vnait.positions.methods import METHODS
 from vnait.results.record import Record, key_of
-from vnait.shared.processes import one_thread
 from vnait.shared.statistics import interval, paired
 from vnait.train.fitting import fit
 from vnait.train.models import from_vectors, new_model
 from vnait.train.run import Run
 from vnait.train.tasks.tags import IGNORED
-from vnait_lab import RECORDS
-from vnait_lab.runs import data_folder, parser, show_progress
+from vnait_lab.records import by_seed, path_of
+from vnait_lab.runs import data_folder, parser, recorded, run_each
 from vnait_lab.study import Verdict
 from vnait_lab.suites.few_labels import plan_of, score_of
+from vnait_lab.suites.together import minimize
 
-PATH = RECORDS / "self_supervision" / "records.jsonl"
 METHODS_RUN = ("sinusoidal", "vnait")
 QUESTIONS = ("nothing", "masked words", "moved words")
 SHOTS, STEPS = 16, 2_000
@@ -70,11 +70,10 @@ def masked_words(ids: Tensor, words: Vocabulary, random: Generator) -> Asked:
     draw = torch.rand(ids.shape, generator=random)
     known = (ids != words.tokenizer.pad_token_id) & (ids != words.tokenizer.unk_token_id)
     asked = known & (draw < HIDDEN)
-    other = torch.multinomial(
-        torch.tensor(words.frequency), ids.numel(), replacement=True, generator=random
-    ).view_as(ids)
+    frequency = torch.tensor(words.frequency)
+    drawn = torch.multinomial(frequency, ids.numel(), replacement=True, generator=random)
     shown = ids.where(~(asked & (draw < 0.8 * HIDDEN)), words.tokenizer.mask_token_id)
-    shown = shown.where(~(asked & (draw >= 0.9 * HIDDEN)), other)
+    shown = shown.where(~(asked & (draw >= 0.9 * HIDDEN)), drawn.view_as(ids))
     return shown, ids.where(asked, IGNORED)
 
 
@@ -92,9 +91,9 @@ def moved_words(ids: Tensor, words: Vocabulary, random: Generator) -> Asked:
 
 def pretrained(words: Vocabulary, texts: Sequence[str], run: Run, question: str) -> Pretrained:
     """The vocabulary with the weights of an encoder that has learned from texts without labels."""
-    own = {one.name: getattr(words, one.name) for one in fields(words)}
+    vocabulary = {field.name: getattr(words, field.name) for field in fields(words)}
     if question == "nothing":
-        return Pretrained(**own)
+        return Pretrained(**vocabulary)
     ids = words.encode(texts, max_length=run.max_length)
     lengths = list(map(len, ids))
     torch.manual_seed(run.seed)
@@ -109,89 +108,68 @@ def pretrained(words: Vocabulary, texts: Sequence[str], run: Run, question: str)
     optimizer = torch.optim.AdamW(learned, lr=run.rate, weight_decay=run.weight_decay, fused=True)
     schedule = get_linear_schedule_with_warmup(optimizer, int(run.warmup * STEPS), STEPS)
     random = Generator().manual_seed(run.seed)
-    each = -(-len(ids) // run.batch_size)
-    for step in range(STEPS):
-        if step % each == 0:
-            plan = batches(lengths, batch_size=run.batch_size, seed=run.seed, epoch=step // each)
-        batch = collate([ids[row] for row in plan[step % each]], pad_id=words.tokenizer.pad_token_id)
+    epoch = -(-len(ids) // run.batch_size)  # in steps
+
+    @lru_cache(maxsize=1)
+    def rows(number: int) -> list[list[int]]:
+        return batches(lengths, batch_size=run.batch_size, seed=run.seed, epoch=number)
+
+    def loss(step: int) -> Tensor | None:
+        some = [ids[row] for row in rows(step // epoch)[step % epoch]]
+        batch = collate(some, pad_id=words.tokenizer.pad_token_id)
         shown, asked = ask(batch["input_ids"], words, random)
         if (asked == IGNORED).all():
-            continue
-        model(shown, batch["attention_mask"], labels=asked).loss.backward()
-        torch.nn.utils.clip_grad_norm_(learned, 1.0)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-    return Pretrained(**own, weights=model.model.state_dict())
+            return None
+        return model(shown, batch["attention_mask"], labels=asked).loss
+
+    minimize(loss, optimizer, schedule, steps=STEPS, clip=1.0)
+    return Pretrained(**vocabulary, weights=model.model.state_dict())
 
 
-def run_cell(data: Path, name: str, method: str, question: str, seed: int, key: str) -> Record:
+def train_and_test(data: Path, name: str, seed: int, method: str, question: str) -> Record:
     """Train one method on one draw of rows, after one question on all texts without labels."""
     plan = plan_of(name, data, [method], [SHOTS], [seed], RUN)
     table, test = plan.rows(SHOTS, seed)
     run = replace(RUN, method=method, seed=seed)
-    with one_thread():
-        words = pretrained(plan.vocabulary(seed), plan.table.texts, run, question)
-        fitted = fit(run, table, words, test=test)
-    assert fitted.record is not None
-    about = {**fitted.record.data, "question": question, "shots": SHOTS}
-    return replace(fitted.record, key=key, method=method, data=about)
+    words = pretrained(plan.vocabulary(seed), plan.table.texts, run, question)
+    return recorded(fit(run, table, words, test=test), question=question, shots=SHOTS)
 
 
-def gains(found: Sequence[Record], name: str, method: str, question: str) -> list[float]:
+def gains(records: Sequence[Record], name: str, method: str, question: str) -> list[float]:
     """By draw of rows, the score after a question minus the score without one."""
-    scores = {
-        one: {
-            record.seed: score_of(record)
-            for record in found
-            if record.method == method and record.data["name"] == name and record.data["question"] == one
-        }
-        for one in (question, "nothing")
-    }
-    return paired(scores[question], scores["nothing"])
+    after, without = (
+        by_seed(records, score_of, method=method, name=name, question=asked)
+        for asked in (question, "nothing")
+    )
+    return paired(after, without)
 
 
-def verdict(found: Sequence[Record], name: str) -> Verdict:
+def verdict(records: Sequence[Record], name: str) -> Verdict:
     """The claim: on a set one of the two questions makes `vnait` better by a point or more."""
-    every = {question: gains(found, name, "vnait", question) for question in QUESTIONS[1:]}
+    every = {question: gains(records, name, "vnait", question) for question in QUESTIONS[1:]}
     if min(map(len, every.values())) < 3:
         return Verdict("undecided", f"{name}: fewer than three draws of rows")
-    each = {question: interval(own).times(100) for question, own in every.items()}
-    words = "; ".join(f"after {question} {one.written('{:+.1f}')}" for question, one in each.items())
-    if any(one.bounds[0] >= ENOUGH for one in each.values()):
+    means = {question: interval(values).times(100) for question, values in every.items()}
+    words = "; ".join(f"after {question} {mean.written('{:+.1f}')}" for question, mean in means.items())
+    if any(mean.bounds[0] >= ENOUGH for mean in means.values()):
         return Verdict("confirmed", words)
-    small = all(one.bounds[1] < ENOUGH for one in each.values())
+    small = all(mean.bounds[1] < ENOUGH for mean in means.values())
     return Verdict("refuted" if small else "undecided", words)
+
+
+def key(name: str, seed: int, method: str, question: str) -> str:
+    """The fingerprint of everything that decides a run, but the set's files."""
+    formula = METHODS[method].formula
+    fixed = (RUN.facts, SHOTS, STEPS, HIDDEN, MOVED)
+    return key_of("self_supervision", name, method, formula, question, seed, *fixed)
 
 
 def main() -> None:
     command = parser(__doc__, seeds=3, sets=("trec", "splice"), methods=METHODS_RUN)
     options = command.parse_args()
-    data = data_folder(command, "one folder per set (train.csv and test.csv)")
-    cells = {
-        key(*cell): cell
-        for name in options.sets
-        for seed in range(options.seeds)
-        for method in options.methods
-        for question in QUESTIONS
-        for cell in [(name, method, question, seed)]
-    }
-    from joblib import delayed
-
-    run_all(
-        PATH,
-        cells,
-        lambda left: (delayed(run_cell)(data, *cell, key(*cell)) for cell in left),
-        jobs=options.jobs,
-        callback=show_progress,
-    )
-
-
-def key(name: str, method: str, question: str, seed: int) -> str:
-    """The fingerprint of everything that decides a cell, but the set's files."""
-    formula = METHODS[method].formula
-    fixed = (RUN.facts, SHOTS, STEPS, HIDDEN, MOVED)
-    return key_of("self_supervision", name, method, formula, question, seed, *fixed)
+    run = partial(train_and_test, data_folder(command))
+    runs = product(options.sets, range(options.seeds), options.methods, QUESTIONS)
+    run_each(path_of("self_supervision"), run, runs, key, options.jobs)
 
 
 if __name__ == "__main__":

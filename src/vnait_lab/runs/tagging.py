@@ -9,7 +9,7 @@ vectors come from all training sentences, without tags.
 
 The control is the same with the words of every sentence, and their tags, in random order: a method that tags
 as well there makes nothing of the order. Records go to studies/records/tagging, of --quick to runs/tagging;
-recorded cells do not run again.
+recorded runs are not repeated.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from pathlib import Path
 
 import numpy as np
 
-from vnait.comparison.compare import run_plan
 from vnait.comparison.plan import Plan
 from vnait.data import Table, read
 from vnait.data.sentences import sentence, split_words
 from vnait.data.tables import labels_of
 from vnait.data.tasks import TAGGING
 from vnait.results.record import Record
-from vnait.shared.statistics import Interval, interval, paired
+from vnait.shared.statistics import Interval
 from vnait.train.run import Run
-from vnait_lab import RECORDS
-from vnait_lab.runs import by_seed, data_folder, parser, show_progress
+from vnait_lab.records import by_method, by_seed, path_of, points, where
+from vnait_lab.runs import data_folder, parser, plan_of_words, print_verdict, run_plans
 from vnait_lab.study import Verdict
 
 METHODS_RUN = ("none", "sinusoidal", "rope", "vnait")
@@ -59,75 +58,63 @@ def shuffled(table: Table) -> Table:
 
 def plans(data: Path, seeds: int, *, quick: bool) -> list[Plan]:
     """A comparison per treebank, and one with its words shuffled."""
-    found = []
+    pairs = []
     for name, files in FILES.items():
         learn, test = (replace(read(data / name / file, task=TAGGING), name=name) for file in files)
         if quick:
             learn, test = learn.select(range(200)), test.select(range(50))
-        for change in (lambda table: table, shuffled):
-            found.append(
-                Plan(
-                    table=change(learn),
-                    test=change(test),
-                    methods=METHODS_RUN,
-                    shots=SIZES[name][:1] if quick else SIZES[name],
-                    seeds=tuple(range(seeds)),
-                    run=QUICK if quick else RUN,
-                    vectors=None,
-                    tokenization="words",
-                    chooses=False,
-                )
-            )
-    return found
-
-
-def lead(found: Sequence[Record], name: str, size: int) -> Interval:
-    """Points of token accuracy of `vnait` over the best of the other methods, paired by seed."""
-    own = by_seed(found, "vnait", "token_accuracy", name=name, shots=size)
-    others = [
-        by_seed(found, method, "token_accuracy", name=name, shots=size)
-        for method in METHODS_RUN
-        if method != "vnait"
+        pairs += [(name, learn, test), (name, shuffled(learn), shuffled(test))]
+    return [
+        plan_of_words(
+            learn,
+            test,
+            METHODS_RUN,
+            shots=SIZES[name][:1] if quick else SIZES[name],
+            seeds=range(seeds),
+            run=QUICK if quick else RUN,
+        )
+        for name, learn, test in pairs
     ]
-    best = max(others, key=lambda one: sum(one.values()))
-    return interval(paired(own, best)).times(100)
 
 
-def order(found: Sequence[Record], name: str, size: int) -> Interval:
+def lead(records: Sequence[Record], name: str, size: int) -> Interval:
+    """Points of token accuracy of `vnait` over the best of the other methods, paired by seed."""
+    scores = by_method(records, "token_accuracy", METHODS_RUN, name=name, shots=size)
+    ours = scores.pop("vnait")
+    return points(ours, max(scores.values(), key=lambda by_seed: sum(by_seed.values())))
+
+
+def order(records: Sequence[Record], name: str, size: int) -> Interval:
     """Points that `vnait` has from the order of the words: as written minus shuffled, paired by seed."""
-    own, control = (
-        by_seed(found, "vnait", "token_accuracy", name=one, shots=size) for one in (name, name + SHUFFLED)
+    written, control = (
+        by_seed(records, "token_accuracy", method="vnait", name=bank, shots=size)
+        for bank in (name, name + SHUFFLED)
     )
-    return interval(paired(own, control)).times(100)
+    return points(written, control)
 
 
-def verdict(found: Sequence[Record], name: str) -> Verdict:
+def verdict(records: Sequence[Record], name: str) -> Verdict:
     """The claim: at each number of sentences, `vnait` is ahead of the best other method. Undecided if order
     brings it nothing, since a lead would then not be one of position.
     """
-    sizes = sorted({int(one.data["shots"]) for one in found if one.data["name"] == name})
-    leads = {size: lead(found, name, size) for size in sizes}
-    gain = order(found, name, sizes[-1])
-    words = "; ".join(f"{size} sentences: {one.written('{:+.1f}')}" for size, one in leads.items())
+    sizes = sorted({int(record.data["shots"]) for record in where(records, name=name)})
+    leads = {size: lead(records, name, size) for size in sizes}
+    gain = order(records, name, sizes[-1])
+    words = "; ".join(f"{size} sentences: {points.written('{:+.1f}')}" for size, points in leads.items())
     words += f"; from the order of the words: {gain.written('{:+.1f}')}"
     if gain.sign <= 0:
         return Verdict("undecided", words)
-    return Verdict.by_sign([one.sign for one in leads.values()], words)
+    return Verdict.by_sign([points.sign for points in leads.values()], words)
 
 
 def main() -> None:
-    command = parser(__doc__, seeds=3)
-    command.add_argument("--quick", action="store_true", help="20 steps, 100 sentences, 50 test sentences")
+    command = parser(__doc__, seeds=3, quick="20 steps, 100 sentences, 50 test sentences")
     options = command.parse_args()
     data = data_folder(command, f"the folders {' and '.join(FILES)}")
-    folder = Path("runs") if options.quick else RECORDS
-    found: list[Record] = []
-    for plan in plans(data, options.seeds, quick=options.quick):
-        path = folder / "tagging" / "records.jsonl"
-        found += run_plan(plan, path, jobs=options.jobs, callback=show_progress)
+    path = path_of("tagging", quick=options.quick)
+    records = run_plans(plans(data, options.seeds, quick=options.quick), path, options.jobs)
     for name in FILES:
-        judged = verdict(found, name)
-        print(f"{name}: {judged.word}: {judged.found}")
+        print_verdict(name, verdict(records, name))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ neither side alone gives the answer, nor do their lengths.
 
 TF-IDF and averaged vectors add up the words of both sides, so they are the control: a classifier that is
 ahead of them relates the two. Records go to studies/records/translations, of --quick to runs/translations;
-recorded cells do not run again.
+recorded runs are not repeated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from vnait.comparison.compare import run_plan
 from vnait.comparison.plan import Plan
 from vnait.data import Pair, Table, read
 from vnait.data.pairs import sides_of
@@ -29,8 +28,8 @@ from vnait.results.record import Record
 from vnait.results.results import ALL
 from vnait.train.baselines import BASELINES
 from vnait.train.run import Run
-from vnait_lab import RECORDS
-from vnait_lab.runs import ahead, by_seed, data_folder, parser, show_progress
+from vnait_lab.records import by_method, path_of
+from vnait_lab.runs import ahead, data_folder, parser, plan_of_words, print_verdict, run_plans
 from vnait_lab.study import Verdict
 
 METHODS_RUN = ("none", "sinusoidal", "vnait-uniform", "vnait")
@@ -57,47 +56,31 @@ def questions(pairs: Sequence[tuple[str, ...]], name: str, seed: int) -> Table:
 
 def plan_of(data: Path, name: str, seed: int, *, quick: bool) -> Plan:
     """The comparison of one seed: no sentence of its training rows is in its test rows."""
-    found = read(data / name / FILES[name], text="source,target", label=None).texts
-    pairs = list(dict.fromkeys(map(sides_of, found)))
+    texts = read(data / name / FILES[name], text="source,target", label=None).texts
+    pairs = list(dict.fromkeys(map(sides_of, texts)))
     if quick:
         pairs = pairs[:60]
     learn, test = (
         questions([pairs[row] for row in rows], name, seed)
         for rows in split_numbers([""] * len(pairs), holdout=TEST, seed=seed)
     )
-    return Plan(
-        table=learn,
-        test=test,
-        methods=METHODS_RUN,
-        shots=(ALL,),
-        seeds=(seed,),
-        run=QUICK if quick else RUN,
-        vectors=None,
-        tokenization="words",
-        chooses=False,
-    )
+    run = QUICK if quick else RUN
+    return plan_of_words(learn, test, METHODS_RUN, shots=[ALL], seeds=[seed], run=run)
 
 
-def verdict(found: Sequence[Record], name: str) -> Verdict:
+def verdict(records: Sequence[Record], name: str) -> Verdict:
     """The claim: `vnait` is ahead of every other method and baseline."""
-    return ahead(
-        {one: by_seed(found, one, "accuracy", name=name) for one in (*BASELINES, *METHODS_RUN)}, "vnait"
-    )
+    return ahead(by_method(records, "accuracy", (*BASELINES, *METHODS_RUN), name=name), "vnait")
 
 
 def main() -> None:
-    command = parser(__doc__, seeds=3)
-    command.add_argument("--quick", action="store_true", help="20 steps, 60 pairs of each file")
+    command = parser(__doc__, seeds=3, quick="20 steps, 60 pairs of each file")
     options = command.parse_args()
     data = data_folder(command, f"the folders {' and '.join(FILES)}")
-    path = (Path("runs") if options.quick else RECORDS) / "translations" / "records.jsonl"
+    path = path_of("translations", quick=options.quick)
     for name in FILES:
-        found: list[Record] = []
-        for seed in range(options.seeds):
-            plan = plan_of(data, name, seed, quick=options.quick)
-            found += run_plan(plan, path, jobs=options.jobs, callback=show_progress)
-        judged = verdict(found, name)
-        print(f"{name}: {judged.word}: {judged.found}")
+        plans = (plan_of(data, name, seed, quick=options.quick) for seed in range(options.seeds))
+        print_verdict(name, verdict(run_plans(plans, path, options.jobs), name))
 
 
 if __name__ == "__main__":

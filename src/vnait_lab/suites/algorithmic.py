@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 from jaxtyping import Int
@@ -19,15 +20,7 @@ from vnait.train.tasks.tags import IGNORED
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.algorithms import ALGORITHMS, Algorithm, Texts
-from vnait_lab.suites.suite import (
-    Score,
-    Standing,
-    Suite,
-    answers,
-    judged,
-    run_by_all,
-    standings,
-)
+from vnait_lab.suites.suite import Score, Standing, Suite, answers, at_lengths, judged, run_by_all, standings
 
 TRAINED = 40
 LENGTHS = (40, 60, 120, 200, 300, 400, 500)
@@ -94,13 +87,6 @@ def encode(task: Algorithm, texts: Texts) -> tuple[Int[Tensor, "N TA"], Int[Tens
     return torch.cat([text + 1, blanks], 1), torch.cat([torch.full_like(text, IGNORED), answers], 1)
 
 
-def scores(
-    model: VnaitForTokenClassification, task: Algorithm, setting: Setting, random: Generator
-) -> dict[str, float]:
-    """The share of right answers to new texts, at every length."""
-    return {f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS}
-
-
 def score(
     model: VnaitForTokenClassification, task: Algorithm, length: int, tests: int, random: Generator
 ) -> float:
@@ -111,13 +97,13 @@ def score(
     ids, _ = encode(task, texts)
     wanted = texts[1]
     rows = max(1, PAIRS // ids.shape[1] ** 2)
-    found = answers(lambda part: model(part).logits[:, -wanted.shape[1] :], ids, rows=rows)
-    return 0.0 if found is None else float((found == wanted)[task.counted(wanted)].float().mean())
+    answer = answers(lambda part: model(part).logits[:, -wanted.shape[1] :], ids, rows=rows)
+    return 0.0 if answer is None else float((answer == wanted)[task.counted(wanted)].float().mean())
 
 
 def columns(metrics: Mapping[str, float]) -> dict[str, float]:
     """The accuracy at every length, and as `accuracy_far` the mean past the training length."""
-    return {**metrics, "accuracy_far": sum(metrics[f"accuracy_{length}"] for length in FAR) / len(FAR)}
+    return {**metrics, "accuracy_far": fmean(metrics[f"accuracy_{length}"] for length in FAR)}
 
 
 SUITE = Suite(
@@ -125,7 +111,7 @@ SUITE = Suite(
     tasks=ALGORITHMS,
     setting=Setting(),
     fit=fit,
-    scores=scores,
+    scores=at_lengths(score, LENGTHS),
     facts=lambda task: {"level": task.level, "chance": task.chance, "trained": [1, TRAINED]},
     shown=("level", "chance"),
     columns=columns,
@@ -135,24 +121,17 @@ SUITE = Suite(
 def overall(scores: Sequence[Score]) -> list[Standing]:
     """Means over tasks at the training length and past it, and past it per level of the hierarchy."""
 
-    def means(own: Sequence[Score]) -> dict[str, float]:
-        levels = dict.fromkeys(score.facts["level"] for score in own)
+    def means(scores: Sequence[Score]) -> dict[str, float]:
+        by_level: dict[str, list[float]] = {}
+        for score in scores:
+            by_level.setdefault(f"accuracy_far_{score.facts['level']}", []).append(score.mean("accuracy_far"))
         return {
-            f"accuracy_{TRAINED}": _mean([score.mean(f"accuracy_{TRAINED}") for score in own]),
-            "accuracy_far": _mean([score.mean("accuracy_far") for score in own]),
-            **{
-                f"accuracy_far_{level}": _mean(
-                    [score.mean("accuracy_far") for score in own if score.facts["level"] == level]
-                )
-                for level in levels
-            },
+            f"accuracy_{TRAINED}": fmean(score.mean(f"accuracy_{TRAINED}") for score in scores),
+            "accuracy_far": fmean(score.mean("accuracy_far") for score in scores),
+            **{level: fmean(values) for level, values in by_level.items()},
         }
 
     return standings(scores, means, by="accuracy_far")
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def verdict(scores: Sequence[Score], method: str, *, tasks: Sequence[str] = tuple(ALGORITHMS)) -> Verdict:
@@ -176,15 +155,15 @@ def verdict(scores: Sequence[Score], method: str, *, tasks: Sequence[str] = tupl
     first, best = max(rivals, key=far.__getitem__), max(plain, key=far.__getitem__)
     ahead, lead = far[method] - far[best], far[method] - far[first]
     done = {score.task for score in shared}
-    found = (
+    words = (
         f"{100 * far[method]:.1f} % over {len(done)} tasks at {FAR[0]} to {FAR[-1]} symbols; "
         f"{100 * ahead:+.1f} points to the best non-randomized method, {best}"
     )
     if first != best:
-        found += f", and {100 * lead:+.1f} to {first}"
+        words += f", and {100 * lead:+.1f} to {first}"
     return judged(
         lead > 0 and ahead >= AHEAD,
-        found,
+        words,
         seeds=min(one.seeds for one in standing.values()),
         missing=[name for name in tasks if name not in done],
     )

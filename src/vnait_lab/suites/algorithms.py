@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 import random as plain_random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Generator, Tensor
+
+from vnait_lab.suites.registry import registry
 
 MODULUS = 5  # as in Deletang et al.
 PLUS, MINUS, TIMES, OPEN, CLOSE, UNKNOWN, EQUALS = range(MODULUS, MODULUS + 7)  # after the digits 0 ... 4
@@ -28,7 +30,7 @@ Texts = tuple[Int[Tensor, "N T"], Int[Tensor, "N A"]]
 Draw = Callable[[], float]  # evenly from [0, 1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Algorithm:
     """`make` generates texts; `asks` is the question, `level` its level of the Chomsky hierarchy.
 
@@ -36,17 +38,21 @@ class Algorithm:
     classes    kinds of answers
     answers    length of a text -> number of its answers
     ends       whether only the answers up to END count
-    chance     the accuracy of guessing, as in the papers
     """
 
     make: Callable[[int, int, Generator], Texts]
-    asks: str
     level: str
+    asks: str
+    _: KW_ONLY
     symbols: int
     classes: int
-    answers: Callable[[int], int]
-    ends: bool
-    chance: float
+    answers: Callable[[int], int] = lambda length: 1
+    ends: bool = False
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of guessing, as in the papers."""
+        return 1 / (self.classes - self.ends)
 
     def counted(self, answers: Int[Tensor, "N A"]) -> Bool[Tensor, "N A"]:
         """A mask of the answers that a score counts.
@@ -60,34 +66,7 @@ class Algorithm:
         return end.cumsum(-1) - end.long() == 0
 
 
-ALGORITHMS: dict[str, Algorithm] = {}
-
-
-def algorithm(
-    level: str,
-    asks: str,
-    *,
-    symbols: int,
-    classes: int,
-    answers: Callable[[int], int] = lambda length: 1,
-    ends: bool = False,
-) -> Callable[[Callable[..., Texts]], Callable[..., Texts]]:
-    """Register a task under its function's name."""
-
-    def register(make: Callable[..., Texts]) -> Callable[..., Texts]:
-        ALGORITHMS[make.__name__] = Algorithm(
-            make=make,
-            asks=asks,
-            level=level,
-            symbols=symbols,
-            classes=classes,
-            answers=answers,
-            ends=ends,
-            chance=1 / (classes - ends),
-        )
-        return make
-
-    return register
+ALGORITHMS, algorithm = registry(Algorithm)
 
 
 # --- Regular: a finite number of states

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 
 import torch
 from jaxtyping import Int
@@ -23,15 +24,7 @@ from vnait.train.tasks.tags import IGNORED
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.questions import QUESTIONS, Question
-from vnait_lab.suites.suite import (
-    Score,
-    Standing,
-    Suite,
-    answers,
-    judged,
-    run_by_all,
-    standings,
-)
+from vnait_lab.suites.suite import Score, Standing, Suite, answers, judged, run_by_all, standings
 
 NEAR, FAR = 50, (60, 70, 80, 90, 100)  # lengths in % of a task's longest; trained up to NEAR
 LONGEST_TEXT = 256  # tokens of a question, its answer and their ends, of any task here
@@ -124,10 +117,10 @@ def scores(model: VnaitForCausalLM, task: Question, setting: Setting, random: Ge
 def score(model: VnaitForCausalLM, task: Question, length: int, tests: int, random: Generator) -> float:
     """The share of new questions whose whole answer is right; 0 if the method refuses the length."""
     ids, labels = encode(task, tests, length, random)
-    found = answers(lambda part: model(part).logits[:, :-1], ids, rows=tests)
-    if found is None:
+    answer = answers(lambda part: model(part).logits[:, :-1], ids, rows=tests)
+    if answer is None:
         return 0.0
-    right = (found == labels[:, 1:]) | (labels[:, 1:] == IGNORED)
+    right = (answer == labels[:, 1:]) | (labels[:, 1:] == IGNORED)
     return float(right.all(-1).float().mean())
 
 
@@ -135,7 +128,7 @@ def columns(metrics: Mapping[str, float]) -> dict[str, float]:
     """Exact answers at the longest length trained on, and their mean over all longer ones."""
     return {
         "exact_near": metrics[f"exact_{NEAR}"],
-        "exact_far": sum(metrics[f"exact_{share}"] for share in FAR) / len(FAR),
+        "exact_far": fmean(metrics[f"exact_{share}"] for share in FAR),
     }
 
 
@@ -154,15 +147,15 @@ def overall(scores: Sequence[Score]) -> list[Standing]:
     """Means over tasks; `mrr` is the mean of 1 / rank, and methods that are equal on a task share a rank."""
     ranks: dict[tuple[str, str], float] = {}
     for task in dict.fromkeys(score.task for score in scores):
-        own = [score for score in scores if score.task == task]
-        for score, rank in zip(own, rankdata([-score.mean("exact_far") for score in own]), strict=True):
-            ranks[score.method, task] = float(rank)
+        on_task = [score for score in scores if score.task == task]
+        by_rank = rankdata([-score.mean("exact_far") for score in on_task])
+        ranks |= {(score.method, task): float(rank) for score, rank in zip(on_task, by_rank, strict=True)}
 
-    def means(own: Sequence[Score]) -> dict[str, float]:
+    def means(scores: Sequence[Score]) -> dict[str, float]:
         return {
-            "exact_near": sum(score.mean("exact_near") for score in own) / len(own),
-            "exact_far": sum(score.mean("exact_far") for score in own) / len(own),
-            "mrr": sum(1 / ranks[score.method, score.task] for score in own) / len(own),
+            "exact_near": fmean(score.mean("exact_near") for score in scores),
+            "exact_far": fmean(score.mean("exact_far") for score in scores),
+            "mrr": fmean(1 / ranks[score.method, score.task] for score in scores),
         }
 
     return standings(scores, means, by="mrr")
@@ -180,15 +173,15 @@ def verdict(scores: Sequence[Score], method: str, *, tasks: Sequence[str] = tupl
     shared = run_by_all(scores)
     if not shared:
         return Verdict("undecided", "no task was run by all methods")
-    standing = {one.method: one for one in overall(shared)}
-    own = standing[method]
-    rival = max((one for one in standing.values() if one is not own), key=lambda one: one.means["mrr"])
+    ranked = overall(shared)
+    (ours,) = (standing for standing in ranked if standing.method == method)
+    rival = next(standing for standing in ranked if standing is not ours)  # the best comes first
     done = {score.task for score in shared}
     return judged(
-        own.means["mrr"] > rival.means["mrr"],
-        f"mean reciprocal rank {own.means['mrr']:.2f} over {len(done)} tasks, "
-        f"{100 * own.means['exact_far']:.1f} % of answers; "
+        ours.means["mrr"] > rival.means["mrr"],
+        f"mean reciprocal rank {ours.means['mrr']:.2f} over {len(done)} tasks, "
+        f"{100 * ours.means['exact_far']:.1f} % of answers; "
         f"{rival.method} {rival.means['mrr']:.2f}, {100 * rival.means['exact_far']:.1f} %",
-        seeds=min(one.seeds for one in standing.values()),
+        seeds=min(standing.seeds for standing in ranked),
         missing=[name for name in tasks if name not in done],
     )

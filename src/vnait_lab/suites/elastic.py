@@ -6,6 +6,7 @@ token is learned only once the model can answer where no filler stands between.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 import torch
 from torch import Generator, Tensor
@@ -17,7 +18,7 @@ from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
 from vnait_lab.suites.fillers import ORACLES, TASKS, VOCABULARY, Task, condensed
 from vnait_lab.suites.length import FAR, TOKENS, TRAINED, Setting
-from vnait_lab.suites.suite import Score, Suite, answers, judged
+from vnait_lab.suites.suite import Score, Suite, answers, at_lengths, judged
 from vnait_lab.suites.tasks import SHORTEST
 
 LENGTHS = (40, 160, 320, 500)
@@ -62,13 +63,6 @@ def train(
     return suite.train(models, make, lengths=range(SHORTEST, TRAINED + 1), seeds=seeds, setting=setting)
 
 
-def scores(
-    model: VnaitForSequenceClassification, task: Task, setting: Setting, random: Generator
-) -> dict[str, float]:
-    """The accuracy on new texts with filler, at every length; for an oracle, without it."""
-    return {f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS}
-
-
 @torch.no_grad()
 def score(
     model: VnaitForSequenceClassification, task: Task, length: int, count: int, random: Generator
@@ -76,8 +70,8 @@ def score(
     """The accuracy on `count` new texts; 0 if the method refuses the length."""
     ids, classes, weights = task.make(count, length, random, True)
     if not task.oracle:
-        found = answers(lambda part: model(part).logits, ids, rows=max(1, TOKENS // length))
-        return 0.0 if found is None else float((found == classes).float().mean())
+        answer = answers(lambda part: model(part).logits, ids, rows=max(1, TOKENS // length))
+        return 0.0 if answer is None else float((answer == classes).float().mean())
     texts = zip(ids, weights, strict=True)  # one at a time: without filler they differ in length
     right = [
         torch.equal(model(condensed(*text)[None]).logits.argmax(-1), answer)
@@ -91,7 +85,7 @@ SUITE = Suite(
     tasks={**TASKS, **ORACLES},
     setting=Setting(steps=3000),
     fit=fit,
-    scores=scores,
+    scores=at_lengths(score, LENGTHS),
     facts=lambda task: {"filler": task.filler, "trained": [SHORTEST, TRAINED]},
     shown=("filler",),
 )
@@ -105,13 +99,12 @@ def reads_words(method: str) -> bool:
         for parameter in built.coordinates.parameters():
             parameter.add_(torch.randn_like(parameter))
         words, mask = torch.randn(2, 8, 32), torch.ones(2, 8, dtype=torch.bool)
-        one, other = built(words, mask).at
-        return not torch.equal(one, other)
+        return not torch.equal(*built(words, mask).at)
 
 
 def far(score: Score) -> float:
     """The mean accuracy at 320 and 500 tokens."""
-    return sum(score.mean(f"accuracy_{length}") for length in FAR) / len(FAR)
+    return fmean(score.mean(f"accuracy_{length}") for length in FAR)
 
 
 def counted(scores: Sequence[Score]) -> list[str]:
@@ -134,9 +127,9 @@ def verdict(scores: Sequence[Score], method: str) -> Verdict:
         if score.task in tasks:
             by_method.setdefault(score.method, {})[score.task] = score
     means = {
-        name: sum(map(far, own.values())) / len(own)
-        for name, own in by_method.items()
-        if len(own) == len(tasks)
+        name: fmean(map(far, on_tasks.values()))
+        for name, on_tasks in by_method.items()
+        if len(on_tasks) == len(tasks)
     }
     if method not in means:
         return Verdict("undecided", f"{method} was not run on every task that counts")
@@ -144,16 +137,16 @@ def verdict(scores: Sequence[Score], method: str) -> Verdict:
     best = max(blind, key=blind.__getitem__)
     ahead = means[method] - blind[best]
     short = {name: far(score) for name, score in by_method[method].items() if far(score) < EACH}
-    found = (
+    words = (
         f"{100 * means[method]:.1f} % on average over {len(tasks)} tasks at {FAR[0]} and {FAR[1]} tokens; "
         f"{100 * ahead:+.1f} points to the best method of the raw index, {best}"
     )
     if short:
         listed = ", ".join(f"{name} ({100 * mean:.1f})" for name, mean in sorted(short.items()))
-        found += f"; short of {100 * EACH:.0f}: {listed}"
+        words += f"; short of {100 * EACH:.0f}: {listed}"
     return judged(
         not short and means[method] >= ALL and ahead >= AHEAD,
-        found,
+        words,
         seeds=min(score.seeds for score in by_method[method].values()),
         missing=[],
     )

@@ -86,11 +86,11 @@ def run_suite(
     """
     check("set", sets, SETS)
     plans = {name: plan_of(name, data, methods, shots, seeds, run or RUN, base=base) for name in sets}
-    found: list[Record] = []
+    records: list[Record] = []
     for name, plan in plans.items():
         path = Path(out) / name / "records.jsonl"
-        found += run_plan(plan, path, jobs=jobs, backend=backend, callback=partial(callback, name))
-    return found
+        records += run_plan(plan, path, jobs=jobs, backend=backend, callback=partial(callback, name))
+    return records
 
 
 def plan_of(
@@ -138,12 +138,12 @@ def _read(path: Path, name: str) -> texts.Table:
     return replace(table, texts=[" ".join(text.split()[:words]) for text in table.texts])
 
 
-def rows(found: Sequence[Record]) -> list[dict[str, Any]]:
+def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Learning curves, one row per set, method and number of labels: the mean over splits with its 95 %
     interval.
     """
     groups: dict[tuple[str, str, int], list[float]] = {}
-    for (name, method, _), curve in curves(found).items():
+    for (name, method, _), curve in curves(records).items():
         for shots, score in curve.items():
             groups.setdefault((name, method, shots), []).append(score)
     return [
@@ -152,10 +152,10 @@ def rows(found: Sequence[Record]) -> list[dict[str, Any]]:
     ]
 
 
-def curves(found: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, float]]:
+def curves(records: Sequence[Record]) -> dict[tuple[str, str, int], dict[int, float]]:
     """(set, method, seed) -> labels per class -> score."""
     curves: dict[tuple[str, str, int], dict[int, float]] = {}
-    for record in found:
+    for record in records:
         curve = curves.setdefault((str(record.data["name"]), record.method, record.seed), {})
         curve[int(record.data["shots"])] = score_of(record)
     return {key: dict(sorted(curve.items())) for key, curve in curves.items()}
@@ -180,47 +180,46 @@ def area(curve: dict[int, float]) -> float:
     return under / (points[-1][0] - points[0][0])
 
 
-def areas(found: Sequence[Record]) -> list[dict[str, Any]]:
+def areas(records: Sequence[Record]) -> list[dict[str, Any]]:
     """The area under the learning curve, one row per set and method: the mean over splits with its 95 %
     interval.
     """
     groups: dict[tuple[str, str], list[float]] = {}
-    for (name, method, _), curve in curves(found).items():
+    for (name, method, _), curve in curves(records).items():
         groups.setdefault((name, method), []).append(area(curve))
     return [{"set": name, "method": method, **_bounds(values)} for (name, method), values in groups.items()]
 
 
-def paired(found: Sequence[Record], method: str = "vnait") -> list[dict[str, Any]]:
+def paired(records: Sequence[Record], method: str = "vnait") -> list[dict[str, Any]]:
     """`method` minus each other method, in area on the same splits: one row per set, and a pooled one with
     set None.
 
     Areas are under the labels that both have. The pooled difference of a split is the mean over the sets that
     both have with its seed; its interval is over splits, for these sets.
     """
-    every = curves(found)
-    own = {(name, seed): curve for (name, other, seed), curve in every.items() if other == method}
-    differences: dict[str, dict[str, dict[int, float]]] = {}
-    for (name, other, seed), curve in every.items():
-        shared = own.get((name, seed), {}).keys() & curve.keys()
-        if other == method or not shared:
-            continue
-        one, two = ({shots: line[shots] for shots in shared} for line in (own[name, seed], curve))
-        differences.setdefault(other, {}).setdefault(name, {})[seed] = area(one) - area(two)
+    every = curves(records)
+    differences: dict[str, dict[str, dict[int, float]]] = {}  # rival -> set -> seed -> difference
+    for (name, rival, seed), curve in every.items():
+        ours = every.get((name, method, seed), {})
+        shared = ours.keys() & curve.keys()
+        if rival != method and shared:
+            first, second = (area({shots: one[shots] for shots in shared}) for one in (ours, curve))
+            differences.setdefault(rival, {}).setdefault(name, {})[seed] = first - second
     rows: list[dict[str, Any]] = []
-    for other, of_set in differences.items():
-        seeds = sorted(set.intersection(*({*one} for one in of_set.values())))
-        pooled = [sum(one[seed] for one in of_set.values()) / len(of_set) for seed in seeds]
+    for rival, of_set in differences.items():
+        seeds = sorted(set.intersection(*({*by_seed} for by_seed in of_set.values())))
+        pooled = [sum(by_seed[seed] for by_seed in of_set.values()) / len(of_set) for seed in seeds]
         values: dict[str | None, list[float]] = {None: pooled}
-        values |= {name: list(one.values()) for name, one in of_set.items()}
+        values |= {name: list(by_seed.values()) for name, by_seed in of_set.items()}
         rows += [
-            {"set": name, "method": method, "against": other, **_bounds(some)}
+            {"set": name, "method": method, "against": rival, **_bounds(some)}
             for name, some in values.items()
         ]
     return rows
 
 
 def verdict(
-    found: Sequence[Record],
+    records: Sequence[Record],
     method: str = "vnait",
     *,
     sets: Sequence[str] = tuple(SETS),
@@ -234,7 +233,7 @@ def verdict(
     if one is wholly on the other side, else undecided. Always undecided while a difference has fewer than 10
     splits; and while some of `sets`, `shots` or rivals are missing, unless one set alone refutes it.
     """
-    parts = list(_parts(paired(found, method)))
+    parts = list(_parts(paired(records, method)))
     if not parts:
         return Verdict("undecided", f"{method} was compared with nothing")
     wrong = [row for row, sign in parts if sign < 0]
@@ -251,17 +250,17 @@ def verdict(
     fewest = min(row["splits"] for row, _ in parts)
     if fewest < SPLITS:
         return Verdict("undecided", "; ".join([*said, f"{fewest} splits, fewer than {SPLITS}"]))
-    ran = {record.method for record in found}
+    ran = {record.method for record in records}
     absent = ["any other method"] if ran <= {method, *BASELINES} else []
     absent += [name for name in BASELINES if name not in ran]
-    absent += [*_missing(found, method, sets, shots), *_unmatched(found, method)]
+    absent += [*_missing(records, method, sets, shots), *_unmatched(records, method)]
     if absent and not any(row["set"] for row in wrong):
         return Verdict("undecided", "; ".join([*said, f"not run yet: {', '.join(absent)}"]))
     return Verdict("refuted" if wrong else "undecided" if unclear else "confirmed", "; ".join(said))
 
 
 def no_loss(
-    found: Sequence[Record],
+    records: Sequence[Record],
     method: str = "vnait",
     *,
     sets: Sequence[str] = tuple(SETS),
@@ -272,15 +271,15 @@ def no_loss(
     Confirmed if the interval of the paired difference is above -LOSS, refuted if it is below. Undecided
     otherwise, with fewer than 10 splits, and while some of `sets` or `shots` are missing.
     """
-    rows = [row for row in paired(found, method) if row["against"] == PAPER]
+    rows = [row for row in paired(records, method) if row["against"] == PAPER]
     if not rows:
         return Verdict("undecided", f"{method} was not compared with {PAPER}")
     (pooled,) = [row for row in rows if row["set"] is None]
     said = f"{_difference(pooled)}, pooled over {', '.join(row['set'] for row in rows if row['set'])}"
     if pooled["splits"] < SPLITS:
         return Verdict("undecided", f"{said}; {pooled['splits']} splits, fewer than {SPLITS}")
-    both = [record for record in found if record.method in (method, PAPER)]
-    if absent := [*_missing(found, method, sets, shots), *_unmatched(both, method)]:
+    both = [record for record in records if record.method in (method, PAPER)]
+    if absent := [*_missing(records, method, sets, shots), *_unmatched(both, method)]:
         return Verdict("undecided", f"{said}; not run yet: {', '.join(absent)}")
     low, high = interval_of(pooled).bounds
     return Verdict("confirmed" if low > -LOSS else "refuted" if high < -LOSS else "undecided", said)
@@ -298,11 +297,9 @@ def _parts(differences: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, An
             yield row, sign if SETS[name].ordered or sign < 0 else 1
 
 
-def _missing(found: Sequence[Record], method: str, sets: Sequence[str], shots: Sequence[int]) -> list[str]:
+def _missing(records: Sequence[Record], method: str, sets: Sequence[str], shots: Sequence[int]) -> list[str]:
     """Sets that `method` did not run with all of `shots` that their classes have."""
-    ran = {
-        (str(record.data["name"]), int(record.data["shots"])) for record in found if record.method == method
-    }
+    ran = _draws(records).get(method, {})
     left = {
         name: [count for count in shots if count <= SETS[name].most and (name, count) not in ran]
         for name in sets
@@ -310,29 +307,35 @@ def _missing(found: Sequence[Record], method: str, sets: Sequence[str], shots: S
     return [f"{name} with {', '.join(map(str, counts))} labels" for name, counts in left.items() if counts]
 
 
-def _unmatched(found: Sequence[Record], method: str) -> list[str]:
+def _unmatched(records: Sequence[Record], method: str) -> list[str]:
     """Other methods that lack a set, a number of labels or a draw of rows that `method` ran."""
-    draws: dict[str, dict[tuple[str, int], set[int]]] = {}
-    for record in found:
-        cell = str(record.data["name"]), int(record.data["shots"])
-        draws.setdefault(record.method, {}).setdefault(cell, set()).add(record.seed)
-    own = draws.pop(method)
+    draws = _draws(records)
+    ours = draws.pop(method)
     lacking = {
-        other: [
-            cell[0]
-            for cell, seeds in own.items()
-            if len(seeds & cells.get(cell, set())) < min(SPLITS, len(seeds))
-        ]
-        for other, cells in draws.items()
+        rival: sorted(
+            {
+                name
+                for (name, shots), seeds in ours.items()
+                if len(seeds & its.get((name, shots), set())) < min(SPLITS, len(seeds))
+            }
+        )
+        for rival, its in draws.items()
     }
-    return [f"{other} on {', '.join(sorted(set(names)))}" for other, names in lacking.items() if names]
+    return [f"{rival} on {', '.join(names)}" for rival, names in lacking.items() if names]
+
+
+def _draws(records: Sequence[Record]) -> dict[str, dict[tuple[str, int], set[int]]]:
+    """Method -> (set, labels per class) -> the seeds that ran."""
+    draws: dict[str, dict[tuple[str, int], set[int]]] = {}
+    for record in records:
+        run = str(record.data["name"]), int(record.data["shots"])
+        draws.setdefault(record.method, {}).setdefault(run, set()).add(record.seed)
+    return draws
 
 
 def _bounds(values: Sequence[float]) -> dict[str, Any]:
-    if not values:
-        return {"mean": float("nan"), "ci_low": None, "ci_high": None, "splits": 0}
-    found = interval(values)
-    return {"mean": found.mean, "ci_low": found.low, "ci_high": found.high, "splits": len(values)}
+    mean, low, high = interval(values) if values else (float("nan"), None, None)
+    return {"mean": mean, "ci_low": low, "ci_high": high, "splits": len(values)}
 
 
 def _difference(row: dict[str, Any]) -> str:

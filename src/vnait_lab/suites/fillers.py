@@ -22,6 +22,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
+from vnait_lab.suites.registry import registry
+
 M, OPEN, CLOSE = 1, 2, 3
 WORDS = range(4, 12)  # the class of a word is its parity
 FILLERS = range(12, 20)
@@ -33,7 +35,7 @@ Counted = Bool[Tensor, "N T"]
 Texts = tuple[Int[Tensor, "N T"], Int[Tensor, " N"], Float[Tensor, "N T"]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Task:
     """`make` generates texts; `asks` is the question, `filler` what does not count.
 
@@ -41,23 +43,13 @@ class Task:
     """
 
     make: Callable[[int, int, Generator, bool], Texts]
-    asks: str
     filler: str
+    asks: str
     classes: int = 2
     oracle: bool = False
 
 
-TASKS: dict[str, Task] = {}
-
-
-def task(filler: str, asks: str) -> Callable[[Callable[..., Texts]], Callable[..., Texts]]:
-    """Register a task under its function's name."""
-
-    def register(make: Callable[..., Texts]) -> Callable[..., Texts]:
-        TASKS[make.__name__] = Task(make=make, asks=asks, filler=filler)
-        return make
-
-    return register
+TASKS, task = registry(Task)
 
 
 # --- Filler by class
@@ -169,7 +161,7 @@ def half_of_weight(count: int, length: int, random: Generator, filler: bool) -> 
     return ids.scatter(1, place[:, None], M), (weight[:, 0] < weight[:, 1]).long(), weights
 
 
-ORACLES = {f"{name}-oracle": replace(one, oracle=True) for name, one in TASKS.items()}
+ORACLES = {f"{name}-oracle": replace(plain, oracle=True) for name, plain in TASKS.items()}
 
 
 def condensed(ids: Int[Tensor, " T"], weights: Float[Tensor, " T"]) -> Int[Tensor, " C"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 from torch import Generator
@@ -12,7 +13,7 @@ from vnait.model import VnaitForSequenceClassification
 from vnait.shared.errors import InputError
 from vnait_lab.study import Verdict
 from vnait_lab.suites import suite
-from vnait_lab.suites.suite import Score, Suite, answers, judged
+from vnait_lab.suites.suite import Score, Suite, answers, at_lengths, judged
 from vnait_lab.suites.tasks import SHORTEST, TASKS, VOCABULARY, Task
 
 TRAINED = 40
@@ -71,23 +72,15 @@ def new_model(
     )
 
 
-def scores(
-    model: VnaitForSequenceClassification, task: Task, setting: Setting, random: Generator
-) -> dict[str, float]:
-    """The accuracy on new texts, at every length."""
-    return {f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in LENGTHS}
-
-
 def score(
     model: VnaitForSequenceClassification, task: Task, length: int, count: int, random: Generator
 ) -> float:
     """The accuracy on `count` new texts; 0 if the method refuses the length."""
     ids, classes = task.make(count, length, random)
     # The mask is passed, since a task of the user's may have words of id 0, which is padding's.
-    found = answers(
-        lambda part: model(part, torch.ones_like(part)).logits, ids, rows=max(1, TOKENS // length)
-    )
-    return 0.0 if found is None else float((found == classes).float().mean())
+    rows = max(1, TOKENS // length)
+    answer = answers(lambda part: model(part, torch.ones_like(part)).logits, ids, rows=rows)
+    return 0.0 if answer is None else float((answer == classes).float().mean())
 
 
 SUITE = Suite(
@@ -95,7 +88,7 @@ SUITE = Suite(
     tasks=TASKS,
     setting=Setting(),
     fit=fit,
-    scores=scores,
+    scores=at_lengths(score, LENGTHS),
     facts=lambda task: {"family": task.family, "trained": [SHORTEST, TRAINED]},
     shown=("family",),
 )
@@ -113,23 +106,22 @@ def verdict(scores: Sequence[Score], method: str, *, tasks: Sequence[str] = tupl
     Tasks that other methods ran and no method learned do not count. Undecided with fewer than 3 seeds, or
     while `method` has not run all of `tasks`.
     """
-    own = [score for score in scores if score.method == method]
+    ran = [score for score in scores if score.method == method]
     tried = {score.task for score in scores if score.method != method}
     learnable = {score.task for score in scores if learned(score)}
-    counted = [score for score in own if score.task in learnable or score.task not in tried]
+    counted = [score for score in ran if score.task in learnable or score.task not in tried]
     if not counted:
         return Verdict("undecided", f"{method} was not run on a task that any method learned")
     accuracy = {(score.task, length): score.mean(f"accuracy_{length}") for score in counted for length in FAR}
-    mean = sum(accuracy.values()) / len(accuracy)
-    found = f"{100 * mean:.1f} % on average over {len(counted)} tasks at 320 and 500 tokens"
-    if short := sorted((cell for cell in accuracy if accuracy[cell] < EACH), key=lambda cell: accuracy[cell]):
-        found += "; short of 95: "
-        found += ", ".join(
-            f"{task} at {length} ({100 * accuracy[task, length]:.1f})" for task, length in short
-        )
+    mean = fmean(accuracy.values())
+    words = f"{100 * mean:.1f} % on average over {len(counted)} tasks at 320 and 500 tokens"
+    short = sorted((value, task, length) for (task, length), value in accuracy.items() if value < EACH)
+    if short:
+        words += "; short of 95: "
+        words += ", ".join(f"{task} at {length} ({100 * value:.1f})" for value, task, length in short)
     return judged(
         not short and mean >= ALL,
-        found,
+        words,
         seeds=min(score.seeds for score in counted),
-        missing=[name for name in tasks if name not in {score.task for score in own}],
+        missing=[name for name in tasks if name not in {score.task for score in ran}],
     )

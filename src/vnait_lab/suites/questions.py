@@ -56,17 +56,17 @@ QUESTIONS: dict[str, Question] = {}
 def question(asks: str, tokens: Iterable[str], counts: str, longest: int = 40) -> Callable[[Draw], Draw]:
     """Register a task under the name of the function that draws one question and its answer."""
 
-    def register(one: Draw) -> Draw:
+    def register(draw: Draw) -> Draw:
         def make(count: int, length: int, random: Generator) -> Pairs:
             if not 1 <= length <= longest:
-                raise ValueError(f"a length of {length} was given; {one.__name__} takes 1 to {longest}.")
+                raise ValueError(f"a length of {length} was given; {draw.__name__} takes 1 to {longest}.")
             draws = plain_random.Random(int(torch.randint(2**62, (), generator=random)))
-            return [one(length, draws) for _ in range(count)]
+            return [draw(length, draws) for _ in range(count)]
 
-        QUESTIONS[one.__name__] = Question(
+        QUESTIONS[draw.__name__] = Question(
             make=make, tokens=tuple(tokens), asks=asks, counts=counts, longest=longest
         )
-        return one
+        return draw
 
     return register
 
@@ -96,8 +96,8 @@ def addition(length: int, random: Random) -> tuple[Tokens, Tokens]:
     """9 9 + 2 -> 1 0 1. Only a number of one digit may be 0."""
     sizes = [length, random.randint(1, length)]
     random.shuffle(sizes)
-    one, other = (random.randrange(10 ** (size - 1) if size > 1 else 0, 10**size) for size in sizes)
-    return [*str(one), "+", *str(other)], [*str(one + other)]
+    left, right = (random.randrange(10 ** (size - 1) if size > 1 else 0, 10**size) for size in sizes)
+    return [*str(left), "+", *str(right)], [*str(left + right)]
 
 
 @question("the value of a polynomial at x, modulo 10", [*DIGITS, *"x=;^+-"], "terms, of degree 0 to 3")
@@ -144,13 +144,8 @@ def lego(length: int, random: Random) -> tuple[Tokens, Tokens]:
     names, signs = random.sample(VARIABLES, length), [random.choice((1, -1)) for _ in range(length)]
     question = [names[0], "=", *_signed(signs[0]), ";"]
     for place in range(1, length):
-        question += [
-            names[place],
-            "=",
-            "+" if signs[place] == signs[place - 1] else "-",
-            names[place - 1],
-            ";",
-        ]
+        sign = "+" if signs[place] == signs[place - 1] else "-"
+        question += [names[place], "=", sign, names[place - 1], ";"]
     asked = random.randrange(min((length + 1) // 2, length - 1), length)
     return [*question, "?", names[asked]], _signed(signs[asked])
 
@@ -195,13 +190,13 @@ def scan_commands() -> dict[int, list[tuple[Tokens, Tokens]]]:
         for times, how in enumerate(([], ["twice"], ["thrice"]), start=1)
     ]
     commands = list(phrases)
-    for (words, acts), (other_words, other_acts) in product(phrases, phrases):
-        commands.append(([*words, "and", *other_words], acts + other_acts))
-        commands.append(([*words, "after", *other_words], other_acts + acts))
-    found: dict[int, list[tuple[Tokens, Tokens]]] = {}
+    for (words, acts), (then, more) in product(phrases, phrases):
+        commands.append(([*words, "and", *then], acts + more))
+        commands.append(([*words, "after", *then], more + acts))
+    by_length: dict[int, list[tuple[Tokens, Tokens]]] = {}
     for command in commands:
-        found.setdefault(len(command[1]), []).append(command)
-    return found
+        by_length.setdefault(len(command[1]), []).append(command)
+    return by_length
 
 
 UNARY: dict[str, Callable[[Tokens], Tokens]] = {
@@ -213,10 +208,10 @@ UNARY: dict[str, Callable[[Tokens], Tokens]] = {
     "echo": lambda text: text + text[-1:],
 }
 BINARY: dict[str, Callable[[Tokens, Tokens], Tokens]] = {
-    "append": lambda one, other: one + other,
-    "prepend": lambda one, other: other + one,
-    "remove_first": lambda one, other: other,
-    "remove_second": lambda one, other: one,
+    "append": lambda left, right: left + right,
+    "prepend": lambda left, right: right + left,
+    "remove_first": lambda left, right: right,
+    "remove_second": lambda left, right: left,
 }
 
 
@@ -232,9 +227,9 @@ def pcfg(length: int, random: Random) -> tuple[Tokens, Tokens]:
     A string can double at every function: a question with an answer of more than 40 letters is drawn again.
     """
     while True:
-        found = _applied(length, random)
-        if len(found[1]) <= 40:
-            return found
+        question, answer = _applied(length, random)
+        if len(answer) <= 40:
+            return question, answer
 
 
 def _applied(functions: int, random: Random) -> tuple[Tokens, Tokens]:
@@ -245,6 +240,6 @@ def _applied(functions: int, random: Random) -> tuple[Tokens, Tokens]:
     if name in UNARY:
         question, answer = _applied(functions - 1, random)
         return [name, *question], UNARY[name](answer)
-    left = random.randint(0, functions - 1)
-    (one, value), (other, other_value) = _applied(left, random), _applied(functions - 1 - left, random)
-    return [name, *one, ",", *other], BINARY[name](value, other_value)
+    count = random.randint(0, functions - 1)
+    (left, first), (right, second) = _applied(count, random), _applied(functions - 1 - count, random)
+    return [name, *left, ",", *right], BINARY[name](first, second)

@@ -12,12 +12,11 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from vnait.comparison import runs
-from vnait.comparison.runs import Callback
+from vnait.comparison.runs import Callback, run_all
 from vnait.model import VnaitConfig, seed_weights
 from vnait.positions.building import parameters
 from vnait.positions.methods import METHODS, Recipe
-from vnait.results import record as records
+from vnait.results import record as files
 from vnait.results.record import Record
 from vnait.shared.errors import InputError, OutOfRange, did_you_mean
 from vnait.shared.processes import one_thread
@@ -102,10 +101,10 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Tasks on which methods are compared. A cell is one method on one task with one seed; it gives one
+    """Tasks on which methods are compared. A run is one method on one task with one seed; it gives one
     `Record`.
 
-    tasks      by name; the `asks` of a task is part of its cells' keys
+    tasks      by name; the `asks` of a task is part of its runs' keys
     setting    of the training and the test, the same for every method and task
     fit        (method, task, seeds, setting) -> one trained model per seed
     scores     (model, task, setting, generator of test texts) -> the metrics of a record
@@ -143,7 +142,7 @@ class Suite:
         check("method", methods, METHODS)
         check("task", tasks, self.tasks)
         setting = setting or self.setting
-        cells = {
+        runs = {
             self.key(method, task, seed, setting): (method, task, seed)
             for seed in seeds
             for task in tasks
@@ -154,17 +153,17 @@ class Suite:
             groups: dict[tuple[str, str], list[int]] = {}
             for method, task, seed in left:
                 groups.setdefault((method, task), []).append(seed)
-            for (method, task), own in groups.items():
+            for (method, task), group in groups.items():
                 # Only this task goes to the other process: a task of the user's may not pickle.
                 single = replace(self, tasks={task: self.tasks[task]})
-                yield delayed(single.train_and_test)(method, METHODS[method], task, own, setting)
+                yield delayed(single.train_and_test)(method, METHODS[method], task, group, setting)
 
-        return runs.run_all(path, cells, calls, jobs=jobs, backend=backend, callback=callback)
+        return run_all(path, runs, calls, jobs=jobs, backend=backend, callback=callback)
 
     def key(self, method: str, task: str, seed: int, setting: Training) -> str:
-        """The fingerprint of everything that decides a cell, the method's formula included."""
+        """The fingerprint of everything that decides a run, the method's formula included."""
         formula, asks = METHODS[method].formula, self.tasks[task].asks
-        return records.key_of(self.name, method, formula, task, asks, seed, asdict(setting))
+        return files.key_of(self.name, method, formula, task, asks, seed, asdict(setting))
 
     def train_and_test(
         self, method: str, recipe: Recipe, task: str, seeds: Sequence[int], setting: Training
@@ -172,7 +171,7 @@ class Suite:
         """The records of one method on one task, all seeds trained at once on one core.
 
         The recipe comes along because a worker process knows only the library's own METHODS, or an earlier
-        cell's.
+        run's.
         """
         METHODS[method] = recipe
         about = self.tasks[task]
@@ -200,22 +199,19 @@ class Suite:
                 for model, seed in zip(models, seeds, strict=True)
             ]
 
-    def summary(self, found: Iterable[Record]) -> list[Score]:
+    def summary(self, records: Iterable[Record]) -> list[Score]:
         """One score per method and task."""
         groups: dict[tuple[str, str], list[Record]] = {}
-        for record in {
-            record.key: record for record in found
-        }.values():  # two processes may write a cell twice
+        for record in {record.key: record for record in records}.values():  # a run may be written twice
             groups.setdefault((record.method, str(record.data["name"])), []).append(record)
         scores = []
-        for (method, task), own in groups.items():
-            by_seed = [self.columns(record.metrics) for record in own]
+        for (method, task), runs in groups.items():
+            metrics = [self.columns(record.metrics) for record in runs]
             intervals = {
-                metric: interval([metrics[metric] for metrics in by_seed], within=UNIT)
-                for metric in by_seed[0]
+                name: interval([metric[name] for metric in metrics], within=UNIT) for name in metrics[0]
             }
-            facts = {name: own[0].data[name] for name in self.shown}
-            scores.append(Score(method=method, task=task, seeds=len(own), facts=facts, intervals=intervals))
+            facts = {name: runs[0].data[name] for name in self.shown}
+            scores.append(Score(method=method, task=task, seeds=len(runs), facts=facts, intervals=intervals))
         return scores
 
 
@@ -223,12 +219,14 @@ def standings(
     scores: Sequence[Score], means: Callable[[Sequence[Score]], Mapping[str, float]], *, by: str
 ) -> list[Standing]:
     """One standing per method, highest mean of `by` first; `means` takes a method's scores."""
-    found = []
-    for method in dict.fromkeys(score.method for score in scores):
-        own = [score for score in scores if score.method == method]
-        seeds = min(score.seeds for score in own)
-        found.append(Standing(method=method, tasks=len(own), seeds=seeds, means=means(own)))
-    return sorted(found, key=lambda standing: -standing.means[by])
+    by_method: dict[str, list[Score]] = {}
+    for score in scores:
+        by_method.setdefault(score.method, []).append(score)
+    ranked = (
+        Standing(method=method, tasks=len(some), seeds=min(score.seeds for score in some), means=means(some))
+        for method, some in by_method.items()
+    )
+    return sorted(ranked, key=lambda standing: -standing.means[by])
 
 
 def run_by_all(scores: Sequence[Score]) -> list[Score]:
@@ -240,13 +238,13 @@ def run_by_all(scores: Sequence[Score]) -> list[Score]:
     return [score for score in scores if methods[score.task] == every]
 
 
-def judged(holds: bool, found: str, *, seeds: int, missing: Sequence[str]) -> Verdict:
+def judged(holds: bool, words: str, *, seeds: int, missing: Sequence[str]) -> Verdict:
     """Confirmed or refuted; undecided with fewer than `SEEDS` seeds or while tasks are missing."""
     if seeds < SEEDS:
-        return Verdict("undecided", f"{found}; fewer than {SEEDS} seeds")
+        return Verdict("undecided", f"{words}; fewer than {SEEDS} seeds")
     if missing:
-        return Verdict("undecided", f"{found}; not run yet: {', '.join(missing)}")
-    return Verdict("confirmed" if holds else "refuted", found)
+        return Verdict("undecided", f"{words}; not run yet: {', '.join(missing)}")
+    return Verdict("confirmed" if holds else "refuted", words)
 
 
 def new_model(kind: type[Model], setting: Training, seed: int, **config: Any) -> Model:
@@ -265,14 +263,23 @@ def answers(logits: Callable[[Tensor], Tensor], ids: Tensor, *, rows: int) -> Te
     method refuses the length, as a table does past its end. InputError for logits that are not finite.
     """
     try:
-        found = torch.cat([logits(part) for part in ids.split(rows)])
+        every = torch.cat([logits(part) for part in ids.split(rows)])
     except OutOfRange:
         return None
-    if not found.isfinite().all():
+    if not every.isfinite().all():
         raise InputError(
             f"the logits of texts of {ids.shape[1]} tokens are not finite; the method is wrong there."
         )
-    return found.argmax(-1)
+    return every.argmax(-1)
+
+
+def at_lengths(
+    score: Callable[[Any, Any, int, int, Generator], float], lengths: Sequence[int]
+) -> Callable[[Any, Any, Any, Generator], dict[str, float]]:
+    """The `scores` of a suite: `score(model, task, length, number of tests, generator)` at every length."""
+    return lambda model, task, setting, random: {
+        f"accuracy_{length}": score(model, task, length, setting.tests, random) for length in lengths
+    }
 
 
 def train(
@@ -283,8 +290,8 @@ def train(
 
     def loss(model: Any, ids: Tensor, labels: Tensor) -> Tensor:
         mask = torch.ones(ids.shape)  # passed, since vmap cannot check whether a mask is needed
-        found: Tensor = model(ids, mask, labels=labels).loss
-        return found
+        value: Tensor = model(ids, mask, labels=labels).loss
+        return value
 
     train_together(
         models,

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Int
 from torch import Generator, Tensor
+
+from vnait_lab.suites.registry import registry
 
 A, B, M = 1, 2, 3
 WORDS = range(4, 20)
@@ -23,29 +26,33 @@ SHORTEST = 8
 Texts = tuple[Int[Tensor, "N T"], Int[Tensor, " N"]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Task:
     """`make` generates texts; `asks` is the question, `family` the kind of position that it needs."""
 
     make: Callable[[int, int, Generator], Texts]
-    asks: str
     family: str
+    asks: str
     classes: int = 2
 
 
-TASKS: dict[str, Task] = {}
+TASKS, task = registry(Task)
 
 
-def task(
-    family: str, asks: str, classes: int = 2, *, tasks: dict[str, Task] = TASKS
-) -> Callable[[Callable[..., Texts]], Callable[..., Texts]]:
-    """Register a task in `tasks` under its function's name."""
+# --- Questions of several tasks
 
-    def register(make: Callable[..., Texts]) -> Callable[..., Texts]:
-        tasks[make.__name__] = Task(make=make, asks=asks, family=family, classes=classes)
-        return make
 
-    return register
+def word_at(place: int, count: int, length: int, random: Generator) -> Texts:
+    """The class of the word at a place, from the end if negative; words alone."""
+    ids = words(count, length, random)
+    return ids, ids[:, place] % 2
+
+
+def word_beside(steps: int, count: int, length: int, random: Generator) -> Texts:
+    """The class of the word so many steps after M, or before it if negative. M occurs once."""
+    ids = words(count, length, random)
+    place = max(-steps, 0) + below(length - abs(steps), count, random)
+    return put(ids, place, M), at(ids, place + steps) % 2
 
 
 # --- Global: a share of the text, an order over any distance
@@ -65,7 +72,7 @@ def order(count: int, length: int, random: Generator) -> Texts:
     """Both occur once, anywhere."""
     ids, first = words(count, length, random), coin(count, random)
     early, late = two_places(length, count, random)
-    return put(put(ids, early, torch.where(first == 1, A, B)), late, torch.where(first == 1, B, A)), first
+    return put_both(ids, early, late, first), first
 
 
 @task("global", "of what class is the word in the middle (of n, number n // 2 from 0)?")
@@ -75,11 +82,7 @@ def middle(count: int, length: int, random: Generator) -> Texts:
     return ids, ids[:, length // 2] % 2
 
 
-@task("global", "of what class is the third word from the end?")
-def third_from_end(count: int, length: int, random: Generator) -> Texts:
-    """Words alone."""
-    ids = words(count, length, random)
-    return ids, ids[:, -3] % 2
+task("global", "of what class is the third word from the end?", name="third_from_end")(partial(word_at, -3))
 
 
 # --- Local: the neighbourhood, wherever it is
@@ -89,14 +92,10 @@ def third_from_end(count: int, length: int, random: Generator) -> Texts:
 def adjacent(count: int, length: int, random: Generator) -> Texts:
     """Both occur once."""
     ids, left, place = words(count, length, random), coin(count, random), below(length - 1, count, random)
-    return put(put(ids, place, torch.where(left == 1, A, B)), place + 1, torch.where(left == 1, B, A)), left
+    return put_both(ids, place, place + 1, left), left
 
 
-@task("local", "of what class is the word 3 after M?")
-def offset3(count: int, length: int, random: Generator) -> Texts:
-    """M occurs once, with at least three words after it."""
-    ids, place = words(count, length, random), below(length - 3, count, random)
-    return put(ids, place, M), at(ids, place + 3) % 2
+task("local", "of what class is the word 3 after M?", name="offset3")(partial(word_beside, 3))
 
 
 @task("local", "does A stand right before B, anywhere?")
@@ -106,19 +105,15 @@ def bigram(count: int, length: int, random: Generator) -> Texts:
     """
     ids, yes, shift = words(count, length, random), coin(count, random), coin(count, random)
     slots = torch.rand(count, (length - 1) // 2, generator=random).argsort(-1)[:, :3]
-    pair, one, other = (2 * slots + shift[:, None]).unbind(-1)
-    ids = put(put(ids, pair, torch.where(yes == 1, A, B)), pair + 1, torch.where(yes == 1, B, A))
-    return put(put(ids, one, A), other + 1, B), yes
+    pair, left, right = (2 * slots + shift[:, None]).unbind(-1)
+    ids = put_both(ids, pair, pair + 1, yes)
+    return put(put(ids, left, A), right + 1, B), yes
 
 
 # --- Absolute: counted from the start
 
 
-@task("absolute", "of what class is the third word?")
-def third(count: int, length: int, random: Generator) -> Texts:
-    """Words alone."""
-    ids = words(count, length, random)
-    return ids, ids[:, 2] % 2
+task("absolute", "of what class is the third word?", name="third")(partial(word_at, 2))
 
 
 @task(
@@ -178,9 +173,14 @@ def below(limit: int, count: int, random: Generator) -> Int[Tensor, " N"]:
 
 def two_places(length: int, count: int, random: Generator) -> tuple[Int[Tensor, " N"], Int[Tensor, " N"]]:
     """Two different positions, the earlier one first; every pair is drawn evenly."""
-    one = below(length, count, random)
-    other = (one + 1 + below(length - 1, count, random)) % length
-    return torch.minimum(one, other), torch.maximum(one, other)
+    first = below(length, count, random)
+    second = (first + 1 + below(length - 1, count, random)) % length
+    return torch.minimum(first, second), torch.maximum(first, second)
+
+
+def three_places(length: int, count: int, random: Generator) -> Int[Tensor, "N 3"]:
+    """Three different positions in ascending order."""
+    return torch.rand(count, length, generator=random).argsort(-1)[:, :3].sort(-1).values
 
 
 def put(
@@ -189,6 +189,13 @@ def put(
     """A copy with one id per text replaced."""
     value = torch.as_tensor(what).expand(len(ids))
     return ids.scatter(1, place[:, None], value[:, None])
+
+
+def put_both(
+    ids: Int[Tensor, "N T"], left: Int[Tensor, " N"], right: Int[Tensor, " N"], a_left: Int[Tensor, " N"]
+) -> Int[Tensor, "N T"]:
+    """A copy with A at one place and B at the other, the other way round where `a_left` is 0."""
+    return put(put(ids, left, torch.where(a_left == 1, A, B)), right, torch.where(a_left == 1, B, A))
 
 
 def at(ids: Int[Tensor, "N T"], place: Int[Tensor, " N"]) -> Int[Tensor, " N"]:

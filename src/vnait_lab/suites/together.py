@@ -11,6 +11,39 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+
+def adamw(
+    weights: Iterable[Tensor], *, steps: int, learning_rate: float, weight_decay: float, warmup: int
+) -> tuple[Optimizer, LRScheduler]:
+    """AdamW; the learning rate rises for `warmup` steps, then falls linearly to a twentieth."""
+    optimizer = torch.optim.AdamW(weights, lr=learning_rate, weight_decay=weight_decay, fused=True)
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / warmup, 1) * max(1 - step / steps, 0.05)
+    )
+
+
+def minimize(
+    loss: Callable[[int], Tensor | None],
+    optimizer: Optimizer,
+    schedule: LRScheduler,
+    *,
+    steps: int,
+    clip: float = torch.inf,
+) -> None:
+    """Minimize `loss(step)` in place; a step without a loss is left out. Gradients are clipped to a norm."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for step in range(steps):
+        value = loss(step)
+        if value is not None:
+            optimizer.zero_grad()
+            value.backward()
+            if clip < torch.inf:
+                torch.nn.utils.clip_grad_norm_(weights, clip)
+            optimizer.step()
+            schedule.step()
 
 
 def train_together(
@@ -23,8 +56,7 @@ def train_together(
     weight_decay: float,
     warmup: int,
 ) -> None:
-    """Train every model on its own batches with AdamW, in place. The learning rate rises for `warmup` steps,
-    then falls linearly to a twentieth.
+    """Train every model on its own batches by `adamw`, in place.
 
     batches   one per step: tensors whose first axis is over models
     loss      (model, *tensors) -> (), for one model; it calls the model once, with a mask that is not a
@@ -34,23 +66,22 @@ def train_together(
     a model's training does not depend on the other models, except for rounding.
     """
     weights, rest = _stacked(models)
-    optimizer = torch.optim.AdamW(weights.values(), lr=learning_rate, weight_decay=weight_decay, fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warmup, 1) * max(1 - step / steps, 0.05)
+    optimizer, schedule = adamw(
+        weights.values(), steps=steps, learning_rate=learning_rate, weight_decay=weight_decay, warmup=warmup
     )
 
-    def of_one(own: dict[str, Tensor], fixed: dict[str, Tensor], *batch: Tensor) -> Tensor:
+    def of_single(learned: dict[str, Tensor], fixed: dict[str, Tensor], *batch: Tensor) -> Tensor:
         def model(*args: Any, **kwargs: Any) -> Any:
-            return functional_call(models[0], {**own, **fixed}, args, kwargs)
+            return functional_call(models[0], {**learned, **fixed}, args, kwargs)
 
         return loss(model, *batch)
 
-    gradients = vmap(grad(of_one), randomness="same")
+    gradient_of = vmap(grad(of_single), randomness="same")
     for _, batch in zip(range(steps), batches, strict=False):
         with sdpa_kernel(SDPBackend.MATH):  # vmap runs a fused kernel model by model
-            found = gradients({name: weight.detach() for name, weight in weights.items()}, rest, *batch)
+            gradients = gradient_of({name: weight.detach() for name, weight in weights.items()}, rest, *batch)
         for name, weight in weights.items():
-            weight.grad = found[name]
+            weight.grad = gradients[name]
         optimizer.step()
         schedule.step()
     _spread(weights, models)

@@ -7,16 +7,38 @@ or of this project start with FIELD or OWN there, and have a table of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from vnait_lab.page.documents import applications, papers, positions
-from vnait_lab.page.documents.rows import Row
-from vnait_lab.page.parts import Judged, table
+from vnait_lab.page.parts import Judged, read_data, table
 
-DOCUMENTS: dict[str, tuple[Row, ...]] = {
-    "000 and 001: Vnait-Enhanced Transformer": papers.ROWS,
-    "003: positional encoding explained": positions.ROWS,
-    "004: applications": applications.ROWS,
-}
+
+@dataclass(frozen=True)
+class Row:
+    """What a document states, at the place where it treats it most; documents.toml has them all.
+
+    section     there and wherever else the document states it
+    statement   in one sentence
+    sources     parts of the `source` of claims about it
+    tests       "file::test", what makes sure that the part is the formula
+    shown       what else shows it, without a verdict
+    lacks       what is not shown, and why
+    """
+
+    section: str
+    statement: str
+    sources: Sequence[str] = ()
+    tests: Sequence[str] = ()
+    shown: str = ""
+    lacks: str = ""
+
+
+def read_documents() -> dict[str, list[Row]]:
+    """The rows of each document, by its name."""
+    documents = read_data("documents.toml")["document"]
+    return {document["name"]: [Row(**row) for row in document["rows"]] for document in documents}
+
+
+DOCUMENTS = read_documents()
 FIELD, OWN = "the field", "this project"
 KINDS = ("with verdicts", "of these in part", "tested or shown", "of these in part", "open")
 HEADS = ("section", "the document states", "claim", "verdict", "what was found", "seeds", "command")
@@ -24,7 +46,7 @@ HEADS = ("section", "the document states", "claim", "verdict", "what was found",
 
 def page(claims: Sequence[Judged]) -> str:
     documents = "\n\n".join(f"## {name}\n\n{of(rows, claims)}" for name, rows in DOCUMENTS.items())
-    others = [one for one in claims if any(part.startswith((FIELD, OWN)) for part in sources(one))]
+    others = [claim for claim in claims if any(part.startswith((FIELD, OWN)) for part in sources(claim))]
     return f"""# The documents, line by line
 
 Written by `python -m vnait_lab.page` from the records in `studies/records`.
@@ -76,7 +98,7 @@ def of(rows: Iterable[Row], claims: Sequence[Judged]) -> str:
 
 def cells_of(row: Row, claims: Sequence[Judged]) -> Iterator[list[object]]:
     """The last five columns: a line per claim, then tests, what else is shown, and what is not."""
-    yield from (line(one) for one in claims if set(row.sources) & set(sources(one)))
+    yield from (line(claim) for claim in claims if set(row.sources) & set(sources(claim)))
     if row.tests:
         yield ["", "tested", "", "", "`pytest " + " ".join(f"tests/{path(test)}" for test in row.tests) + "`"]
     if row.shown:
