@@ -22,7 +22,6 @@ from vnait.data import Table
 from vnait.data.tables import labels_of
 from vnait.positions.method import Method
 from vnait.positions.methods import METHODS, Recipe, Size
-from vnait.results import record as records
 from vnait.results.record import Record
 from vnait.shared.processes import one_thread
 from vnait.train.predict import Fitted
