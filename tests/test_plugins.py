@@ -73,7 +73,7 @@ def test_the_command_line_tries_the_laws_on_a_file(file, capsys):
     [
         (None, "there is no file .*; give a Python file that defines METHODS"),
         ("METHODS = {}", "defines no METHODS; give it a dict"),
-        ("METHODS = {'one': 1}", r"METHODS\['one'\] is a int; give a vnait.positions.methods.Recipe"),
+        ("METHODS = {'one': 1}", r"METHODS\['one'\] is a int; give a vnait.positions.Recipe"),
         (FILE.replace("log-bias", "rope"), "defines the method 'rope', which exists already"),
         ("1 / 0", "failed: ZeroDivisionError: division by zero."),
     ],
