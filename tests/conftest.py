@@ -23,7 +23,8 @@ from PIL import Image
 # Before anything imports vnait: every annotation with a shape is checked at every call. Not in vnait.model:
 # there, transformers makes a dataclass of the configuration, and the check reads its __init__ before it has
 # its arguments.
-TYPED = ("injection", "coordinates", "encodings", "inputs", "method", "methods", "attention")
+# Nor in methods.py, which has no tensor: beartype would draw one name of each list by `random`.
+TYPED = ("injection", "coordinates", "encodings", "inputs", "method", "building", "attention")
 CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
 install_import_hook([f"vnait.positions.{name}" for name in TYPED] + ["vnait.model.backbone"], CHECK)
 

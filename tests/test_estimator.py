@@ -458,7 +458,7 @@ def test_explain_shows_what_the_model_reads(learned):
         "joins the semantic vectors in the input layer",
         "multiplies the attention scores",
     ]
-    assert found.parameters == vnait.positions.methods.parameters(learned.fitted_.model.model.method)
+    assert found.parameters == vnait.positions.building.parameters(learned.fitted_.model.model.method)
 
 
 def test_explain_cuts_where_the_model_cuts(word_file):

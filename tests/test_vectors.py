@@ -600,7 +600,7 @@ def test_align_with_nothing_known(vocabulary):
 
 TRAIN = """
 import sys
-from vnait import vectors
+from vnait.data import vectors
 assert "gensim" not in sys.modules, "importing vnait.data.vectors imported gensim"
 sentences = [["good", "film", "good", "cast"], ["bad", "film", "bad", "plot"], ["good", "plot"]] * 4
 found = vectors.train(sentences, dim=8, seed=3)
