@@ -25,7 +25,7 @@ from mkdocs.exceptions import Abort
 
 import vnait
 from vnait.cli import app
-from vnait.positions import building
+from vnait.positions import building, coordinates, encodings, inputs
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
@@ -86,18 +86,20 @@ def filled(nav: Any, pages: Path) -> Any:
 def reference() -> dict[str, str]:
     """The pages that are written from the code, by name."""
     public = {name: getattr(vnait, name) for name in vnait.__all__ if name != "METHODS"}
-    modules = {name: module for name, module in public.items() if isinstance(module, ModuleType)}
-    parts = {name: part for name, part in public.items() if name not in modules}
-    listed = ", ".join(f"[`vnait.{name}`]({name}.md)" for name in modules)
+    modules = {"coordinates": coordinates, "encodings": encodings, "inputs": inputs}
+    listed = ", ".join(f"[{name}]({name}.md)" for name in modules)
     intro = (
         f"# vnait\n\n{prose(vnait)}\n\n"
-        f"Its parts have pages of their own: {listed}; `vnait.METHODS` is [here](methods.md).\n\n"
+        f"The parts of `vnait.positions` have pages of their own: {listed}; "
+        "`vnait.METHODS` is [here](methods.md).\n\n"
     )
-    pages = {"public.md": intro + "\n".join(described(f"vnait.{name}", part) for name, part in parts.items())}
+    pages = {
+        "public.md": intro + "\n".join(described(f"vnait.{name}", part) for name, part in public.items())
+    }
     for name, module in modules.items():
         own = {part: getattr(module, part) for part in of_module(module)}
-        text = "\n".join(described(f"vnait.{name}.{part}", value) for part, value in own.items())
-        pages[f"{name}.md"] = f"# vnait.{name}\n\n{prose(module)}\n\n{text}"
+        text = "\n".join(described(f"vnait.positions.{part}", value) for part, value in own.items())
+        pages[f"{name}.md"] = f"# {name.capitalize()}\n\n{prose(module)}\n\n{text}"
     return pages | {"methods.md": methods(), "commands.md": commands()}
 
 

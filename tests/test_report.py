@@ -372,7 +372,9 @@ def test_of_two_budgets_the_whole_one_is_reported_once_it_ended() -> None:
     one = studies.load("order")
 
     def ran(budget: Budget, seeds: int) -> list[Record]:
-        keys = [(arm, seed, study.key(one, arm, seed, budget)) for arm in one.variants for seed in range(seeds)]
+        keys = [
+            (arm, seed, study.key(one, arm, seed, budget)) for arm in one.variants for seed in range(seeds)
+        ]
         return [
             replace(record_of("x", 0, "all", "ab"), method=arm, seed=seed, key=key) for arm, seed, key in keys
         ]

@@ -1034,7 +1034,7 @@ def test_two_processes_train_as_one_with_the_same_batches(table, words, tmp_path
 LAUNCHED = """
 import json, os, sys
 import numpy as np
-from vnait import train
+from vnait.train import fitting as train
 from vnait.cli import main
 
 calls, prepare, run = [], train.prepare, train.train
