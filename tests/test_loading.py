@@ -160,6 +160,14 @@ def test_weights_in_a_pickle_are_not_read(classifier, tuned):
             load(folder)
 
 
+def test_a_fine_tuned_base_without_its_tokenizer_is_refused(tuned):
+    """Else transformers makes an empty one, and every word is unknown."""
+    for path in (tuned / "base").glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(InputError, match="its tokenizer has no words; save its own tokenizer there, too"):
+        load(tuned)
+
+
 @pytest.mark.parametrize("source", [Path("here"), "here", "~/here"])
 def test_a_folder_is_never_a_name_on_the_hub(source, base, monkeypatch):
     given: dict[str, object] = {}

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from transformers import AutoTokenizer
 from transformers.models.auto import modeling_auto
 
-from vnait.shared.errors import InputError
+from vnait.shared.errors import InputError, as_input_error, first_line
 
 # A number in a file of others must not take hours or all memory.
 MAX_LAYERS, MAX_COUNT = 1_000, 1_000_000
@@ -41,6 +42,20 @@ def from_pretrained(kind: Any, source: str | Path, **settings: Any) -> Any:
             f"{source} needs Python code that comes with it, which vnait does not run; give a model of a "
             "type that transformers has itself."
         ) from error
+
+
+def tokenizer_from(source: str | Path) -> Any:
+    """The tokenizer of a folder or a name on the hub; `InputError` if there is none that can read batches."""
+    before = f"{source} is not a pretrained model with a tokenizer: "
+    with as_input_error(Exception, before, ".", message=first_line):
+        tokenizer = from_pretrained(AutoTokenizer, source)
+    if len(tokenizer) == len(tokenizer.all_special_ids):  # transformers makes one where files are missing
+        raise InputError(f"{before}its tokenizer has no words; save its own tokenizer there, too.")
+    if tokenizer.pad_token_id is None:
+        raise InputError(
+            f"the tokenizer of {source} has no padding token, which batches need; set its pad_token."
+        )
+    return tokenizer
 
 
 def auto_classes(config: type) -> list[tuple[Any, tuple[Any, ...]]]:

@@ -9,7 +9,6 @@ from typing import Any, cast
 from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
-    AutoTokenizer,
     PreTrainedModel,
 )
 
@@ -18,7 +17,7 @@ from vnait.positions.methods import OWN
 from vnait.pretrained.attach.adapters import load_adapter
 from vnait.pretrained.attach.attached import Attached
 from vnait.pretrained.attach.saving import save_adapter, save_base
-from vnait.pretrained.loading import from_pretrained
+from vnait.pretrained.loading import from_pretrained, tokenizer_from
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line
 
@@ -43,7 +42,7 @@ def load(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
         (OSError, ValueError, RecursionError), f"{folder} is damaged: ", after, message=first_line
     ):
         notes = schemas.check(schemas.Tuned, json.loads((folder / NOTES).read_text(encoding="utf-8")))
-        tokenizer = from_pretrained(AutoTokenizer, folder / BASE)
+        tokenizer = tokenizer_from(folder / BASE)
         kind = CLASSES[notes.get("task") == TAGGING]
         model = from_pretrained(kind, folder / BASE, use_safetensors=True)
     if notes["method"] != OWN:

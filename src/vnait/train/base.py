@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import (
-    AutoTokenizer,
     PreTrainedModel,
 )
 
@@ -25,7 +24,7 @@ from vnait.positions.building import build
 from vnait.positions.methods import OWN
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.attaching import attach
-from vnait.pretrained.loading import from_pretrained
+from vnait.pretrained.loading import from_pretrained, tokenizer_from
 from vnait.pretrained.tuned import CLASSES, SEPARATOR
 from vnait.shared.errors import InputError, as_input_error, first_line
 from vnait.shared.quiet import logger_at, no_bars
@@ -44,15 +43,7 @@ class Base:
     @classmethod
     def load(cls, source: str | Path) -> Base:
         """Load the tokenizer; a folder needs no network. `InputError` if the source can't be used."""
-        before = f"{source} is not a pretrained model with a tokenizer: "
-        with as_input_error(Exception, before, ".", message=first_line):
-            tokenizer = from_pretrained(AutoTokenizer, source)
-        if len(tokenizer) == len(tokenizer.all_special_ids):  # transformers makes one where files are missing
-            raise InputError(f"{before}its tokenizer has no words; save its own tokenizer there, too.")
-        if tokenizer.pad_token_id is None:
-            raise InputError(
-                f"the tokenizer of {source} has no padding token, which batches need; set its pad_token."
-            )
+        tokenizer = tokenizer_from(source)
         folder = Path(source).expanduser()
         config = folder / "config.json"
         if config.is_file() and json.loads(config.read_text(encoding="utf-8")).get("model_type") == "vnait":
