@@ -2,14 +2,12 @@
 of others.
 """
 
-import ast
 import sys
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
-import networkx as nx
 import pytest
+
+from house import cycles, graph, imports, modules
 
 SOURCE = Path(__file__).parents[1] / "src"
 # A room imports those on lower floors, and no other.
@@ -33,47 +31,6 @@ PARTS = (
     "building.py",
     "injection.py",
 )
-
-
-def modules(root: Path) -> dict[str, Path]:
-    """Dotted name -> file; a stub lists what its package imports lazily."""
-    paths = [*root.rglob("*.py"), *root.rglob("*.pyi")]
-    names = {path.relative_to(root).with_suffix(""): path for path in paths}
-    return {".".join(name.parts).removesuffix(".__init__"): path for name, path in names.items()}
-
-
-def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
-    """Every module that a file imports: at its top, in functions, under TYPE_CHECKING, and by
-    import_module("name").
-    """
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            source = str(node.module)
-            if node.level:
-                assert path.suffix == ".pyi" and node.level == 1, f"{path}: relative import"
-                (package,) = (name for name, file in known.items() if file == path)
-                source = f"{package}.{source}"
-            for alias in node.names:
-                whole = f"{source}.{alias.name}"
-                yield whole if whole in known else source
-        elif (
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "import_module"
-        ):
-            argument = node.args[0]
-            parts = argument.values if isinstance(argument, ast.JoinedStr) else [argument]
-            if isinstance(parts[0], ast.Constant):
-                yield str(parts[0].value).rstrip(".")
-
-
-@cache
-def graph(root: Path) -> nx.DiGraph:
-    """An arrow from each module to those that it imports."""
-    known = modules(root)
-    found = nx.DiGraph((name, other) for name, path in known.items() for other in imports(path, known))
-    found.add_nodes_from(known)
-    return found
 
 
 def of_laboratory(root: Path) -> list[str]:
@@ -100,18 +57,13 @@ def upward(root: Path) -> list[str]:
     ]
 
 
-def cycles(root: Path) -> list[list[str]]:
-    """Modules that import one another, in circles."""
-    return [sorted(some) for some in nx.strongly_connected_components(graph(root)) if len(some) > 1]
-
-
 def test_the_library_never_imports_the_laboratory():
     assert of_laboratory(SOURCE) == []
 
 
 def test_the_library_has_nine_rooms_and_nothing_else_at_its_root():
     entries = {path.name for path in (SOURCE / "vnait").iterdir()} - {"__pycache__"}
-    assert entries == {"__init__.py", "__init__.pyi", "__main__.py", "py.typed", *FLOORS}
+    assert entries == {"__init__.py", "__main__.py", "py.typed", *FLOORS}
 
 
 def test_no_room_imports_one_above_or_beside_it():
