@@ -1,9 +1,11 @@
 """What `import vnait` gives, and what it costs."""
 
+import ast
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -136,6 +138,12 @@ def test_every_public_name_resolves_and_is_listed(name):
     assert getattr(vnait, name) is not None
     assert name in dir(vnait)
     assert getattr(vnait, name).__doc__ or name == "METHODS"
+
+
+def test_a_checker_of_types_knows_every_public_name():
+    tree = ast.parse(Path(vnait.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    assert sorted(alias.name for line in block.body for alias in line.names) == vnait.__all__
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

@@ -7,12 +7,61 @@ Everything is imported when it is first used: a file that can't be read is refus
 
 import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lazy_loader
 import wrapt
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+if TYPE_CHECKING:
+    from vnait.comparison.compare import compare as compare
+    from vnait.model import VnaitConfig as VnaitConfig
+    from vnait.model import VnaitForCausalLM as VnaitForCausalLM
+    from vnait.model import VnaitForMaskedLM as VnaitForMaskedLM
+    from vnait.model import VnaitForSequenceClassification as VnaitForSequenceClassification
+    from vnait.model import VnaitForTokenClassification as VnaitForTokenClassification
+    from vnait.model import VnaitModel as VnaitModel
+    from vnait.positions import METHODS as METHODS
+    from vnait.positions import Injection as Injection
+    from vnait.positions import Method as Method
+    from vnait.positions import build as build
+    from vnait.positions import conformance as conformance
+    from vnait.pretrained.attach.attaching import attach as attach
+    from vnait.pretrained.attach.attaching import detach as detach
+    from vnait.pretrained.attach.auditing import audit as audit
+    from vnait.pretrained.doctor import doctor as doctor
+    from vnait.pretrained.extend import extend as extend
+    from vnait.results.explanation import explain as explain
+    from vnait.results.record import Record as Record
+    from vnait.shared.errors import InputError as InputError
+    from vnait.train.estimator import TextClassifier as TextClassifier
+    from vnait.train.estimator import TextRegressor as TextRegressor
+    from vnait.train.run import Run as Run
+
+# The same names as above.
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "comparison.compare": ["compare"],
+        "model": [
+            "VnaitConfig",
+            "VnaitForCausalLM",
+            "VnaitForMaskedLM",
+            "VnaitForSequenceClassification",
+            "VnaitForTokenClassification",
+            "VnaitModel",
+        ],
+        "positions": ["METHODS", "Injection", "Method", "build", "conformance"],
+        "pretrained.attach.attaching": ["attach", "detach"],
+        "pretrained.attach.auditing": ["audit"],
+        "pretrained.doctor": ["doctor"],
+        "pretrained.extend": ["extend"],
+        "results.explanation": ["explain"],
+        "results.record": ["Record"],
+        "shared.errors": ["InputError"],
+        "train.estimator": ["TextClassifier", "TextRegressor"],
+        "train.run": ["Run"],
+    },
+)
 
 
 # What vnait.model takes from transformers, by module. These import one another, in an order that depends on

@@ -239,27 +239,6 @@ class Claim:
     needs: Sequence[str] = ()
 
 
-def claim(
-    statement: str, *, source: str, rule: str | None = None, needs: Sequence[str] = ()
-) -> Callable[[Callable[[Findings], Verdict]], Claim]:
-    """Decorate a judge to make it a `Claim`; its docstring is the rule, unless `rule` is.
-
-    >>> @claim("it helps", source="here")
-    ... def helps(findings: Findings) -> Verdict:
-    ...     "Confirmed if the score is above 0."
-    ...     return Verdict("confirmed" if findings.mean("with", "score") > 0 else "refuted", "")
-    >>> helps.rule, helps.judge(Findings({("with", 0): {"score": 1.0}})).word
-    ('Confirmed if the score is above 0.', 'confirmed')
-    """
-
-    def of(judge: Callable[[Findings], Verdict]) -> Claim:
-        written = rule or getdoc(judge)
-        assert written, f"{statement!r} has no rule: write it as the judge's docstring"
-        return Claim(statement=statement, source=source, rule=written, judge=judge, needs=needs)
-
-    return of
-
-
 @dataclass(frozen=True, kw_only=True)
 class Control:
     """A variant without the mechanism, which must fail; if it does not, the study proves nothing.
@@ -341,16 +320,19 @@ class Study:
     def claim(
         self, statement: str, *, source: str = "", rule: str | None = None, needs: Sequence[str] = ()
     ) -> Callable[[Callable[[Findings], Verdict]], Claim]:
-        """Register a judge as a claim (see `claim`), in the order of the file; its source is the study's,
-        unless `source` is.
+        """Register a judge as a `Claim`, in the order of the file; its docstring is the rule, unless `rule`
+        is, and its source the study's, unless `source` is.
         """
-        written = source or self.source
-        assert written, f"{statement!r} has no source: give one to the claim, or to the study"
+        source = source or self.source
+        assert source, f"{statement!r} has no source: give one to the claim, or to the study"
 
         def register(judge: Callable[[Findings], Verdict]) -> Claim:
             self._check(*needs)
-            self.claims.append(made := claim(statement, source=written, rule=rule, needs=needs)(judge))
-            return made
+            written = rule or getdoc(judge)
+            assert written, f"{statement!r} has no rule: write it as the judge's docstring"
+            claim = Claim(statement=statement, source=source, rule=written, judge=judge, needs=needs)
+            self.claims.append(claim)
+            return claim
 
         return register
 

@@ -47,7 +47,7 @@ def root(
     unpack_limit: Annotated[
         float | None,
         typer.Option(
-            help="GiB that a gzip, .xlsx or Parquet file may unpack to. Default: 1, and 16 for vectors."
+            help="GiB that a packed, .xlsx or Parquet file may unpack to. Default: 1, and 16 for vectors."
         ),
     ] = None,
     _: Annotated[

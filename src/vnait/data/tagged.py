@@ -130,10 +130,10 @@ def _columns(source: str, file: TextFile) -> WordColumns:
 
 
 def _check_words(columns: WordColumns, file: TextFile) -> None:
-    """Refuse lines that look like a text each, which nothing but a tag would tell from a word's columns."""
+    """Refuse lines that look like a text each: nothing but a tag separates them from the columns of words."""
     if columns.universal or len(columns.names) == 1:
         return
-    # Below one another, lines are words of a sentence; only blank lines tell where one ends.
+    # Below one another, lines are words of a sentence; only blank lines show where one ends.
     if len(columns.sentences) > 1:
         a_text_per_line = all(len(lines) == 1 for lines in columns.sentences)
     else:

@@ -8,4 +8,18 @@ joins one part of each; `METHODS` has the named ones.
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from vnait.positions import coordinates, encodings, inputs
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "coordinates": coordinates.__all__,
+        "encodings": encodings.__all__,
+        "inputs": inputs.__all__,
+        "building": ["build"],
+        "conformance_suite": ["conformance"],
+        "injection": ["Injection", "LogLength", "PairBias", "ScoreMod"],
+        "method": ["Method"],
+        "methods": ["METHODS", "Recipe", "Size"],
+    },
+)

@@ -317,8 +317,8 @@ def judge_relative(findings: Findings) -> Verdict:
         f"{returned(findings, name)} of {LIMIT}, changes by at most {max(abs(by.mean) for by in moved):.1f}"
         for name, moved in shifts.items()
     )
-    kept = {name: all(within(by, SMALLEST) for by in moved) for name, moved in shifts.items()}
-    return each(kept, summary, "the positions are {}")
+    holds = {name: all(within(by, SMALLEST) for by in moved) for name, moved in shifts.items()}
+    return each(holds, summary, "the positions are {}")
 
 
 @STUDY.claim("With absolute times the return falls when the clock is shifted past the training")

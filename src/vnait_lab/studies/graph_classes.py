@@ -166,8 +166,8 @@ def code(variant: str, links: Float[Tensor, "M n n"]) -> Float[Tensor, "M n P"]:
     spread = F.pad(values[:, None, 1:].expand(-1, size, -1), room)
     if variant == "eigenvalues":
         return spread
-    own = spectra(graphs, size=size - 1) if variant == "fixed" else size**0.5 * vectors[..., 1:]
-    return torch.cat([F.pad(own, room), spread], -1)
+    axes = spectra(graphs, size=size - 1) if variant == "fixed" else size**0.5 * vectors[..., 1:]
+    return torch.cat([F.pad(axes, room), spread], -1)
 
 
 def drawn(variant: str, places: Float[Tensor, "B T P"]) -> Float[Tensor, "B T P"]:
@@ -246,8 +246,8 @@ def trained(
     whitened = nn.Identity() if at is None else whitening(at[used][mask[used]])
 
     def logits(chosen: Tensor) -> Tensor:
-        own = None if at is None else whitened(drawn(variant, at[chosen])).float()
-        return model(degrees[chosen], mask[chosen], own)
+        places = None if at is None else whitened(drawn(variant, at[chosen])).float()
+        return model(degrees[chosen], mask[chosen], places)
 
     def loss(step: int) -> Tensor:
         chosen = rows[torch.randint(len(rows), (BATCH,), generator=random)]
