@@ -26,7 +26,7 @@ def playground_command(
         typer.Option(help="A host name to accept; repeat it for more. Default: this machine's."),
     ] = None,
 ) -> None:
-    """Serve a page for the browser: explanations of a text as you type, comparisons, reports."""
+    """Serve a page for the browser: explanations of a text as you type, by two models."""
     set_up_logging(quiet=False)
     from vnait.cli.playground import serve
 

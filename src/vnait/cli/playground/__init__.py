@@ -1,26 +1,23 @@
-"""A local web page that explains a text as you type, compares methods on a file, and shows reports.
+"""A local web page that explains a text as you type, by two models side by side.
 
-`shelf` has the models, `process` runs `vnait compare`, `page` is the page. Needs gradio: pip install
-'vnait[playground]'.
+`registry` has the models, `page` is the page. Needs gradio: pip install 'vnait[playground]'.
 """
 
 import os
-import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Event, current_thread, main_thread
+from threading import Event
 from typing import Any
 
-from vnait.cli.playground.registry import Shelf
+from vnait.cli.playground.registry import Registry
 from vnait.shared.errors import InputError, extra
 
-__all__ = ["Shelf", "serve"]
+__all__ = ["Registry", "serve"]
 
 HOST, PORT = "127.0.0.1", 7860
-UPLOAD = "20mb"
-# Nothing that the page shows may ask another address, or be led to one: a report may come from anybody.
+# Nothing that the page shows may ask another address, or be led to one.
 POLICY = "frame-src 'none'; object-src 'none'; base-uri 'self'; form-action 'self'; connect-src 'self'"
 
 
@@ -32,9 +29,9 @@ def serve(
     names: Sequence[str] = (),
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve the page until Ctrl-C, which raises KeyboardInterrupt after running comparisons are stopped.
+    """Serve the page until Ctrl-C, which raises KeyboardInterrupt.
 
-    folders   saved models, or comparisons, whose winner and report are added to the page
+    folders   saved models, or comparisons, whose winner is shown
     host      by default only this machine can connect; the page makes no requests to others
     names     more names by which the page may be asked for; without, those of this machine. Another site that
               gives itself this machine's address is refused
@@ -45,13 +42,13 @@ def serve(
     with extra("playground"):
         import gradio  # noqa: F401
     _check_port(host, port)
-    shelf = Shelf.of(folders)
+    registry = Registry.of(folders)
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
     from vnait.cli.playground import page
 
-    blocks = page.blocks(shelf)
+    blocks = page.blocks(registry)
     guards = [
         Middleware(TrustedHostMiddleware, allowed_hosts=[*_hosts(host), *names], www_redirect=False),
         Middleware(_Guarded),
@@ -59,7 +56,6 @@ def serve(
     _, address, _ = blocks.launch(
         server_name=host,
         server_port=port,
-        max_file_size=UPLOAD,
         theme=page.theme(),
         css=page.CSS,
         footer_links=[],
@@ -71,16 +67,7 @@ def serve(
         prevent_thread_lock=True,
     )
     ready(address)
-    if current_thread() is main_thread():
-        # A kill, or a closed terminal, stops the comparisons as Ctrl-C does.
-        for name in ("SIGTERM", "SIGHUP"):
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), signal.default_int_handler)
-    try:
-        Event().wait()
-    finally:
-        for comparison in list(shelf.running):
-            comparison.stop()
+    Event().wait()
 
 
 def _check_port(host: str, port: int) -> None:

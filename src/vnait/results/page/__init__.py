@@ -2,7 +2,6 @@
 
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
@@ -29,13 +28,8 @@ def html(title: str, sections: Sequence[Section]) -> str:
     )
 
 
-@cache
-def policy() -> str:
-    """The content security policy of every page: our scripts, by their hashes, and no request."""
-    return _policy(_scripts(figures=True))
-
-
 def _policy(scripts: Sequence[str]) -> str:
+    """The content security policy of every page: our scripts, by their hashes, and no request."""
     hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (
