@@ -165,7 +165,6 @@ def test_the_command(folder, data, tmp_path, capsys):
     main(["explain", str(out), "good film"])
     assert re.search(r"good +[\d.]+ .*\n.*film .*\n(.*\n)*method +vnait: ", capsys.readouterr().out)
     for command, message in {
-        ("explain", str(out), "--conllu", str(conllu(tmp_path))): "a parsed sentence is shown over words",
         (*arguments, "--tokens", "characters"): "--base brings its own vectors and tokens; leave",
         (
             "train",
@@ -192,12 +191,6 @@ def test_the_command(folder, data, tmp_path, capsys):
         InputError, match=r"was fine-tuned from a pretrained base; read it with `vnait predict`"
     ):
         TextClassifier.load(out)
-
-
-def conllu(folder: Path) -> Path:
-    path = folder / "one.conllu"
-    path.write_text("1\tgood\t_\t_\t_\t_\t2\tamod\t_\t_\n2\tfilm\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
-    return path
 
 
 @pytest.fixture(scope="module")
