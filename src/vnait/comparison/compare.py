@@ -18,7 +18,7 @@ from vnait.comparison.runs import Callback
 from vnait.data import Table, read, summary, warn_of_repeats
 from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
-from vnait.positions.methods import METHODS, OWN, Recipe
+from vnait.positions.methods import BASE_POSITIONS, METHODS, Recipe
 from vnait.results import card, record
 from vnait.results.about import About, call
 from vnait.results.advice import advice
@@ -169,7 +169,7 @@ def compare(
         if isinstance(given, str):
             raise InputError(f"{name} is the string {given!r}; give a list, [{given!r}].")
     columns: dict[str, Any] = {"text": text, "label": label, "sep": sep, "encoding": encoding, "task": task}
-    own = () if base is None or f"{PREFIX}{OWN}" in methods else (f"{PREFIX}{OWN}",)
+    own = () if base is None or f"{PREFIX}{BASE_POSITIONS}" in methods else (f"{PREFIX}{BASE_POSITIONS}",)
     plan = Plan(
         table=_labelled(data, **columns),
         test=None if test is None else _labelled(test, **columns, of_tests=True),

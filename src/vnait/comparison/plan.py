@@ -15,7 +15,7 @@ from vnait.data.sentences import split_words
 from vnait.data.tables import labels_of
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
-from vnait.positions.methods import METHODS, OWN
+from vnait.positions.methods import BASE_POSITIONS, METHODS
 from vnait.results.record import key_of
 from vnait.results.results import ALL, Shots, by_size
 from vnait.results.scores import regression_scores
@@ -169,7 +169,9 @@ class Plan:
             run = {}
             if cell.method != FROZEN:
                 run = self.run_of(cell).facts
-                run["method"] = OWN if run["method"] == OWN else METHODS[run["method"]].formula
+                run["method"] = (
+                    BASE_POSITIONS if run["method"] == BASE_POSITIONS else METHODS[run["method"]].formula
+                )
             run["base"] = self._fingerprint
             if are_pairs(self.table.texts):
                 run["pairs"] = "token types"

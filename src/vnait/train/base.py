@@ -21,7 +21,7 @@ from vnait.data.rows import collate
 from vnait.data.sentences import Piece
 from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.positions.building import build
-from vnait.positions.methods import OWN
+from vnait.positions.methods import BASE_POSITIONS
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.attaching import attach
 from vnait.pretrained.loading import from_pretrained, tokenizer_from
@@ -88,7 +88,7 @@ class Base:
             )
         model.config.pad_token_id = self.tokenizer.pad_token_id
         setattr(model.config, SEPARATOR, self.separator(model))
-        if run.method != OWN:
+        if run.method != BASE_POSITIONS:
             mean = sum(lengths) / len(lengths)
             warm = _only_adds_vectors(run.method)
             attach(model, run.method, warm_start="exact" if warm else None, mean_length=mean)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from vnait.positions.methods import METHODS, OWN, unknown
+from vnait.positions.methods import BASE_POSITIONS, METHODS, unknown
 from vnait.shared.errors import InputError, did_you_mean
 
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
@@ -105,12 +105,13 @@ class Run:
     def _problems(self) -> Iterator[str]:
         if not isinstance(self.method, str):
             yield f"method is {self.method!r}: it must be a name"
-        elif self.method == OWN and self.base is None:
-            yield f"method {OWN!r} is a base's own positions: give one with --base (base= in Python)"
+        elif self.method == BASE_POSITIONS and self.base is None:
+            hint = "give one with --base (base= in Python)"
+            yield f"method {BASE_POSITIONS!r} is a base's own positions: {hint}"
         elif self.method.startswith(PREFIX):
             inner = self.method.removeprefix(PREFIX)
             yield f"method {self.method!r} is for comparisons; a training takes {inner!r}"
-        elif self.method != OWN:
+        elif self.method != BASE_POSITIONS:
             yield from unknown([self.method])
         for name in COUNTS:
             count = getattr(self, name)
@@ -178,6 +179,6 @@ def unknown_methods(methods: Iterable[str], *, base: bool) -> Iterator[str]:
             yield from unknown([method])
         elif not base:
             yield f"method {method!r} needs a pretrained base: give one with --base (base= in Python)"
-        elif (inner := method.removeprefix(PREFIX)) not in (OWN, *(known := METHODS)):
-            hint = f"After {PREFIX} comes {OWN} or a method"
+        elif (inner := method.removeprefix(PREFIX)) not in (BASE_POSITIONS, *(known := METHODS)):
+            hint = f"After {PREFIX} comes {BASE_POSITIONS} or a method"
             yield f"method {method!r} is not known.{did_you_mean(inner, known)} {hint}"

@@ -30,8 +30,8 @@ def fractional(subject: Subject) -> str | None:
         seen.append(_moved(subject, probe, vectors, mask, move))
     if not all(map(is_finite, seen)):
         return "3 tokens, the second at 1.5: not finite"
-    for other, place in ((0, "1"), (2, "2")):
-        if not difference(seen[1], seen[other], tolerance=1e-5):
+    for whole, place in ((0, "1"), (2, "2")):
+        if not difference(seen[1], seen[whole], tolerance=1e-5):
             return f"3 tokens, the second at 1.5: the same as at {place}"
     return None
 
@@ -52,8 +52,8 @@ def per_sentence(subject: Subject) -> str | None:
         alone = _moved(subject, probe, vectors[row : row + 1], mask[row : row + 1], moves[row : row + 1])
         if failure := difference(row_of(alone, mask, 0), row_of(together, mask, row)):
             return f"{case}: row {row}: {failure}"
-    one, other = (row_of(together, mask, row) for row in range(2))
-    if subject.positional and not difference(one, other, tolerance=1e-5):
+    first, second = (row_of(together, mask, row) for row in range(2))
+    if subject.positional and not difference(first, second, tolerance=1e-5):
         return f"{case}: no difference between them"
     return None
 
@@ -70,16 +70,16 @@ def gradient(subject: Subject) -> str | None:
     loss = _loss(_moved(subject, probe, vectors, mask, move))
     if not loss.requires_grad:
         return "4 tokens: the gradient is None"
-    (found,) = torch.autograd.grad(loss, move, allow_unused=True, retain_graph=True)
-    if failure := _no_gradient(found):
+    (derivative,) = torch.autograd.grad(loss, move, allow_unused=True, retain_graph=True)
+    if failure := _no_gradient(derivative):
         return f"4 tokens: the gradient is {failure}"
     method = getattr(probe, "method", None)
     if method is None:
         return None
     loss = _loss(probe(vectors, mask))
     for name, parameter in method.named_parameters():
-        (found,) = torch.autograd.grad(loss, parameter, allow_unused=True, retain_graph=True)
-        if failure := _no_gradient(found):
+        (derivative,) = torch.autograd.grad(loss, parameter, allow_unused=True, retain_graph=True)
+        if failure := _no_gradient(derivative):
             return f"4 tokens: the gradient of {name} is {failure}"
     return None
 
@@ -129,8 +129,8 @@ def translation(subject: Subject) -> str | None:
         for shift in (1.0, 7.25, 30.0):
             if subject.places != "real" and not subject.shifts:
                 shift = float(round(shift))
-            one, other = _shifted(subject, probe, vectors, mask, shift)
-            if failure := difference(one, other, tolerance=5 * EXACT):
+            before, after = _shifted(subject, probe, vectors, mask, shift)
+            if failure := difference(before, after, tolerance=5 * EXACT):
                 return f"{count} tokens, all {shift:g} further: {failure}"
     return None
 
@@ -213,17 +213,17 @@ def _shifted(
         late = probe(longer, torch.ones(longer.shape[:2], dtype=torch.bool))
         assert late.scores is not None
         seen = [probe(vectors, mask), late._replace(scores=late.scores[:, :, -count:, -count:])]
-    one, other = (Observation(x=vectors, out=vectors, scores=part.scores) for part in seen)
-    return one, other
+    before, after = (Observation(x=vectors, out=vectors, scores=part.scores) for part in seen)
+    return before, after
 
 
 def _rolled(call: Callable[[Tensor], Observation], vectors: Tensor) -> tuple[Observation, Observation]:
     """The results rolled by one token, and the results of rolled vectors."""
-    one, other = call(vectors), call(vectors.roll(1, 1))
-    scores = None if one.scores is None else one.scores.roll((1, 1), (2, 3))
+    straight, rolled = call(vectors), call(vectors.roll(1, 1))
+    scores = None if straight.scores is None else straight.scores.roll((1, 1), (2, 3))
     return (
-        Observation(x=one.x.roll(1, 1), out=one.out.roll(1, 1), scores=scores),
-        Observation(x=other.x, out=other.out, scores=other.scores),
+        Observation(x=straight.x.roll(1, 1), out=straight.out.roll(1, 1), scores=scores),
+        Observation(x=rolled.x, out=rolled.out, scores=rolled.scores),
     )
 
 

@@ -251,7 +251,7 @@ def subject_of_name(name: str) -> Subject:
     subject = Subject(
         name=name,
         make=lambda size: MethodProbe(make(size), size),
-        formula=next((one[name] for one in call_plugins("formulas") if name in one), None),
+        formula=next((formulas[name] for formulas in call_plugins("formulas") if name in formulas), None),
         limits=LIMITS.get(name, ()),
     )
     return _with_claims(subject, make(SIZE))
@@ -266,7 +266,7 @@ def subject_of_part(part: nn.Module, *, dim: int | None = None, num_heads: int |
     else:
         name = type(part).__name__
         if hasattr(part, "per_sentence") or _arguments(part) > 1:
-            reads = next((width for one in part.modules() if (width := _integer(one, "dim"))), SIZE.dim)
+            reads = next((width for module in part.modules() if (width := _integer(module, "dim"))), SIZE.dim)
             method = Method(coordinates=part, encoding=Sinusoid(dim=dim or reads))
         else:
             method = Method(coordinates=Index(), encoding=part)
@@ -330,8 +330,9 @@ def _size_of(method: Method) -> tuple[int | None, int | None]:
 
 def _arguments(part: nn.Module) -> int:
     """How many arguments `forward` needs: coordinates need vectors and mask, encodings coordinates alone."""
-    needed = inspect.signature(part.forward).parameters.values()
-    return sum(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in needed)
+    parameters = inspect.signature(part.forward).parameters.values()
+    required = [parameter for parameter in parameters if parameter.default is parameter.empty]
+    return sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in required)
 
 
 def _integer(part: nn.Module, name: str) -> int | None:

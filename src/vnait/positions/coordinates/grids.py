@@ -187,8 +187,8 @@ class Joined(nn.Module):
         if not coordinates:
             raise ValueError("Joined() has no coordinates; give one or more.")
         flat: list[nn.Module] = []
-        for one in coordinates:
-            flat += one.coordinates if isinstance(one, Joined) else [one]
+        for part in coordinates:
+            flat += part.coordinates if isinstance(part, Joined) else [part]
         self.coordinates: nn.ModuleList = nn.ModuleList(flat)
 
     @property
@@ -216,8 +216,8 @@ class Joined(nn.Module):
         return torch.stack([cast(Span, part).gaps(vectors, mask) for part in self.coordinates], -1)
 
     def locate(self, gaps: Float[Tensor, "B T parts"], mask: Mask) -> At:
-        own = zip(self.coordinates, gaps.unbind(-1), strict=True)
-        return torch.cat([cast(Span, part).locate(line, mask) for part, line in own], -1)
+        parts = zip(self.coordinates, gaps.unbind(-1), strict=True)
+        return torch.cat([cast(Span, part).locate(line, mask) for part, line in parts], -1)
 
 
 def unravel(number: Int[Tensor, "*N"], shape: Sequence[int]) -> Tensor:

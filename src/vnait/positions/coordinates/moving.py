@@ -117,8 +117,8 @@ class Randomized(nn.Module):
         else:
             numbers = self._orders(length, mask)[:, :width].float()
         numbers = nn.functional.pad(numbers, (0, width - numbers.shape[1]))
-        own = torch.arange(width, device=mask.device) < length
-        return numbers.masked_fill(~own, torch.inf).sort(-1).values
+        real = torch.arange(width, device=mask.device) < length
+        return numbers.masked_fill(~real, torch.inf).sort(-1).values
 
     def _orders(self, length: torch.Tensor, mask: Mask) -> torch.Tensor:
         """The numbers below `limit` in a random order, one per text."""

@@ -154,12 +154,12 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
             f"{name} enters the base's attention, which then gives no weights to show; explain reads "
             "attached methods that only add vectors, such as vnait."
         )
-    own = model.config._attn_implementation
+    implementation = model.config._attn_implementation
     model.set_attn_implementation("eager")  # sdpa gives no weights
     try:
         output = model(ids, attention_mask=mask, output_attentions=True)
     finally:
-        model.set_attn_implementation(own)
+        model.set_attn_implementation(implementation)
     attention = torch.cat(output.attentions).float()
     probabilities, line = torch.softmax(output.logits[0].double(), -1), at[0, :, 0].tolist()
     best = int(probabilities.argmax())

@@ -90,7 +90,7 @@ def _sections(explanation: Explanation) -> list[Section]:
         f"{explanation.method}: {explanation.formula}",
         *(f"It {words}." for words in explanation.enters),
     ]
-    found = [
+    sections = [
         Section(heading="Answer", sentences=answer),
         Section(
             heading="Tokens",
@@ -103,4 +103,6 @@ def _sections(explanation: Explanation) -> list[Section]:
         ),
     ]
     words = "Position is the added vector; content is everything else that the first layer reads."
-    return found + ([Section(heading="Scores", sentences=[words], table=terms)] if explanation.shares else [])
+    return sections + (
+        [Section(heading="Scores", sentences=[words], table=terms)] if explanation.shares else []
+    )

@@ -157,11 +157,11 @@ def _draw_shares(axes: Axes, shares: dict[str, list[float]]) -> None:
         return
     heads = len(next(iter(shares.values())))
     left = np.zeros(heads)
-    for (term, found), colour in zip(shares.items(), COLOURS, strict=False):
-        if any(found):
+    for (term, of_heads), colour in zip(shares.items(), COLOURS, strict=False):
+        if any(of_heads):
             axes.barh(
                 range(1, heads + 1),
-                100 * np.array(found),
+                100 * np.array(of_heads),
                 left=left,
                 height=0.7,
                 color=colour,
@@ -169,7 +169,7 @@ def _draw_shares(axes: Axes, shares: dict[str, list[float]]) -> None:
                 lw=0.5,
                 label=term,
             )
-            left += 100 * np.array(found)
+            left += 100 * np.array(of_heads)
     axes.set(xlim=(0, 100), xlabel="share of squared deviations from row means (%)", ylabel="head")
     axes.set_title("attention scores of layer 1, by term", fontsize=8)
     axes.set_yticks(range(1, heads + 1))
