@@ -39,11 +39,11 @@ def fractional(subject: Subject) -> str | None:
 @law("a text's own")
 def per_sentence(subject: Subject) -> str | None:
     """Every text of a batch may have its own positions, with the same result as alone."""
-    if subject.places == "none" and not subject.shifts:
+    if subject.positions == "none" and not subject.shifts:
         raise DoesNotApply("accepts no positions")
     probe, (vectors, mask) = subject.probe(), text(subject, 3)
     vectors, mask = vectors.repeat(2, 1, 1), mask.repeat(2, 1)
-    step = 1.0 if subject.places == "whole" else 0.5
+    step = 1.0 if subject.positions == "whole" else 0.5
     # The second gap grows more than the first, since a span does not depend on the unit of time.
     moves = torch.stack([torch.zeros(3), step * torch.tensor([0.0, 1.0, 4.0])])[..., None]
     together = _moved(subject, probe, vectors, mask, moves)
@@ -64,7 +64,7 @@ def gradient(subject: Subject) -> str | None:
     _require_real_positions(subject)
     probe, (vectors, mask) = subject.probe(), text(subject, 4)
     axes = subject.axes
-    if subject.places == "none":
+    if subject.positions == "none":
         axes = int(probe.method.coordinates(vectors, mask).shape[-1])  # type: ignore[union-attr, operator]
     move = (0.25 * torch.arange(4.0)[None, :, None].expand(1, 4, axes)).clone().requires_grad_()
     loss = _loss(_moved(subject, probe, vectors, mask, move))
@@ -127,7 +127,7 @@ def translation(subject: Subject) -> str | None:
     for count in (2, 3, 12):
         probe, (vectors, mask) = subject.probe(), text(subject, count)
         for shift in (1.0, 7.25, 30.0):
-            if subject.places != "real" and not subject.shifts:
+            if subject.positions != "real" and not subject.shifts:
                 shift = float(round(shift))
             before, after = _shifted(subject, probe, vectors, mask, shift)
             if failure := difference(before, after, tolerance=5 * EXACT):
@@ -164,20 +164,20 @@ def one_method(subject: Subject) -> str | None:
 def _require_real_positions(subject: Subject) -> None:
     if not subject.positional:
         raise DoesNotApply("a control without position")
-    if subject.places != "real" and not subject.shifts:
+    if subject.positions != "real" and not subject.shifts:
         raise DoesNotApply(
-            "accepts whole positions only" if subject.places == "whole" else "accepts no positions"
+            "accepts whole positions only" if subject.positions == "whole" else "accepts no positions"
         )
 
 
 def _moved(subject: Subject, probe: Probe, vectors: Tensor, mask: Tensor, move: Tensor) -> Observation:
     """Run with positions moved by (B, T, 1 or axes) from the token index, on the last axis."""
-    if subject.places == "none":
+    if subject.positions == "none":
         return probe(vectors, mask, shift=move)
-    places = torch.zeros(1, vectors.shape[1], subject.axes)
-    places[..., -1] = torch.arange(vectors.shape[1])
-    places = places + move
-    return probe(vectors, mask, places.long() if subject.places == "whole" else places)
+    positions = torch.zeros(1, vectors.shape[1], subject.axes)
+    positions[..., -1] = torch.arange(vectors.shape[1])
+    positions = positions + move
+    return probe(vectors, mask, positions.long() if subject.positions == "whole" else positions)
 
 
 def _no_gradient(gradient: Tensor | None) -> str | None:
@@ -206,7 +206,7 @@ def _shifted(
     count = vectors.shape[1]
     if subject.shifts:
         seen = [probe(vectors, mask, shift=torch.full((1, count, 1), by)) for by in (0.0, shift)]
-    elif subject.places != "none":
+    elif subject.positions != "none":
         seen = [_moved(subject, probe, vectors, mask, torch.full((1, count, 1), by)) for by in (0.0, shift)]
     else:
         longer = torch.cat([text(subject, int(shift), rows=2)[0][1:], vectors], 1)

@@ -1,4 +1,4 @@
-"""Places of the nodes of a batch of graphs, one graph per row: known places, which `Index` passes on."""
+"""Known positions of the nodes of a batch of graphs, one graph per row; `Index` passes them on."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from vnait.positions.coordinates.shared import (
     At,
     Line,
     Mask,
-    Places,
+    Positions,
     Vectors,
     check_mask,
     known,
@@ -20,7 +20,7 @@ from vnait.positions.coordinates.shared import (
     nearest_real,
     rank,
     steps,
-    takes_places,
+    takes_positions,
 )
 from vnait.positions.coordinates.sources import Content, Free, Uniform, Warp
 from vnait.shared.errors import one_of
@@ -32,7 +32,7 @@ MIN_STEP = 1e-30  # added to a step of time, in steps of the mean
 
 
 class Index(nn.Module):
-    """Integer position, 0 ... n-1, of real tokens, (B, T, 1); or known places unchanged, (B, T, any).
+    """Integer position, 0 ... n-1, of real tokens, (B, T, 1); or known positions unchanged, (B, T, any).
 
     >>> Index()(None, torch.tensor([[False, True, True]]))[0, :, 0]
     tensor([0., 0., 1.])
@@ -40,13 +40,13 @@ class Index(nn.Module):
 
     causal = True
     per_sentence = False
-    takes_places = True
+    takes_positions = True
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
         check_mask(mask)
-        if places is None:
+        if positions is None:
             return nearest_real(rank(mask).float(), mask)[..., None]
-        return known(places, mask)
+        return known(positions, mask)
 
 
 class Span(nn.Module):
@@ -61,8 +61,8 @@ class Span(nn.Module):
     bounds          "hard": as above. "soft": offset + scale * S, both learned, from 0 and 1 (not with "none")
     min_gap         the smallest gap, a fraction of the uniform gap, in [0, 1); 0: the papers' literal formula
 
-    Known places, such as timestamps, scale the gaps: g_k = softplus(z_k) (t_k - t_{k-1}) over the mean step,
-    and g_1 = softplus(z_1); a uniform source then gives S in proportion to time. Not with "none".
+    Known positions, such as timestamps, scale the gaps: g_k = softplus(z_k) (t_k - t_{k-1}) over the mean
+    step, and g_1 = softplus(z_1); a uniform source then gives S in proportion to time. Not with "none".
 
     For every finite z and min_gap > 0: strictly increasing, first above 0, last exactly 100 (span, hard),
     finite gradients. Source: the Vnait papers, sections 3.2 and 3.3; `docs/faithfulness.md`.
@@ -112,20 +112,20 @@ class Span(nn.Module):
         return getattr(self.source, "lookback", None)
 
     @property
-    def takes_places(self) -> bool:
+    def takes_positions(self) -> bool:
         """True with normalization: the mean step depends on the whole text."""
         return self.normalization != "none"
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
         log_gaps = self.gaps(vectors, mask)
-        if places is not None:
-            if not self.takes_places:
+        if positions is not None:
+            if not self.takes_positions:
                 raise ValueError(
-                    'normalization="none" takes no places, since the mean step depends on later tokens; take '
-                    '"span", or Index for the places themselves.'
+                    'normalization="none" takes no positions, since the mean step depends on later tokens; '
+                    'take "span", or Index for the positions themselves.'
                 )
             # At a step of 0 the logarithm has no gradient, and the gap has one.
-            log_gaps = log_gaps + (steps(places, mask) + MIN_STEP).log().to(log_gaps.dtype)
+            log_gaps = log_gaps + (steps(positions, mask) + MIN_STEP).log().to(log_gaps.dtype)
         return self.locate(log_gaps, mask)
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Line:
@@ -247,11 +247,11 @@ class Saturating(Running):
 
 
 class Ends(nn.Module):
-    """A span, or sorted random places, and the distances from both ends: (S_i, i - 1, n - i), (B, T, 3).
+    """A span, or sorted random positions, and the distances from both ends: (S_i, i - 1, n - i), (B, T, 3).
 
-    Known places are the span's; the distances count tokens. They are unbounded: encode them by `Anchors` and
-    `Centre`. They are counted, not learned: learned gaps add up their errors, and moved the middle of 500
-    tokens by one (`studies/findings/`). Source: this project.
+    Known positions are the span's; the distances count tokens. They are unbounded: encode them by `Anchors`
+    and `Centre`. They are counted, not learned: learned gaps add up their errors, and moved the middle of
+    500 tokens by one (`studies/findings/`). Source: this project.
 
     >>> Ends(Span())(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 1:].int().tolist()
     [[0, 2], [1, 1], [2, 0]]
@@ -268,11 +268,11 @@ class Ends(nn.Module):
         return bool(self.span.per_sentence)
 
     @property
-    def takes_places(self) -> bool:
-        return takes_places(self.span)
+    def takes_positions(self) -> bool:
+        return takes_positions(self.span)
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
-        span, number = located(self.span, vectors, mask, places), rank(mask)
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
+        span, number = located(self.span, vectors, mask, positions), rank(mask)
         ends = number, mask.sum(-1, keepdim=True) - 1 - number
         return torch.cat([span, *(nearest_real(end, mask)[..., None].to(span.dtype) for end in ends)], -1)
 
