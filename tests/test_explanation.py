@@ -69,9 +69,9 @@ def check_against_the_model(one, words):
     np.testing.assert_allclose(scores.softmax(-1), found.attention[0], atol=1e-6)
     label = one.classes.index(found.label)
     parts = [float(logits[label] - logits.mean()) for logits in (transformer, whole - transformer)]
-    assert list(found.logit.values()) == pytest.approx(parts, abs=1e-5) and any(found.says)
+    assert list(found.logit.values()) == pytest.approx(parts, abs=1e-5) and any(found.bag_contribution)
     bias = float(bag.bias[label] - bag.bias.mean())
-    assert sum(found.says) + bias == pytest.approx(found.logit["bag of words"], abs=1e-5)
+    assert sum(found.bag_contribution) + bias == pytest.approx(found.logit["bag of words"], abs=1e-5)
     added = output.injection.added
     if added is None:
         assert found.similarity is None

@@ -216,7 +216,7 @@ def test_an_explanation_of_an_attached_method_is_what_the_model_reads(tuned, tmp
     assert found.label == fitted.classes[probabilities.argmax()]
     assert found.attention.shape == (2, 2, 4, 4) and found.attention.sum(-1) == pytest.approx(1)
     assert np.shape(found.heads) == (2, 2) and model.config._attn_implementation == "sdpa"
-    assert found.says is None and found.shares == {} and list(found.logit) == ["Transformer"]
+    assert found.bag_contribution is None and found.shares == {} and list(found.logit) == ["Transformer"]
     json.dumps(found.facts())
     for name in ("one.png", "one.html"):
         export.save(found, tmp_path / name)

@@ -131,7 +131,7 @@ def show_explanation(explanation: Explanation) -> None:
     tokens = [printable(token) for token in explanation.tokens]
     width = max(cell_len(token) for token in [*tokens, "token"])
     rho = explanation.similarity
-    says = explanation.says
+    says = explanation.bag_contribution
     head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho")
     head += "" if says is None else "   adds"
     echo(f"{head}  gap as a bar")

@@ -86,7 +86,8 @@ class Randomized(nn.Module):
     The k-th of n has the mean k (limit + 1) / (n + 1) - 1, floats k limit / (n + 1). The papers draw in
     evaluation, too; with the mean a text has one answer, at positions that training has seen. Those of more
     than `limit` tokens are less than 1 apart, and the first is below 0. A position depends on the number of
-    tokens that follow, so this is not for decoders. In training a text longer than `limit` is an error for "subset".
+    tokens that follow, so this is not for decoders. In training a text longer than `limit` is an error for
+    "subset".
 
     >>> Randomized(limit=9).eval()(None, torch.ones(1, 4, dtype=torch.bool))[0, :, 0]
     tensor([1., 3., 5., 7.])

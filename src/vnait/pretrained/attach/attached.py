@@ -13,7 +13,7 @@ from transformers.cache_utils import Cache
 from vnait.positions.cache import Mask, Vectors, begun, words_of
 from vnait.positions.coordinates.shared import rank
 from vnait.positions.method import Method
-from vnait.pretrained.attach.cross_attention import Relative, Source, Target
+from vnait.pretrained.attach.cross_attention import RelativePositions, SourcePositions, TargetPositions
 from vnait.pretrained.attach.warm_start import Rows, Waves, between, interpolated, running_places
 from vnait.pretrained.images import (
     Patches,
@@ -73,7 +73,7 @@ class Attached(nn.Module):
         first_row: int,
         has_bias: bool,
         own_attention: str | None,
-        crossing: Source | Target | Relative | None,
+        crossing: SourcePositions | TargetPositions | RelativePositions | None,
     ) -> None:
         super().__init__()
         self.method, self.old, self.crossing = method, old, crossing
@@ -129,7 +129,11 @@ class Attached(nn.Module):
         parts = self.method.coordinates, self.method.encoding
         learned = any(weight.requires_grad for part in parts for weight in part.parameters())
         slots = (self.has_bias or self.own_attention is not None) and learned
-        return slots or self.own_places is not None or isinstance(self.crossing, Target | Relative)
+        return (
+            slots
+            or self.own_places is not None
+            or isinstance(self.crossing, TargetPositions | RelativePositions)
+        )
 
     def _old(
         self, old: Rows | Waves, places: Float[Tensor, "B T"], mask: Mask, shape: Shape | None
@@ -246,10 +250,10 @@ def _with_cross_attention(
         return shared
     source = inputs.get("encoder_attention_mask")
     source = torch.ones(states.shape[:2], device=states.device) if source is None else source
-    if isinstance(part, Source):
+    if isinstance(part, SourcePositions):
         inputs["encoder_hidden_states"] = part(states, source.bool())
         return shared
-    if isinstance(part, Target):
+    if isinstance(part, TargetPositions):
         return shared._replace(queries=part(text / attached.scale, mask)[:, past:])
     return shared._replace(cross_bias=part(mask, source.bool())[:, :, past:].to(text.dtype))
 
@@ -343,7 +347,11 @@ def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
             f"{kind} attention ignores the {slot} of the method; call "
             f'model.set_attn_implementation("{needed}").'
         )
-    if isinstance(attached.crossing, Relative) and kind not in ("sdpa", ROTARY) and not _adds_biases(owner):
+    if (
+        isinstance(attached.crossing, RelativePositions)
+        and kind not in ("sdpa", ROTARY)
+        and not _adds_biases(owner)
+    ):
         raise InputError(
             f'{kind} attention ignores the bias of cross="relative"; call '
             'model.set_attn_implementation("sdpa").'

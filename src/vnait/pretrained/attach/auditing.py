@@ -15,7 +15,7 @@ from vnait.shared.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class PositionSource:
     """A source of position: its path, its kind, and whether it still acts on its own."""
 
     path: str
@@ -33,7 +33,7 @@ class Audit:
                 from what each token could see
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[PositionSource, ...]
     leftover: float
 
 
@@ -54,38 +54,40 @@ def audit(model: nn.Module) -> Audit:
     )
 
 
-def _sources(site: Site) -> Iterator[Source]:
+def _sources(site: Site) -> Iterator[PositionSource]:
     owner, prefix = site.owner, f"{site.path}." if site.path else ""
     attached = attached_to(owner)
     for table in site.tables:
-        yield Source(path=prefix + table.path, kind="position table", active=True)
+        yield PositionSource(path=prefix + table.path, kind="position table", active=True)
     turning = [part.path for part in site.turning]
     for path, part in owner.named_modules():
         if isinstance(part, SilencedTable) and path not in turning:
-            yield Source(path=prefix + path, kind="position table, silenced", active=False)
+            yield PositionSource(path=prefix + path, kind="position table, silenced", active=False)
     if site.patches is not None:
         silenced = "" if attached is None else ", silenced"
         path = f"{prefix}{site.patches.path}.position_embeddings"
-        yield Source(path=path, kind=f"position table{silenced}", active=attached is None)
+        yield PositionSource(path=path, kind=f"position table{silenced}", active=attached is None)
     by = "" if attached is None else f" by the method's places ({attached.own_places})"
     for rotary in site.rotaries:
         wrapped = isinstance(rotary.parent, DifferentiableRotary)
         path = rotary.path.removesuffix(".rotary") if wrapped else rotary.path
-        yield Source(path=prefix + path, kind="rotation" + (by if wrapped else ""), active=not wrapped)
+        yield PositionSource(
+            path=prefix + path, kind="rotation" + (by if wrapped else ""), active=not wrapped
+        )
     for path in turning:
-        yield Source(path=prefix + path, kind="rotation" + by, active=attached is None)
+        yield PositionSource(path=prefix + path, kind="rotation" + by, active=attached is None)
     distances = [f"{part.path}.relative_attention_bias" for part in site.relatives]
     for path in [*distances, *(["build_alibi_tensor"] if site.alibi else [])]:
-        yield Source(path=prefix + path, kind="bias of distances" + by, active=attached is None)
+        yield PositionSource(path=prefix + path, kind="bias of distances" + by, active=attached is None)
     for path in site.inside:
-        yield Source(path=prefix + path, kind="inside the layers", active=True)
+        yield PositionSource(path=prefix + path, kind="inside the layers", active=True)
     if attached is not None:
-        yield Source(
+        yield PositionSource(
             path=prefix + "vnait", kind=f"attached method: {described(attached.method)}", active=True
         )
         if attached.crossing is not None:
             kind = f"cross-attention: {type(attached.crossing).__name__.lower()}"
-            yield Source(path=prefix + "vnait.crossing", kind=kind, active=True)
+            yield PositionSource(path=prefix + "vnait.crossing", kind=kind, active=True)
 
 
 def leftover_of(owner: PreTrainedModel) -> float:

@@ -52,17 +52,17 @@ class Head:
 class Explanation:
     """The tokens of a text with their coordinates and gaps, the answer, and how the method enters.
 
-    coordinates  on the main axis;  gaps: the distance of each token from the one before it
-    logit        of the answer, minus the mean over the labels, in two parts: Transformer and bag of words
-    says         what each token adds to the bag-of-words part; the rest of that part is the bag's bias. None
-                 of a fine-tuned base, which has no bag of words and no `shares` and `terms`
-    similarity   rho = cos(e_i, s_i) per token, in [-1, 1]; None if no vector is added
-    heads        the kind of each head, per layer
-    shares       per term of the first layer's scores and per head: its sum of squares around the rows' means,
-                 over that of all terms (`attention.score_terms`; position is the added vector s, content is
-                 everything else that the first layer reads)
-    attention    (layers, H, T, T), rows are queries; with bias, rotation and scale
-    terms        (H, T, T) each; their sum is the first layer's scores
+    coordinates       on the main axis;  gaps: the distance of each token from the one before it
+    logit             of the answer, minus the mean over the labels, in two parts: Transformer, bag of words
+    bag_contribution  what each token adds to the bag-of-words part; the rest of that part is the bag's bias.
+                      None of a fine-tuned base, which has no bag of words and no `shares` and `terms`
+    similarity        rho = cos(e_i, s_i) per token, in [-1, 1]; None if no vector is added
+    heads             the kind of each head, per layer
+    shares            per term of the first layer's scores and per head: its sum of squares around the rows'
+                      means, over that of all terms (`attention.score_terms`; position is the added vector s,
+                      content is everything else that the first layer reads)
+    attention         (layers, H, T, T), rows are queries; with bias, rotation and scale
+    terms             (H, T, T) each; their sum is the first layer's scores
     """
 
     tokens: list[str]
@@ -72,7 +72,7 @@ class Explanation:
     label: str
     probability: float
     logit: dict[str, float]
-    says: list[float] | None
+    bag_contribution: list[float] | None
     method: str
     formula: str
     enters: list[str]
@@ -108,7 +108,7 @@ def explain(fitted: Fitted, text: str) -> Explanation:
 
     probabilities = torch.softmax(output.logits[0].double(), -1)
     best = int(probabilities.argmax())
-    says = classifier.bag.each(ids, mask)[0]
+    contributions = classifier.bag.each(ids, mask)[0]
 
     position = torch.zeros_like(x) if injection.added is None else injection.added.to(x.dtype)
     block = cast(Block, model.encoder.blocks[0])
@@ -125,8 +125,8 @@ def explain(fitted: Fitted, text: str) -> Explanation:
         gaps=np.diff(line, prepend=min(0.0, line[0])).tolist(),
         label=fitted.classes[best],
         probability=float(probabilities[best]),
-        logit=_logit_parts(output.logits[0], says.sum(0) + classifier.bag.bias, best),
-        says=(says[:, best] - says.mean(-1)).tolist(),
+        logit=_logit_parts(output.logits[0], contributions.sum(0) + classifier.bag.bias, best),
+        bag_contribution=(contributions[:, best] - contributions.mean(-1)).tolist(),
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
         enters=where_it_enters(injection),
@@ -172,7 +172,7 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
         label=fitted.classes[best],
         probability=float(probabilities[best]),
         logit={"Transformer": float(output.logits[0, best] - output.logits[0].mean())},
-        says=None,
+        bag_contribution=None,
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
         enters=where_it_enters(injection) + gated,
