@@ -26,7 +26,6 @@ from .rotary_scaling import Scaling as Scaling
 from .spatial import Anchors as Anchors
 from .spatial import Centre as Centre
 from .spatial import Fourier as Fourier
-from .spatial import LearnedFourier as LearnedFourier
 from .spatial import Scalar as Scalar
 from .spatial import Spatial as Spatial
 from .tables import GridTable as GridTable
