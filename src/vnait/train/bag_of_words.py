@@ -338,35 +338,38 @@ def mix(
     regression's share, since uninformative words have logits near zero; that changes no answer.
     """
     if rows is not None:  # rows of weight zero would leave some folds empty
-        kept = np.flatnonzero(rows).tolist()
-        ids, labels, rows = [ids[row] for row in kept], [labels[row] for row in kept], rows[kept]
+        weighed = np.flatnonzero(rows).tolist()
+        ids, labels, rows = [ids[row] for row in weighed], [labels[row] for row in weighed], rows[weighed]
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
     numbers, sets = model.config.num_labels == 1, model.config.problem_type == PROBLEMS[MULTILABEL]
     truth: Any = np.asarray(labels, dtype=float if numbers else int)
-    known, words = 0.0, (BagOfEach if sets else BagRegression)(table)
-    if numbers:
-        known, alpha = skill_at_numbers(bags, truth, table, rows)
-        words = BagRidge(table, alpha)
-    elif share is None:
-        known = (skill_at_sets if sets else skill)(bags, truth, table, rows)
+    if numbers:  # measured in any case: it chooses alpha, too
+        ability, alpha = skill_at_numbers(bags, truth, table, rows)
+        regression: _Bag = BagRidge(table, alpha)
+    else:
+        regression = (BagOfEach if sets else BagRegression)(table)
+        measure = skill_at_sets if sets else skill
+        ability = measure(bags, truth, table, rows) if share is None else 0.0
     if share is None:
-        share = share_of(known, strange(ids, [0] * len(ids) if numbers or sets else truth))
+        classes = [0] * len(ids) if numbers or sets else truth  # a text of neither belongs to one class
+        share = share_of(ability, strange(ids, classes))
     if not share:
         return 0.0
     with one_thread():
-        words.fit(bags, truth, rows)
+        regression.fit(bags, truth, rows)
     ratio = 1.0  # numbers have a unit: both parts are averaged as they are
     if not numbers:
-        ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(words.decision_function(bags)))
-        ratio = min(max(ratio, 1.0), 100.0)
-    both = ratio ** ((1 - share) ** 2)
+        answers = torch.from_numpy(regression.decision_function(bags))
+        ratio = min(max(rms(logits_of(model, ids)) / rms(answers), 1.0), 100.0)
+    gain = ratio ** ((1 - share) ** 2)  # of both parts
     for parameter in (model.classifier.weight, model.classifier.bias):
-        parameter.mul_((1 - share) * both / ratio)
-    model.bag.weights.copy_(torch.from_numpy(weights))
-    # A class whose rows all weigh nothing has no words, and the lowest bias.
-    model.bag.bias.fill_(share * both * float(words.bias_.min()))
-    model.bag.logits[:, words.classes_] = share * both * torch.from_numpy(words.logits_).to(model.bag.logits)
-    model.bag.bias[words.classes_] = share * both * torch.from_numpy(words.bias_).to(model.bag.bias)
+        parameter.mul_((1 - share) * gain / ratio)
+    bag, learned = model.bag, regression.classes_
+    bag.weights.copy_(torch.from_numpy(weights))
+    # A class whose rows all weigh nothing is not among those learned: it has no words, and the lowest bias.
+    bag.bias.fill_(share * gain * float(regression.bias_.min()))
+    bag.logits[:, learned] = share * gain * torch.from_numpy(regression.logits_).to(bag.logits)
+    bag.bias[learned] = share * gain * torch.from_numpy(regression.bias_).to(bag.bias)
     return share
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import torch
-from jaxtyping import Bool, Float, Num
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -27,15 +27,26 @@ def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     """The line, with padding set to the nearest real token's value, without gradient."""
     if all_true(mask):  # no padding
         return line
+    return torch.where(mask, line, line.detach().gather(-1, _nearest(mask)))
+
+
+def _nearest(mask: Mask) -> Int[Tensor, "B T"]:
+    """The column of the real token nearest to each column; the earlier one of two.
+
+    >>> _nearest(torch.tensor([[False, True, False, False, False, True]]))
+    tensor([[1, 1, 1, 1, 5, 5]])
+    """
     length = mask.shape[-1]
-    place = torch.arange(length, device=mask.device).expand_as(mask)
-    number = mask.cumsum(-1)  # of real tokens so far
-    # The place of the k-th real token; padding goes to entry 0, which is never read. cummax has no ONNX.
-    positions = number.new_zeros(*mask.shape[:-1], length + 2).scatter(-1, number * mask, place)
-    before = torch.where(number > 0, positions.gather(-1, number), -length)
-    after = torch.where(number < number[..., -1:], positions.gather(-1, number + 1), 2 * length)
-    nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
-    return torch.where(mask, line, line.detach().gather(-1, nearest))
+    column = torch.arange(length, device=mask.device).expand_as(mask)
+    count = mask.cumsum(-1)  # of real tokens up to here: 1, 2, ... at the real ones
+    # The column of the k-th real token at entry k. All padding writes to entry 0, which no real token has. A
+    # running maximum of the columns would be shorter, but cummax can't be exported to ONNX.
+    columns = count.new_zeros(*mask.shape[:-1], length + 2).scatter(-1, count * mask, column)
+    # Where there is no token on a side, one further away than any on the other side.
+    before = torch.where(count > 0, columns.gather(-1, count), -length)
+    after = torch.where(count < count[..., -1:], columns.gather(-1, count + 1), 2 * length)
+    nearest = torch.where(column - before <= after - column, before, after)
+    return nearest.clamp(0, length - 1)  # a text without a real token, refused by `check_mask`, has none
 
 
 def without_padding_between(read: Callable[..., Tensor], mask: Mask, *parts: Tensor | None) -> Tensor:

@@ -52,10 +52,9 @@ class Index(nn.Module):
 class Span(nn.Module):
     """Vnait's coordinates: S_i = 100 R_i / R_n, R_i = g_1 + ... + g_i, g_k = softplus(z_k). Shape (B, T, 1).
 
-    source          of z: "uniform", "free", "warp", "content", or a module (vectors, mask) -> z (B, T)
-    dim             width of the vectors that "content" reads;  before, after: how many neighbours it reads
-    max_length      the longest text, for "free"
-    knots           numbers of "warp", between which z is linear over the text
+    source          of z: "uniform", "free", "warp", "content", or a module (vectors, mask) -> z (B, T), such
+                    as `Content` that reads more neighbours, or `Warp` of more knots
+    dim             width of the vectors that "content" reads;  max_length: the longest text, for "free"
     normalization   "span": S_n = 100, in (0, 100]. "sum": S_1 + ... + S_n = 100. "none": R itself, with a
                     uniform gap of 1
     bounds          "hard": as above. "soft": offset + scale * S, both learned, from 0 and 1 (not with "none")
@@ -77,9 +76,6 @@ class Span(nn.Module):
         source: str | nn.Module = "warp",
         dim: int | None = None,
         max_length: int | None = None,
-        knots: int = 16,
-        before: int = 1,
-        after: int = 1,
         normalization: Literal["span", "sum", "none"] = "span",
         bounds: Literal["hard", "soft"] = "hard",
         min_gap: float = MIN_GAP,
@@ -91,7 +87,7 @@ class Span(nn.Module):
             raise ValueError(
                 'bounds="soft" needs a normalized coordinate: take normalization "span" or "sum".'
             )
-        self.source = _source(source, dim=dim, max_length=max_length, knots=knots, before=before, after=after)
+        self.source = _source(source, dim=dim, max_length=max_length, after=1)
         if not 0 <= min_gap < 1:
             raise ValueError(f"min_gap={min_gap}; it is a fraction of the uniform gap and must be in [0, 1).")
         self.normalization, self.min_gap = normalization, min_gap
@@ -170,8 +166,9 @@ class Span(nn.Module):
 class Running(Span):
     """The running coordinate R_i = g_1 + ... + g_i, with a uniform gap of 1. Shape (B, T, 1).
 
-    Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content" (which here
-    looks back only). Neighbours stay distinct while R_n / min_gap is below 2^52. Source: this project.
+    Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content", which here
+    looks back only; the arguments are those of `Span`. Neighbours stay distinct while R_n / min_gap is below
+    2^52. Source: this project.
 
     >>> Running()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
     tensor([1., 2., 3.])
@@ -183,18 +180,10 @@ class Running(Span):
         source: str | nn.Module = "uniform",
         dim: int | None = None,
         max_length: int | None = None,
-        before: int = 1,
         min_gap: float = MIN_GAP,
     ) -> None:
-        super().__init__(
-            source=source,
-            dim=dim,
-            max_length=max_length,
-            before=before,
-            after=0,
-            normalization="none",
-            min_gap=min_gap,
-        )
+        back = _source(source, dim=dim, max_length=max_length, after=0)
+        super().__init__(source=back, normalization="none", min_gap=min_gap)
 
 
 class Saturating(Running):
@@ -214,12 +203,10 @@ class Saturating(Running):
         source: str | nn.Module = "uniform",
         dim: int | None = None,
         max_length: int | None = None,
-        before: int = 1,
-        min_gap: float = MIN_GAP,
         middle: float = 24.0,
         stretch: float = 1.0,
     ) -> None:
-        super().__init__(source=source, dim=dim, max_length=max_length, before=before, min_gap=min_gap)
+        super().__init__(source=source, dim=dim, max_length=max_length)
         if not middle > 0:
             raise ValueError(f"middle={middle}; it must be a positive number of tokens.")
         if stretch < 1:
@@ -313,17 +300,15 @@ class Start(nn.Module):
         return torch.cat([line, since[..., None].to(line.dtype)], -1)
 
 
-def _source(
-    source: str | nn.Module, *, dim: int | None, max_length: int | None, knots: int, before: int, after: int
-) -> nn.Module:
+def _source(source: str | nn.Module, *, dim: int | None, max_length: int | None, after: int) -> nn.Module:
     if isinstance(source, nn.Module):
         return source
     one_of("source", source, ("uniform", "free", "warp", "content"))
     if source == "free":
         return Free(max_length=_needed("max_length", max_length, source))
     if source == "content":
-        return Content(dim=_needed("dim", dim, source), before=before, after=after)
-    return Uniform() if source == "uniform" else Warp(knots=knots)
+        return Content(dim=_needed("dim", dim, source), after=after)
+    return Uniform() if source == "uniform" else Warp()
 
 
 def _precision(vectors: Vectors, mask: Mask, min_gap: float) -> torch.dtype:
