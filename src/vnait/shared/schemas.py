@@ -219,11 +219,14 @@ _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
     ),
 }
 
+# Whose further keys are refused, since a dataclass is made of them: a later version wrote them.
+_CLOSED = (RecordFields, AboutFields)
+
 
 def check(schema: Any, content: object, place: str = "it") -> Any:
     """Return the content if it has the keys and types of the TypedDict; else a ValueError names the fault.
 
-    Keys that the schema lacks are left alone.
+    Keys that the schema lacks are left alone, but for a record's and those of about.json.
 
     >>> check(Tuned, {"method": "vnait", "max_length": "long"})
     Traceback (most recent call last):
@@ -240,6 +243,8 @@ def check(schema: Any, content: object, place: str = "it") -> Any:
             _check_value(kind, content[name], f"{of} {name}")
         elif name in schema.__required_keys__:
             raise ValueError(f"{place} has no {name}")
+    if schema in _CLOSED and (further := content.keys() - _hints(schema)):
+        raise ValueError(f"{place} has {_shown(min(further))}, which this version does not know")
     holds, wrong = _RULES.get(schema, (None, ""))
     if holds is not None and not holds(content):
         raise ValueError(f"{place} has {wrong}")
