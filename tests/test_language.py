@@ -56,7 +56,7 @@ ODD = BANNED | {
 # Variables and arguments that name nothing, by room: how often they may still occur.
 NAMES = {"found", "one", "own", "other", "given", "kept"}
 CEILINGS = {
-    "cli": 96,
+    "cli": 75,
     "comparison": 42,
     "data": 19,
     "model": 0,
@@ -72,7 +72,6 @@ BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.match_
 TOO_LONG = {
     "cli/compare.py: compare_command",
     "cli/extend.py: extend_command",
-    "cli/playground/page.py: _compare",
     "cli/predict.py: predict_command",
     "cli/train.py: train_command",
     "comparison/compare.py: compare",
