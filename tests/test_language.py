@@ -57,14 +57,14 @@ ODD = BANNED | {
 NAMES = {"found", "one", "own", "other", "given", "kept"}
 CEILINGS = {
     "cli": 75,
-    "comparison": 42,
+    "comparison": 0,
     "data": 19,
     "model": 0,
     "positions": 0,
     "pretrained": 344,
     "results": 0,
     "shared": 0,
-    "train": 142,
+    "train": 0,
 }
 
 MAX_LINES, MAX_BRANCHES = 60, 15  # of a function, without its docstring
@@ -74,7 +74,6 @@ TOO_LONG = {
     "cli/extend.py: extend_command",
     "cli/predict.py: predict_command",
     "cli/train.py: train_command",
-    "comparison/compare.py: compare",
     "pretrained/attach/attached.py: with_positions",
     "pretrained/attach/auditing.py: _sources",
 }

@@ -82,13 +82,10 @@ class Plan:
                 f"{self.test.name} was read for {self.test.task}, and {self.table.name} for "
                 f"{self.table.task}: read both with task={self.table.task!r}"
             )
-        elif (
-            self.table.task == CLASSIFICATION
-            and self.test is not None
-            and not {*(self.test.labels or [])} & {*(self.table.labels or [])}
-        ):
-            tests, learned = (sorted({*labels_of(one)}) for one in (self.test, self.table))
-            yield no_common_label(tests, learned, self.test.name, self.table.name)
+        elif self.test is not None and self.table.task == CLASSIFICATION:
+            tests, learned = (sorted({*labels_of(table)}) for table in (self.test, self.table))
+            if not {*tests} & {*learned}:
+                yield no_common_label(tests, learned, self.test.name, self.table.name)
 
     def split(self, seed: int) -> tuple[Table, Table]:
         """Training rows and test rows; without a test file, the seed holds the test rows out."""
@@ -197,8 +194,8 @@ def _of_numbers(learn: list[str], test: list[str]) -> float:
 def _of_tags(learn: list[str], test: list[str]) -> float:
     tags = Counter(chain.from_iterable(map(split_words, learn)))
     target, truth = Tags(sorted(tags)), list(map(split_words, test))
-    found = target.scores(truth, [[tags.most_common(1)[0][0]] * len(row) for row in truth])
-    return found.get("entity_f1", found["token_accuracy"])
+    scores = target.scores(truth, [[tags.most_common(1)[0][0]] * len(row) for row in truth])
+    return scores.get("entity_f1", scores["token_accuracy"])
 
 
 def _of_sets(learn: list[str], test: list[str]) -> float:

@@ -13,9 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import (
-    PreTrainedModel,
-)
+from transformers import PreTrainedModel
 
 from vnait.data.rows import collate
 from vnait.data.sentences import Piece
@@ -106,8 +104,8 @@ class Base:
         reads = "token_type_ids" in inspect.signature(model.forward).parameters
         if types is None or not reads or getattr(model.config, "type_vocab_size", 0) < 2:
             return None
-        found = collate([ids], pad_id=self.tokenizer.pad_token_id, separator=separator)
-        return separator if found["token_type_ids"][0].tolist() == types else None
+        batch = collate([ids], pad_id=self.tokenizer.pad_token_id, separator=separator)
+        return separator if batch["token_type_ids"][0].tolist() == types else None
 
 
 @torch.no_grad()

@@ -99,7 +99,7 @@ class Run:
         >>> Run.help("batch_size")
         'Texts per optimizer step.'
         """
-        (text,) = [str(one.metadata["help"]) for one in fields(cls) if one.name == name]
+        (text,) = [str(item.metadata["help"]) for item in fields(cls) if item.name == name]
         return text
 
     def _problems(self) -> Iterator[str]:
@@ -130,9 +130,9 @@ class Run:
         if self.track not in (None, *TRACKERS):
             yield f"track is {self.track!r}: it must be one of {', '.join(TRACKERS)}"
 
-    def check_penalties(self, given: Collection[str], *, prefix: str = "") -> None:
+    def check_penalties(self, names: Collection[str], *, prefix: str = "") -> None:
         """An InputError if the method has nothing that these settings, smoothness or boundary, weigh."""
-        if not given:
+        if not names:
             return
         from vnait.positions.building import build
 
@@ -142,7 +142,7 @@ class Run:
                 f"{self.method} has no learned span, which {prefix}smoothness and {prefix}boundary "
                 "regularize; leave them out, or take a method such as vnait-warp."
             )
-        if "boundary" in given and span.bounds is None:
+        if "boundary" in names and span.bounds is None:
             raise InputError(
                 f"the coordinates of {self.method} have hard bounds, which keep them in (0, 100]; leave "
                 f"{prefix}boundary out."
@@ -158,8 +158,8 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """What decides the result, for a record."""
-        found = {name: value for name, value in asdict(self).items() if name != "track"}
-        return {**found, "learning_rate": self.rate}
+        settings = {name: value for name, value in asdict(self).items() if name != "track"}
+        return {**settings, "learning_rate": self.rate}
 
     @property
     def facts(self) -> dict[str, Any]:
