@@ -19,6 +19,27 @@ if TYPE_CHECKING:
     from vnait.results.record import Record
 
 DEFAULT_DATA = "builtin:polarity"
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        help="Names from `vnait list`, with commas. Default: none, sinusoidal, learned, vnait-uniform, vnait."
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="The folder of records, report and model. Default: runs/ and the name of DATA."),
+]
+Reference = Annotated[
+    str | None,
+    typer.Option(help="The method that all others are compared with. Default: vnait, or the first."),
+]
+Base = Annotated[
+    str | None,
+    typer.Option(
+        help="A pretrained encoder, a folder or hub name: compared frozen, fine-tuned, and with any "
+        "base:METHOD. Default: none."
+    ),
+]
 
 
 @shared.app.command("compare")
@@ -34,34 +55,16 @@ def compare_command(
     ] = None,
     sep: shared.Separator = None,
     encoding: shared.Encoding = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Names from `vnait list`, with commas. Default: none, sinusoidal, learned, vnait-uniform, "
-            "vnait."
-        ),
-    ] = None,
+    methods: Methods = None,
     shots: Annotated[str, typer.Option(help="Rows per class to learn from, with commas, or all.")] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The folder of records, report and model. Default: runs/ and the name of DATA."),
-    ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option(help="The method that all others are compared with. Default: vnait, or the first."),
-    ] = None,
+    out: Out = None,
+    reference: Reference = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Trainings at a time. Default: one per core.")
     ] = None,
     backend: shared.Backend = "local",
-    base: Annotated[
-        str | None,
-        typer.Option(
-            help="A pretrained encoder, a folder or hub name: compared frozen, fine-tuned, and with any "
-            "base:METHOD. Default: none."
-        ),
-    ] = None,
+    base: Base = None,
     vectors: shared.VectorFile = None,
     tokenization: shared.Tokenization = "words",
     steps: shared.Steps = Run.steps,

@@ -9,20 +9,23 @@ from vnait.cli import shared
 from vnait.cli.output import echo
 from vnait.shared.errors import InputError
 
+Documents = Annotated[
+    str | None,
+    typer.Argument(help="Your own documents, a file as for compare. Default: generated texts alone."),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(help="Texts up to this many tokens are embedded unchanged. Default: the model's limit."),
+]
+
 
 @shared.app.command("extend")
 def extend_command(
     model: Annotated[str, typer.Argument(help="A folder or name that sentence-transformers loads.")],
-    data: Annotated[
-        str | None,
-        typer.Argument(help="Your own documents, a file as for compare. Default: generated texts alone."),
-    ] = None,
+    data: Documents = None,
     *,
     to: Annotated[int, typer.Option(help="The longest text, in tokens.")] = 4096,
-    limit: Annotated[
-        int | None,
-        typer.Option(help="Texts up to this many tokens are embedded unchanged. Default: the model's limit."),
-    ] = None,
+    limit: Limit = None,
     text: Annotated[str, typer.Option(help="The column of documents.")] = "text",
     query: Annotated[
         str | None, typer.Option(help="The column of queries, one per document. Default: labels.")

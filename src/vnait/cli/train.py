@@ -24,6 +24,19 @@ if TYPE_CHECKING:
     from vnait.train.predict import Fitted
 
 
+# Not of the type of `Run`: the values of several trainings.
+Smoothness = Annotated[
+    str | None,
+    typer.Option(
+        help=f"{Run.help('smoothness')} Of several, with commas, held-out rows choose. "
+        f"Default: {Run.smoothness}."
+    ),
+]
+Boundary = Annotated[
+    str | None, typer.Option(help=f"{Run.help('boundary')} Also several. Default: {Run.boundary}.")
+]
+
+
 @shared.app.command("train")
 def train_command(
     data: shared.Data,
@@ -44,16 +57,8 @@ def train_command(
     steps: shared.Steps = Run.steps,
     max_length: shared.MaxLength = Run.max_length,
     learning_rate: shared.LearningRate = Run.learning_rate,
-    smoothness: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{Run.help('smoothness')} Of several, with commas, held-out rows choose. "
-            f"Default: {Run.smoothness}."
-        ),
-    ] = None,
-    boundary: Annotated[
-        str | None, typer.Option(help=f"{Run.help('boundary')} Also several. Default: {Run.boundary}.")
-    ] = None,
+    smoothness: Smoothness = None,
+    boundary: Boundary = None,
     threads: shared.Threads = Run.threads,
     track: Annotated[str | None, shared.setting("track")] = Run.track,
     as_json: shared.AsJson = False,
