@@ -64,8 +64,9 @@ class Terms:
         if self.unknown is not None:
             return self._shares(texts)
         vectorizer = self._vectorizer(vocabulary=self.terms)
-        if self.idf is not None:
-            vectorizer.idf_ = self.idf
+        if self.idf is None:
+            return normalize(vectorizer.transform(self._rows(texts)))
+        vectorizer.idf_ = self.idf
         return vectorizer.transform(self._rows(texts))
 
     @property
@@ -79,12 +80,12 @@ class Terms:
         del notes["idf"]
         return notes
 
-    def _vectorizer(self, **settings: Any) -> TfidfVectorizer:
+    def _vectorizer(self, **settings: Any) -> CountVectorizer:
         if self.kind == "letters":
             return TfidfVectorizer(analyzer="char_wb", ngram_range=LETTERS, sublinear_tf=True, **settings)
         if self.kind == "words":
             return TfidfVectorizer(analyzer=with_pairs, sublinear_tf=True, **settings)
-        return TfidfVectorizer(analyzer=with_places, use_idf=False, **settings)
+        return CountVectorizer(analyzer=with_places, dtype=np.float64, **settings)
 
     def _rows(self, texts: Sequence[str]) -> Sequence[Any]:
         return texts if self.kind == "letters" else words_of(texts, self.tokenization)
