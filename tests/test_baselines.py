@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -16,7 +17,7 @@ from vnait.data import encode, split
 from vnait.data import vocabulary as vocabulary
 from vnait.shared.errors import InputError
 from vnait.train import predict, saved
-from vnait.train.baselines import AVERAGED_STRENGTH, BASELINES, FROZEN, fit_baseline
+from vnait.train.baselines import BASELINES, FROZEN, STANDARDIZED, fit_baseline
 from vnait.train.predict import load
 
 ASKED = ["a good film", "dull dull plot", "zebra", ""]
@@ -47,8 +48,9 @@ def test_averaged_vectors_are_those_of_scikit_learn(table, words):
     means = np.stack(
         [words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)]
     )
-    reference = make_pipeline(StandardScaler(), LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000))
-    reference.fit(means, table.labels)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    head = GridSearchCV(LogisticRegression(max_iter=2000), {"C": STANDARDIZED}, cv=folds)
+    reference = make_pipeline(StandardScaler(), head).fit(means, table.labels)
     np.testing.assert_allclose(model.probabilities(table.texts), reference.predict_proba(means), atol=1e-6)
 
 

@@ -15,6 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import make_union
 from threadpoolctl import threadpool_info
 
 from helpers import forkserver, record, save_vectors
@@ -130,7 +134,7 @@ def test_the_table_is_the_rows_and_the_records_are_in_the_file(found):
     assert {record.key: record for record in read(found.path)} == {
         record.key: record for record in found.records
     }
-    assert len(found.records) == 3 * 2 * 4
+    assert len(found.records) == 3 * 2 * (len(BASELINES) + len(METHODS))
 
 
 def test_another_reference_turns_the_pairs_around(found):
@@ -401,17 +405,17 @@ def ran_now(words, out, **options) -> list[str]:
 
 
 def test_finished_cells_are_not_run_again_and_a_changed_setting_runs_new_ones(words, tmp_path):
-    all_three = sorted(["none", *BASELINES])
-    assert ran_now(words, tmp_path) == all_three
+    whole = sorted(["none", *BASELINES])
+    assert ran_now(words, tmp_path) == whole
     assert ran_now(words, tmp_path) == []
-    assert ran_now(words, tmp_path, seeds=2) == all_three  # the second seed
+    assert ran_now(words, tmp_path, seeds=2) == whole  # the second seed
     assert ran_now(words, tmp_path, methods=("none", "learned")) == ["learned"]
     assert ran_now(words, tmp_path, run=replace(RUN, dropout=0.1)) == ["none"]  # baselines have no dropout
-    assert ran_now(words, tmp_path, shots=(6,)) == all_three
-    assert ran_now(words, tmp_path, test=texts_of(seed=1)) == all_three
-    assert ran_now(words, tmp_path, data=texts_of(seed=2)) == all_three
-    assert ran_now(words, tmp_path, tokenization="characters", vectors=None) == all_three
-    assert len(read(tmp_path / "records.jsonl")) == 3 * 6 + 2
+    assert ran_now(words, tmp_path, shots=(6,)) == whole
+    assert ran_now(words, tmp_path, test=texts_of(seed=1)) == whole
+    assert ran_now(words, tmp_path, data=texts_of(seed=2)) == whole
+    assert ran_now(words, tmp_path, tokenization="characters", vectors=None) == whole
+    assert len(read(tmp_path / "records.jsonl")) == 6 * len(whole) + 2
     assert ran_now(words, tmp_path) == []
 
 
@@ -476,13 +480,14 @@ def test_sentences_name_methods_ahead_behind_and_level():
             "learned": shifted(+0.10),
             "sinusoidal": shifted(+0.01, noise=0.05),
             "tfidf": shifted(-0.20),
+            "one-hot": shifted(-0.10),
             "averaged": shifted(-0.01, noise=0.05),
         }
     )
     (sentence,) = found.sentences()
     assert sentence == (
-        "With all labels: vnait is ahead of tfidf by 20.0 points [20.0, 20.0] and none by 10.0 points "
-        "[10.0, 10.0]; vnait is behind learned by 10.0 points [10.0, 10.0]; averaged and sinusoidal "
+        "With all labels: vnait is ahead of tfidf by 20.0 points [20.0, 20.0], one-hot by 10.0 points "
+        "[10.0, 10.0] and none by 10.0 points [10.0, 10.0]; vnait is behind learned by 10.0 points [10.0, 10.0]; averaged and sinusoidal "
         "can't be told apart from vnait over 5 seeds."
     )
 
@@ -654,7 +659,8 @@ def test_tasks_that_differ_and_strings_for_lists_are_refused(words, tmp_path):
 
 
 def test_the_rest_of_what_is_refused(words, tmp_path):
-    refused(r"reference 'tfidf' is not compared: give one of none", words, tmp_path / "o", reference="tfidf")
+    refused(r"reference 'rope' is not compared: give one of none", words, tmp_path / "o", reference="rope")
+    refused(r"'tfidf' is a simple model, which every", words, tmp_path / "o", methods=("none", "tfidf"))
     no_labels = Table(texts=["a"], labels=None, name="bare.csv", dropped=0)
     refused(r"bare.csv was read without labels", words, tmp_path / "o", data=no_labels)
     (tmp_path / "o2/model").mkdir(parents=True)
@@ -668,21 +674,24 @@ def test_labels_of_the_test_file_that_training_never_saw_count_as_wrong(words, t
     test = texts_of(rows=40, seed=1)
     test = replace(test, labels=["unseen" if row < 30 else label for row, label in enumerate(test.labels)])
     found = small(words, tmp_path, test=test)
-    assert len(found.records) == 3
+    assert len(found.records) == 1 + len(BASELINES)
     assert all(record.metrics["accuracy"] <= 0.25 for record in found.records)
     assert next(row["mean"] for row in found.rows if row["method"] == "tfidf") > 0.2
 
 
 def test_a_baseline_is_what_it_says(words, tmp_path):
-    """TF-IDF against scikit-learn's own analyzer, on words that both cut the same way."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-
+    """TF-IDF against scikit-learn's own analyzers, on words that both cut the same way."""
     found = small(words, tmp_path)
     learned, tested = found.plan.split(0)
-    vectorizer = TfidfVectorizer(token_pattern=r"\w+", ngram_range=(1, 2), sublinear_tf=True)
-    reference = LogisticRegression(max_iter=2000).fit(vectorizer.fit_transform(learned.texts), learned.labels)
-    score = reference.score(vectorizer.transform(tested.texts), tested.labels)
+    vectorizer = make_union(
+        TfidfVectorizer(token_pattern=r"\w+", ngram_range=(1, 2), sublinear_tf=True),
+        TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True),
+    )
+    features = vectorizer.fit_transform(learned.texts) / np.sqrt(2)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    search = GridSearchCV(LogisticRegression(max_iter=2000), {"C": [1, 10, 100]}, cv=folds)
+    reference = search.fit(features, learned.labels).best_estimator_
+    score = reference.score(vectorizer.transform(tested.texts) / np.sqrt(2), tested.labels)
     row = next(row for row in found.rows if row["method"] == "tfidf")
     assert row["mean"] == pytest.approx(score)
     assert row["parameters"] == reference.coef_.size + reference.intercept_.size
@@ -690,8 +699,9 @@ def test_a_baseline_is_what_it_says(words, tmp_path):
 
 def test_cells_come_seed_by_seed_so_that_what_is_done_early_is_a_whole_comparison():
     plan = plan_of(shots=(4, "all"))
-    assert [cell.seed for cell in plan.cells()] == [0] * 8 + [1] * 8 + [2] * 8
-    assert len({plan.key(cell) for cell in plan.cells()}) == 24
+    each = 2 * (len(BASELINES) + len(METHODS))
+    assert [cell.seed for cell in plan.cells()] == [0] * each + [1] * each + [2] * each
+    assert len({plan.key(cell) for cell in plan.cells()}) == 3 * each
     assert plan.key(Cell(method="none", shots="all", seed=0)) == plan_of().key(
         Cell(method="none", shots="all", seed=0)
     )

@@ -325,7 +325,7 @@ def test_baselines_are_saved_and_answer_with_sets(name, word_file, tmp_path):
 def test_a_comparison_is_about_micro_f1(compared):
     assert compared.results.metric is SETS
     rows = {row["method"]: row for row in compared.rows if row["shots"] == "all"}
-    assert list(rows) == ["majority", "tfidf", "averaged", "none", "sinusoidal"]
+    assert list(rows) == ["majority", "tfidf", "one-hot", "averaged", "none", "sinusoidal"]
     assert rows["majority"]["mean"] == pytest.approx(compared.plan.chance_level())
     assert rows["none"]["alone"] is not None and rows["majority"]["alone"] is None
     assert {one.data["rows"] for one in compared.results.of("none", 20)} == {20}

@@ -174,7 +174,7 @@ def test_the_linear_part_is_ridge_regression():
 def test_a_comparison_has_the_mean_and_ridge_regression_beside_the_methods(compared):
     assert compared.results.metric is RMSE
     by_method = {row["method"]: row for row in compared.rows if row["shots"] == "all"}
-    assert list(by_method) == ["mean", "tfidf", "averaged", "none", "sinusoidal"]
+    assert list(by_method) == ["mean", "tfidf", "one-hot", "averaged", "none", "sinusoidal"]
     assert by_method["mean"]["mean"] == pytest.approx(compared.plan.chance_level())
     assert by_method["tfidf"]["mean"] < 0.7 * by_method["mean"]["mean"]
     assert by_method["mean"]["ci_low"] < by_method["mean"]["mean"] < by_method["mean"]["ci_high"]

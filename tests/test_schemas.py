@@ -162,14 +162,21 @@ def test_a_baseline_of_a_wrong_structure_is_one_sentence_or_does_no_harm(name, b
     assert refused >= 30
 
 
+PART = {"kind": "words", "tokenization": "words", "terms": ["a"]}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"classes": "ab"}, r"baseline.json's classes is 'ab', expected list"),
-        ({"kind": "tf"}, "baseline.json has a kind other than pooled, tfidf, mean, word and window"),
-        ({"terms": ["a", "a"]}, "or other terms than that kind has"),
-        ({"terms": ["a"]}, r"its weights are \(\d+, 2\), not \(1, 2\)"),
-        ({"kind": "mean", "unknown": "zebra"}, "or other terms than that kind has"),
+        ({"parts": [PART | {"kind": "tf"}]}, r"parts\[0\] has a kind other than words, letters, places"),
+        (
+            {"parts": [PART, PART | {"terms": ["a", "a"]}]},
+            r"parts\[1\] has .* other terms than that kind has",
+        ),
+        ({"parts": [PART]}, r"its weights are \(\d+, 2\), not \(1, 2\)"),
+        ({"parts": [PART | {"kind": "mean", "unknown": "zebra"}]}, "or other terms than that kind has"),
+        ({"parts": {}}, r"parts is \{\}, expected list"),
     ],
 )
 def test_a_wrong_baseline_is_named(change, message, baselines, tmp_path):

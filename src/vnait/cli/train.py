@@ -14,15 +14,17 @@ import typer
 from vnait.cli import shared
 from vnait.cli.output import echo
 from vnait.shared.errors import InputError
-from vnait.train.run import Run
+from vnait.train.run import SIMPLE, Run
 
 if TYPE_CHECKING:
     from vnait.data import Table
     from vnait.data.vocabulary import Vocabulary
     from vnait.train.base import Base
     from vnait.train.fitting import Prepared
+    from vnait.train.linear import LinearClassifier
     from vnait.train.predict import Fitted
 
+FROZEN = "frozen"  # with --base: logistic regression of its embeddings
 
 # Not of the type of `Run`: the values of several trainings.
 Smoothness = Annotated[
@@ -70,6 +72,19 @@ def train_command(
     """
     shared.set_up_logging(quiet)
     _check_name(out)
+    read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task)
+    if method in SIMPLE or (base is not None and method == FROZEN):
+        options = {
+            "--steps": steps,
+            "--learning-rate": learning_rate,
+            "--smoothness": smoothness,
+            "--boundary": boundary,
+            "--track": track,
+            "--tune-vectors": tune_vectors or None,
+        }
+        _check_simple(method, base, {name for name, value in options.items() if value is not None}, vectors)
+        _show(_simple(method, base, *read(), out, vectors, tokenization, seed), out, as_json)
+        return
     run = Run(
         method=method,
         base=base,
@@ -82,7 +97,6 @@ def train_command(
         track=track,
     )
     penalties = _penalties(run, smoothness, boundary)
-    read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task)
     from vnait.shared.processes import once_per_node  # torch, once the settings are checked
 
     ready, about = once_per_node(lambda: _prepared(run, *read(), out, vectors, tokenization))
@@ -91,7 +105,55 @@ def train_command(
         _show(fitted, out, as_json)
 
 
-def _show(fitted: Fitted, out: Path, as_json: bool) -> None:
+def _check_simple(method: str, base: str | None, options: set[str], vectors: str | None) -> None:
+    if method in SIMPLE and base is not None:
+        options.add("--base")
+    if vectors is not None and method != "averaged":
+        options.add("--vectors")
+    if options:
+        raise InputError(f"{method} is a linear model without {', '.join(sorted(options))}: leave them out.")
+
+
+def _simple(
+    method: str,
+    base: str | None,
+    table: Table,
+    tests: Table | None,
+    out: Path,
+    vectors: str | None,
+    tokenization: str,
+    seed: int,
+) -> LinearClassifier:
+    """A simple model of all rows, saved; its validation scores are those of a first fit to the others."""
+    from vnait.data import summary
+    from vnait.data.vocabulary import vocabulary_of
+    from vnait.results import card as cards
+    from vnait.train import baselines
+    from vnait.train.saved import check_replaceable
+    from vnait.train.tasks import target_of
+
+    check_replaceable(out)
+    target_of(table)
+    words: baselines.Words = None
+    if base is not None:
+        words = baselines.pooled(base)
+    elif baselines.reads_vectors(method):
+        words = vocabulary_of(table.texts, vectors=vectors, tokenization=tokenization, seed=seed)
+    fitted = baselines.fit_baseline(
+        method if base is None else baselines.FROZEN,
+        table,
+        tests,
+        words,
+        tokenization=tokenization,
+        seed=seed,
+        validation=Run.validation,
+    )
+    assert fitted.record is not None
+    fitted.save(out, extras={cards.NAME: cards.card(fitted.record, summary(table, tokenization))})
+    return fitted
+
+
+def _show(fitted: Fitted | LinearClassifier, out: Path, as_json: bool) -> None:
     assert fitted.record is not None
     if as_json:
         shared.print_json({"model": str(out), "record": asdict(fitted.record)})

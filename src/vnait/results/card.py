@@ -22,6 +22,14 @@ ON_HUB = {  # the hub's names of them
     TAGGING: ["accuracy", "f1"],
     MULTILABEL: ["f1", "exact_match"],
 }
+SIMPLE = {  # what a simple model reads
+    "tfidf": "words, pairs of neighbours and n-grams of letters, without their places",
+    "one-hot": "words and pairs of neighbours at their places, from the start and from the end",
+    "averaged": "the mean of its word vectors, without their places",
+    "base:frozen": "the embedding of a pretrained encoder",
+    "frequent-tag": "each word alone",
+    "window-logreg": "each word, its neighbours and its letters",
+}
 MAX_CLASSES = 30  # classes in the table
 
 
@@ -64,6 +72,7 @@ def card(record: Record, facts: Mapping[str, Any], results: Results | None = Non
         titles=titles,
         scores=_scores(record, titles),
         methods=METHODS,
+        simple=SIMPLE,
         most=MAX_CLASSES,
     )
 

@@ -124,7 +124,7 @@ class Baseline(TypedDict):
     format: int
     name: str
     task: str
-    pairs: bool
+    pairs: NotRequired[bool]
     classes: list[str]
     inputs: int
     parts: list[Part]
@@ -268,7 +268,9 @@ def _check_value(kind: Any, value: object, place: str) -> None:
 
     inner = next((part for part in (kind, *get_args(kind)) if is_typeddict(part)), None)
     if inner is not None:
-        if get_origin(kind) is list and isinstance(value, list):
+        if get_origin(kind) is list:
+            if not isinstance(value, list):
+                raise ValueError(f"{place} is {_shown(value)}, expected list")
             for number, part in enumerate(value):
                 check(inner, part, f"{place}[{number}]")
         elif value is not None or inner is kind:

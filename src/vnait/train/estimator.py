@@ -33,11 +33,11 @@ from vnait.train.arrays import (
     texts_of,
     weights_of,
 )
-from vnait.train.baselines import OF, fit_baseline, reads_vectors
+from vnait.train.baselines import fit_baseline, reads_vectors
 from vnait.train.fitting import fit
 from vnait.train.linear import LinearClassifier
 from vnait.train.predict import Fitted
-from vnait.train.run import RATE, Run
+from vnait.train.run import RATE, SIMPLE, Run
 from vnait.train.tracking import Status
 
 logger = logging.getLogger("vnait")
@@ -74,9 +74,7 @@ class _OfTexts(BaseEstimator):
         weights: list[float] | None,
         callback: Callable[[Status], None],
     ) -> Self:
-        simple = self.method in OF[task]
-        run = self._run(Run.method if simple else self.method)
-        self.seed_ = run.seed
+        run, simple = self._run(), self.method in SIMPLE
         table = Table(texts=texts, labels=labels, name="X and y", dropped=0, task=task)
         words = None
         if not simple or reads_vectors(self.method):
@@ -84,16 +82,17 @@ class _OfTexts(BaseEstimator):
         if not simple:
             assert words is not None
             self.fitted_ = fit(run, table, words, weights=weights, callback=callback)
-            return self
-        self.fitted_ = fit_baseline(
-            self.method,
-            table,
-            words=words,
-            tokenization=self.tokenization,
-            seed=run.seed,
-            validation=run.validation,
-            weights=None if weights is None else np.asarray(weights),
-        )
+        else:
+            self.fitted_ = fit_baseline(
+                self.method,
+                table,
+                words=words,
+                tokenization=self.tokenization,
+                seed=run.seed,
+                validation=run.validation,
+                weights=None if weights is None else np.asarray(weights),
+            )
+        self.seed_ = run.seed
         return self
 
     def _labels(self) -> list[Any]:
@@ -125,8 +124,10 @@ class _OfTexts(BaseEstimator):
             estimator.seed_ = fitted.record.seed
         return estimator, notes.get("classes", fitted.classes)
 
-    def _run(self, method: str) -> Run:
-        parameters, seed = self.get_params(deep=False) | {"method": method}, self.random_state
+    def _run(self) -> Run:
+        parameters, seed = self.get_params(deep=False), self.random_state
+        if self.method in SIMPLE:  # reads none of the other settings
+            parameters["method"] = Run.method
         if seed is None or isinstance(seed, np.random.RandomState):
             seed = int(check_random_state(seed).randint(2**31 - 1))  # None: numpy's own generator
         elif not isinstance(seed, int | np.integer):

@@ -51,6 +51,9 @@ class Terms:
     idf: NDArray[np.float64] | None = None
     unknown: str | None = None
 
+    def __post_init__(self) -> None:
+        words_of([], self.tokenization)  # an unknown one is refused
+
     @classmethod
     def fit(cls, kind: str, tokenization: str, texts: Sequence[str]) -> Terms:
         """The terms of the texts; of 1,000 texts or more those that two of them have."""

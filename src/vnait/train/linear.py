@@ -100,7 +100,7 @@ class LinearClassifier:
             "format": FORMAT,
             "name": self.name,
             "task": self.task,
-            "pairs": self.pairs,
+            **({"pairs": True} if self.pairs else {}),
             "classes": self.classes,
             "inputs": self.inputs,
             "parts": [],  # of a pooled encoder, which has a folder of its own
@@ -138,7 +138,8 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
             weights=arrays["weights"],
             bias=arrays["bias"],
             record=record,
-            **{name: notes[name] for name in ("name", "task", "pairs", "classes", "inputs")},
+            pairs=notes.get("pairs", False),
+            **{name: notes[name] for name in ("name", "task", "classes", "inputs")},
         )
     width = model.inputs if isinstance(features, Pooled) else len(features.names)
     classes = len(model.classes)
@@ -156,10 +157,15 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
 def _features(folder: Path, notes: Mapping[str, Any], arrays: Mapping[str, Any]) -> Features:
     parts = notes["parts"]
     if not parts:
+        if not (folder / BASE).is_dir():
+            raise ValueError(f"it has neither terms nor an encoder in {BASE}")
         return Pooled(Base.load(folder / BASE))
     if parts[0]["kind"] in CONTEXTS:
         return Contexts(kind=parts[0]["kind"], terms=parts[0]["terms"])
-    return Joined(tuple(Terms(**part, idf=arrays.get(_idf(number))) for number, part in enumerate(parts)))
+    try:
+        return Joined(tuple(Terms(**part, idf=arrays.get(_idf(number))) for number, part in enumerate(parts)))
+    except InputError as error:  # of a tokenization
+        raise ValueError(str(error).rstrip(".")) from error
 
 
 def _idf(part: int) -> str:

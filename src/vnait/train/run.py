@@ -17,6 +17,7 @@ RANGES = {  # at least, below, in words
     **dict.fromkeys(("validation", "dropout", "warmup", "bag"), (0, 1, "in [0, 1)")),
     "refit": (0, math.inf, "a number of rows, or 0 for never"),
 }
+SIMPLE = ("tfidf", "one-hot", "averaged")  # linear models, which `train.baselines` fits
 PREFIX = "base:"  # in a comparison, of methods attached to the pretrained base
 RATE, BASE_RATE = 3e-3, 1e-4  # default learning rates, of a model from scratch and of a pretrained base
 
@@ -33,7 +34,11 @@ class Run:
     An InputError lists every setting that is out of its range.
     """
 
-    method: str = setting("vnait", "A name from `vnait list`; with --base also own, its own positions.")
+    method: str = setting(
+        "vnait",
+        f"A name from `vnait list`, or a simple model: {', '.join(SIMPLE)}; with --base also own, its own "
+        "positions, or frozen, logistic regression of its embeddings.",
+    )
     seed: int = setting(0, "Seed of splits, initial weights and batches, in [0, 2^32).")
     steps: int | None = setting(
         None, "Optimizer steps at most. Default: 150, or three epochs if that is more."
@@ -175,7 +180,9 @@ class Run:
 def unknown_methods(methods: Iterable[str], *, base: bool) -> Iterator[str]:
     """A clause for each method that a comparison doesn't know, or knows with a pretrained base only."""
     for method in methods:
-        if not method.startswith(PREFIX):
+        if method in SIMPLE:
+            yield f"method {method!r} is a simple model, which every comparison has: leave it out"
+        elif not method.startswith(PREFIX):
             yield from unknown([method])
         elif not base:
             yield f"method {method!r} needs a pretrained base: give one with --base (base= in Python)"
