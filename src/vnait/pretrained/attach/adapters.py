@@ -105,10 +105,6 @@ def _method(side: str, own: Method | None, settings: dict[str, Any], folder: Pat
 
 def _load_weights(attached: Attached, prefix: str, weights: dict[str, torch.Tensor]) -> None:
     state = {name.removeprefix(prefix): weight for name, weight in weights.items() if name.startswith(prefix)}
-    waves = state.get("old.weight")
-    if waves is not None and attached.old is not None:
-        # How many waves fit a table depends on rounding; take as many as were saved.
-        attached.old.weight = nn.Parameter(waves.to(attached.old.weight))
     attached.load_state_dict(state)
 
 

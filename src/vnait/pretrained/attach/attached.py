@@ -14,7 +14,7 @@ from vnait.positions.cache import Mask, Vectors, begun, words_of
 from vnait.positions.coordinates.shared import rank
 from vnait.positions.method import Method
 from vnait.pretrained.attach.cross_attention import Relative, Source, Target
-from vnait.pretrained.attach.warm_start import Rows, Waves, between, interpolated, running_places
+from vnait.pretrained.attach.warm_start import Rows, between, interpolated, running_places
 from vnait.pretrained.images import (
     Patches,
     Shape,
@@ -66,7 +66,7 @@ class Attached(nn.Module):
         self,
         *,
         method: Method,
-        old: Rows | Waves | None,
+        old: Rows | None,
         warm: bool,
         own_places: str | None,
         site: Site,
@@ -131,9 +131,7 @@ class Attached(nn.Module):
         slots = (self.has_bias or self.own_attention is not None) and learned
         return slots or self.own_places is not None or isinstance(self.crossing, Target | Relative)
 
-    def _old(
-        self, old: Rows | Waves, places: Float[Tensor, "B T"], mask: Mask, shape: Shape | None
-    ) -> Vectors:
+    def _old(self, old: Rows, places: Float[Tensor, "B T"], mask: Mask, shape: Shape | None) -> Vectors:
         """The model's own table; for an image of another size, resized."""
         if self.patches is not None and shape is not None and shape != self.patches.grid:
             index = torch.arange(old.max_length, device=places.device, dtype=places.dtype)

@@ -28,7 +28,7 @@ from vnait.pretrained.attach.checks import (
 from vnait.pretrained.attach.classes import enter_classes, give_position, leave_classes, silence_patches
 from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION, Cross
 from vnait.pretrained.attach.saving import attached_owners
-from vnait.pretrained.attach.warm_start import Rows, Waves, first_row
+from vnait.pretrained.attach.warm_start import Rows, first_row
 from vnait.pretrained.layers import (
     ROTARY,
     DifferentiableRotary,
@@ -53,7 +53,7 @@ class Attachment:
     method      name or description of the method, per side
     owner       path of the module it is attached to, "" for the model itself, per side
     replaced    paths of the model's own position modules that it replaces
-    warm_start  "exact", "fit" or None
+    warm_start  "exact" or None
     difference  largest absolute change of the last hidden states of two random texts of up to 128 tokens
     relative    root mean square of that change over the root mean square of the states; both numbers are
                 the larger one of the two sides
@@ -96,8 +96,7 @@ def attach(
         warm_start: "exact" leaves the outputs as they are. The model's own table, rotation or distance bias
             stays, read at the method's running place p, which starts at the token index; the gate starts at
             0. Table, places, gate and method are trained; whether the model's own weights are is up to you.
-            "fit" replaces the table by the fewest cosine waves that reproduce it to 1% of its root mean
-            square. None starts from the method alone, x = m(e), at random: a model to train, not to use.
+            None starts from the method alone, x = m(e), at random: a model to train, not to use.
         options: mean_length, shape, periods, max_length, as for `vnait.build`; a method without use for one
             ignores it, and the log-length scale that mean_length is for is dropped
 
@@ -123,8 +122,8 @@ def attach(
         raise InputError(f"attach takes a model of transformers, not {model!r}; load it first.")
     if wrong := [one for one in (method, decoder) if not isinstance(one, str | Method | None)]:
         raise InputError(f"{wrong[0]!r} is not a method; a model has exactly one: give a name or a Method.")
-    if warm_start not in ("exact", "fit", None):
-        raise InputError(f"warm_start={warm_start!r} is not known; take 'exact', 'fit' or None.")
+    if warm_start not in ("exact", None):
+        raise InputError(f"warm_start={warm_start!r} is not known; take 'exact' or None.")
     name = type(model).__name__
     check_free(model)
     check_weights(model)
@@ -203,7 +202,7 @@ def _side(
     replaces = needs_rotary_attention(site, injection) or (injection.bias is not None and _slides(site))
     attached = Attached(
         method=built,
-        old=None if rows is None or warm_start is None else (Rows if warm_start == "exact" else Waves)(rows),
+        old=None if rows is None or warm_start is None else Rows(rows),
         warm=warm_start is not None and injection.rotary is None,
         own_attention=site.owner.config._attn_implementation if replaces else None,
         own_places=_own_places(site, injection, warm_start),

@@ -20,7 +20,7 @@ from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, last_states, prob
 from vnait.shared.errors import DoesNotFit, InputError
 from vnait.shared.randomness import evaluating
 
-WarmStart = Literal["exact", "fit"]
+WarmStart = Literal["exact"]
 BASE = 10_000.0  # the default of `Rotary`, for whatever base the model has
 LEFTOVER = 1e-4  # rounding, over the largest state: what permuting tokens may change without any position
 
@@ -146,9 +146,6 @@ def check_supported(
             "warm_start=None."
         )
     table = site.tables or site.patches
-    if warm_start == "fit" and not table:
-        kind = "a rotation" if site.rotates else "a bias of distances"
-        raise InputError(f"{model} has {kind} and no table to fit; give warm_start='exact'.")
     if not table and injection.added is None and injection.rotary is None:
         raise InputError(
             f"{name} adds no position to {model}; give warm_start=None for a model without positions."
@@ -265,6 +262,6 @@ def check_exact(relative: float, dtype: torch.dtype, warm_start: WarmStart | Non
     if warm_start == "exact" and relative > torch.finfo(dtype).eps ** 0.5:
         raise InputError(
             f"{model} differs by {relative:.2g} of its states after an exact start: it draws numbers in "
-            "evaluation, or encodes position in a way that was not found; give warm_start='fit' or None if "
-            "that is acceptable."
+            "evaluation, or encodes position in a way that was not found; give warm_start=None if that is "
+            "acceptable."
         )

@@ -1,4 +1,4 @@
-"""A model's own position table, taken over: as it was, or as the fewest waves that reproduce it."""
+"""A model's own position table, taken over: read at real places, and trained further."""
 
 import math
 
@@ -14,9 +14,7 @@ from vnait.positions.encodings.shared import neighbours
 from vnait.pretrained.layers import rows_of
 from vnait.pretrained.locate import probe_ids
 from vnait.shared.randomness import evaluating
-from vnait.shared.values import precision
 
-TOLERANCE = 0.01  # error of the waves, over the table's root mean square
 At = Float[Tensor, "B T"]
 
 
@@ -32,43 +30,6 @@ class Rows(Table):
         added = self(place.clamp(0, self.max_length - 1)[..., None]).added
         assert added is not None
         return added
-
-
-class Waves(nn.Module):
-    """sum_k w_k cos(pi k (p + 1/2) / N): the K slowest waves of a table of N rows (its discrete cosine
-    transform), trained further.
-
-    K is the smallest number that leaves at most 1% of the table's root mean square: few for a smooth table,
-    all for noise. Places past the table read its last one.
-
-    >>> len(Waves(torch.ones(64, 2)).weight)
-    1
-    """
-
-    def __init__(self, rows: Float[Tensor, "N D"]) -> None:
-        super().__init__()
-        self.max_length = len(rows)
-        place = torch.arange(self.max_length, dtype=torch.float64, device=rows.device)
-        waves = _waves(place, self.max_length, self.max_length)
-        weight = waves.T @ rows.double() * 2 / self.max_length
-        weight[0] /= 2
-        energy = weight.square().sum(1)
-        energy[0] *= 2  # the mean square of the constant wave is 1, of the others 1/2
-        energy = energy.flip(0).cumsum(0).flip(0)  # of wave k and all faster ones
-        count = max(int((energy > TOLERANCE**2 * energy[0]).sum()), 1)
-        self.weight = nn.Parameter(weight[:count].to(precision(rows.dtype)))
-
-    def read(self, place: At) -> Float[Tensor, "B T D"]:
-        waves = _waves(place.double().clamp(0, self.max_length - 1), self.max_length, len(self.weight))
-        return waves.to(self.weight.dtype) @ self.weight
-
-    def extra_repr(self) -> str:
-        return f"{len(self.weight)} waves for {self.max_length} rows"
-
-
-def _waves(place: Float[Tensor, "*any"], length: int, count: int) -> Float[Tensor, "*any K"]:
-    wave = torch.arange(count, dtype=torch.float64, device=place.device)
-    return (math.pi / length * (place[..., None] + 0.5) * wave).cos()
 
 
 class _Read(Exception):
