@@ -28,7 +28,7 @@ from vnait import InputError, Method
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import Sinusoid
 from vnait.pretrained import load_adapter, save_base
-from vnait.pretrained.attach.saving import attached_owners
+from vnait.pretrained.attach.attached import attached_owners
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 TINY = Path(__file__).parent / "golden" / "format_7" / "tiny_bert"

@@ -20,7 +20,7 @@ from vnait import InputError, Method
 from vnait.positions.coordinates import Diagonal, Grid
 from vnait.positions.encodings import GridTable
 from vnait.pretrained import lengthen, load_adapter, save_adapter, save_base
-from vnait.pretrained.attach.saving import attached_owners
+from vnait.pretrained.attach.attached import attached_owners
 from vnait.pretrained.images import patches_of, resized
 
 SIZES = {

@@ -45,10 +45,9 @@ from vnait.positions.encodings import AlibiBias, NoPosition, Rotary, Sinusoid
 from vnait.positions.injection import LogLength
 from vnait.pretrained import FAMILIES as TYPES
 from vnait.pretrained import Family, load_adapter, save_adapter
-from vnait.pretrained.attach.attached import Attached
-from vnait.pretrained.attach.saving import attached_owners
-from vnait.pretrained.attach.warm_start import Rows, running_places
+from vnait.pretrained.attach.attached import Attached, attached_owners
 from vnait.pretrained.locate import is_causal, owners_of
+from vnait.pretrained.table import Rows, running_places
 
 ONE_SIDED = [name for name in FAMILIES if name not in TWO_SIDED]
 every_family = pytest.mark.parametrize("family", FAMILIES)

@@ -11,9 +11,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from vnait.pretrained.external_positions import BiasGiven, PlacesGiven, parent_of
 from vnait.pretrained.images import Patches, patches_of, permuted, random_images
-from vnait.pretrained.layers import ENCODER_STATES, SilencedTable, rows_of
+from vnait.pretrained.layers import (
+    ENCODER_STATES,
+    BiasGiven,
+    PlacesGiven,
+    SilencedTable,
+    parent_of,
+    rows_of,
+)
 from vnait.shared.errors import InputError
 from vnait.shared.randomness import evaluating
 
@@ -345,3 +351,34 @@ def is_causal(owner: PreTrainedModel) -> bool:
     # BLIP's text model is causal only if the model around it asks for that.
     decodes = getattr(owner.config, "is_decoder", False)
     return bool(decodes or torch.equal(one, other) or (nearly and declared))
+
+
+class _Read(Exception):
+    """Stops a model once it has read its position table."""
+
+
+def first_row(owner: nn.Module, table: nn.Module) -> int:
+    """The row that the first token of a text reads, found by running the model: 0, or one past padding's.
+
+    -1 if the model does not read consecutive rows.
+    """
+    found: list[Tensor] = []
+    own = rows_of(table)
+    assert own is not None
+
+    def stop(module: nn.Module, args: object, output: Tensor) -> None:
+        found.append(output.reshape(-1, own.shape[1]))
+        raise _Read
+
+    handle = table.register_forward_hook(stop)
+    try:
+        with evaluating(owner):
+            owner(input_ids=probe_ids(owner, 1, min(4, len(own) // 2 + 1)))
+    except _Read:
+        (rows,) = found
+        for first in range(len(own) - len(rows) + 1):
+            if torch.equal(own[first : first + len(rows)].to(rows), rows):
+                return first
+    finally:
+        handle.remove()
+    return -1

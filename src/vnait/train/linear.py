@@ -22,8 +22,8 @@ from vnait.data import words as words_of
 from vnait.data.pairs import check_sides
 from vnait.data.sentences import split_words
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, check_task
+from vnait.pretrained.attach.saving import BASE
 from vnait.pretrained.loading import from_pretrained
-from vnait.pretrained.tuned import BASE
 from vnait.results.record import Record, warn_of_other
 from vnait.shared import schemas
 from vnait.shared.errors import InputError, as_input_error, first_line

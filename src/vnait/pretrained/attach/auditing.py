@@ -90,18 +90,26 @@ def _sources(site: Site) -> Iterator[Source]:
 
 def leftover_of(owner: PreTrainedModel) -> float:
     """`Audit.leftover` of one side."""
-    one = probe(owner, 1, 6)
-    pair = one, shuffled(owner, one)
-    causal, attached = is_causal(owner), attached_to(owner)
-    if attached is not None:
-        attached.disabled = True
+    first = probe(owner, 1, 6)
+    second = shuffled(owner, first)
+    causal = is_causal(owner)
+    with disabled(owner), _first_layer_only(owner) if causal else nullcontext():
+        before, after = (last_states(owner, read)[0, -1] for read in (first, second))
+    return float((before - after).abs().max() / before.abs().max().clamp(min=1e-30))
+
+
+@contextmanager
+def disabled(owner: PreTrainedModel) -> Iterator[None]:
+    """What is attached, if anything, without effect: all places at zero."""
+    attached = attached_to(owner)
+    if attached is None:
+        yield
+        return
+    attached.disabled = True
     try:
-        with _first_layer_only(owner) if causal else nullcontext():
-            one, other = (last_states(owner, read)[0, -1] for read in pair)
+        yield
     finally:
-        if attached is not None:
-            attached.disabled = False
-    return float((one - other).abs().max() / one.abs().max().clamp(min=1e-30))
+        attached.disabled = False
 
 
 @contextmanager

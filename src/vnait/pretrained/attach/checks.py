@@ -2,60 +2,22 @@
 
 import inspect
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 
 from vnait.positions.encodings import Rotary
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
-from vnait.pretrained.attach.attached import Attached, with_positions
-from vnait.pretrained.attach.auditing import leftover_of
 from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION, Cross
-from vnait.pretrained.attach.saving import marked
-from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY
-from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site, last_states, probe
+from vnait.pretrained.locate import FAMILIES, SUPPORTED, Site
 from vnait.shared.errors import DoesNotFit, InputError
 from vnait.shared.randomness import evaluating
 
 WarmStart = Literal["exact"]
 BASE = 10_000.0  # the default of `Rotary`, for whatever base the model has
 LEFTOVER = 1e-4  # rounding, over the largest state: what permuting tokens may change without any position
-
-
-def check_free(model: nn.Module) -> None:
-    """Neither an attached method, nor `lengthen`, nor peft's layers are in the model."""
-    parts = list(model.modules())
-    if any(isinstance(part, Attached) for part in parts):
-        raise InputError(
-            f"{type(model).__name__} has a method attached already; a model has exactly one: call "
-            "vnait.detach(model) first."
-        )
-    if any("vnait_longer" in vars(part) for part in parts):
-        raise InputError(
-            f"{type(model).__name__} reads past its limit by lengthen; call "
-            "vnait.pretrained.shorten(model) first."
-        )
-    if any(type(part).__module__.split(".")[0] == "peft" for part in parts):
-        raise InputError(
-            f"{type(model).__name__} has peft's layers already, and peft would not save what is attached "
-            'now; attach first, then call get_peft_model with modules_to_save=["vnait"].'
-        )
-
-
-def check_weights(model: nn.Module) -> None:
-    """Refuse quantized models, on which attaching is untested, and weights that are not here."""
-    configs = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
-    declared = any(getattr(one, "quantization_config", None) and not marked(one) for one in configs)
-    if declared or any(type(part).__module__.startswith("torch.ao.nn.quantized") for part in model.modules()):
-        raise InputError("the model is quantized, which attach was never tried on; load it unquantized.")
-    if any(weight.is_meta for weight in model.parameters()):
-        raise InputError(
-            "weights of the model are on the device meta, as of an offloaded model; load the model whole, "
-            "attach, and offload it then."
-        )
 
 
 def check_sides(
@@ -137,7 +99,7 @@ def check_supported(
     elif needs_rotary_attention(site, injection):
         slot = "rotation"
     if slot and not site.owner._supports_sdpa:
-        raise _not_accepted(name, slot, model)
+        raise not_accepted(name, slot, model)
     if warm_start is None:
         return injection
     if slot:
@@ -153,7 +115,8 @@ def check_supported(
     return injection
 
 
-def _not_accepted(name: str, slot: str, model: str) -> InputError:
+def not_accepted(name: str, slot: str, model: str) -> InputError:
+    """The error if the model's attention would ignore a slot of the method."""
     return InputError(
         f"{name} has a {slot}, and the attention of {model} does not accept one; take a method that adds "
         "vectors."
@@ -225,36 +188,14 @@ def needs_rotary_attention(site: Site, injection: Injection) -> bool:
     return injection.rotary is not None and not site.rotates
 
 
-def check_no_other_position(site: Site, model: str) -> None:
-    """With all known sources off, permuting the tokens changes nothing."""
-    left = leftover_of(site.owner)
+def check_no_other_position(left: float, site: Site, model: str) -> None:
+    """With all known sources off, permuting the tokens changes nothing; `left` is `leftover_of` the owner."""
     if left > max(LEFTOVER, 4 * torch.finfo(site.owner.dtype).eps):  # half precision rounds by more
         raise InputError(
             f"{model} encodes position in a way that was not found: without {', '.join(site.sources)} "
             f"another order of the tokens still changes its states by {left:.2g} of their size; take one of "
             f"{SUPPORTED}."
         )
-
-
-def check_takes_effect(owner: PreTrainedModel, name: str, model: str) -> None:
-    """The attention uses the method's bias or angles; some ignore them without an error."""
-    attached: Attached = owner.vnait
-    if not (attached.has_bias or attached.own_attention):
-        return
-    read = probe(owner, 1, 4)
-    enabled = last_states(owner, read)
-    attached.disabled = True
-    try:
-        disabled = last_states(owner, read)
-    finally:
-        attached.disabled = False
-    with torch.no_grad():
-        inputs: Any = with_positions(owner, (), {owner.main_input_name: read})
-    shared = inputs.get(ATTENTION_INPUTS)
-    bias = inputs.get("position_bias") if shared is None else shared.bias
-    slots = [slot for slot in (bias, inputs.get(ROTARY)) if slot is not None]
-    if torch.equal(enabled, disabled) and any(bool(slot.abs().max() > 0) for slot in slots):
-        raise _not_accepted(name, "bias" if attached.has_bias else "rotation", model)
 
 
 def check_exact(relative: float, dtype: torch.dtype, warm_start: WarmStart | None, model: str) -> None:

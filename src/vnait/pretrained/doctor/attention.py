@@ -11,7 +11,6 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from vnait.pretrained.doctor.rotation import rotations
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
 from vnait.pretrained.doctor.subject import Subject, Trial
 from vnait.shared.errors import plural
@@ -45,7 +44,7 @@ def not_as_applied(subject: Subject) -> Evidence | None:
     """
     ids = subject.text(1).expand(1, REPEATS)
     ways = []
-    for path, name, others in rotations(subject):
+    for path, name, others in subject.rotations():
         for layout in _layouts(subject.model.get_submodule(path).get_buffer(name).numel()):
             arguments = {"layers": [], "path": path, "ids": ids, **layout, **others}
             ways.append(

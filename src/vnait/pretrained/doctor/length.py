@@ -6,9 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from vnait.pretrained.doctor.rule import Evidence, NotTried, Severity, require, rule
-from vnait.pretrained.doctor.subject import Subject, Trial
-
-MAX_TOKENS = 1100  # tokens that are really read; further places are tried by position_ids
+from vnait.pretrained.doctor.subject import MAX_TOKENS, Subject, Trial
 
 
 def reads(model: Any, ids: Tensor, times: int, **more: Any) -> bool:

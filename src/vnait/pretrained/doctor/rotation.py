@@ -1,6 +1,5 @@
 """Rules of rotations: phases in half precision, and scaling parameters; and of ALiBi in half precision."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -126,7 +125,7 @@ def not_as_declared(subject: Subject) -> Evidence | None:
     Advice: load the model again with the rope_parameters that it was trained with.
     """
     smallest = "none is needed: the module itself"
-    for path, name, _ in rotations(subject):
+    for path, name, _ in subject.rotations():
         trial = subject.trial(not_declared, smallest, part=subject.model, path=path, name=name)
         if trial.size > 1e-5:
             return trial.evidence(
@@ -137,7 +136,7 @@ def not_as_declared(subject: Subject) -> Evidence | None:
 
 def _phases(subject: Subject, **more: bool) -> Evidence | None:
     """The first rotation whose phases are wrong, at the first position where they are."""
-    for path, _, others in rotations(subject):
+    for path, _, others in subject.rotations():
         module = subject.model.get_submodule(path)
         moving = set(MOVING) & set(_types(module))
         longest = min(LENGTH, int(getattr(module, "original_max_seq_len", LENGTH))) if moving else LENGTH
@@ -148,18 +147,6 @@ def _phases(subject: Subject, **more: bool) -> Evidence | None:
             measured = f"cosines of {path} are off by up to {trial.size:.2g} within {longest} positions"
             return trial.at(f"position {length - 1}", length=length).evidence(measured, size=trial.size)
     return None
-
-
-def rotations(subject: Subject) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Path, buffer of frequencies, and other arguments of every rotation of its own configuration."""
-    paths = [f"{site.path}.{part.path}".removeprefix(".") for site in subject.sites for part in site.rotaries]
-    require(paths, "it has no rotation")
-    for path in paths:
-        module = subject.model.get_submodule(path)
-        for name, _ in module.named_buffers(recurse=False):
-            if name.endswith("inv_freq") and "original" not in name:
-                layer = name.removesuffix("inv_freq").rstrip("_")
-                yield path, name, {"layer_type": layer} if layer else {}
 
 
 def _types(module: Any) -> list[str]:

@@ -6,7 +6,7 @@ import ast
 import inspect
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import shorten
@@ -23,6 +23,7 @@ from vnait.shared.errors import InputError, first_line
 
 TOLERANCE = 1e-4  # of relative differences in float32; rounding is below 1e-5
 LONG = 256  # tokens of the longest text that most rules read
+MAX_TOKENS = 1100  # tokens that any rule really reads; further places are tried by position_ids
 Measure = Callable[..., float]
 
 
@@ -253,6 +254,17 @@ class Subject:
         step = max(self.vocabulary // 211, 1)
         usable = range(self.vocabulary // 10, self.vocabulary, step)
         return [number for number in usable if number not in special] or [0]
+
+    def rotations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Path, buffer of frequencies, and other arguments of every rotation of its own configuration."""
+        rotaries = [(site.path, part.path) for site in self.sites for part in site.rotaries]
+        require(rotaries, "it has no rotation")
+        for pair in rotaries:
+            path = ".".join(pair).removeprefix(".")
+            for name, _ in self.model.get_submodule(path).named_buffers(recurse=False):
+                if name.endswith("inv_freq") and "original" not in name:
+                    layer = name.removesuffix("inv_freq").rstrip("_")
+                    yield path, name, {"layer_type": layer} if layer else {}
 
     def call(self, part: Any, **inputs: Any) -> Any:
         """One run of a part; any error of the model is a `NotTried`."""

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from vnait.pretrained.doctor.length import MAX_TOKENS
 from vnait.pretrained.doctor.rule import Evidence, Severity, require, rule
-from vnait.pretrained.doctor.subject import Subject, difference
+from vnait.pretrained.doctor.subject import MAX_TOKENS, Subject, difference
 
 ENDLESS = 10**6  # a model_max_length beyond this is no limit
 SHORT, LONG = "a good film", "a film that one sees again and again, and that was good every time"

@@ -2,9 +2,11 @@
 itself does not change.
 """
 
+import math
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -14,10 +16,12 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vnait.positions.attention import rotate
-from vnait.pretrained.attach.warm_start import between
+from vnait.positions.cache import Mask
 from vnait.pretrained.layers import ThreadValue
+from vnait.pretrained.table import between, interpolated
 from vnait.shared.errors import InputError
 
+SourceKind = Literal["table", "rotation", "other"]  # of position; "other": a bias of distances, or none
 LONG = "vnait_long"  # name of `long_attention` among transformers' attention functions
 FULL, SLIDING = "full_attention", "sliding_attention"  # types of layers: only the first reads the whole text
 QUERIES = 512  # whose scores are in memory at once
@@ -44,6 +48,85 @@ class Stretch:
     near: int = 0
     group: int = 1
     turns: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A way to read texts past the limit, in a line; the sources of position that it is for; its stretch of
+    whole places (B, T) and their mask, or None for windows; whether it needs `long_attention`.
+    """
+
+    meaning: str
+    sources: tuple[SourceKind, ...]
+    stretch: Callable[[Stretch, Mask], Stretch] | None
+    attention: bool = False
+
+
+def compressed(stretch: Stretch, mask: Mask) -> Stretch:
+    """Places that end at the limit's last one."""
+    return replace(stretch, places=interpolated(stretch.places, mask, stretch.limit - 1))
+
+
+def _grouped(stretch: Stretch, mask: Mask) -> Stretch:
+    return replace(stretch, places=stretch.places // stretch.factor)
+
+
+def _self_extended(stretch: Stretch, mask: Mask) -> Stretch:
+    """Half of the limit stays near; the group is the smallest with which distances stay within the limit."""
+    near = max(stretch.limit // 2, 1)
+    longest = stretch.factor * stretch.limit
+    return replace(stretch, near=near, group=math.ceil((longest - near) / (stretch.limit - near)))
+
+
+def _scaled(stretch: Stretch, mask: Mask) -> Stretch:
+    scale = math.log(stretch.factor * stretch.limit) / math.log(stretch.limit)
+    return replace(stretch, scale=scale)
+
+
+READINGS = {
+    "windows": Reading(
+        meaning="windows of the limit, each alone; special tokens get the mean over the windows",
+        sources=("table", "rotation", "other"),
+        stretch=None,
+    ),
+    "unchanged": Reading(
+        meaning="positions go on past those that were trained",
+        sources=("rotation", "other"),
+        stretch=lambda stretch, mask: stretch,
+    ),
+    "interpolated": Reading(
+        meaning="places compressed to end at the limit (position interpolation, arXiv 2306.15595)",
+        sources=("table", "rotation"),
+        stretch=compressed,
+    ),
+    "grouped": Reading(
+        meaning="neighbours share a place, so that places end at the limit (arXiv 2404.12096)",
+        sources=("table", "rotation"),
+        stretch=_grouped,
+    ),
+    "self-extended": Reading(
+        meaning="near places as they are, far ones in groups (SelfExtend, arXiv 2401.01325)",
+        sources=("rotation",),
+        stretch=_self_extended,
+        attention=True,
+    ),
+    "ntk": Reading(
+        meaning="a larger base of the rotation (NTK-aware scaling, arXiv 2309.00071)",
+        sources=("rotation",),
+        stretch=lambda stretch, mask: replace(stretch, rotation="ntk"),
+    ),
+    "yarn": Reading(
+        meaning="slow frequencies slower, fast ones as before (YaRN, arXiv 2309.00071)",
+        sources=("rotation",),
+        stretch=lambda stretch, mask: replace(stretch, rotation="yarn"),
+    ),
+    "log-n": Reading(
+        meaning="scores times log(n) / log(limit) (arXiv 2202.12172); places interpolated in a table",
+        sources=("table", "rotation", "other"),
+        stretch=_scaled,
+        attention=True,
+    ),
+}
 
 
 current = ThreadValue()  # the `Stretch` of this thread's run

@@ -11,9 +11,6 @@ from vnait.positions.coordinates.shared import Mask, rank
 from vnait.positions.coordinates.sources import UNIT_Z
 from vnait.positions.encodings import Table
 from vnait.positions.encodings.shared import neighbours
-from vnait.pretrained.layers import rows_of
-from vnait.pretrained.locate import probe_ids
-from vnait.shared.randomness import evaluating
 
 At = Float[Tensor, "B T"]
 
@@ -30,37 +27,6 @@ class Rows(Table):
         added = self(place.clamp(0, self.max_length - 1)[..., None]).added
         assert added is not None
         return added
-
-
-class _Read(Exception):
-    """Stops a model once it has read its position table."""
-
-
-def first_row(owner: nn.Module, table: nn.Module) -> int:
-    """The row that the first token of a text reads, found by running the model: 0, or one past padding's.
-
-    -1 if the model does not read consecutive rows.
-    """
-    found: list[Tensor] = []
-    own = rows_of(table)
-    assert own is not None
-
-    def stop(module: nn.Module, args: object, output: Tensor) -> None:
-        found.append(output.reshape(-1, own.shape[1]))
-        raise _Read
-
-    handle = table.register_forward_hook(stop)
-    try:
-        with evaluating(owner):
-            owner(input_ids=probe_ids(owner, 1, min(4, len(own) // 2 + 1)))
-    except _Read:
-        (rows,) = found
-        for first in range(len(own) - len(rows) + 1):
-            if torch.equal(own[first : first + len(rows)].to(rows), rows):
-                return first
-    finally:
-        handle.remove()
-    return -1
 
 
 def between(rows: Float[Tensor, "N D"], place: At) -> Float[Tensor, "B T D"]:
