@@ -83,8 +83,8 @@ def random_images(owner: nn.Module, patches: Patches, count: int) -> Float[Tenso
 def permuted(image: Float[Tensor, "B C height width"], patches: Patches) -> Tensor:
     """The image with all patches but the last in reverse order."""
     cut = F.unfold(image, patches.size, stride=patches.size)
-    other = torch.cat([cut[..., :-1].flip(-1), cut[..., -1:]], -1)
-    return F.fold(other, image.shape[2:], patches.size, stride=patches.size)
+    reordered = torch.cat([cut[..., :-1].flip(-1), cut[..., -1:]], -1)
+    return F.fold(reordered, image.shape[2:], patches.size, stride=patches.size)
 
 
 def check_images(inputs: Mapping[str, Any]) -> None:
@@ -105,7 +105,7 @@ def on_cells(method: Method, vectors: Vectors, patches: Patches, shape: Shape) -
     Places are row and column in cells of the model's own grid. In images of another size, the first and last
     rows and columns stay at its ends.
     """
-    ends = [torch.linspace(0, own - 1, count) for own, count in zip(patches.grid, shape, strict=True)]
+    ends = [torch.linspace(0, size - 1, count) for size, count in zip(patches.grid, shape, strict=True)]
     places = torch.cartesian_prod(*ends).to(vectors.device)[None]
     before, cells = vectors[:, : patches.before], vectors[:, patches.before :]
     mask = torch.ones(cells.shape[:2], dtype=torch.bool, device=cells.device)

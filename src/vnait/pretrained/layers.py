@@ -174,8 +174,8 @@ def pre_attention(
             new = shared.places[:, -states.shape[1] :]
             kwargs["sinusoidal_pos"] = sines(new, width)[:, None].to(states.dtype)  # of RoFormer
         if getattr(attention, "has_relative_attention_bias", False) and kwargs.get("position_bias") is None:
-            own = t5_bias(attention, shared.places)[:, :, -states.shape[1] :].to(states.dtype)
-            bias = own if bias is None else own + bias
+            of_model = t5_bias(attention, shared.places)[:, :, -states.shape[1] :].to(states.dtype)
+            bias = of_model if bias is None else of_model + bias
     if bias is not None and kwargs.get("position_bias") is None:
         kwargs["position_bias"] = bias
     return args, kwargs

@@ -165,8 +165,8 @@ def _check_rotary(method: Method, injection: Injection, name: str, site: Site, m
 def _bases(site: Site) -> set[float]:
     """The bases of the model's own rotations, of every kind of layer."""
     config = site.owner.config.get_text_config()
-    own = getattr(config, "rope_parameters", None) or {}
-    kinds = [own, *(kind for kind in own.values() if isinstance(kind, dict)), vars(config)]
+    parameters = getattr(config, "rope_parameters", None) or {}
+    kinds = [parameters, *(kind for kind in parameters.values() if isinstance(kind, dict)), vars(config)]
     return {kind["rope_theta"] for kind in kinds if kind.get("rope_theta")}
 
 
@@ -174,12 +174,12 @@ def _check_head_width(injection: Injection, name: str, site: Site, model: str) -
     """If words are narrower than layers (ELECTRA), a method for the words has too narrow heads."""
     assert injection.rotary is not None
     config, width = site.owner.config, 2 * injection.rotary.shape[-1]
-    own = getattr(config, "d_kv", None) or getattr(config, "head_dim", None)
-    own = own or config.hidden_size // site.heads
-    if width != own:
+    declared = getattr(config, "d_kv", None) or getattr(config, "head_dim", None)
+    of_heads = declared or config.hidden_size // site.heads
+    if width != of_heads:
         raise InputError(
-            f"{name} rotates heads of width {width}, and those of {model} have width {own}; give a "
-            f"Method with Rotary(width={own})."
+            f"{name} rotates heads of width {width}, and those of {model} have width {of_heads}; give a "
+            f"Method with Rotary(width={of_heads})."
         )
 
 

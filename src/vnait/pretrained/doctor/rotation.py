@@ -20,9 +20,9 @@ def phase_error(model: Any, path: str, length: int, cast: bool, autocast: bool, 
     exact = rotary(torch.ones(1), places, **others)
     rotary = rotary.bfloat16() if cast else rotary
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        found = rotary(torch.ones(1, dtype=torch.bfloat16), places, **others)
-    one, other = (part[0] if isinstance(part, tuple) else part.real for part in (exact, found))
-    return float((one - other).abs().max() / one.abs().max())
+        rounded = rotary(torch.ones(1, dtype=torch.bfloat16), places, **others)
+    exact, rounded = (part[0] if isinstance(part, tuple) else part.real for part in (exact, rounded))
+    return float((exact - rounded).abs().max() / exact.abs().max())
 
 
 def neighbours_merged(model: Any, path: str, heads: int, length: int) -> int:
@@ -34,15 +34,15 @@ def neighbours_merged(model: Any, path: str, heads: int, length: int) -> int:
 def after_rescaling(model: Any, ids: torch.Tensor, **more: Any) -> float:
     """How much outputs change if rope_parameters of the loaded model ask for positions eight times denser."""
     config, before = model.config.get_text_config(), model(input_ids=ids, **more)[0]
-    kept, linear = config.rope_parameters, {"rope_type": "linear", "factor": 8.0}
+    declared, linear = config.rope_parameters, {"rope_type": "linear", "factor": 8.0}
     config.rope_parameters = {
-        **kept,
-        **({name: {**own, **linear} for name, own in kept.items() if isinstance(own, dict)} or linear),
+        **declared,
+        **({name: {**kind, **linear} for name, kind in declared.items() if isinstance(kind, dict)} or linear),
     }
     try:
         return difference(before, model(input_ids=ids, **more)[0])
     finally:
-        config.rope_parameters = kept
+        config.rope_parameters = declared
 
 
 def not_declared(model: Any, path: str, name: str) -> float:
@@ -53,7 +53,7 @@ def not_declared(model: Any, path: str, name: str) -> float:
         name.replace("inv_freq", part) for part in ("inv_freq", "original_inv_freq", "attention_scaling")
     ]
     pairs = [
-        [torch.as_tensor(getattr(one, part)).cpu().double() for one in (fresh, rotary)]
+        [torch.as_tensor(getattr(module, part)).cpu().double() for module in (fresh, rotary)]
         for part in names
         if hasattr(fresh, part)
     ]

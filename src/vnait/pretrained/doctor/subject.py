@@ -28,9 +28,9 @@ Measure = Callable[..., float]
 
 
 # Scripts print the measurements and this, so that a name in them is a part of the report.
-def difference(one: Tensor, other: Tensor) -> float:
-    """max |one - other| / max |one|; 0 if they are equal."""
-    return 0.0 if torch.equal(one, other) else float((one - other).abs().max() / one.abs().max())
+def difference(before: Tensor, after: Tensor) -> float:
+    """max |before - after| / max |before|; 0 if they are equal."""
+    return 0.0 if torch.equal(before, after) else float((before - after).abs().max() / before.abs().max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,9 +318,9 @@ class Subject:
 def restated(model: Any, ids: Tensor, first: int, **more: Any) -> float:
     """How much outputs change if the positions that a model takes by itself are passed to it."""
     mask = torch.ones_like(ids)
-    own = model(input_ids=ids, attention_mask=mask, **more)[0]
+    counted = model(input_ids=ids, attention_mask=mask, **more)[0]
     positions = mask.cumsum(-1) - 1 + first
-    return difference(own, model(input_ids=ids, attention_mask=mask, position_ids=positions, **more)[0])
+    return difference(counted, model(input_ids=ids, attention_mask=mask, position_ids=positions, **more)[0])
 
 
 def tried(run: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -345,8 +345,8 @@ def plain(function: Callable[..., Any]) -> str:
     """The source of a function without its docstring and without annotations.
 
     >>> print(plain(difference))
-    def difference(one, other):
-        return 0.0 if torch.equal(one, other) else float((one - other).abs().max() / one.abs().max())
+    def difference(before, after):
+        return 0.0 if torch.equal(before, after) else float((before - after).abs().max() / before.abs().max())
     """
     tree = ast.parse(inspect.getsource(function))
     for part in ast.walk(tree):

@@ -30,8 +30,8 @@ def in_a_batch(model: Any, tokenizer: Any, texts: list[str], **more: Any) -> flo
     alone = model(**tokenizer(texts[0], return_tensors="pt").to(model.device), **more)[0]
     batch = tokenizer(texts, padding=True, return_tensors="pt").to(model.device)
     every = {name: value.expand(len(texts), -1) for name, value in more.items()}
-    other, real = model(**batch, **every)[0][:1], batch["input_ids"][0] != tokenizer.pad_token_id
-    return difference(alone, other[:, real] if other.shape[1] == len(real) else other)
+    batched, real = model(**batch, **every)[0][:1], batch["input_ids"][0] != tokenizer.pad_token_id
+    return difference(alone, batched[:, real] if batched.shape[1] == len(real) else batched)
 
 
 def padding_ids_apart(model: Any, tokenizer: Any) -> int:

@@ -140,7 +140,7 @@ def _longer(site: Site, reading: str, limit: int | None, special: Special) -> Lo
     owner, name = site.owner, type(site.owner).__name__
     source = source_of(site)
     if source not in READINGS[reading].sources:
-        possible = [name for name, other in READINGS.items() if source in other.sources]
+        possible = [fit for fit, entry in READINGS.items() if source in entry.sources]
         has = {"table": "a position table", "rotation": "a rotation", "other": "neither table nor rotation"}
         raise InputError(f"{reading} is not for {name}, which has {has[source]}; take {', '.join(possible)}.")
     if (

@@ -152,8 +152,8 @@ def read_rotation(rotary: Any, args: Any, kwargs: dict[str, Any], output: Any) -
         stretch.turns[kind] = getattr(rotary, name)
     if stretch.rotation is None or kind != FULL:
         return None
-    other = rescaled(rotary, stretch.rotation, stretch.factor, stretch.limit)
-    return type(rotary).forward(other, *args, **kwargs)
+    scaled = rescaled(rotary, stretch.rotation, stretch.factor, stretch.limit)
+    return type(rotary).forward(scaled, *args, **kwargs)
 
 
 def rescaled(rotary: Any, rotation: str, factor: int, limit: int) -> nn.Module:
@@ -165,22 +165,22 @@ def rescaled(rotary: Any, rotation: str, factor: int, limit: int) -> nn.Module:
     """
     config = deepcopy(rotary.config)
     parameters = config.rope_parameters
-    own = parameters.get(FULL, parameters)
-    if own.get("rope_type", "default") != "default":
+    declared = parameters.get(FULL, parameters)
+    if declared.get("rope_type", "default") != "default":
         raise InputError(
-            f"the model's rotation is scaled already ({own['rope_type']}), and {rotation} scales one that is "
-            "not; take another reading."
+            f"the model's rotation is scaled already ({declared['rope_type']}), and {rotation} scales one "
+            "that is not; take another reading."
         )
     if rotation == "yarn":
         changed = {"rope_type": "yarn", "factor": float(factor), "original_max_position_embeddings": limit}
     else:
         turns = getattr(rotary, f"{FULL}_inv_freq", None)
         channels = 2 * len(rotary.inv_freq if turns is None else turns)
-        changed = {"rope_theta": own["rope_theta"] * factor ** (channels / max(channels - 2, 1))}
-    new = {**own, **changed}
+        changed = {"rope_theta": declared["rope_theta"] * factor ** (channels / max(channels - 2, 1))}
+    new = {**declared, **changed}
     config.rope_parameters = {**parameters, FULL: new} if FULL in parameters else new
-    other: nn.Module = type(rotary)(config=config)
-    return other.to(next(rotary.buffers()).device)
+    scaled: nn.Module = type(rotary)(config=config)
+    return scaled.to(next(rotary.buffers()).device)
 
 
 def long_attention(
@@ -242,17 +242,17 @@ def self_extended(
     places, turns = stretch.places, stretch.turns[FULL]
     grouped = places // stretch.group
     shift = stretch.near - stretch.near // stretch.group
-    own, far = (turned(key, at[..., None] * turns) for at in (places, grouped))
+    near, far = (turned(key, at[..., None] * turns) for at in (places, grouped))
     causal = mask is None and getattr(module, "is_causal", False)
     parts = []
     for start in range(0, query.shape[2], QUERIES):
         rows = slice(start, start + QUERIES)
         at = [places[:, rows], grouped[:, rows] + shift, grouped[:, rows] - shift]
-        turned_queries = [turned(query[:, :, rows], one[..., None] * turns) for one in at]
-        one, before, behind = (q @ k.mT for q, k in zip(turned_queries, (own, far, far), strict=True))
+        turned_queries = [turned(query[:, :, rows], place[..., None] * turns) for place in at]
+        close, before, behind = (q @ k.mT for q, k in zip(turned_queries, (near, far, far), strict=True))
         distance = (places[:, rows, None] - places[:, None])[:, None]
         scores = scale * torch.where(
-            distance.abs() < stretch.near, one, torch.where(distance > 0, before, behind)
+            distance.abs() < stretch.near, close, torch.where(distance > 0, before, behind)
         )
         if causal:
             scores = scores.masked_fill(distance < 0, torch.finfo(scores.dtype).min)
