@@ -19,7 +19,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import typer
@@ -29,7 +28,6 @@ from helpers import forkserver, save_vectors
 from vnait import cli
 from vnait import data as text
 from vnait.cli.shared import app, folder_name
-from vnait.data import vectors
 from vnait.data import vocabulary as vocabulary
 from vnait.positions.coordinates import Span
 from vnait.positions.encodings import Spatial
@@ -496,9 +494,6 @@ def test_vectors(home, said, document):
     assert document("vectors", "train", "data.csv", "--out", "v.txt", "--dim", "4")["words"] == 8
     assert document("vectors", "info", "v.txt")["format"] == "word2vec text"
     assert "word2vec text" in said("vectors", "info", "v.txt")
-    assert document("vectors", "convert", "v.txt", "v.bin")["format"] == "word2vec binary"
-    assert "word2vec binary" in said("vectors", "convert", "v.txt", "v.bin")
-    assert np.array_equal(vectors.load("v.bin").table, vectors.load("v.txt").table)
 
 
 def test_the_installed_command_writes_plain_text_into_a_pipe():
@@ -532,7 +527,7 @@ def test_without_a_command_there_is_help(vnait, arguments):
     assert code == 2 and "Usage:" in out and err == ""
 
 
-@pytest.mark.parametrize("arguments", [(), ("compare",), ("train",), ("predict",), ("vectors", "convert")])
+@pytest.mark.parametrize("arguments", [(), ("compare",), ("train",), ("predict",), ("vectors", "train")])
 def test_help_explains_itself(vnait, arguments):
     code, out, err = vnait(*arguments, "--help")
     assert code == 0 and "Usage:" in out and err == ""
@@ -654,7 +649,7 @@ BAD_INPUT = {
     "missing vectors to compare, in workers": plain(
         "compare data.csv --vectors gone --out new --jobs 2", "no file gone"
     ),
-    "missing vectors to convert": plain("vectors convert gone.bin v.txt", "there is no file gone.bin"),
+    "missing vectors to describe": plain("vectors info gone.bin", "there is no file gone.bin"),
     "empty file": train_on("empty.csv", "", "empty.csv is empty"),
     "header alone": train_on("head.csv", "text,label\n", "has no rows below its header"),
     "unknown format": train_on(
@@ -772,7 +767,7 @@ BAD_INPUT = {
     "a model over a file": plain(f"train data.csv {LITTLE} --out words.bin", "words.bin is a file"),
     "a model over the working folder": plain(f"train data.csv {LITTLE} --out .", "choose a new name"),
     "answers below a file": plain("predict model data.csv --out data.csv/a.csv", "can't write"),
-    "an unknown ending of vectors": plain("vectors convert words.bin v.xyz", "has no known ending"),
+    "an unknown ending of vectors": plain("vectors train data.csv --out v.xyz", "has no known ending"),
 }
 
 
@@ -835,10 +830,10 @@ def full_after(size: int):
 WRITERS = {
     f"train data.csv {LITTLE} --out model --quiet": 3000,
     "predict model data.csv --out answers.csv": 1000,
-    "vectors convert words.bin v.txt": 300,
-    "vectors convert words.bin v.bin.gz": 100,
-    "vectors convert words.bin v.kv": 300,
     "vectors train data.csv --out v.bin": 300,
+    "vectors train data.csv --out v.txt": 300,
+    "vectors train data.csv --out v.bin.gz": 100,
+    "vectors train data.csv --out v.kv": 300,
 }
 
 
@@ -880,11 +875,10 @@ def tiny_disk(tmp_path):
 def test_a_disk_that_is_really_full(home, tiny_disk, vnait):
     (tiny_disk / "v.bin").write_text("old")
     (tiny_disk / "filler").write_bytes(bytes(50_000))
-    large = save_vectors(home / "large.bin", [f"w{number}" for number in range(1000)])
     before = tree(tiny_disk)
     for arguments in (
         ("train", "data.csv", *SMALL, "--out", str(tiny_disk / "model"), "--quiet"),
-        ("vectors", "convert", large, str(tiny_disk / "v.bin")),
+        ("vectors", "train", "data.csv", "--dim", "1000", "--out", str(tiny_disk / "v.bin")),
     ):
         code, out, err = vnait(*arguments)
         assert code == 2 and out == "" and err.count("\n") == 1

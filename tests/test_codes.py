@@ -18,13 +18,10 @@ from helpers import at, drawn
 from vnait.model import seed_weights
 from vnait.positions.encodings import (
     Binary,
-    Fourier,
     GridTable,
     Harmonics,
-    LearnedFourier,
     Linear,
     Sinusoid,
-    Spatial,
     Table,
 )
 from vnait.positions.injection import Injection
@@ -149,7 +146,7 @@ def test_the_gradient_of_harmonics() -> None:
     assert torch.autograd.gradcheck(lambda places: Harmonics(dim=12, axes=2)(places).added, (where,))
 
 
-# --- LearnedFourier
+# --- Learned frequencies
 
 
 @BOTH
@@ -172,52 +169,6 @@ def test_learned_frequencies_start_as_the_sinusoid_and_have_its_derivatives(
     torch.testing.assert_close(part.change.grad.double(), change.grad, rtol=close, atol=close)
 
 
-@BOTH
-def test_learned_features_are_equation_2(dtype: torch.dtype, close: float) -> None:
-    torch.manual_seed(0)
-    part = LearnedFourier(pairs=3, axes=2, gamma=2.0).to(dtype)
-    places = drawn(2, 4, 3).float()
-    where = places.to(dtype).clone().requires_grad_()
-    features, weight = part(where), drawn(2, 4, 6, seed=1)
-    (features * weight.to(dtype)).sum().backward()
-    exact, w = places.double().requires_grad_(), part.weight.detach().double().requires_grad_()
-    angle = torch.stack([sum(w[p, a] * exact[..., a] for a in range(2)) for p in range(3)], -1)
-    expected = torch.cat([torch.cos(angle), torch.sin(angle)], -1)
-    (expected * weight).sum().backward()
-    assert (part.size, features.dtype) == (6, dtype)
-    torch.testing.assert_close(features.double(), expected, rtol=close, atol=close)
-    torch.testing.assert_close(where.grad.double(), exact.grad, rtol=close, atol=close)
-    torch.testing.assert_close(part.weight.grad.double(), w.grad, rtol=close, atol=close)
-    assert (where.grad[..., 2] == 0).all()
-
-
-def test_learned_features_start_as_a_gaussian_kernel() -> None:
-    """The paper's reason for the normal draw: E <f(x), f(y)> = exp(-|x - y|^2 / (2 gamma^2)), over the number
-    of pairs.
-    """
-    torch.manual_seed(0)
-    part = LearnedFourier(pairs=40_000, axes=2, gamma=7.0)
-    features = (
-        part(torch.tensor([[[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]]], dtype=torch.float64))[0].detach().double()
-    )
-    kernel = (features @ features[0] / 40_000).tolist()
-    assert kernel == pytest.approx([math.exp(-(distance**2) / 98) for distance in (0, 5, 10)], abs=0.01)
-
-
-@pytest.mark.parametrize("start", [1.0, 0.1])
-def test_learned_features_in_a_spatial_vector(start: float) -> None:
-    torch.manual_seed(0)
-    spatial = Spatial(dim=64, features=[LearnedFourier(pairs=16, axes=2), Fourier()], start=start)
-    where = (torch.rand(1, 60, 2) * 100).requires_grad_()
-    added = spatial(where).added
-    assert spatial.direct(
-        torch.cat([part(where) for part in spatial.features], -1)
-    ).square().mean().sqrt().item() == (pytest.approx(start, rel=0.25))
-    added.square().sum().backward()
-    assert (where.grad != 0).all()
-    assert (spatial.features[0].weight.grad != 0).all()
-
-
 # --- Laws of every code
 
 CODES: dict[str, Callable[[], nn.Module]] = {
@@ -227,12 +178,10 @@ CODES: dict[str, Callable[[], nn.Module]] = {
     "linear of two": lambda: Linear(dim=6, axes=2),
     "harmonics": lambda: Harmonics(dim=12),
     "harmonics of two": lambda: Harmonics(dim=12, axes=2),
-    "learned fourier": lambda: LearnedFourier(pairs=6),
-    "learned fourier of two": lambda: LearnedFourier(pairs=6, axes=2),
     "table": lambda: Table(dim=6, max_length=8192),
     "grid table": lambda: GridTable(dim=6, shape=(8192, 2)),
 }
-LEARNED = [name for name in CODES if name.split()[0] in ("linear", "learned", "table", "grid")]
+LEARNED = [name for name in CODES if name.split()[0] in ("linear", "table", "grid")]
 AXES = {name: 2 if name.endswith("of two") or name == "grid table" else 1 for name in CODES}
 
 
@@ -338,16 +287,6 @@ def test_the_seed_alone_decides_the_start(name: str) -> None:
         (lambda: Harmonics(dim=0), "a width of 0 has no equal number"),
         (lambda: Harmonics(dim=4, axes=0), "axes=0; a code needs at least one axis"),
         (lambda: Harmonics(dim=4, axes=2)(at(1.0)), "Harmonics reads 2 axes, and the coordinates have 1"),
-        (
-            lambda: LearnedFourier(pairs=0),
-            "pairs=0, axes=1, gamma=10.0; expected pairs, axes >= 1 and gamma > 0",
-        ),
-        (lambda: LearnedFourier(pairs=2, axes=0), "axes=0, gamma=10.0; expected"),
-        (lambda: LearnedFourier(pairs=2, gamma=0.0), "gamma=0.0; expected"),
-        (
-            lambda: LearnedFourier(pairs=2, axes=2)(at(1.0)),
-            "LearnedFourier reads 2 axes, and the coordinates have 1",
-        ),
     ],
 )
 def test_messages(make: Callable[[], object], message: str) -> None:
@@ -361,7 +300,6 @@ def test_messages(make: Callable[[], object], message: str) -> None:
         (Binary(dim=4), "Binary(dim=4)"),
         (Linear(dim=4, axes=2, start=0.5), "Linear(axes=2, start=0.5)"),
         (Harmonics(dim=4, axes=2), "Harmonics(dim=4, axes=2)"),
-        (LearnedFourier(pairs=3, axes=2), "LearnedFourier(pairs=3, axes=2, gamma=10)"),
     ],
 )
 def test_what_a_part_shows_of_itself(part: nn.Module, shown: str) -> None:

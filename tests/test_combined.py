@@ -221,7 +221,7 @@ at = torch.stack([torch.arange(6.0), torch.arange(6.0) / 3], -1)[None].repeat(2,
 codes = Concatenated(
     Binary(dim=8), Linear(dim=4, axes=2), Harmonics(dim=8, axes=2), Axis(Sinusoid(dim=4), 1),
     Table(dim=3, max_length=9),
-    GridTable(dim=4, shape=(6, 3)), Spatial(dim=4, features=[LearnedFourier(pairs=3, axes=2)]),
+    GridTable(dim=4, shape=(6, 3)), Spatial(dim=4, features=[Fourier(pairs=3)]),
 )
 scores = Sum(XPos(width=8), Prefix(num_heads=2, start=1.0), Contacts(num_heads=2, contacts=torch.rand(8, 8)))
 shapes = ({0: torch.export.Dim("B", min=2), 1: torch.export.Dim("T", min=2)},)

@@ -101,7 +101,7 @@ def in_a_process(command: list[str]) -> subprocess.CompletedProcess:
 
 def test_the_claims_of_a_method_follow_from_its_parts() -> None:
     (rope,) = subjects("rope")
-    assert (rope.causal, rope.relative, rope.places, rope.axes) == (True, True, "real", 1)
+    assert (rope.causal, rope.relative, rope.positions, rope.axes) == (True, True, "real", 1)
     (grid,) = subjects("grid-rope")
     assert (grid.relative, grid.axes) == (True, 2)
     (none,) = subjects("none")
@@ -143,8 +143,8 @@ class Cast(Index):
         super().__init__()
         self.dtype = dtype
 
-    def forward(self, vectors, mask, places=None):
-        return super().forward(vectors, mask, places).to(self.dtype).float()
+    def forward(self, vectors, mask, positions=None):
+        return super().forward(vectors, mask, positions).to(self.dtype).float()
 
 
 @mutant("bfloat16")
@@ -176,7 +176,7 @@ def a_cache_that_keeps_its_first_dtype(patch: Patch) -> object:
             super().__init__()
             self.cache: dict[int, Tensor] = {}
 
-        def forward(self, vectors, mask, places=None):
+        def forward(self, vectors, mask, positions=None):
             count = mask.shape[1]
             if count not in self.cache:
                 self.cache[count] = torch.arange(count, dtype=vectors.dtype)
@@ -188,8 +188,8 @@ def a_cache_that_keeps_its_first_dtype(patch: Patch) -> object:
 @mutant("left padding")
 def an_index_that_counts_padding(patch: Patch) -> object:
     class Counting(Index):
-        def forward(self, vectors, mask, places=None):
-            return super().forward(vectors, torch.ones_like(mask), places)
+        def forward(self, vectors, mask, positions=None):
+            return super().forward(vectors, torch.ones_like(mask), positions)
 
     return built(Counting(), Sinusoid(dim=DIM))
 
@@ -199,8 +199,8 @@ def an_index_of_the_batch(patch: Patch) -> object:
     class OfTheFirst(Index):
         per_sentence = True
 
-        def forward(self, vectors, mask, places=None):
-            return super().forward(vectors, mask[:1], places).expand(len(mask), -1, -1)
+        def forward(self, vectors, mask, positions=None):
+            return super().forward(vectors, mask[:1], positions).expand(len(mask), -1, -1)
 
     return built(OfTheFirst(), Sinusoid(dim=DIM))
 
@@ -259,7 +259,7 @@ def a_maximum_of_nothing(patch: Patch) -> object:
 @mutant("one token")
 def a_span_from_zero(patch: Patch) -> object:
     class FromZero(Index):
-        def forward(self, vectors, mask, places=None):
+        def forward(self, vectors, mask, positions=None):
             return super().forward(vectors, mask) / (mask.sum(-1)[:, None, None] - 1)
 
     return built(FromZero(), Sinusoid(dim=DIM))
@@ -290,8 +290,10 @@ def positions_rounded_down(patch: Patch) -> object:
 @mutant("a text's own")
 def places_of_the_first_text(patch: Patch) -> object:
     class OfTheFirst(Index):
-        def forward(self, vectors, mask, places=None):
-            return super().forward(vectors, mask, None if places is None else places[:1].expand_as(places))
+        def forward(self, vectors, mask, positions=None):
+            return super().forward(
+                vectors, mask, None if positions is None else positions[:1].expand_as(positions)
+            )
 
     return built(OfTheFirst(), Sinusoid(dim=DIM))
 
@@ -327,7 +329,7 @@ def a_prefix_that_moves_in_long_texts(patch: Patch) -> object:
     """As dynamic NTK scaling does."""
 
     class Far(Index):
-        def forward(self, vectors, mask, places=None):
+        def forward(self, vectors, mask, positions=None):
             return super().forward(vectors, mask) * 64 / mask.sum(-1).clamp(min=64)[:, None, None]
 
     return built(Far(), Sinusoid(dim=DIM))
@@ -336,7 +338,7 @@ def a_prefix_that_moves_in_long_texts(patch: Patch) -> object:
 @mutant("inner padding")
 def padding_counted_between_tokens(patch: Patch) -> object:
     class Columns(Index):
-        def forward(self, vectors, mask, places=None):
+        def forward(self, vectors, mask, positions=None):
             first = mask.long().argmax(-1, keepdim=True)
             return (torch.arange(mask.shape[1]) - first).clamp(min=0).float()[..., None]
 
@@ -348,7 +350,7 @@ def another_answer_without_gradients(patch: Patch) -> object:
     class Doubled(Index):
         per_sentence = True
 
-        def forward(self, vectors, mask, places=None):
+        def forward(self, vectors, mask, positions=None):
             return super().forward(vectors, mask) * (1 + (not torch.is_grad_enabled()))
 
     return built(Doubled(), Sinusoid(dim=DIM))
@@ -359,7 +361,7 @@ def a_crash_at_padding(patch: Patch) -> object:
     """Which is no refusal, though Python calls it a ValueError."""
 
     class Crashing(Index):
-        def forward(self, vectors, mask, places=None):
+        def forward(self, vectors, mask, positions=None):
             if not torch.compiler.is_compiling() and not mask.all():
                 _one, _two = [1, 2, 3]
             return super().forward(vectors, mask)
@@ -517,8 +519,8 @@ def buckets_off_by_one(patch: Patch) -> object:
 @mutant("formula")
 def positions_from_one(patch: Patch) -> object:
     class FromOne(Index):
-        def forward(self, vectors, mask, places=None):
-            return super().forward(vectors, mask, places) + 1
+        def forward(self, vectors, mask, positions=None):
+            return super().forward(vectors, mask, positions) + 1
 
     return like("sinusoidal", lambda: built(FromOne(), Sinusoid(dim=DIM)))
 

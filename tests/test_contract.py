@@ -167,9 +167,11 @@ def test_the_penalty_pulls_the_gaps_to_those_of_known_places() -> None:
     with torch.no_grad():
         model.method.coordinates.coordinates.span.source.z.fill_(0.3)  # even gaps, by place
     ids, mask = padded("both")
-    places = (mask.cumsum(-1).float() ** 2)[..., None]
-    assert model.penalty(model.encode(ids, mask, places=places)) < 0.01
-    assert model.method.penalty(model.encode(ids, mask, places=places).at, mask, smooth=1.0, bound=0.0) > 1
+    positions = (mask.cumsum(-1).float() ** 2)[..., None]
+    assert model.penalty(model.encode(ids, mask, positions=positions)) < 0.01
+    assert (
+        model.method.penalty(model.encode(ids, mask, positions=positions).at, mask, smooth=1.0, bound=0.0) > 1
+    )
 
 
 def test_the_boundary_penalty_counts_where_bounds_are_soft() -> None:

@@ -233,7 +233,7 @@ def with_wild_parameters(source: str, values: Tensor, *, dim: int = 4) -> Span:
     """The source with z anywhere up to +-1e4: its parameters are set, and for `content` its output layer is
     enlarged.
     """
-    span = Span(source=source, dim=dim, max_length=64, knots=16)
+    span = Span(source=source, dim=dim, max_length=64)
     with torch.no_grad():
         if isinstance(span.source, Free | Warp):
             span.source.z.copy_(values.repeat(64)[: len(span.source.z)])
@@ -352,7 +352,7 @@ def test_a_warp_has_as_many_knots_by_itself_as_in_a_span() -> None:
 @given(knots=st.lists(MODERATE, min_size=2, max_size=8), length=st.integers(1, 50))
 def test_warp_is_one_curve_for_all_lengths(knots: list[float], length: int, counted: Counted) -> None:
     counted()
-    span = Span(source="warp", knots=len(knots), min_gap=0)
+    span = Span(source=Warp(knots=len(knots)), min_gap=0)
     with torch.no_grad():
         span.source.z.copy_(torch.tensor(knots))
     z = []
@@ -389,7 +389,7 @@ def test_content_reads_its_window() -> None:
 @pytest.mark.parametrize(
     "coordinates",
     [
-        Span(source="content", dim=3, before=2, after=1),
+        Span(source=Content(dim=3, before=2, after=1)),
         Running(source="content", dim=3),
         Elastic(Gate(dim=3)),
         Elastic(ContextGate(dim=3)),
@@ -508,7 +508,7 @@ def test_a_row_without_a_real_token(part: nn.Module) -> None:
         (lambda: Span(min_gap=-0.1), r"min_gap=-0.1; .* must be in \[0, 1\)"),
         (lambda: Span(source="free"), 'the source "free" needs max_length='),
         (lambda: Span(source="content"), 'the source "content" needs dim='),
-        (lambda: Span(knots=1), "knots=1; a curve needs at least 2"),
+        (lambda: Warp(knots=1), "knots=1; a curve needs at least 2"),
         (
             lambda: Span(source="content", dim=2)(None, everything(2)),
             'the source "content" needs vectors',
@@ -529,7 +529,7 @@ def causal_parts() -> list[nn.Module]:
         Index(),
         Running(),
         Running(source="free", max_length=60),
-        Running(source="content", dim=3, before=2),
+        Running(source=Content(dim=3, before=2, after=0)),
     ]
     parts.append(Span(source="uniform", normalization="none"))
     for part in parts:
@@ -580,7 +580,7 @@ def test_others_are_not_causal(part: nn.Module) -> None:
 def test_causality_follows_the_parts() -> None:
     assert not Span(source="warp", normalization="none").causal
     assert not Span(source="content", dim=2, normalization="none").causal
-    assert Span(source="content", dim=2, after=0, normalization="none").causal
+    assert Span(source=Content(dim=2, after=0), normalization="none").causal
     assert Jitter(Running()).causal
     assert not Jitter(Ends(Span())).causal
 

@@ -1,7 +1,5 @@
 """Explanations: numbers are the model's own tensors, in English and Chinese; figures and pages show them."""
 
-import copy
-import gzip
 import json
 import logging
 import re
@@ -20,7 +18,6 @@ import vnait
 from conftest import same_picture
 from vnait import cli
 from vnait import data as text
-from vnait.data import conllu
 from vnait.data import vocabulary as vocabulary
 from vnait.results.explanation import display, explain, export, figure
 from vnait.results.explanation.attention import HEAD_KINDS
@@ -72,9 +69,9 @@ def check_against_the_model(one, words):
     np.testing.assert_allclose(scores.softmax(-1), found.attention[0], atol=1e-6)
     label = one.classes.index(found.label)
     parts = [float(logits[label] - logits.mean()) for logits in (transformer, whole - transformer)]
-    assert list(found.logit.values()) == pytest.approx(parts, abs=1e-5) and any(found.says)
+    assert list(found.logit.values()) == pytest.approx(parts, abs=1e-5) and any(found.bag_contribution)
     bias = float(bag.bias[label] - bag.bias.mean())
-    assert sum(found.says) + bias == pytest.approx(found.logit["bag of words"], abs=1e-5)
+    assert sum(found.bag_contribution) + bias == pytest.approx(found.logit["bag of words"], abs=1e-5)
     added = output.injection.added
     if added is None:
         assert found.similarity is None
@@ -216,89 +213,6 @@ def test_a_font_is_found_for_chinese(english, tmp_path):
     export.save(explain(english, "我 a"), tmp_path / "one.png")  # a missing glyph would warn, and so fail
 
 
-TREE = """\ufeff# text = we don't like dull films
-1\twe\twe\tPRON\t_\t_\t4\tnsubj\t_\t_
-2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
-2\tdo\tdo\tAUX\t_\t_\t4\taux\t_\t_
-3\tn't\tnot\tPART\t_\t_\t4\tadvmod\t_\t_
-4\tlike\tlike\tVERB\t_\t_\t0\troot\t_\t_
-5\tdull\tdull\tADJ\t_\t_\t6\tamod\t_\t_
-6\tfilms\tfilm\tNOUN\t_\t_\t4\tobj\t_\t_
-
-1\tGo\tgo\tVERB\t_\t_\t0\troot\t_\t_
-"""
-
-
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_a_tree_is_drawn_on_the_tokens_of_its_words(english, tmp_path, newline):
-    path = tmp_path / "one.conllu"
-    path.write_text(TREE, encoding="utf-8", newline=newline)
-    found = explain(english, conllu.tree(path))
-    assert found.tokens == ["we", "do", "n", "'", "t", "like", "dull", "films"], "n't is three tokens"
-    assert found.arcs == [(5, 0, "nsubj"), (5, 1, "aux"), (5, 2, "advmod"), (7, 6, "amod"), (5, 7, "obj")]
-    assert found.phrases == [(6, 7, "obj")]
-    plain = explain(english, "we do n't like dull films")
-    assert plain.coordinates == found.coordinates and plain.arcs == plain.phrases == []
-    cut = explain(replace_length(english, 7), conllu.tree(path))
-    assert cut.arcs == found.arcs[:3] and cut.phrases == []
-    assert explain(english, conllu.tree(path, 2)).tokens == ["go"]
-
-
-def test_a_phrase_of_which_one_token_is_left_is_none(english, tmp_path):
-    """The explanation is printed with the mean gap inside each phrase."""
-    path = tmp_path / "one.conllu"
-    path.write_text(TREE.replace("\tdull\tdull\t", "\t\u200b\t\u200b\t"), encoding="utf-8")
-    assert explain(english, conllu.tree(path)).phrases == []
-
-
-def test_trees_of_a_packed_file_whose_blank_lines_have_spaces(tmp_path):
-    path = tmp_path / "two.conllu.gz"
-    path.write_bytes(gzip.compress(TREE.replace("\n\n", "\n \n").encode()))
-    assert [len(tree.words) for tree in conllu.trees(path)] == [6, 1]
-
-
-def replace_length(one, length):
-    """The same model, reading `length` tokens at most."""
-    other = copy.deepcopy(one)
-    other.model.config.max_length = length
-    return other
-
-
-def test_a_tree_is_drawn_and_printed(folder, tmp_path, capsys):
-    path = tmp_path / "one.conllu"
-    path.write_text(TREE, encoding="utf-8")
-    out = run(capsys, folder, "--conllu", path, "--out", tmp_path / "one.png")
-    assert "phrases     obj, dull ... films: gap before it 12.5" in out
-    drawn = figure.figure(explain(predict.load(folder), conllu.tree(path)))
-    panels = {axes.get_ylabel(): axes for axes in drawn.subfigs[0].axes}
-    assert [text.get_text() for text in panels["arcs"].texts] == ["nsubj", "aux", "advmod", "amod", "obj"]
-    (bar,) = panels["phrases"].patches
-    line = explain(predict.load(folder), conllu.tree(path)).coordinates
-    assert (bar.get_x(), bar.get_x() + bar.get_width()) == pytest.approx((line[6], line[7]))
-    assert panels["arcs"].get_xlim() == panels["phrases"].get_xlim()
-
-
-@pytest.mark.parametrize(
-    ("content", "number", "said"),
-    [
-        ("just words\n", 1, "has no sentence"),
-        (TREE, 3, "has 2 sentences; there is no number 3"),
-        ("1\tGo\tgo\n", 1, "word 1 has 3 columns; expected 10"),
-        (TREE.replace("\t6\tamod", "\t9\tamod"), 1, "sentence 1: word 5 has the head '9'; expected 0 to 6"),
-        (None, 1, "there is no"),
-    ],
-)
-def test_a_bad_tree_is_one_sentence(folder, tmp_path, capsys, content, number, said):
-    path = tmp_path / "one.conllu"
-    if content is not None:
-        path.write_text(content, encoding="utf-8")
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["explain", str(folder), "--conllu", str(path), "--sentence", str(number)])
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
-
-
 # bertviz leaves its script open
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_bertviz_gets_the_models_own_attention(folder, tmp_path, capsys, monkeypatch):
@@ -313,14 +227,6 @@ def test_bertviz_gets_the_models_own_attention(folder, tmp_path, capsys, monkeyp
     monkeypatch.setitem(sys.modules, "bertviz", None)
     with pytest.raises(InputError, match=r"pip install 'vnait\[bertviz\]'"):
         export.head_view(found)
-
-
-def test_a_text_or_a_tree_and_not_both(folder, capsys):
-    for arguments in ([], ["a film", "--conllu", "one.conllu"]):
-        with pytest.raises(SystemExit) as stopped:
-            cli.main(["explain", str(folder), *arguments])
-        assert stopped.value.code == 2
-        assert "give one text, or a sentence of a file with --conllu" in capsys.readouterr().err
 
 
 def run(capsys, *arguments):

@@ -165,7 +165,6 @@ def test_the_command(folder, data, tmp_path, capsys):
     main(["explain", str(out), "good film"])
     assert re.search(r"good +[\d.]+ .*\n.*film .*\n(.*\n)*method +vnait: ", capsys.readouterr().out)
     for command, message in {
-        ("explain", str(out), "--conllu", str(conllu(tmp_path))): "a parsed sentence is shown over words",
         (*arguments, "--tokens", "characters"): "--base brings its own vectors and tokens; leave",
         (
             "train",
@@ -194,12 +193,6 @@ def test_the_command(folder, data, tmp_path, capsys):
         TextClassifier.load(out)
 
 
-def conllu(folder: Path) -> Path:
-    path = folder / "one.conllu"
-    path.write_text("1\tgood\t_\t_\t_\t_\t2\tamod\t_\t_\n2\tfilm\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
-    return path
-
-
 @pytest.fixture(scope="module")
 def tuned(folder):
     return {
@@ -223,7 +216,7 @@ def test_an_explanation_of_an_attached_method_is_what_the_model_reads(tuned, tmp
     assert found.label == fitted.classes[probabilities.argmax()]
     assert found.attention.shape == (2, 2, 4, 4) and found.attention.sum(-1) == pytest.approx(1)
     assert np.shape(found.heads) == (2, 2) and model.config._attn_implementation == "sdpa"
-    assert found.says is None and found.shares == {} and list(found.logit) == ["Transformer"]
+    assert found.bag_contribution is None and found.shares == {} and list(found.logit) == ["Transformer"]
     json.dumps(found.facts())
     for name in ("one.png", "one.html"):
         export.save(found, tmp_path / name)

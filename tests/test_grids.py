@@ -1,4 +1,4 @@
-"""Grids, segments, phases: exact values, places, padding on any side, causality, gradients, messages."""
+"""Grids, segments, phases: exact values, positions, padding on any side, causality, gradients, messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vnait.positions.coordinates import Diagonal, Ends, Grid, Index, Joined, Pha
 
 TURN = 2 * math.pi
 
-# Every part, and the number of axes of its places.
+# Every part, and the number of axes of its positions.
 PARTS: dict[str, tuple[Callable[[], nn.Module], int]] = {
     "grid": (lambda: Grid(shape=(-1, 3)), 2),
     "grid 3-D": (lambda: Grid(shape=(-1, 2, 2)), 3),
@@ -58,20 +58,18 @@ def assert_padding_stands_at_the_nearest(at: Tensor, mask: Tensor) -> None:
 @settings(max_examples=20)
 @given(mask=masks(), seed=st.integers(0, 99))
 def test_alone_and_in_a_batch_on_any_side(name: str, mask: Tensor, seed: int) -> None:
-    """The same, counted and with places; padding holds infinity, and is told to stand where its neighbour
+    """The same, counted and with positions; padding holds infinity, and is told to stand where its neighbour
     stands.
     """
     make, axes = PARTS[name]
     part = make()
-    places = 30 * torch.randn(*mask.shape, axes, generator=torch.Generator().manual_seed(seed))
-    places[~mask] = torch.inf
-    for given_places in (None, places):
-        at = part(None, mask, given_places)
+    positions = 30 * torch.randn(*mask.shape, axes, generator=torch.Generator().manual_seed(seed))
+    positions[~mask] = torch.inf
+    for placed in (None, positions):
+        at = part(None, mask, placed)
         assert_padding_stands_at_the_nearest(at, mask)
         for row, real in enumerate(mask):
-            alone = part(
-                None, real[real][None], None if given_places is None else given_places[row, real][None]
-            )
+            alone = part(None, real[real][None], None if placed is None else placed[row, real][None])
             assert torch.equal(at[row, real], alone[0])
 
 
@@ -79,40 +77,40 @@ def test_alone_and_in_a_batch_on_any_side(name: str, mask: Tensor, seed: int) ->
 def test_a_prefix_never_moves(name: str) -> None:
     make, axes = PARTS[name]
     part = make()
-    assert part.causal and not part.per_sentence and part.takes_places
-    places = torch.randn(1, 12, axes)
+    assert part.causal and not part.per_sentence and part.takes_positions
+    positions = torch.randn(1, 12, axes)
     for length in range(1, 12):
         assert torch.equal(part(None, everything(length)), part(None, everything(12))[:, :length])
-        short = part(None, everything(length), places[:, :length])
-        assert torch.equal(short, part(None, everything(12), places)[:, :length])
+        short = part(None, everything(length), positions[:, :length])
+        assert torch.equal(short, part(None, everything(12), positions)[:, :length])
 
 
 @EVERY
 def test_gradients_reach_the_places_of_real_tokens_alone(name: str) -> None:
     make, axes = PARTS[name]
     mask = torch.tensor([[False, True, True, False, False], [True, True, True, True, True]])
-    places = torch.rand(2, 5, axes, dtype=torch.float64) + 0.1
-    places[~mask] = torch.nan
-    places.requires_grad_()
-    at = make()(None, mask, places)
+    positions = torch.rand(2, 5, axes, dtype=torch.float64) + 0.1
+    positions[~mask] = torch.nan
+    positions.requires_grad_()
+    at = make()(None, mask, positions)
     (at * torch.arange(1.0, at.shape[-1] + 1)).sum().backward()
-    assert torch.isfinite(places.grad).all() and not places.grad[~mask].any()
-    assert (places.grad[mask][:, 0] != 0).all()
-    inside = places.detach()[mask][None].requires_grad_()
+    assert torch.isfinite(positions.grad).all() and not positions.grad[~mask].any()
+    assert (positions.grad[mask][:, 0] != 0).all()
+    inside = positions.detach()[mask][None].requires_grad_()
     assert torch.autograd.gradcheck(lambda known: make()(None, everything(7), known), inside)
 
 
 @EVERY
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_never_in_half(name: str, dtype: torch.dtype) -> None:
-    """Whatever the vectors and the model; places in float64 stay so."""
+    """Whatever the vectors and the model; positions in float64 stay so."""
     make, axes = PARTS[name]
     part, vectors = make().to(dtype), torch.randn(1, 300, 4).to(dtype)
     assert torch.equal(part(vectors, everything(300)), make()(None, everything(300)))
-    places = torch.rand(1, 300, axes).to(dtype)
-    at = part(vectors, everything(300), places)
+    positions = torch.rand(1, 300, axes).to(dtype)
+    at = part(vectors, everything(300), positions)
     assert at.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    assert torch.equal(at, make()(None, everything(300), places.to(at.dtype)))
+    assert torch.equal(at, make()(None, everything(300), positions.to(at.dtype)))
 
 
 @EVERY
@@ -124,7 +122,7 @@ def test_a_row_without_a_real_token(name: str) -> None:
 @EVERY
 def test_places_that_are_no_numbers(name: str) -> None:
     make, axes = PARTS[name]
-    with pytest.raises(ValueError, match="the places have NaN or infinity"):
+    with pytest.raises(ValueError, match="the positions have NaN or infinity"):
         make()(None, everything(3), torch.full((1, 3, axes), torch.nan))
 
 
@@ -148,10 +146,11 @@ mask = torch.tensor([[False, True, True, True, True, False], [True] * 4 + [False
 longer = torch.ones(3, 8, dtype=torch.bool)
 part = Joined(Diagonal(Grid(shape=(-1, 2))), Segments(size=3), Phase(periods=[3, 7]), Index())
 fixed = Grid(shape=(2, 2))
-for places in (None, torch.rand(2, 6, 2)):
+for positions in (None, torch.rand(2, 6, 2)):
     for one in (part, fixed):
         compiled = torch.compile(one, backend="aot_eager", fullgraph=True)
-        torch.testing.assert_close(compiled(None, mask, places), one(None, mask, places), rtol=0, atol=1e-6)
+        output, expected = compiled(None, mask, positions), one(None, mask, positions)
+        torch.testing.assert_close(output, expected, rtol=0, atol=1e-6)
 B, T = torch.export.Dim("B", min=2), torch.export.Dim("T", min=2)
 exported = torch.export.export(part, (None, mask), dynamic_shapes=(None, {0: B, 1: T})).module()
 torch.testing.assert_close(exported(None, longer), part(None, longer), rtol=0, atol=1e-6)
@@ -181,8 +180,8 @@ def test_any_number_of_rows_the_last_one_ragged() -> None:
 
 def test_the_places_are_the_coordinates_of_a_grid() -> None:
     """Also of a sentence that doesn't fill it, and in pixels."""
-    places = torch.tensor([[[427.5, -3.0], [0.25, 8.0], [7.0, 7.0]]])
-    assert torch.equal(Grid(shape=(4, 4))(None, everything(3), places), places)
+    positions = torch.tensor([[[427.5, -3.0], [0.25, 8.0], [7.0, 7.0]]])
+    assert torch.equal(Grid(shape=(4, 4))(None, everything(3), positions), positions)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (2, -1), (-2, 3), (-1, -1)])
@@ -197,7 +196,7 @@ def test_a_sentence_that_does_not_fill_the_grid() -> None:
     mask = torch.tensor([[True] * 6, [True] * 5 + [False]])
     message = (
         r"row 1 of the batch has 5 real tokens, and the grid of shape \(2, 3\) has 6 cells; "
-        r"give `places` \(B, T, 2\), or -1 as the first size"
+        r"give `positions` \(B, T, 2\), or -1 as the first size"
     )
     with pytest.raises(ValueError, match=message):
         Grid(shape=(2, 3))(None, mask)
@@ -207,7 +206,7 @@ def test_a_sentence_that_does_not_fill_the_grid() -> None:
 def test_places_of_too_few_axes(part: nn.Module, axes: int) -> None:
     name = type(part).__name__
     with pytest.raises(
-        ValueError, match=rf"{name} has {axes} axes, and the places have 1; give places \(B, T, {axes}"
+        ValueError, match=rf"{name} has {axes} axes, and the positions have 1; give positions \(B, T, {axes}"
     ):
         part(None, everything(8), torch.zeros(1, 8, 1))
 
@@ -225,8 +224,8 @@ def test_the_diagonals_are_axes_and_distances_stay() -> None:
 
 
 def test_further_axes_stay() -> None:
-    places = torch.tensor([[[1.0, 1.0, 5.0, -2.0]]])
-    at = Diagonal(Index())(None, everything(1), places)
+    positions = torch.tensor([[[1.0, 1.0, 5.0, -2.0]]])
+    at = Diagonal(Index())(None, everything(1), positions)
     torch.testing.assert_close(at, torch.tensor([[[math.sqrt(2), 0.0, 5.0, -2.0]]]))
 
 
@@ -276,10 +275,10 @@ def test_segments_of_real_data(
         gap = min(gaps[row], len(one))
         listed = [*one[:gap], 0, *one[gap:]]
         lengths[row, : len(listed)] = torch.tensor(listed)
-    places = Segments.from_lengths(lengths, mask)
-    assert_padding_stands_at_the_nearest(places, mask)
-    at = Segments(size=9)(None, mask, places)
-    assert torch.equal(at, places)
+    positions = Segments.from_lengths(lengths, mask)
+    assert_padding_stands_at_the_nearest(positions, mask)
+    at = Segments(size=9)(None, mask, positions)
+    assert torch.equal(at, positions)
     for row, one in enumerate(sentences):
         assert at[row, mask[row]].tolist() == looped(one)
 
@@ -344,14 +343,14 @@ def test_a_phase_is_within_one_turn(time: float, period: float) -> None:
     everywhere.
     """
     for dtype in (torch.float32, torch.float64):
-        places = torch.tensor([[[time]]], dtype=dtype, requires_grad=True)
-        at = Phase(periods=[period])(None, everything(1), places)
+        positions = torch.tensor([[[time]]], dtype=dtype, requires_grad=True)
+        at = Phase(periods=[period])(None, everything(1), positions)
         assert 0 <= at.item() < TURN
         turns = time / period
         off = abs(at.item() / TURN - (turns - math.floor(turns)))
         assert min(off, 1 - off) < 1e-6
         at.backward()
-        assert places.grad.item() == pytest.approx(TURN / period, rel=1e-6)
+        assert positions.grad.item() == pytest.approx(TURN / period, rel=1e-6)
 
 
 def test_each_period_has_its_axis_and_counts_tokens_without_places() -> None:
@@ -384,8 +383,8 @@ def test_wrappers_are_what_they_wrap() -> None:
         Joined,
         lambda part: Joined(Index(), part),
     ):
-        assert not wrap(Span()).causal and wrap(Span()).takes_places and not wrap(Span()).per_sentence
-        assert wrap(content).causal and not wrap(content).takes_places and wrap(content).per_sentence
+        assert not wrap(Span()).causal and wrap(Span()).takes_positions and not wrap(Span()).per_sentence
+        assert wrap(content).causal and not wrap(content).takes_positions and wrap(content).per_sentence
     assert torch.equal(
         Phase(periods=[50], coordinates=Ends(Span(source="uniform")))(None, everything(4)),
         Phase(periods=[50], coordinates=Span(source="uniform"))(None, everything(4)),
@@ -398,7 +397,7 @@ def test_wrappers_are_what_they_wrap() -> None:
     ids=repr,
 )
 def test_places_go_to_no_part_that_counts_itself(part: nn.Module) -> None:
-    with pytest.raises(ValueError, match="count the tokens themselves and take no places"):
+    with pytest.raises(ValueError, match="count the tokens themselves and take no positions"):
         part(None, everything(3), torch.zeros(1, 3, 1))
 
 

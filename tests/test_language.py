@@ -1,11 +1,13 @@
-"""Plain English: the words of a dialect that this project once had do not come back.
+"""Plain English, nouns for variables, short functions: what this project once had does not come back.
 
 `python tests/test_language.py [FOLDER]` counts them in a checkout.
 """
 
+import ast
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -51,6 +53,31 @@ ODD = BANNED | {
     r"a head": "per head",
 }
 
+# Variables and arguments that name nothing, by room: how often they may still occur.
+NAMES = {"found", "one", "own", "other", "given", "kept"}
+CEILINGS = {
+    "cli": 75,
+    "comparison": 0,
+    "data": 19,
+    "model": 0,
+    "positions": 0,
+    "pretrained": 344,
+    "results": 0,
+    "shared": 0,
+    "train": 0,
+}
+
+MAX_LINES, MAX_BRANCHES = 60, 15  # of a function, without its docstring
+BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.match_case)
+TOO_LONG = {
+    "cli/compare.py: compare_command",
+    "cli/extend.py: extend_command",
+    "cli/predict.py: predict_command",
+    "cli/train.py: train_command",
+    "pretrained/attach/attached.py: with_positions",
+    "pretrained/attach/auditing.py: _sources",
+}
+
 
 @cache
 def counts(root: Path) -> Counter[str]:
@@ -67,6 +94,47 @@ def counts(root: Path) -> Counter[str]:
 def test_an_odd_word_does_not_come_back(word):
     found = counts(ROOT)[word]
     assert found == 0, f"{word!r} occurs {found} times; write {ODD[word]}"
+
+
+def nodes() -> Iterator[tuple[Path, ast.AST]]:
+    package = ROOT / "src" / "vnait"
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            yield path.relative_to(package), node
+
+
+def test_variables_are_named_by_nouns():
+    names: Counter[str] = Counter()
+    for path, node in nodes():
+        name = node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else None
+        if name in NAMES:
+            names[path.parts[0]] += 1
+    for room in CEILINGS | names:
+        count, ceiling = names[room], CEILINGS.get(room, 0)
+        words = ", ".join(sorted(NAMES))
+        assert count <= ceiling, f"{room} has {count} variables named {words}, not {ceiling}; take a noun"
+        assert count == ceiling, f"{room} has {count} variables named {words}; lower the ceiling {ceiling}"
+
+
+def test_functions_are_short():
+    long = {
+        f"{path.as_posix()}: {node.name}"
+        for path, node in nodes()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (
+            lines(node) > MAX_LINES
+            or sum(isinstance(part, BRANCHES) for part in ast.walk(node)) > MAX_BRANCHES
+        )
+    }
+    limits = f"{MAX_LINES} lines or {MAX_BRANCHES} branches"
+    assert not long - TOO_LONG, f"functions above {limits}: {long - TOO_LONG}"
+    assert not TOO_LONG - long, f"no longer above {limits}, so leave it out of TOO_LONG: {TOO_LONG - long}"
+
+
+def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function, decorators and docstring left out."""
+    first, length = function.body[0], function.end_lineno - function.lineno + 1
+    return length if ast.get_docstring(function) is None else length - (first.end_lineno - first.lineno + 1)
 
 
 if __name__ == "__main__":

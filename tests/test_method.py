@@ -1,5 +1,5 @@
-"""A positional method as a whole: known places, exactly one method, what a decoder may use, the penalty of a
-span alone.
+"""A positional method as a whole: known positions, exactly one method, what a decoder may use, the penalty
+of a span alone.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def test_several_encodings_are_one_method() -> None:
     assert output.injection.rotary is not None
 
 
-# --- Known places
+# --- Known positions
 
 
 @pytest.mark.parametrize(
@@ -115,25 +115,25 @@ def test_several_encodings_are_one_method() -> None:
 )
 def test_places_stand_in_for_the_count_or_are_refused(name: str, axes: int) -> None:
     method = build(name, dim=16, num_heads=2).eval()
-    places = words(2, 5, axes).abs().cumsum(1)  # a span's may not decrease
-    if not getattr(method.coordinates, "takes_places", False):
+    positions = words(2, 5, axes).abs().cumsum(1)  # a span's may not decrease
+    if not getattr(method.coordinates, "takes_positions", False):
         with pytest.raises(
-            ValueError, match="take no places; leave `places` out, or take Index, Span, Elastic, Grid"
+            ValueError, match="take no positions; leave `positions` out, or take Index, Span, Elastic, Grid"
         ):
-            method(words(2, 5, 16), MASK, places)
+            method(words(2, 5, 16), MASK, positions)
         return
     with torch.no_grad():
         for parameter in method.parameters():
             parameter.normal_(generator=torch.Generator().manual_seed(1))
-    output = method(words(2, 5, 16), MASK, places)
-    alone = method(words(2, 5, 16)[1:, 1:4], MASK[1:, 1:4], places[1:, 1:4])
+    output = method(words(2, 5, 16), MASK, positions)
+    alone = method(words(2, 5, 16)[1:, 1:4], MASK[1:, 1:4], positions[1:, 1:4])
     # The large weights of this test multiply the rounding of a span's running sum.
     near = {"rtol": 1e-4, "atol": 1e-4} if name.startswith(("vnait", "fourier")) else {}
     torch.testing.assert_close(output.at[1:, 1:4], alone.at, **near)
     torch.testing.assert_close(output.x[1:, 1:4], alone.x, **near)
     counted = method(words(2, 5, 16), MASK).at
     assert not torch.equal(output.at, counted)
-    if name.startswith("vnait"):  # a span scales its gaps by them: tests/test_places_of_spans.py
+    if name.startswith("vnait"):  # a span scales its gaps by them: tests/test_positions_of_spans.py
         return
     # what a wrapper counts by
     count = getattr(method.coordinates, "coordinates", method.coordinates)(None, MASK)
@@ -148,12 +148,12 @@ def test_places_reach_every_head(head: type) -> None:
     assert config.to_dict()["shape"] == [-1, 3]
     model = head(config).eval()
     seed_weights(model, 0)
-    ids, places = (
+    ids, positions = (
         torch.tensor([[5, 9, 3, 17, 2]]),
         torch.tensor([[[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]]]).float(),
     )
-    torch.testing.assert_close(model(ids, places=places)[0], model(ids)[0])
-    assert not torch.allclose(model(ids, places=places.flip(1))[0], model(ids)[0], atol=1e-3)
+    torch.testing.assert_close(model(ids, positions=positions)[0], model(ids)[0])
+    assert not torch.allclose(model(ids, positions=positions.flip(1))[0], model(ids)[0], atol=1e-3)
 
 
 def test_settings_reach_the_grid_and_the_phase() -> None:
@@ -451,19 +451,19 @@ def test_what_is_no_part_is_named(make: Callable[[], object], message: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("vectors", "mask", "places", "message"),
+    ("vectors", "mask", "positions", "message"),
     [
         (words(2, 5, 8), MASK[:1], None, r"vectors have the shape \(2, 5, 8\) and the mask \(1, 5\)"),
         (words(2, 5, 8), MASK.long(), None, r"the mask has the dtype torch.int64; .* mask.bool\(\)"),
-        (words(2, 5, 8), MASK, words(2, 4, 1), r"the places have the shape \(2, 4, 1\) for a mask of"),
+        (words(2, 5, 8), MASK, words(2, 4, 1), r"the positions have the shape \(2, 4, 1\) for a mask of"),
     ],
 )
 def test_inputs_that_do_not_fit_are_named(
-    vectors: Tensor, mask: Tensor, places: Tensor | None, message: str
+    vectors: Tensor, mask: Tensor, positions: Tensor | None, message: str
 ) -> None:
     method = Method(coordinates=Index(), encoding=Sinusoid(dim=8))
     with unchecked(), pytest.raises(ValueError, match=message):
-        method(vectors, mask, places)
+        method(vectors, mask, positions)
 
 
 def test_a_model_has_a_head_at_least() -> None:

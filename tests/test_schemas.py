@@ -23,7 +23,7 @@ from vnait.results import report
 from vnait.results.record import read
 from vnait.shared import schemas
 from vnait.shared.errors import InputError
-from vnait.train import predict
+from vnait.train import predict, saved
 from vnait.train.baselines import BASELINES, fit_baseline
 
 GOLDEN = Path(__file__).parent / "golden" / "format_7"
@@ -258,6 +258,27 @@ def test_weights_that_give_no_finite_number_are_no_answer(tmp_path):
 def test_an_unknown_key_is_left_alone():
     tuned = {"method": "vnait", "max_length": 8, "later": 1}
     assert schemas.check(schemas.Tuned, tuned) is tuned
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("comparison/records.jsonl", report.write),
+        ("comparison/about.json", report.write),
+        ("vnait/record.json", saved.record_in),
+    ],
+)
+def test_what_a_later_version_adds_is_refused_in_a_sentence(name, read, tmp_path):
+    source = GOLDEN / name
+    folder = shutil.copytree(source.parent, tmp_path / "copy")
+    text = source.read_text(encoding="utf-8")
+    lines = text.splitlines() if source.suffix == ".jsonl" else [text]
+    later = [json.dumps(json.loads(line) | {"later": 1}) + "\n" for line in lines]
+    (folder / source.name).write_text("".join(later), encoding="utf-8")
+    with pytest.raises(
+        InputError, match=rf"{source.name} .*it has 'later', which this version does not know"
+    ):
+        read(folder)
 
 
 def test_parquet_with_bytes_that_are_no_utf_8(tmp_path):

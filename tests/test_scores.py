@@ -20,7 +20,7 @@ from vnait.positions.attention import Attention
 from vnait.positions.cache import causal_mask
 from vnait.positions.coordinates import Index
 from vnait.positions.encodings import AlibiBias, Cope, Nape, Rotary, ScaleInvariant, Sum
-from vnait.positions.encodings.scores import ContextualPositions, log_entmax
+from vnait.positions.encodings.content import ContextualPositions, log_entmax
 from vnait.positions.injection import DistanceBias, Injection
 from vnait.positions.method import Method
 

@@ -12,22 +12,14 @@ from vnait.cli.shared import AsJson, app, check_folder, print_json, set_up_loggi
 from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
-    from vnait.data.conllu import Tree
     from vnait.train.linear import LinearClassifier
 
 
 @app.command("explain")
 def explain_command(
     model: Annotated[Path, typer.Argument(help="A model's folder.")],
-    text: Annotated[str | None, typer.Argument(help="One text.")] = None,
+    text: Annotated[str, typer.Argument(help="One text.")],
     *,
-    conllu: Annotated[
-        Path | None,
-        typer.Option(
-            help="A CoNLL-U file, whose phrases and arcs are also drawn, for a classifier. Default: none."
-        ),
-    ] = None,
-    sentence: Annotated[int, typer.Option(min=1, help="Which sentence of that file.")] = 1,
     out: Annotated[
         Path | None, typer.Option(help="A .png, .svg, .pdf or .html file. Default: only printed.")
     ] = None,
@@ -43,27 +35,22 @@ def explain_command(
     of each head, and the method.
     """
     set_up_logging(quiet=False)
-    if (text is None) == (conllu is None):
-        raise InputError("give one text, or a sentence of a file with --conllu.")
     if out is not None or bertviz is not None:
         from vnait.results.explanation import export
     if out is not None:
         export.check_path(out)
     check_folder(model)
     from vnait.cli import terminal
-    from vnait.data.conllu import tree
     from vnait.results.explanation import explain
     from vnait.shared.files import atomic_file
     from vnait.train.linear import LinearClassifier
     from vnait.train.predict import load
 
-    given = tree(conllu, sentence) if conllu is not None else text
-    assert given is not None
     fitted = load(model)
     if isinstance(fitted, LinearClassifier):
-        _explain_baseline(fitted, given, out or bertviz, as_json)
+        _explain_baseline(fitted, text, out or bertviz, as_json)
         return
-    explanation = explain(fitted, given)
+    explanation = explain(fitted, text)
     if bertviz is not None:
         view = export.head_view(explanation)
         with atomic_file(bertviz) as draft:
@@ -81,13 +68,13 @@ def explain_command(
             echo(f"file        {path}")
 
 
-def _explain_baseline(fitted: LinearClassifier, given: str | Tree, file: Path | None, as_json: bool) -> None:
-    if not isinstance(given, str) or file is not None:
+def _explain_baseline(fitted: LinearClassifier, text: str, file: Path | None, as_json: bool) -> None:
+    if file is not None:
         raise InputError(
             f"the model is the baseline {fitted.name}, which has no coordinates and no attention to draw; "
-            "leave --out, --bertviz and --conllu out, and its terms are listed."
+            "leave --out and --bertviz out, and its terms are listed."
         )
-    facts = fitted.explain(given)
+    facts = fitted.explain(text)
     if as_json:
         print_json(facts)
     else:

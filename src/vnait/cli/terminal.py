@@ -131,7 +131,7 @@ def show_explanation(explanation: Explanation) -> None:
     tokens = [printable(token) for token in explanation.tokens]
     width = max(cell_len(token) for token in [*tokens, "token"])
     rho = explanation.similarity
-    says = explanation.says
+    says = explanation.bag_contribution
     head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho")
     head += "" if says is None else "   adds"
     echo(f"{head}  gap as a bar")
@@ -153,10 +153,6 @@ def show_explanation(explanation: Explanation) -> None:
     for words in explanation.enters:
         _fact("enters", words)
     _fact("parameters", f"{explanation.parameters:,} of the method")
-    for number, (first, last, relation) in enumerate(explanation.phrases):
-        inside = sum(explanation.gaps[first + 1 : last + 1]) / (last - first)
-        words = f"{relation}, {tokens[first]} ... {tokens[last]}: gap before it {explanation.gaps[first]:.2f}"
-        _fact("" if number else "phrases", f"{words}, mean gap inside {inside:.2f}")
     for layer, kinds in enumerate(explanation.heads, 1):
         _fact("heads" if layer == 1 else "", f"layer {layer}: {', '.join(map(str, kinds))}")
     if not explanation.shares:  # a fine-tuned base

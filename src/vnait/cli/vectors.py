@@ -1,4 +1,4 @@
-"""Commands on semantic vectors: vectors train, info, convert."""
+"""Commands on semantic vectors: vectors train, info."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from vnait.cli import shared
 
-vectors_app = typer.Typer(help="Semantic vectors: train, inspect and convert them.", no_args_is_help=True)
+vectors_app = typer.Typer(help="Semantic vectors: train and inspect them.", no_args_is_help=True)
 shared.app.add_typer(vectors_app, name="vectors")
 
 
@@ -48,16 +48,3 @@ def vectors_info_command(
     from vnait.data import vectors
 
     shared.print_facts(vectors.info(path), as_json)
-
-
-@vectors_app.command("convert")
-def vectors_convert_command(
-    source: Annotated[str, typer.Argument(help="A vector file of any known format.")],
-    target: Annotated[str, typer.Argument(help="A .bin, .txt, .vec or .kv file.")],
-    *,
-    as_json: shared.AsJson = False,
-) -> None:
-    """Write a vector file in another format."""
-    from vnait.data import vectors
-
-    shared.print_facts(vectors.convert(source, target), as_json)

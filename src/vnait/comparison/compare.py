@@ -18,7 +18,7 @@ from vnait.comparison.runs import Callback
 from vnait.data import Table, read, summary, warn_of_repeats
 from vnait.data.tasks import CLASSIFICATION, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary
-from vnait.positions.methods import METHODS, OWN, Recipe
+from vnait.positions.methods import BASE_POSITIONS, METHODS, Recipe
 from vnait.results import card, record
 from vnait.results.about import About, call
 from vnait.results.advice import advice
@@ -164,16 +164,13 @@ def compare(
     Records are kept in `out`/records.jsonl, and finished cells are not run again. `vnait report` also reads
     `out`/about.json. InputError if another process compares into the same folder.
     """
-    command = command or call(compare, locals())
-    for name, given in (("methods", methods), ("shots", shots)):
-        if isinstance(given, str):
-            raise InputError(f"{name} is the string {given!r}; give a list, [{given!r}].")
+    command = command or call(compare, locals())  # first, while the locals are the arguments
+    _check_lists(methods=methods, shots=shots)
     columns: dict[str, Any] = {"text": text, "label": label, "sep": sep, "encoding": encoding, "task": task}
-    own = () if base is None or f"{PREFIX}{OWN}" in methods else (f"{PREFIX}{OWN}",)
     plan = Plan(
         table=_labelled(data, **columns),
         test=None if test is None else _labelled(test, **columns, of_tests=True),
-        methods=(*methods, *own),
+        methods=_with_own_positions(methods, base),
         shots=tuple(int(count) if isinstance(count, np.integer) else count for count in shots),
         seeds=tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(map(int, seeds)),
         run=_run(run, steps),
@@ -181,15 +178,8 @@ def compare(
         tokenization=tokenization,
         base=base,
     )
-    reference = reference or ("vnait" if "vnait" in plan.methods else plan.methods[0])
-    if reference not in (*plan.methods, *plan.baselines):
-        known = ", ".join((*plan.methods, *plan.baselines))
-        raise InputError(f"reference {reference!r} is not compared: give one of {known}.")
-    learn, tests = plan.split(plan.seeds[0])
-    repeats = warn_of_repeats(learn.texts, tests.texts)
-    _check_splits(plan)
-    if plan.test is not None:
-        target_of(plan.table).check(plan.test, plan.table.name)
+    reference = _reference(plan, reference)
+    repeats = _check_rows(plan)
     out = Path(out)
     with locked(out):
         check_replaceable(out / "model")
@@ -197,24 +187,63 @@ def compare(
         facts = summary(plan.table, plan.tokenization)
         _warn_of_cuts(plan, facts["tokens"]["quantiles"][-1])
         path, models = out / "records.jsonl", out / MODELS
-        found = run_plan(plan, path, jobs=jobs, backend=backend, callback=callback, keep=models)
-        comparison = Comparison(plan=plan, records=found, reference=reference, path=path)
+        records = run_plan(plan, path, jobs=jobs, backend=backend, callback=callback, keep=models)
+        comparison = Comparison(plan=plan, records=records, reference=reference, path=path)
         _save_best(plan, comparison.best, models, out / "model")
-        about = About(
-            command=command,
-            reference=reference,
-            runs=[record.key for record in comparison.results.records],
-            data=facts,
-            test=None if plan.test is None else summary(plan.test, tokenization),
-            repeated=repeats,
-            most_frequent=plan.chance_level(),
-        )
-        about.write(out)
-        # Also for a model saved by an earlier comparison, since other methods may have been compared since.
-        with atomic_file(out / "model" / card.NAME) as draft:
-            (winner,) = record.read(out / "model" / "record.json")
-            draft.write_text(card.card(winner, facts, comparison.results), encoding="utf-8")
+        _describe(comparison, command, facts, repeats)
         return comparison
+
+
+def _check_lists(**arguments: Sequence[object]) -> None:
+    """Raise InputError for a string, whose letters would be read as a list of names."""
+    for name, value in arguments.items():
+        if isinstance(value, str):
+            raise InputError(f"{name} is the string {value!r}; give a list, [{value!r}].")
+
+
+def _with_own_positions(methods: Sequence[str], base: str | None) -> tuple[str, ...]:
+    """The methods and, if there is a base, its own positions, without which the others prove nothing."""
+    own_positions = f"{PREFIX}{BASE_POSITIONS}"
+    if base is None or own_positions in methods:
+        return tuple(methods)
+    return (*methods, own_positions)
+
+
+def _reference(plan: Plan, reference: str | None) -> str:
+    reference = reference or ("vnait" if "vnait" in plan.methods else plan.methods[0])
+    compared = (*plan.methods, *plan.baselines)
+    if reference not in compared:
+        raise InputError(f"reference {reference!r} is not compared: give one of {', '.join(compared)}.")
+    return reference
+
+
+def _check_rows(plan: Plan) -> int:
+    """Check every split and the test rows; return how many test texts repeat a training text."""
+    learn, tests = plan.split(plan.seeds[0])
+    repeats = warn_of_repeats(learn.texts, tests.texts)
+    _check_splits(plan)
+    if plan.test is not None:
+        target_of(plan.table).check(plan.test, plan.table.name)
+    return repeats
+
+
+def _describe(comparison: Comparison, command: str, facts: dict[str, Any], repeats: int) -> None:
+    """Write about.json beside the records, and the card of the saved model."""
+    plan, out = comparison.plan, comparison.path.parent
+    about = About(
+        command=command,
+        reference=comparison.reference,
+        runs=[record.key for record in comparison.results.records],
+        data=facts,
+        test=None if plan.test is None else summary(plan.test, plan.tokenization),
+        repeated=repeats,
+        most_frequent=plan.chance_level(),
+    )
+    about.write(out)
+    # Also for a model saved by an earlier comparison, since other methods may have been compared since.
+    with atomic_file(out / "model" / card.NAME) as draft:
+        (winner,) = record.read(out / "model" / "record.json")
+        draft.write_text(card.card(winner, facts, comparison.results), encoding="utf-8")
 
 
 def _run(run: Run | None, steps: int | None) -> Run:
@@ -301,7 +330,7 @@ def run_cell(
         METHODS[cell.method.removeprefix(PREFIX)] = recipe
     with one_thread(), logger_at("vnait", logging.ERROR):  # each cell would warn of the texts
         fitted = _fitted(plan, cell, words)
-        if keep is not None and cell == _kept(plan, cell.method):
+        if keep is not None and cell == _saved_cell(plan, cell.method):
             fitted.save(keep / plan.key(cell))
     assert fitted.record is not None
     return fitted.record
@@ -329,16 +358,16 @@ def _fitted(plan: Plan, cell: Cell, words: Vocabulary) -> Fitted | LinearClassif
     return replace(fitted, record=replace(fitted.record, key=plan.key(cell), method=cell.method, data=data))
 
 
-def _kept(plan: Plan, method: str) -> Cell:
+def _saved_cell(plan: Plan, method: str) -> Cell:
     """The cell whose model is saved if the method is best: of the first seed and the most labels."""
     return Cell(method=method, shots=by_size(plan.shots)[-1], seed=plan.seeds[0])
 
 
 def _save_best(plan: Plan, method: str, models: Path, folder: Path) -> None:
     """Save the method's model in `folder`: as compared, or trained again if an earlier run deleted it."""
-    cell = _kept(plan, method)
+    cell = _saved_cell(plan, method)
     key, note = plan.key(cell), folder / "record.json"
-    if not (note.is_file() and [found.key for found in record.read(note)] == [key]):
+    if not (note.is_file() and [saved.key for saved in record.read(note)] == [key]):
         if (models / key).is_dir():
             fitted = load(models / key)
         else:

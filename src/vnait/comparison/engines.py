@@ -75,13 +75,13 @@ def _ended(results: Iterator[Any]) -> Iterator[Iterator[Any]]:
 
 
 def _call(
-    index: int, home: str, function: Callable[..., Any], *given: Any, **options: Any
+    index: int, home: str, function: Callable[..., Any], *arguments: Any, **options: Any
 ) -> tuple[int, Any]:
     """Call the function in a worker, in the folder where the command runs, for relative paths."""
     with suppress(OSError):
         os.chdir(home)
     try:
-        return index, function(*given, **options)
+        return index, function(*arguments, **options)
     except InputError as error:
         return index, error
 
@@ -104,8 +104,8 @@ def _local(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, An
     )
     with suppress(TerminatedWorkerError):
         yield from run(
-            delayed(_call)(index, os.getcwd(), function, *given, **options)
-            for index, (function, given, options) in calls.items()
+            delayed(_call)(index, os.getcwd(), function, *arguments, **options)
+            for index, (function, arguments, options) in calls.items()
         )
 
 
@@ -120,26 +120,26 @@ def _ray(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]
     if not ray.is_initialized():
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
     task = ray.remote(num_cpus=cores, max_retries=0)(_call)
-    uses = Counter(id(one) for _, given, _ in calls.values() for one in given)
-    sent = {id(one): ray.put(one) for _, given, _ in calls.values() for one in given if uses[id(one)] > 1}
+    values = [value for _, arguments, _ in calls.values() for value in arguments]
+    uses = Counter(map(id, values))
+    sent = {id(value): ray.put(value) for value in values if uses[id(value)] > 1}
 
     def start(index: int, call: Call) -> Any:
-        function, given, options = call
-        return task.remote(
-            index, os.getcwd(), function, *(sent.get(id(one), one) for one in given), **options
-        )
+        function, arguments, options = call
+        handles = [sent.get(id(value), value) for value in arguments]
+        return task.remote(index, os.getcwd(), function, *handles, **options)
 
     waiting = iter(calls.items())
-    running = [start(*one) for one in islice(waiting, jobs)]
+    running = [start(index, call) for index, call in islice(waiting, jobs)]
     try:
         while running:
             (done,), running = ray.wait(running)
             with suppress(LocalRayletDiedError, NodeDiedError, OutOfMemoryError, WorkerCrashedError):
                 yield ray.get(done)
-            running += [start(*one) for one in islice(waiting, 1)]
+            running += [start(index, call) for index, call in islice(waiting, 1)]
     finally:  # after an error, or where the caller stops
-        for one in running:
-            ray.cancel(one)
+        for pending in running:
+            ray.cancel(pending)
 
 
 def _slurm(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, Any]]:
@@ -158,8 +158,8 @@ def _slurm(calls: Calls, jobs: int | None, cores: int) -> Iterator[tuple[int, An
             return []
         with executor.batch():
             return [
-                executor.submit(partial(_call, index, os.getcwd(), function, *given, **options))
-                for index, (function, given, options) in some
+                executor.submit(partial(_call, index, os.getcwd(), function, *arguments, **options))
+                for index, (function, arguments, options) in some
             ]
 
     running = start(jobs or (max(1, (os.cpu_count() or 1) // cores) if here else QUEUED))

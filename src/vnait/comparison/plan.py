@@ -15,7 +15,7 @@ from vnait.data.sentences import split_words
 from vnait.data.tables import labels_of
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING
 from vnait.data.vocabulary import Vocabulary, vocabulary_of
-from vnait.positions.methods import METHODS, OWN
+from vnait.positions.methods import BASE_POSITIONS, METHODS
 from vnait.results.record import key_of
 from vnait.results.results import ALL, Shots, by_size
 from vnait.results.scores import regression_scores
@@ -82,13 +82,10 @@ class Plan:
                 f"{self.test.name} was read for {self.test.task}, and {self.table.name} for "
                 f"{self.table.task}: read both with task={self.table.task!r}"
             )
-        elif (
-            self.table.task == CLASSIFICATION
-            and self.test is not None
-            and not {*(self.test.labels or [])} & {*(self.table.labels or [])}
-        ):
-            tests, learned = (sorted({*labels_of(one)}) for one in (self.test, self.table))
-            yield no_common_label(tests, learned, self.test.name, self.table.name)
+        elif self.test is not None and self.table.task == CLASSIFICATION:
+            tests, learned = (sorted({*labels_of(table)}) for table in (self.test, self.table))
+            if not {*tests} & {*learned}:
+                yield no_common_label(tests, learned, self.test.name, self.table.name)
 
     def split(self, seed: int) -> tuple[Table, Table]:
         """Training rows and test rows; without a test file, the seed holds the test rows out."""
@@ -169,7 +166,9 @@ class Plan:
             run = {}
             if cell.method != FROZEN:
                 run = self.run_of(cell).facts
-                run["method"] = OWN if run["method"] == OWN else METHODS[run["method"]].formula
+                run["method"] = (
+                    BASE_POSITIONS if run["method"] == BASE_POSITIONS else METHODS[run["method"]].formula
+                )
             run["base"] = self._fingerprint
             if are_pairs(self.table.texts):
                 run["pairs"] = "token types"
@@ -195,8 +194,8 @@ def _of_numbers(learn: list[str], test: list[str]) -> float:
 def _of_tags(learn: list[str], test: list[str]) -> float:
     tags = Counter(chain.from_iterable(map(split_words, learn)))
     target, truth = Tags(sorted(tags)), list(map(split_words, test))
-    found = target.scores(truth, [[tags.most_common(1)[0][0]] * len(row) for row in truth])
-    return found.get("entity_f1", found["token_accuracy"])
+    scores = target.scores(truth, [[tags.most_common(1)[0][0]] * len(row) for row in truth])
+    return scores.get("entity_f1", scores["token_accuracy"])
 
 
 def _of_sets(learn: list[str], test: list[str]) -> float:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Ids = Int[Tensor, "B T"] | None
 Embeds = Float[Tensor, "B T D"] | None
-Places = Num[Tensor, "B T P"] | None
+Positions = Num[Tensor, "B T P"] | None
 PositionIds = Int[Tensor, "#B T"] | None
 
 
@@ -105,8 +105,8 @@ class TiedDecoder(VnaitPreTrainedModel):
 class VnaitModel(VnaitPreTrainedModel):
     """The encoder: ids (B, T) -> e -> the positional method -> blocks -> (B, T, D).
 
-    Without `attention_mask`, every id but the padding id is a real token. `places` (B, T, P) are known places
-    of the tokens, such as timestamps or rows and columns, for methods that take them; others count tokens.
+    Without `attention_mask`, every id but the padding id is a real token. `positions` (B, T, P) are known
+    ones, such as timestamps or rows and columns, for methods that take them; others count tokens.
 
     >>> VnaitModel(VnaitConfig(vocab_size=10))(torch.tensor([[3, 4, 5]])).last_hidden_state.shape
     torch.Size([1, 3, 96])
@@ -144,7 +144,7 @@ class VnaitModel(VnaitPreTrainedModel):
         input_ids: Ids = None,
         attention_mask: AnyMask = None,
         inputs_embeds: Embeds = None,
-        places: Places = None,
+        positions: Positions = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
         position_ids: PositionIds = None,
@@ -157,16 +157,18 @@ class VnaitModel(VnaitPreTrainedModel):
             input_ids=input_ids,
             attention_mask=attention_mask,
             inputs_embeds=inputs_embeds,
-            places=places,
+            positions=positions,
             position_ids=position_ids,
             output_hidden_states=output_hidden_states,
             output_attentions=output_attentions,
         )
         return self.read(batch).output
 
-    def encode(self, input_ids: Ids = None, attention_mask: AnyMask = None, places: Places = None) -> Encoded:
+    def encode(
+        self, input_ids: Ids = None, attention_mask: AnyMask = None, positions: Positions = None
+    ) -> Encoded:
         """The texts' states, coordinates and mask."""
-        return self.read(Batch(input_ids=input_ids, attention_mask=attention_mask, places=places))
+        return self.read(Batch(input_ids=input_ids, attention_mask=attention_mask, positions=positions))
 
     def read(self, batch: Batch) -> Encoded:
         """`forward`, and what a head needs."""
@@ -174,8 +176,8 @@ class VnaitModel(VnaitPreTrainedModel):
             batch.input_ids, batch.attention_mask, batch.inputs_embeds, batch.position_ids
         )
         check_position_ids(batch.position_ids, mask)
-        x, injection, at = self.method(vectors, mask, batch.places)
-        return Encoded(self.output(x, injection, mask, batch), at, mask, batch.places)
+        x, injection, at = self.method(vectors, mask, batch.positions)
+        return Encoded(self.output(x, injection, mask, batch), at, mask, batch.positions)
 
     def output(
         self,
@@ -232,7 +234,7 @@ class VnaitModel(VnaitPreTrainedModel):
         return self.method.penalty(
             encoded.at,
             encoded.mask,
-            encoded.places,
+            encoded.positions,
             smooth=settings.smoothness,
             bound=settings.boundary,
             mute=settings.muting,
@@ -245,7 +247,7 @@ class Batch(NamedTuple):
 
     input_ids, inputs_embeds                    exactly one of them
     attention_mask                              None: every id but the padding id is a real token
-    places                                      known places, for methods that take them
+    positions                                   known positions, for methods that take them
     position_ids                                may count the real tokens, as methods do
     output_hidden_states, output_attentions     None: as configured
     """
@@ -253,19 +255,19 @@ class Batch(NamedTuple):
     input_ids: Ids = None
     attention_mask: AnyMask = None
     inputs_embeds: Embeds = None
-    places: Places = None
+    positions: Positions = None
     position_ids: PositionIds = None
     output_hidden_states: bool | None = None
     output_attentions: bool | None = None
 
 
 class Encoded(NamedTuple):
-    """A batch after the encoder: its output, its coordinates, the mask of real tokens and known places."""
+    """A batch after the encoder: its output, its coordinates, the mask of real tokens and known positions."""
 
     output: BaseModelOutput
     at: Float[Tensor, "B T C"]
     mask: Bool[Tensor, "B T"]
-    places: Places = None
+    positions: Positions = None
 
 
 def check_position_ids(position_ids: PositionIds, mask: Bool[Tensor, "B T"], past: int = 0) -> None:

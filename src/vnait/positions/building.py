@@ -35,7 +35,7 @@ def build(
     max_length    longest text, for methods with a table
     mean_length   mean training length, for methods that scale the scores by log length
     shape         sizes of the grid for grid-*, in reading order; -1 for any number of rows
-    periods       for phase, in tokens, or in the unit of known places
+    periods       for phase, in tokens, or in the unit of known positions
 
     Several methods are an error: a model has exactly one.
 

@@ -88,16 +88,16 @@ class PairBias:
         """The bias of these queries and keys."""
         return self.formula(query, key)
 
-    def __add__(self, other: PairBias) -> PairBias:
+    def __add__(self, addend: PairBias) -> PairBias:
         axes = self.line.shape[1]
-        lines = [one.line if one.index is None else one.line[one.index] for one in (self, other)]
+        lines = [part.line if part.index is None else part.line[part.index] for part in (self, addend)]
         return PairBias(
             line=torch.cat(lines, 1),  # in the wider precision
             formula=lambda query, key: (
-                self.of(query[:, :axes], key[:, :axes]) + other.of(query[:, axes:], key[:, axes:])
+                self.of(query[:, :axes], key[:, :axes]) + addend.of(query[:, axes:], key[:, axes:])
             ),
             past=self.past,
-            relative=self.relative and other.relative,
+            relative=self.relative and addend.relative,
         )
 
     def rows(self, index: Tensor) -> PairBias:
@@ -200,28 +200,28 @@ class Injection:
             kind = type(self.score_mod).__name__
             raise TypeError(f"score_mod is a {kind}; give an object with the methods of ScoreMod.")
 
-    def __add__(self, other: Injection) -> Injection:
-        if self.score_mod is not None and other.score_mod is not None:
-            names = " and ".join(type(one.score_mod).__name__ for one in (self, other))
+    def __add__(self, addend: Injection) -> Injection:
+        if self.score_mod is not None and addend.score_mod is not None:
+            names = " and ".join(type(part.score_mod).__name__ for part in (self, addend))
             raise ValueError(f"both injections have a score_mod, {names}, and a layer applies one; drop one.")
         return Injection(
-            **{name: self._sum(other, name) for name in ("added", "rotary", "stretch", "bias")},
-            distance=_combined(add, self.distance, other.distance),
-            scale=_combined(mul, self.scale, other.scale),
-            score_mod=self.score_mod or other.score_mod,
+            **{name: self._sum(addend, name) for name in ("added", "rotary", "stretch", "bias")},
+            distance=_combined(add, self.distance, addend.distance),
+            scale=_combined(mul, self.scale, addend.scale),
+            score_mod=self.score_mod or addend.score_mod,
         )
 
-    def _sum(self, other: Injection, name: str) -> Tensor | None:
+    def _sum(self, addend: Injection, name: str) -> Tensor | None:
         """A slot of both; an error if they differ in width, which would be broadcast, or in heads."""
-        one, two = getattr(self, name), getattr(other, name)
-        if one is not None and two is not None and not torch.compiler.is_compiling():
-            sizes = [part.shape[1 if name == "bias" else -1] for part in (one, two)]
+        first, second = getattr(self, name), getattr(addend, name)
+        if first is not None and second is not None and not torch.compiler.is_compiling():
+            sizes = [part.shape[1 if name == "bias" else -1] for part in (first, second)]
             if len(set(sizes)) > 1 and not (name == "bias" and 1 in sizes):
                 what = "heads" if name == "bias" else "width"
                 raise DoesNotFit(
                     f"two injections have `{name}` of {what} {sizes[0]} and {sizes[1]}; make them equal."
                 )
-        return cast("Tensor | None", _combined(add, one, two))
+        return cast("Tensor | None", _combined(add, first, second))
 
     def misshaped(self, batch: int, tokens: int) -> dict[str, str]:
         """The slots whose shape does not fit so many texts of so many tokens, with the shape expected.
@@ -278,8 +278,8 @@ class Injection:
         return {name: slot for name, slot in slots.items() if isinstance(slot, Tensor)}
 
 
-def _combined(operation: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
-    return other if one is None else one if other is None else operation(one, other)
+def _combined(operation: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
+    return second if first is None else first if second is None else operation(first, second)
 
 
 class LogLength(torch.nn.Module):

@@ -39,7 +39,7 @@ class Method(nn.Module):
     inputs         (vectors, added) -> (B, T, D); by default `Add`. It may read the coordinates (`Condensed`)
     scale          (mask) -> Injection, or None for the attention scores as they are
 
-    A method contains no other method. Known `places` (B, T, P), such as timestamps or a patch's row and
+    A method contains no other method. Known `positions` (B, T, P), such as timestamps or a patch's row and
     column, replace the counted ones.
 
     >>> from vnait.positions.coordinates import Index
@@ -84,19 +84,19 @@ class Method(nn.Module):
         self,
         vectors: Float[Tensor, "B T D"],
         mask: Bool[Tensor, "B T"],
-        places: Num[Tensor, "B T P"] | None = None,
+        positions: Num[Tensor, "B T P"] | None = None,
     ) -> MethodOutput:
         """x (B, T, D), the injection, and the coordinates (B, T, C); `mask` is True for real tokens.
 
-        places   known positions in place of counted ones, such as timestamps
+        positions   known positions in place of counted ones, such as timestamps
 
-        ValueError for shapes that differ, or places that the coordinates don't take; `DoesNotFit` if the
+        ValueError for shapes that differ, or positions that the coordinates don't take; `DoesNotFit` if the
         encoding adds vectors of another width.
         """
         _check_inputs(vectors, mask)
         if not all_true(mask):
             vectors = vectors.masked_fill(~mask[..., None], 0)  # so that no window reads padding
-        at, injection = self.inject(vectors, mask, places)
+        at, injection = self.inject(vectors, mask, positions)
         added = None if injection.added is None else injection.added.to(vectors.dtype)
         if added is not None and added.shape[-1] != vectors.shape[-1]:
             raise DoesNotFit(
@@ -156,13 +156,13 @@ class Method(nn.Module):
         self,
         vectors: Float[Tensor, "B T D"],
         mask: Bool[Tensor, "B T"],
-        places: Num[Tensor, "B T P"] | None = None,
+        positions: Num[Tensor, "B T P"] | None = None,
     ) -> tuple[Tensor, Injection]:
         """Coordinates and injection; if they depend on the mask alone, computed once per distinct mask."""
         jitter = self.coordinates if isinstance(self.coordinates, Jitter) else None
         plain = _plain(self.coordinates)
-        if self.coordinates.per_sentence or places is not None or not readable(mask):
-            at = _checked(plain, located(plain, vectors, mask, places), mask)
+        if self.coordinates.per_sentence or positions is not None or not readable(mask):
+            at = _checked(plain, located(plain, vectors, mask, positions), mask)
             return at, self._injection(at if jitter is None else jitter.move(at, mask))
         check_mask(mask)  # here a row of the mask is still a row of the batch
         if all_true(mask):  # to sort equal rows would take longer than to number them
@@ -200,21 +200,21 @@ class Method(nn.Module):
         self,
         at: Float[Tensor, "B T C"],
         mask: Bool[Tensor, "B T"],
-        places: Num[Tensor, "B T P"] | None = None,
+        positions: Num[Tensor, "B T P"] | None = None,
         *,
         smooth: float,
         bound: float,
         mute: float = 0.0,
     ) -> Float[Tensor, ""]:
         """gamma1 smoothness + gamma2 boundary of a learned span at `at`, which was computed with these
-        places; gamma3 muting of elastic coordinates; 0 for others.
+        positions; gamma3 muting of elastic coordinates; 0 for others.
         """
         if mute and isinstance(_plain(self.coordinates), Elastic):
             return mute * muting(at, mask).float()
         span = self.span
         if span is None or (smooth == 0 and bound == 0):
             return at.new_zeros((), dtype=torch.float32)  # coordinates may be float64, and a loss is not
-        loss = smooth * smoothness(at, mask, places)
+        loss = smooth * smoothness(at, mask, positions)
         if span.bounds is not None:
             return loss + bound * boundary(at, mask)
         if bound:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("vnait")
 
-OWN = "own"  # in place of a name in METHODS: the positions that a pretrained model has already
+BASE_POSITIONS = "own"  # in place of a name in METHODS: the positions that a pretrained model has already
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,14 +59,14 @@ class _Learned(torch.autograd.Function):
             parts = (query, key, value, strip)
             wanted = [part for part, needed in zip(parts, ctx.needs_input_grad, strict=True) if needed]
             whole = _fused(*parts)
-            found = iter(torch.autograd.grad(whole, wanted, gradient, create_graph=True))
-            return tuple(next(found) if needed else None for needed in ctx.needs_input_grad)
+            gradients = iter(torch.autograd.grad(whole, wanted, gradient, create_graph=True))
+            return tuple(next(gradients) if needed else None for needed in ctx.needs_input_grad)
         scale, bias = query.shape[-1] ** -0.5, _pairs(strip)
-        of_query, of_key, of_value = (torch.zeros_like(one) for one in (query, key, value))
+        of_query, of_key, of_value = (torch.zeros_like(part) for part in (query, key, value))
         of_strip = torch.zeros_like(strip)
         # Of a softmax: p (dp - sum p dp), and the sum is the output's product with its gradient.
         mean = (gradient * out).sum(-1, keepdim=True)
-        query, gradient, mean, reverse = (one.flip(-2) for one in (query * scale, gradient, mean, of_query))
+        query, gradient, mean, reverse = (part.flip(-2) for part in (query * scale, gradient, mean, of_query))
         for first in range(0, query.shape[-2], ROWS):
             rows = slice(first, first + ROWS)
             share = (query[..., rows, :] @ key.mT).add_(bias[..., rows, :]).softmax(-1)

@@ -25,8 +25,8 @@ def advice(results: Results, *, chance_level: float | None = None) -> list[str]:
     best = results.best
     if best is None:
         return []
-    found = [_model(results, best, chance_level), _order(results), _labels(results, best)]
-    return [sentence for sentence in found if sentence]
+    sentences = [_model(results, best, chance_level), _order(results), _labels(results, best)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _model(results: Results, best: str, chance_level: float | None) -> str:
@@ -53,8 +53,8 @@ def _is_chance(results: Results, best: str, row: Mapping[str, Any], chance_level
     if results.metric.better > 0:
         low: float = row["mean"] if row["ci_low"] is None else row["ci_low"]
         return low <= chance_level
-    found = interval(_differences(results, best, MEAN) or [row["mean"] - chance_level])
-    return found.bounds[1] >= 0
+    lead = interval(_differences(results, best, MEAN) or [row["mean"] - chance_level])
+    return lead.bounds[1] >= 0
 
 
 def _above_chance(results: Results, chance_level: float) -> str:
@@ -76,11 +76,11 @@ def _second(results: Results, best: str) -> str:
         return ""
     next_ = rows[0]["method"]
     differences = _differences(results, best, next_)
-    found = interval(differences)
-    if results.metric.better * found.sign > 0:
+    lead = interval(differences)
+    if results.metric.better * lead.sign > 0:
         return ""
-    if found.sign:
-        ahead = results.metric.of(found.times(-results.metric.better), sign=False)
+    if lead.sign:
+        ahead = results.metric.of(lead.times(-results.metric.better), sign=False)
         return f" On the test rows {next_} is better by {ahead}; the validation rows choose."
     needed = seeds_needed(differences)
     count = len(differences)
@@ -91,30 +91,30 @@ def _second(results: Results, best: str) -> str:
 def _order(results: Results) -> str:
     """The method with positions that is best on the validation rows, compared to none."""
     rivals = [
-        one
-        for one in results.methods
-        if one != NONE
-        and ":" not in one
-        and results.is_transformer(one)
-        and results.validation(one) is not None
+        method
+        for method in results.methods
+        if method != NONE
+        and ":" not in method
+        and results.is_transformer(method)
+        and results.validation(method) is not None
     ]
     if not rivals or not results.of(NONE, results.most):
         return ""
     better = results.metric.better
-    best = max(rivals, key=lambda one: better * (results.validation(one) or 0))
+    best = max(rivals, key=lambda method: better * (results.validation(method) or 0))
     differences = _differences(results, best, NONE)
-    found = interval(differences)
+    effect = interval(differences)
     lower = "" if better > 0 else " RMSE (lower is better)"
-    difference = f"{best} minus none, the method without positions, is {results.metric.of(found)}{lower}"
-    if found.low is None or found.high is None:
+    difference = f"{best} minus none, the method without positions, is {results.metric.of(effect)}{lower}"
+    if effect.low is None or effect.high is None:
         return f"To decide whether word order matters, compare 3 seeds or more: {difference}."
-    if found.sign and abs(found.mean) < SMALL * results.unit:
+    if effect.sign and abs(effect.mean) < SMALL * results.unit:
         return f"Word order makes little difference on this file: {difference}."
-    if better * found.sign > 0:
+    if better * effect.sign > 0:
         return f"Word order matters on this file: {difference}."
-    if better * found.sign < 0:
+    if better * effect.sign < 0:
         return f"Word order hurts on this file: {difference}."
-    if found.high - found.low > 2 * CLEAR * results.unit:
+    if effect.high - effect.low > 2 * CLEAR * results.unit:
         needed = seeds_needed(differences)
         more = f"; about {needed} seeds would be needed" if needed is not None else ""
         return f"Whether word order matters on this file is open: {difference}{more}."
@@ -132,25 +132,25 @@ def _labels(results: Results, best: str) -> str:
         return ""
     doublings = log2(rows[1] / rows[0])
     gains = paired(results.by_seed(best, many), results.by_seed(best, few))
-    found = interval([gain / doublings for gain in gains])
+    slope = interval([gain / doublings for gain in gains])
     kinds = results.metric.kinds
     range_ = f"{few} {kinds} to all" if many == ALL else f"{few} to {many} {kinds}"
-    change = f"the {results.metric.title} of {best} by {results.metric.of(found)}"
+    change = f"the {results.metric.title} of {best} by {results.metric.of(slope)}"
     gain = f"from {range_}, each doubling changed {change}"
-    found = found.times(results.metric.better / results.unit)
-    if found.sign > 0 and found.mean >= FLAT:
+    slope = slope.times(results.metric.better / results.unit)
+    if slope.sign > 0 and slope.mean >= FLAT:
         return f"More labels would help: {gain}."
-    if found.high is not None and found.high < 2 * FLAT:
+    if slope.high is not None and slope.high < 2 * FLAT:
         return f"More labels would hardly help: {gain}."
     return f"Whether more labels would help is open: {gain}."
 
 
-def _rows(found: Sequence[Record]) -> float:
-    return float(sum(record.data.get("rows", 0) for record in found) / len(found))
+def _rows(records: Sequence[Record]) -> float:
+    return float(sum(record.data.get("rows", 0) for record in records) / len(records))
 
 
-def _differences(results: Results, one: str, other: str) -> list[float]:
-    return paired(results.by_seed(one, results.most), results.by_seed(other, results.most))
+def _differences(results: Results, method: str, reference: str) -> list[float]:
+    return paired(results.by_seed(method, results.most), results.by_seed(reference, results.most))
 
 
 def _written(results: Results, score: Interval) -> str:

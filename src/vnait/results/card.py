@@ -77,11 +77,11 @@ def _chosen(record: Record, results: Results | None) -> str:
 
 def _scores(record: Record, names: Mapping[str, str]) -> dict[str, list[str]]:
     """The written scores of the test rows and of the validation rows, as far as rows were held out."""
-    found = {
+    written = {
         rows: [_score(name, record.metrics.get(prefix + name)) for name in names]
         for rows, prefix in (("test", ""), ("validation", "validation_"))
     }
-    return {rows: own for rows, own in found.items() if own and own[0]}
+    return {rows: cells for rows, cells in written.items() if cells and cells[0]}
 
 
 def _score(name: str, score: float | None) -> str:

@@ -57,9 +57,9 @@ class Record:
         return cls(**facts, peak_memory=_peak_memory(), versions=_versions(), commit=checkout_commit())
 
     @classmethod
-    def of(cls, found: object) -> Record:
+    def of(cls, content: object) -> Record:
         """The record of a line's JSON; ValueError or TypeError if it is none."""
-        return cls(**schemas.check(schemas.RecordFields, found))
+        return cls(**schemas.check(schemas.RecordFields, content))
 
     def line(self) -> str:
         """The record as one line of JSON."""

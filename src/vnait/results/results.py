@@ -118,7 +118,7 @@ METRICS = (ACCURACY, RMSE, ENTITIES, TOKENS, SETS)  # of several in a record, th
 
 def metric_of(metrics: Mapping[str, Any], prefix: str = "") -> Metric | None:
     """What decides among the metrics of a record whose names begin with the prefix; None if there is none."""
-    return next((one for one in METRICS if prefix + one.name in metrics), None)
+    return next((metric for metric in METRICS if prefix + metric.name in metrics), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +154,7 @@ class Results:
 
     def score(self, method: str, shots: Shots, name: str) -> Interval | None:
         """The mean of any score over the seeds with its interval; None if no record has it."""
-        values = [one.metrics[name] for one in self.of(method, shots) if name in one.metrics]
+        values = [record.metrics[name] for record in self.of(method, shots) if name in record.metrics]
         return _of_seeds(values, RANGES.get(name, UNIT)) if values else None
 
     @cached_property
@@ -174,17 +174,18 @@ class Results:
                 "shots": shots,
                 "metric": self.metric.name,
                 **_bounds(
-                    _of_seeds([one.metrics[self.metric.name] for one in found], self.metric.within), "mean"
+                    _of_seeds([record.metrics[self.metric.name] for record in records], self.metric.within),
+                    "mean",
                 ),
-                "seeds": len(found),
-                "alone": _mean(found, f"{self.metric.name}_alone"),
-                "parameters": found[0].parameters,
-                "seconds": sum(record.seconds for record in found) / len(found),
-                "ms_per_text": _mean(found, "ms_per_text"),
+                "seeds": len(records),
+                "alone": _mean(records, f"{self.metric.name}_alone"),
+                "parameters": records[0].parameters,
+                "seconds": sum(record.seconds for record in records) / len(records),
+                "ms_per_text": _mean(records, "ms_per_text"),
             }
             for shots in self.shots
             for method in self.methods
-            if (found := self.of(method, shots))
+            if (records := self.of(method, shots))
         ]
 
     @cached_property
@@ -213,10 +214,10 @@ class Results:
     def lacks_seeds(self) -> bool:
         """Whether a method has fewer seeds than another with the same number of labels."""
         counts = [
-            {len(found) for method in self.methods if (found := self.of(method, shots))}
+            {len(records) for method in self.methods if (records := self.of(method, shots))}
             for shots in self.shots
         ]
-        return any(len(one) > 1 for one in counts)
+        return any(len(sizes) > 1 for sizes in counts)
 
     @property
     def seeds(self) -> list[int]:
@@ -239,7 +240,11 @@ class Results:
         """
         scores = {method: self._validation(method) for method in self.methods}
         better = self.metric.better
-        means = {method: better * sum(own.values()) / len(own) for method, own in scores.items() if own}
+        means = {
+            method: better * sum(by_seed.values()) / len(by_seed)
+            for method, by_seed in scores.items()
+            if by_seed
+        }
         top = max(means, key=lambda method: means[method], default=None)
         if top is None:
             return None
@@ -260,8 +265,8 @@ class Results:
 
     def validation(self, method: str) -> float | None:
         """The mean validation score at the most labels; None if no rows were held out."""
-        own = self._validation(method)
-        return sum(own.values()) / len(own) if own else None
+        by_seed = self._validation(method)
+        return sum(by_seed.values()) / len(by_seed) if by_seed else None
 
     def _validation(self, method: str) -> dict[int, float]:
         name = f"validation_{self.metric.name}"
@@ -330,19 +335,19 @@ def interval_of(row: Mapping[str, Any]) -> Interval:
     return Interval(row["difference" if "difference" in row else "mean"], row["ci_low"], row["ci_high"])
 
 
-def _mean(found: Sequence[Record], metric: str) -> float | None:
-    values = [record.metrics[metric] for record in found if metric in record.metrics]
+def _mean(records: Sequence[Record], metric: str) -> float | None:
+    values = [record.metrics[metric] for record in records if metric in record.metrics]
     return sum(values) / len(values) if values else None
 
 
-def _bounds(found: Interval, name: str) -> dict[str, float | None]:
-    return {name: found.mean, "ci_low": found.low, "ci_high": found.high}
+def _bounds(score: Interval, name: str) -> dict[str, float | None]:
+    return {name: score.mean, "ci_low": score.low, "ci_high": score.high}
 
 
 def _of_seeds(scores: Sequence[float], within: tuple[float, float]) -> Interval:
     """The mean with its interval; without one if all scores are equal, which does not make the mean exact."""
-    found = interval(scores, within=within)
-    return Interval(found.mean, None, None) if len(set(scores)) == 1 else found
+    score = interval(scores, within=within)
+    return Interval(score.mean, None, None) if len(set(scores)) == 1 else score
 
 
 def _listed(names: list[str]) -> str:

@@ -18,8 +18,8 @@ Answer = TypeVar("Answer")
 def timed(answer: Callable[[], Answer], rows: Sized) -> tuple[Answer, float]:
     """The result of `answer()` for these rows, and its milliseconds per row on the wall clock."""
     started = time.perf_counter()
-    found = answer()
-    return found, 1000 * (time.perf_counter() - started) / len(rows)
+    result = answer()
+    return result, 1000 * (time.perf_counter() - started) / len(rows)
 
 
 def scores(truth: Sequence[int], answer: Sequence[int]) -> dict[str, float]:
@@ -90,21 +90,21 @@ def tag_scores(
 
     right = [sum(map(str.__eq__, *pair)) for pair in zip(truth, answers, strict=True)]
     share, *bounds = clustered(right, list(map(len, truth)))
-    found = {"token_accuracy": share}
+    values = {"token_accuracy": share}
     for name, bound in zip(("low", "high"), bounds, strict=True):
         if bound is not None:
-            found[f"token_accuracy_{name}"] = bound
+            values[f"token_accuracy_{name}"] = bound
     of_words = [list(chain.from_iterable(rows)) for rows in (truth, answers)]
-    found["macro_f1"] = float(f1_score(*of_words, average="macro", zero_division=0))
+    values["macro_f1"] = float(f1_score(*of_words, average="macro", zero_division=0))
     if not spans:
-        return found
+        return values
     with extra("tagging"):
         from seqeval import metrics
     both = [[list(map(_in_bioes, tags)) for tags in rows] for rows in (truth, answers)]
     for name in ("f1", "precision", "recall"):
         score = getattr(metrics, f"{name}_score")
-        found[f"entity_{name}"] = float(score(*both, zero_division=0))
-    return found
+        values[f"entity_{name}"] = float(score(*both, zero_division=0))
+    return values
 
 
 def _in_bioes(tag: str) -> str:
@@ -118,8 +118,8 @@ def set_scores(
     """Scores of texts with any number of the labels `names`, in [0, 1]: micro_f1, of all pairs of text and
     label; macro_f1, the mean over the labels that texts or answers have; exact_match, of whole rows.
 
-    >>> found = set_scores(["a", "b"], [["a", "b"], ["a"], []], [["a"], ["a"], []])
-    >>> {name: round(score, 3) for name, score in found.items()}
+    >>> values = set_scores(["a", "b"], [["a", "b"], ["a"], []], [["a"], ["a"], []])
+    >>> {name: round(score, 3) for name, score in values.items()}
     {'micro_f1': 0.8, 'macro_f1': 0.5, 'exact_match': 0.667}
     """
     import numpy as np
@@ -128,11 +128,11 @@ def set_scores(
 
     binarizer = MultiLabelBinarizer().fit([names, *truth])
     both = binarizer.transform(truth), binarizer.transform(answers)
-    found = {  # undefined where neither has a label: such labels are left out of a mean
+    values = {  # undefined where neither has a label: such labels are left out of a mean
         f"{kind}_f1": float(np.nan_to_num(f1_score(*both, average=kind, zero_division=np.nan)))
         for kind in ("micro", "macro")
     }
-    return {**found, "exact_match": float(accuracy_score(*both))}
+    return {**values, "exact_match": float(accuracy_score(*both))}
 
 
 def by_label(
@@ -169,14 +169,14 @@ def regression_scores(truth: Sequence[float], answers: Sequence[float]) -> dict[
     from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
     true, answered = np.asarray(truth, dtype=float), np.asarray(answers, dtype=float)
-    found = {
+    values = {
         "rmse": float(root_mean_squared_error(true, answered)),
         "mae": float(mean_absolute_error(true, answered)),
     }
     if len(true) > 1 and np.ptp(true) > 0 and np.ptp(answered) > 1e-9 * np.abs(answered).max():
-        found["pearson"] = float(stats.pearsonr(true, answered).statistic)
-        found["spearman"] = float(stats.spearmanr(true, answered).statistic)
-    return found
+        values["pearson"] = float(stats.pearsonr(true, answered).statistic)
+        values["spearman"] = float(stats.spearmanr(true, answered).statistic)
+    return values
 
 
 def squares_by_length(
@@ -184,8 +184,8 @@ def squares_by_length(
 ) -> dict[str, list[Any]]:
     """Numbers of texts and sums of squared errors, for the lengths of `by_length`.
 
-    >>> found = squares_by_length([0.0, 1.0], [0.5, 1.0], [3, 9])
-    >>> found["length_rows"][:2], found["length_squares"][:2]
+    >>> counts = squares_by_length([0.0, 1.0], [0.5, 1.0], [3, 9])
+    >>> counts["length_rows"][:2], counts["length_squares"][:2]
     ([1, 1], [0.25, 0.0])
     """
     rows, squares = [0] * (len(LENGTHS) + 1), [0.0] * (len(LENGTHS) + 1)

@@ -44,12 +44,12 @@ def map_tokens(
         return read(words, mask)
     if batch > 1:
         return map_texts(lambda *text: map_tokens(read, *text, before=before, after=after), words, mask)
-    found = []
+    parts = []
     for start in range(0, length, CHUNK):
         first = max(start - before, 0)
         chunk = slice(first, start + CHUNK + after)
-        found.append(read(words[:, chunk], mask[:, chunk])[:, start - first :][:, :CHUNK])
-    return torch.cat(found, 1)
+        parts.append(read(words[:, chunk], mask[:, chunk])[:, start - first :][:, :CHUNK])
+    return torch.cat(parts, 1)
 
 
 def map_queries(read: Callable[[Tensor, Tensor], Tensor], queries: Tensor, keys: Tensor) -> Tensor:

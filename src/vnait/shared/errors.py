@@ -78,10 +78,10 @@ def has_surrogate(text: str) -> bool:
     return _HALF.search(text) is not None
 
 
-def one_of(name: str, given: str, known: tuple[str, ...]) -> None:
+def one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     """Raise ValueError unless the value of the option `name` is one of those known."""
-    if given not in known:
-        raise ValueError(f"{name}={given!r} is not known; take one of {', '.join(known)}.")
+    if value not in known:
+        raise ValueError(f"{name}={value!r} is not known; take one of {', '.join(known)}.")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

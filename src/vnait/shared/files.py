@@ -92,9 +92,9 @@ def check_replaceable(folder: str | Path, written: Sequence[str], what: str) -> 
         raise InputError(f"{path} is a file; {what} is saved as a folder. Choose another name.")
     entries = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
     ours = [*written, *(f".{name}.*" for name in written)]  # what a killed process left of `_beside`, too
-    if other := next((name for name in entries if not any(fnmatch(name, one) for one in ours)), None):
+    if lost := next((name for name in entries if not any(fnmatch(name, pattern) for pattern in ours)), None):
         raise InputError(
-            f"{path} is a folder with other files in it ({other}), which saving {what} would remove; "
+            f"{path} is a folder with other files in it ({lost}), which saving {what} would remove; "
             "choose a new name."
         )
 
@@ -149,9 +149,9 @@ def locked(folder: str | Path) -> Iterator[None]:
         yield
     finally:
         _held.reset(before)
-        for one in (owner, mark):  # while it is held: afterwards it could be another's
+        for file in (owner, mark):  # while it is held: afterwards it could be another's
             with suppress(OSError):
-                one.unlink(missing_ok=True)
+                file.unlink(missing_ok=True)
         lock.release()
         with suppress(OSError):
             path.rmdir()  # if nothing was written
@@ -162,15 +162,15 @@ def check_unpacked(path: Path, size: int, usual: int) -> None:
 
     A few megabytes can unpack to more than the memory (DEFLATE packs up to 1032 to 1).
     """
-    given = os.environ.get(UNPACK_LIMIT, str(usual))
+    setting = os.environ.get(UNPACK_LIMIT, str(usual))
     try:
-        limit = float(given) * GIB
+        limit = float(setting) * GIB
     except ValueError as error:
-        raise InputError(f"{UNPACK_LIMIT} is {given!r}; give a number of GiB, such as 4.") from error
+        raise InputError(f"{UNPACK_LIMIT} is {setting!r}; give a number of GiB, such as 4.") from error
     if not size <= limit:
         raise InputError(
-            f"{path} unpacks to more than {given} GiB. If you trust it, allow more: vnait --unpack-limit GIB "
-            f"before the command, or the variable {UNPACK_LIMIT} in Python."
+            f"{path} unpacks to more than {setting} GiB. If you trust it, allow more: vnait --unpack-limit "
+            f"GIB before the command, or the variable {UNPACK_LIMIT} in Python."
         )
 
 

@@ -47,8 +47,8 @@ def once_per_node(make: Callable[[], Made]) -> Made:
             folder = tempfile.mkdtemp(prefix="vnait-")
             joblib.dump(make(), Path(folder, "made"))
         folders = gather_object([folder])  # waits for the first processes
-        own = folders[state.process_index - state.local_process_index]
-        made: Made = joblib.load(Path(own, "made"), mmap_mode="r")
+        source = folders[state.process_index - state.local_process_index]
+        made: Made = joblib.load(Path(source, "made"), mmap_mode="r")
         state.wait_for_everyone()
     finally:
         if folder is not None:

@@ -174,76 +174,81 @@ class TokenizerConfig(TypedDict, total=False):
     tokenization: str
 
 
-def _has_terms(found: Mapping[str, Any]) -> bool:
+def _has_terms(content: Mapping[str, Any]) -> bool:
     """Whether a linear classifier has distinct terms, and what else its kind of features needs."""
     of_texts = {"tokenization", "unknown"}
     needed = {"tfidf": of_texts, "mean": of_texts, "word": set[str](), "window": set[str]()}
-    if not {"terms", *needed.get(found["kind"], {""})} <= found.keys():
+    if not {"terms", *needed.get(content["kind"], {""})} <= content.keys():
         return False
-    terms = found["terms"]
-    return len(set(terms)) == len(terms) and (found["kind"] != "mean" or found["unknown"] in terms)
+    terms = content["terms"]
+    return len(set(terms)) == len(terms) and (content["kind"] != "mean" or content["unknown"] in terms)
 
 
 # What types can't state: a rule, and what is wrong where it is broken.
 _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
     Baseline: (
-        lambda found: found["kind"] == "pooled" or _has_terms(found),
+        lambda content: content["kind"] == "pooled" or _has_terms(content),
         "a kind other than pooled, tfidf, mean, word and window, or other terms than that kind has",
     ),
     Metrics: (
-        lambda found: (
-            len(found.get("length_rows", ()))
-            == len(found.get("length_right", found.get("length_squares", ())))
+        lambda content: (
+            len(content.get("length_rows", ()))
+            == len(content.get("length_right", content.get("length_squares", ())))
         ),
         "length_rows and length_right of different lengths",
     ),
     RunData: (
-        lambda found: found.get("shots", "all") == "all" or isinstance(found["shots"], int),
+        lambda content: content.get("shots", "all") == "all" or isinstance(content["shots"], int),
         "wrong shots",
     ),
     RecordFields: (
-        lambda found: (
+        lambda content: (
             all(
-                len(row) == len(found["data"].get("classes", ()))
-                for row in found["metrics"].get("confusion", ())
+                len(row) == len(content["data"].get("classes", ()))
+                for row in content["metrics"].get("confusion", ())
             )
-            and [len(row) for row in found["metrics"].get("by_label", ())]
-            in ([], [3] * len(found["data"].get("classes", ())))
+            and [len(row) for row in content["metrics"].get("by_label", ())]
+            in ([], [3] * len(content["data"].get("classes", ())))
         ),
         "a confusion matrix or counts of other classes",
     ),
-    AboutFields: (lambda found: len(found["runs"]) > 0, "no runs"),
+    AboutFields: (lambda content: len(content["runs"]) > 0, "no runs"),
     Tokens: (
-        lambda found: len(found["quantiles"]) == 7 and len(found["edges"]) == len(found["rows"]),
+        lambda content: len(content["quantiles"]) == 7 and len(content["edges"]) == len(content["rows"]),
         "other than seven quantiles, or edges without rows",
     ),
 }
 
+# Whose further keys are refused, since a dataclass is made of them: a later version wrote them.
+_CLOSED = (RecordFields, AboutFields)
 
-def check(schema: Any, found: object, place: str = "it") -> Any:
-    """Return what was found if it has the keys and types of the TypedDict; else a ValueError names the fault.
 
-    Keys that the schema lacks are left alone.
+def check(schema: Any, content: object, place: str = "it") -> Any:
+    """Return the content if it has the keys and types of the TypedDict; else a ValueError names the fault.
+
+    Keys that the schema lacks are left alone, but for a record's and those of about.json.
 
     >>> check(Tuned, {"method": "vnait", "max_length": "long"})
     Traceback (most recent call last):
     ValueError: its max_length is 'long', expected int
     """
-    if not isinstance(found, Mapping):
-        raise ValueError(f"{place} is {_shown(found)}, expected an object")
-    for text in _texts(found):
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{place} is {_shown(content)}, expected an object")
+    for text in _texts(content):
         if has_surrogate(text):
             raise ValueError(f"{place} has {_shown(text)}, with half a character")
     of = "its" if place == "it" else f"{place}'s"
     for name, kind in _hints(schema).items():
-        if name in found:
-            _check_value(kind, found[name], f"{of} {name}")
+        if name in content:
+            _check_value(kind, content[name], f"{of} {name}")
         elif name in schema.__required_keys__:
             raise ValueError(f"{place} has no {name}")
+    if schema in _CLOSED and (further := content.keys() - _hints(schema)):
+        raise ValueError(f"{place} has {_shown(min(further))}, which this version does not know")
     holds, wrong = _RULES.get(schema, (None, ""))
-    if holds is not None and not holds(found):
+    if holds is not None and not holds(content):
         raise ValueError(f"{place} has {wrong}")
-    return found
+    return content
 
 
 def read(schema: Any, path: Path, after: str = ".") -> Any:
@@ -256,7 +261,7 @@ def read(schema: Any, path: Path, after: str = ".") -> Any:
 def _check_value(kind: Any, value: object, place: str) -> None:
     from huggingface_hub.dataclasses import type_validator
 
-    inner = next((one for one in (kind, *get_args(kind)) if is_typeddict(one)), None)
+    inner = next((part for part in (kind, *get_args(kind)) if is_typeddict(part)), None)
     if inner is not None:
         if value is not None or inner is kind:
             check(inner, value, place)

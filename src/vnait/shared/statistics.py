@@ -92,11 +92,11 @@ def clustered(right: Sequence[int], counts: Sequence[int]) -> Interval:
     >>> clustered([9, 8, 10, 3], [10, 10, 10, 4]).written("{:.2f}")
     '0.88 [0.72, 1.00]'
     """
-    own, of = np.asarray(right, dtype=float), np.asarray(counts, dtype=float)
-    share = float(own.sum() / of.sum())
+    hits, sizes = np.asarray(right, dtype=float), np.asarray(counts, dtype=float)
+    share = float(hits.sum() / sizes.sum())
     if share in UNIT:
         return proportion(round(share) * len(counts), len(counts))
-    _, low, high = interval((own - share * of).tolist()).times(1 / float(of.mean()))
+    _, low, high = interval((hits - share * sizes).tolist()).times(1 / float(sizes.mean()))
     if low is None or high is None:
         return Interval(share, None, None)
     return Interval(share, max(share + low, UNIT[0]), min(share + high, UNIT[1]))
@@ -127,10 +127,11 @@ def seeds_needed(differences: Sequence[float]) -> int | None:
     return int(counts[enough.argmax()]) if enough.any() else None
 
 
-def paired(own: Mapping[Key, float], other: Mapping[Key, float]) -> list[float]:
-    """`own` minus `other` per seed that both have, in `own`'s order; effects of the seed on both cancel.
+def paired(values: Mapping[Key, float], reference: Mapping[Key, float]) -> list[float]:
+    """`values` minus `reference` per seed that both have, in the order of `values`. Effects of the
+    seed on both cancel.
 
     >>> paired({0: 3.0, 1: 5.0, 2: 9.0}, {1: 4.0, 0: 1.0})
     [2.0, 1.0]
     """
-    return [value - other[seed] for seed, value in own.items() if seed in other]
+    return [value - reference[seed] for seed, value in values.items() if seed in reference]

@@ -29,7 +29,7 @@ def texts_of(X: Texts) -> list[str]:
         )
     rows = list(X if len(shape) == 1 else np.asarray(X, dtype=object))
     pairs = bool(rows) and _has_two(rows[0])
-    wrong = next((row for row, found in enumerate(rows) if not _is_row(found, pairs)), None)
+    wrong = next((row for row, value in enumerate(rows) if not _is_row(value, pairs)), None)
     if wrong is not None:
         expected = "two strings; give a pair" if pairs else "a string; give one string per text, or two"
         raise InputError(f"X[{wrong}] is {type(rows[wrong]).__name__}, not {expected} in every row.")
@@ -38,11 +38,11 @@ def texts_of(X: Texts) -> list[str]:
     return [Pair.of(*map(str, row)) if pairs else str(row) for row in rows]
 
 
-def _is_row(found: Any, pairs: bool) -> bool:
+def _is_row(value: Any, pairs: bool) -> bool:
     """Whether it is a text, or two."""
     if not pairs:
-        return isinstance(found, str)
-    return _has_two(found) and all(isinstance(side, str) for side in found)
+        return isinstance(value, str)
+    return _has_two(value) and all(isinstance(side, str) for side in value)
 
 
 def _has_two(row: Any) -> bool:
@@ -130,12 +130,12 @@ def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
             f"y has fractions, such as {parts[0]}, and classes have none; take TextRegressor, or "
             "give strings."
         )
-    other = next((one for one in labels.tolist() if not isinstance(one, str | Number)), None)
-    if other is not None or labels.dtype.kind == "M":  # NumPy's times become whole numbers in a list
+    wrong = next((label for label in labels.tolist() if not isinstance(label, str | Number)), None)
+    if wrong is not None or labels.dtype.kind == "M":  # NumPy's times become whole numbers in a list
         remedy = "strings or numbers"
-        if isinstance(other, set | frozenset | tuple | list):
+        if isinstance(wrong, set | frozenset | tuple | list):
             remedy = "a matrix of 0 and 1, such as MultiLabelBinarizer's, for several labels per text"
-        kind = "datetime64" if other is None or labels.dtype.kind == "M" else type(other).__name__
+        kind = "datetime64" if wrong is None or labels.dtype.kind == "M" else type(wrong).__name__
         raise InputError(f"y has labels of the type {kind}; give {remedy}.")
     try:
         classes, numbers = np.unique(labels, return_inverse=True)
@@ -150,10 +150,12 @@ def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], list[int]]:
 
 
 def weights_of(
-    class_weight: Mapping[Any, float] | str | None, labels: NDArray[Any], given: Sequence[float] | None
+    class_weight: Mapping[Any, float] | str | None,
+    labels: NDArray[Any],
+    sample_weight: Sequence[float] | None,
 ) -> list[float] | None:
     """A weight per row: that of its label times its own; None if neither is given."""
-    if class_weight is None and given is None:
+    if class_weight is None and sample_weight is None:
         return None
     weights = np.ones(len(labels))
     if class_weight is not None:
@@ -168,16 +170,17 @@ def weights_of(
         before = f"class_weight is {class_weight!r}: "
         with as_input_error((TypeError, ValueError), before, ".", message=first_line):
             weights = compute_sample_weight(class_weight, labels)
-    if given is not None:
+    if sample_weight is not None:
         with as_input_error(
             (TypeError, ValueError), "sample_weight is not numbers: ", ".", message=first_line
         ):
-            own = np.asarray(given, dtype=float)
-        if own.shape != (len(labels),):
+            row_weights = np.asarray(sample_weight, dtype=float)
+        if row_weights.shape != (len(labels),):
             raise InputError(
-                f"sample_weight has shape {own.shape} for {len(labels)} texts; give one number per text."
+                f"sample_weight has shape {row_weights.shape} for {len(labels)} texts; give one number per "
+                "text."
             )
-        weights = weights * own
+        weights = weights * row_weights
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if wrong.size or not weights.any():
         first = wrong[:1].tolist()
@@ -193,5 +196,5 @@ def weights_of(
             f"all rows with a weight above 0 have one label or class ({left[0]}); a training needs two or "
             "more."
         )
-    found: list[float] = weights.tolist()
-    return found
+    values: list[float] = weights.tolist()
+    return values

@@ -60,8 +60,8 @@ def of_each(
     weights, bias = np.zeros((labels.shape[1], features.shape[1])), log_odds(labels)
     for label, has in enumerate(labels.T):
         if 0 < has.sum() < len(has):
-            one = clone(head).fit(features, has, rows)
-            weights[label], bias[label] = one.coef_[0], one.intercept_[0]
+            fitted = clone(head).fit(features, has, rows)
+            weights[label], bias[label] = fitted.coef_[0], fitted.intercept_[0]
     return weights, bias
 
 
@@ -74,8 +74,8 @@ def log_odds(labels: NDArray[Any], rows: Weights = None) -> NDArray[np.float64]:
     """
     each = np.ones(len(labels)) if rows is None else rows
     n = each @ labels
-    found: NDArray[np.float64] = np.log((n + 0.5) / (each.sum() - n + 0.5))
-    return found
+    logits: NDArray[np.float64] = np.log((n + 0.5) / (each.sum() - n + 0.5))
+    return logits
 
 
 def sif_weights(frequency: NDArray[Any], special: Sequence[int] = ()) -> NDArray[np.float32]:
@@ -200,8 +200,8 @@ def _features(bags: Bags, table: NDArray[Any]) -> tuple[Any, float]:
 def _of_words(weights: NDArray[Any], table: NDArray[Any], length: float) -> NDArray[Any]:
     """Weights (C, dim + V) of `_features` as one per word, (V, C)."""
     dim = table.shape[1]
-    found: NDArray[Any] = table @ weights[:, :dim].T / length + weights[:, dim:].T
-    return found
+    logits: NDArray[Any] = table @ weights[:, :dim].T / length + weights[:, dim:].T
+    return logits
 
 
 def skill_at_numbers(
@@ -212,11 +212,11 @@ def skill_at_numbers(
     """
     if len(labels) < 5:
         return 0.0, ALPHAS[-1]
-    found = []
+    skills = []
     for alpha in ALPHAS:
         answers = _held_out(BagRidge(table, alpha), bags, labels, FOLDS, weights)
-        found.append((max(0.0, float(r2_score(labels, answers, sample_weight=weights))), alpha))
-    return max(found)
+        skills.append((max(0.0, float(r2_score(labels, answers, sample_weight=weights))), alpha))
+    return max(skills)
 
 
 def skill_at_sets(bags: Bags, labels: NDArray[Any], table: NDArray[Any], weights: Weights = None) -> float:
@@ -242,7 +242,7 @@ def _right_signs(logits: NDArray[Any], bags: Bags, labels: NDArray[Any]) -> NDAr
     """The logits (V, C), with the class of a word that occurs in rows of only one class as its highest."""
     present = sparse.csr_array((bags > 0).astype(np.float64))
     rows_of = np.stack(
-        [np.asarray(present[labels == one].sum(0)).ravel() for one in range(logits.shape[1])], 1
+        [np.asarray(present[labels == label].sum(0)).ravel() for label in range(logits.shape[1])], 1
     )
     alone = np.flatnonzero((rows_of > 0).sum(1) == 1)
     signed = logits.copy()
@@ -338,36 +338,53 @@ def mix(
     regression's share, since uninformative words have logits near zero; that changes no answer.
     """
     if rows is not None:  # rows of weight zero would leave some folds empty
-        kept = np.flatnonzero(rows).tolist()
-        ids, labels, rows = [ids[row] for row in kept], [labels[row] for row in kept], rows[kept]
+        counted = np.flatnonzero(rows).tolist()
+        ids, labels, rows = [ids[row] for row in counted], [labels[row] for row in counted], rows[counted]
     table, bags = model.get_input_embeddings().weight.detach().numpy(), bags_of(ids, weights)
     numbers, sets = model.config.num_labels == 1, model.config.problem_type == PROBLEMS[MULTILABEL]
     truth: Any = np.asarray(labels, dtype=float if numbers else int)
-    known, words = 0.0, (BagOfEach if sets else BagRegression)(table)
-    if numbers:
+    known, regression = 0.0, (BagOfEach if sets else BagRegression)(table)
+    if numbers:  # with a given share, too: the folds choose alpha
         known, alpha = skill_at_numbers(bags, truth, table, rows)
-        words = BagRidge(table, alpha)
+        regression = BagRidge(table, alpha)
     elif share is None:
         known = (skill_at_sets if sets else skill)(bags, truth, table, rows)
     if share is None:
+        # Numbers and sets have no classes: a word is strange to all texts.
         share = share_of(known, strange(ids, [0] * len(ids) if numbers or sets else truth))
     if not share:
         return 0.0
     with one_thread():
-        words.fit(bags, truth, rows)
-    ratio = 1.0  # numbers have a unit: both parts are averaged as they are
-    if not numbers:
-        ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(words.decision_function(bags)))
-        ratio = min(max(ratio, 1.0), 100.0)
-    both = ratio ** ((1 - share) ** 2)
-    for parameter in (model.classifier.weight, model.classifier.bias):
-        parameter.mul_((1 - share) * both / ratio)
-    model.bag.weights.copy_(torch.from_numpy(weights))
-    # A class whose rows all weigh nothing has no words, and the lowest bias.
-    model.bag.bias.fill_(share * both * float(words.bias_.min()))
-    model.bag.logits[:, words.classes_] = share * both * torch.from_numpy(words.logits_).to(model.bag.logits)
-    model.bag.bias[words.classes_] = share * both * torch.from_numpy(words.bias_).to(model.bag.bias)
+        regression.fit(bags, truth, rows)
+    # Numbers have a unit: both parts are averaged as they are.
+    ratio = 1.0 if numbers else _ratio(model, ids, regression, bags)
+    _write(model, weights, regression, share, ratio)
     return share
+
+
+def _ratio(
+    model: VnaitForSequenceClassification, ids: Sequence[Sequence[int]], regression: _Bag, bags: Bags
+) -> float:
+    """The RMS of the Transformer's logits over that of the regression's, in [1, 100]."""
+    ratio = rms(logits_of(model, ids)) / rms(torch.from_numpy(regression.decision_function(bags)))
+    return min(max(ratio, 1.0), 100.0)
+
+
+def _write(
+    model: VnaitForSequenceClassification, weights: NDArray[Any], regression: _Bag, share: float, ratio: float
+) -> None:
+    """Scale the Transformer's head by (1 - share) scale / ratio, and write share scale times the regression
+    into the model's bag, scale = ratio ** ((1 - share) ** 2).
+    """
+    scale = ratio ** ((1 - share) ** 2)
+    for parameter in (model.classifier.weight, model.classifier.bias):
+        parameter.mul_((1 - share) * scale / ratio)
+    bag, classes = model.bag, regression.classes_
+    bag.weights.copy_(torch.from_numpy(weights))
+    # A class whose rows all weigh nothing has no words, and the lowest bias.
+    bag.bias.fill_(share * scale * float(regression.bias_.min()))
+    bag.logits[:, classes] = share * scale * torch.from_numpy(regression.logits_).to(bag.logits)
+    bag.bias[classes] = share * scale * torch.from_numpy(regression.bias_).to(bag.bias)
 
 
 def rms(logits: Tensor) -> float:

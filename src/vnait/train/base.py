@@ -13,15 +13,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import (
-    PreTrainedModel,
-)
+from transformers import PreTrainedModel
 
 from vnait.data.rows import collate
 from vnait.data.sentences import Piece
 from vnait.data.tasks import CLASSIFICATION, PROBLEMS, TAGGING
 from vnait.positions.building import build
-from vnait.positions.methods import OWN
+from vnait.positions.methods import BASE_POSITIONS
 from vnait.pretrained import tokens
 from vnait.pretrained.attach.attaching import attach
 from vnait.pretrained.attach.saving import CLASSES
@@ -89,7 +87,7 @@ class Base:
             )
         model.config.pad_token_id = self.tokenizer.pad_token_id
         setattr(model.config, SEPARATOR, self.separator(model))
-        if run.method != OWN:
+        if run.method != BASE_POSITIONS:
             mean = sum(lengths) / len(lengths)
             warm = _only_adds_vectors(run.method)
             attach(model, run.method, warm_start="exact" if warm else None, mean_length=mean)
@@ -107,8 +105,8 @@ class Base:
         reads = "token_type_ids" in inspect.signature(model.forward).parameters
         if types is None or not reads or getattr(model.config, "type_vocab_size", 0) < 2:
             return None
-        found = collate([ids], pad_id=self.tokenizer.pad_token_id, separator=separator)
-        return separator if found["token_type_ids"][0].tolist() == types else None
+        batch = collate([ids], pad_id=self.tokenizer.pad_token_id, separator=separator)
+        return separator if batch["token_type_ids"][0].tolist() == types else None
 
 
 @torch.no_grad()

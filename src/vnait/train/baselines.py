@@ -232,10 +232,10 @@ def fit_baseline(
 def _fitted(name: str, table: Table, vocabulary: Vocabulary | Pooled, tokenization: str) -> LinearClassifier:
     with ignoring_few_rows():
         if isinstance(vocabulary, Pooled):
-            found = frozen(name, table, vocabulary)
+            model = frozen(name, table, vocabulary)
         else:
-            found = OF[table.task][name](name, table, vocabulary, tokenization)
-    return replace(found, pairs=are_pairs(table.texts))
+            model = OF[table.task][name](name, table, vocabulary, tokenization)
+    return replace(model, pairs=are_pairs(table.texts))
 
 
 def _scores(model: LinearClassifier, table: Table) -> dict[str, float]:

@@ -137,9 +137,9 @@ def _check(state: Path) -> None:
     """Raise ValueError unless the folder has exactly the files of its manifest, unchanged."""
     if not (state / MANIFEST).is_file():
         raise ValueError(f"it has no {MANIFEST}")
-    expected, found = json.loads((state / MANIFEST).read_text(encoding="utf-8")), _checksums(state)
-    if expected != found:
-        changed = sorted(name for name, _ in dict(expected).items() ^ found.items())
+    expected, actual = json.loads((state / MANIFEST).read_text(encoding="utf-8")), _checksums(state)
+    if expected != actual:
+        changed = sorted(name for name, _ in dict(expected).items() ^ actual.items())
         raise ValueError(f"{changed[0]} is not as it was written")
 
 

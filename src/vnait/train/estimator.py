@@ -65,15 +65,15 @@ class _OfTexts(BaseEstimator):
 
     def _fit(
         self,
-        given: list[str],
+        texts: list[str],
         labels: list[str],
         task: str,
         weights: list[float] | None,
         callback: Callable[[Status], None],
     ) -> Self:
         run = self._run()
-        table = Table(texts=given, labels=labels, name="X and y", dropped=0, task=task)
-        words = vocabulary_of(given, vectors=self.vectors, tokenization=self.tokenization, seed=run.seed)
+        table = Table(texts=texts, labels=labels, name="X and y", dropped=0, task=task)
+        words = vocabulary_of(texts, vectors=self.vectors, tokenization=self.tokenization, seed=run.seed)
         self.fitted_ = fit(run, table, words, weights=weights, callback=callback)
         self.seed_ = run.seed
         return self
@@ -110,15 +110,16 @@ class _OfTexts(BaseEstimator):
         return estimator, notes.get("classes", fitted.classes)
 
     def _run(self) -> Run:
-        own, seed = self.get_params(deep=False), self.random_state
+        parameters, seed = self.get_params(deep=False), self.random_state
         if seed is None or isinstance(seed, np.random.RandomState):
             seed = int(check_random_state(seed).randint(2**31 - 1))  # None: numpy's own generator
         elif not isinstance(seed, int | np.integer):
             raise InputError(f"random_state is {seed!r}; give a whole number, a RandomState or None.")
-        run = Run(seed=seed, **{one.name: own[one.name] for one in fields(Run) if one.name in own})
+        names = {setting.name for setting in fields(Run)} & parameters.keys()
+        run = Run(seed=seed, **{name: parameters[name] for name in names})
         penalties = ("smoothness", "boundary")
         try:
-            run.check_penalties([name for name in penalties if own[name] != getattr(Run, name)])
+            run.check_penalties([name for name in penalties if parameters[name] != getattr(Run, name)])
         except InputError as error:  # a grid search may try several methods
             logger.warning("%s", error)
         return run
@@ -191,8 +192,8 @@ class TextClassifier(ClassifierMixin, _OfTexts):
 
         sample_weight   how much each row counts, 0 or more (n,), times its label's `class_weight`
         """
-        given = texts_of(X)
-        labels = checked_labels(self, y, given, matrix=True)
+        texts = texts_of(X)
+        labels = checked_labels(self, y, texts, matrix=True)
         if labels.ndim == 2:
             if self.class_weight is not None:
                 raise InputError(
@@ -201,12 +202,12 @@ class TextClassifier(ClassifierMixin, _OfTexts):
             weights = weights_of(None, labels, sample_weight)
             self.classes_ = column_names(y, labels.shape[1])
             cells = cells_of(labels, list(map(str, self.classes_.tolist())))
-            return self._fit(given, cells, MULTILABEL, weights, callback)
+            return self._fit(texts, cells, MULTILABEL, weights, callback)
         classes, numbers = classes_of(labels)
         # Once per class: 1 and 1.0 are one, however they are written.
         names = list(map(str, classes.tolist()))
         weights = weights_of(self.class_weight, classes[numbers], sample_weight)
-        self._fit(given, [names[number] for number in numbers], CLASSIFICATION, weights, callback)
+        self._fit(texts, [names[number] for number in numbers], CLASSIFICATION, weights, callback)
         self.classes_ = classes
         return self
 
@@ -214,9 +215,9 @@ class TextClassifier(ClassifierMixin, _OfTexts):
         """P(class | text), (n, classes), in the order of `classes_`; 0 for a label that no text had."""
         check_is_fitted(self)
         known, names = self.fitted_.classes, list(map(str, self.classes_.tolist()))
-        found = self.fitted_.probabilities(texts_of(X))
-        answer = np.zeros((len(found), len(names)))
-        answer[:, [names.index(name) for name in known]] = found
+        probabilities = self.fitted_.probabilities(texts_of(X))
+        answer = np.zeros((len(probabilities), len(names)))
+        answer[:, [names.index(name) for name in known]] = probabilities
         return answer
 
     def predict(self, X: Texts) -> NDArray[Any]:
@@ -276,10 +277,10 @@ class TextRegressor(RegressorMixin, _OfTexts):
 
         sample_weight   how much each row counts, 0 or more (n,)
         """
-        given = texts_of(X)
-        numbers = numbers_of(checked_labels(self, y, given))
+        texts = texts_of(X)
+        numbers = numbers_of(checked_labels(self, y, texts))
         weights = weights_of(None, numbers, sample_weight)
-        return self._fit(given, list(map(str, numbers.tolist())), REGRESSION, weights, callback)
+        return self._fit(texts, list(map(str, numbers.tolist())), REGRESSION, weights, callback)
 
     def predict(self, X: Texts) -> NDArray[np.float64]:
         """The number of each text, (n,), in the unit of y."""

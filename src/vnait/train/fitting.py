@@ -156,7 +156,7 @@ def train(
 
 def best(fitted: Sequence[Fitted]) -> Fitted:
     """The one with the best validation score; of equals the first."""
-    records = [one.record for one in fitted if one.record is not None]
+    records = [model.record for model in fitted if model.record is not None]
     metric = metric_of(records[0].metrics, "validation_")
     if metric is None:
         raise InputError("no rows were held out, so no setting can be chosen; give one value of each.")

@@ -49,14 +49,14 @@ class Labelled:
                 rows = table.split(holdout=run.validation, seed=run.seed)
             except InputError as error:
                 raise InputError(f"{error} In Python, validation=0 holds out no rows.") from error
-        own = None if weights is None else np.asarray(weights, dtype=float) / np.mean(weights)
-        target = target_of(table, rows[0], own)
+        row_weights = None if weights is None else np.asarray(weights, dtype=float) / np.mean(weights)
+        target = target_of(table, rows[0], row_weights)
         return cls(
             vocabulary=vocabulary,
             target=target,
             encoded=target.encode(vocabulary, table.texts, run.max_length),
             labels=target.truth(table.labels or []),
-            weights=own,
+            weights=row_weights,
             train=rows[0],
             valid=rows[1],
             max_length=run.max_length,
@@ -105,20 +105,20 @@ class Labelled:
         )
         answer = target.answers(logits)
         whole = self.vocabulary.encode(test.texts, max_length=NO_LIMIT)
-        found = {**target.scores(truth, answer), **target.details(truth, answer, list(map(len, whole)))}
+        metrics = {**target.scores(truth, answer), **target.details(truth, answer, list(map(len, whole)))}
         mixed = isinstance(model, VnaitForSequenceClassification) and model.bag.is_fitted
         if mixed and isinstance(target, Classes | LabelSets):
             ids = self.vocabulary.encode(test.texts, max_length=self.max_length)
             words = bag_of_words.bags_of(ids, model.bag.weights.numpy()) @ model.bag.logits.numpy()
             alone = logits - torch.from_numpy(words) - model.bag.bias
             name, score = next(iter(target.scores(truth, target.answers(alone)).items()))
-            found[f"{name}_alone"] = score
-        return {**found, "ms_per_text": per_text}
+            metrics[f"{name}_alone"] = score
+        return {**metrics, "ms_per_text": per_text}
 
     def validation_metrics(self, model: PreTrainedModel) -> dict[str, float]:
         """The scores on the rows held out, as `validation_accuracy`; empty without such rows."""
         if not self.valid:
             return {}
         answer = self.target.answers(self.target.logits(model, [self.encoded[row] for row in self.valid]))
-        found = self.target.scores([self.labels[row] for row in self.valid], answer)
-        return {f"validation_{name}": value for name, value in found.items()}
+        scores = self.target.scores([self.labels[row] for row in self.valid], answer)
+        return {f"validation_{name}": value for name, value in scores.items()}

@@ -69,7 +69,7 @@ class Terms:
 
     def of(self, words: Sequence[str]) -> list[str]:
         """The terms of one text's words: the words in order, then the pairs."""
-        pairs = [] if self.kind == "mean" else [f"{one} {other}" for one, other in pairwise(words)]
+        pairs = [] if self.kind == "mean" else [f"{first} {second}" for first, second in pairwise(words)]
         return [*words, *pairs]
 
 
@@ -120,7 +120,8 @@ def _shape(word: str) -> str:
     ('AaAa', '1a', 'A.A.')
     """
     marks = (
-        "1" if one.isdigit() else "A" if one.isupper() else "a" if one.isalpha() else one for one in word
+        "1" if letter.isdigit() else "A" if letter.isupper() else "a" if letter.isalpha() else letter
+        for letter in word
     )
     return "".join(mark for mark, _ in groupby(marks))
 
@@ -176,10 +177,10 @@ class LinearClassifier:
 
     def outputs(self, texts: Sequence[str]) -> Any:
         """Logits (texts, C), or a list of logits (words, C) if it tags words."""
-        found = self.logits(texts)
+        logits = self.logits(texts)
         if self.task != TAGGING:
-            return found
-        return np.split(found, np.cumsum([len(split_words(text)) for text in texts])[:-1])
+            return logits
+        return np.split(logits, np.cumsum([len(split_words(text)) for text in texts])[:-1])
 
     def of_words(self, texts: Sequence[str]) -> list[NDArray[np.float64]]:
         """P(tag | word) of each sentence (words, tags)."""
@@ -262,8 +263,8 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
     kinds = (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError)
     after = ". Save the model again, or train it again."
     with as_input_error(kinds, f"{folder} is damaged: ", after, message=first_line):
-        found_notes = json.loads((folder / NOTES).read_text(encoding="utf-8"))
-        notes = schemas.check(schemas.Baseline, found_notes, NOTES)
+        document = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+        notes = schemas.check(schemas.Baseline, document, NOTES)
         arrays = load_file(folder / WEIGHTS)
         features: Terms | Pooled | Contexts
         if notes["kind"] == "pooled":
@@ -273,7 +274,7 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
         else:
             names = ("kind", "tokenization", "terms", "unknown")
             features = Terms(**{name: notes[name] for name in names}, idf=arrays.get("idf"))
-        found = LinearClassifier(
+        model = LinearClassifier(
             name=notes["name"],
             features=features,
             classes=notes["classes"],
@@ -284,8 +285,8 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
             pairs=notes.get("pairs", False),
             task=_task_in(notes),
         )
-    width = found.inputs if isinstance(features, Pooled) else len(features.terms)
-    classes = len(found.classes)
+    width = model.inputs if isinstance(features, Pooled) else len(features.terms)
+    classes = len(model.classes)
     expected = {"weights": (width, classes), "bias": (classes,)}
     if notes["kind"] == "tfidf":
         expected["idf"] = (width,)
@@ -293,7 +294,7 @@ def load(folder: Path, record: Record | None) -> LinearClassifier:
         has = arrays[name].shape if name in arrays else "missing"
         if has != shape:
             raise InputError(f"{folder} is damaged: its {name} are {has}, not {shape}. Train it again.")
-    return found
+    return model
 
 
 def _task_in(notes: Mapping[str, Any]) -> str:

@@ -19,8 +19,8 @@ BATCH_TOKENS = 2048  # fewer cost more time around the arithmetic, and more leav
 def logits_of(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Tensor:
     """Logits (texts, classes), in the order of the texts; batches have texts of similar length."""
     logits = torch.empty(len(ids), model.config.num_labels)
-    for rows, found in _read(model, ids):
-        logits[rows] = found
+    for rows, part in _read(model, ids):
+        logits[rows] = part
     return logits
 
 
@@ -29,8 +29,8 @@ def word_logits_of(model: PreTrainedModel, sentences: Sequence[Sequence[Piece]])
     flat = [piece for sentence in sentences for piece in sentence]
     of_pieces: dict[int, Tensor] = {}
     for rows, logits in _read(model, [piece.ids for piece in flat]):
-        for row, found in zip(rows, logits, strict=True):
-            of_pieces[row] = found[flat[row].starts]
+        for row, token_logits in zip(rows, logits, strict=True):
+            of_pieces[row] = token_logits[flat[row].starts]
     each = iter(of_pieces[row] for row in range(len(flat)))
     none = torch.empty(0, model.config.num_labels)  # of a sentence without words
     return [torch.cat([none, *(next(each) for _ in sentence)]) for sentence in sentences]
@@ -53,8 +53,8 @@ def _read(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> Iterator[tupl
             separator=getattr(model.config, SEPARATOR, None),
         )
         batch = {name: tensor.to(model.device) for name, tensor in batch.items()}
-        found: Tensor = model(**batch).logits.float().cpu()
-        return found
+        logits: Tensor = model(**batch).logits.float().cpu()
+        return logits
 
     count = torch.get_num_threads()
     small = isinstance(model, CLASSIFIERS) and model.device.type == "cpu"

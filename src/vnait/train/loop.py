@@ -146,13 +146,13 @@ class Loop:
         # mean over processes is that over rows, also where the shares differ in size.
         processes = self.accelerator.num_processes
         share = rows[self.accelerator.process_index :: processes]
-        own = share or rows[:1]
-        batch = self.labelled.batch(own, self.separator)
+        local_rows = share or rows[:1]
+        batch = self.labelled.batch(local_rows, self.separator)
         batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
         output = self.model(**batch)
         loss = output.loss
         if self.labelled.weights is not None:  # a model's own loss weights all rows by 1
-            loss = loss + self.labelled.loss(output.logits, own, less=1.0)
+            loss = loss + self.labelled.loss(output.logits, local_rows, less=1.0)
         loss = loss * (len(share) * processes / len(rows))
         whole = float(self.accelerator.reduce(loss.detach(), "mean"))
         if not math.isfinite(whole):

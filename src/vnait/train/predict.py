@@ -130,8 +130,8 @@ def predictions(
     readers: dict[str, Callable[..., Any]] = {TAGGING: fitted.of_words, REGRESSION: fitted.numbers}
     read = readers.get(fitted.task, fitted.probabilities)
     while some := list(islice(rest, TOGETHER)):
-        found = read(some, tally) if isinstance(fitted, Fitted) else read(some)
-        yield from zip(some, found, strict=True)
+        answers = read(some, tally) if isinstance(fitted, Fitted) else read(some)
+        yield from zip(some, answers, strict=True)
     tally.report()
 
 
@@ -156,10 +156,10 @@ def evaluate(fitted: Fitted | LinearClassifier, table: Table) -> dict[str, float
         return target.scores(truth, [float(row) for row in rows])
     if task == TAGGING:
         return target.scores(truth, [[classes[index] for index in row.argmax(-1)] for row in rows])
-    given = target.truth([_answer(row, classes, task) for row in rows])
-    scores = target.scores(truth, given)
+    answers = target.truth([_answer(row, classes, task) for row in rows])
+    scores = target.scores(truth, answers)
     if task == CLASSIFICATION:
-        bounds = proportion(sum(map(int.__eq__, truth, given)), len(truth)).bounds
+        bounds = proportion(sum(map(int.__eq__, truth, answers)), len(truth)).bounds
         scores |= dict(zip(("accuracy_low", "accuracy_high"), bounds, strict=True))
     return scores
 
@@ -201,8 +201,8 @@ def _answer_names(classes: Sequence[str]) -> list[str]:
 
 def _word_rows(fitted: Fitted | LinearClassifier, texts: Texts) -> Iterator[list[object]]:
     classes = fitted.classes
-    for number, (text, found) in enumerate(predictions(fitted, texts()), 1):
-        for word, row in zip(split_words(text), found, strict=True):
+    for number, (text, probabilities) in enumerate(predictions(fitted, texts()), 1):
+        for word, row in zip(split_words(text), probabilities, strict=True):
             yield [number, word, classes[int(row.argmax())], *(round(value, 6) for value in row.tolist())]
 
 

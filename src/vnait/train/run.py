@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from vnait.positions.methods import METHODS, OWN, unknown
+from vnait.positions.methods import BASE_POSITIONS, METHODS, unknown
 from vnait.shared.errors import InputError, did_you_mean
 
 TRACKERS = ("csv", "tensorboard", "wandb", "mlflow")
@@ -99,18 +99,19 @@ class Run:
         >>> Run.help("batch_size")
         'Texts per optimizer step.'
         """
-        (text,) = [str(one.metadata["help"]) for one in fields(cls) if one.name == name]
+        (text,) = [str(item.metadata["help"]) for item in fields(cls) if item.name == name]
         return text
 
     def _problems(self) -> Iterator[str]:
         if not isinstance(self.method, str):
             yield f"method is {self.method!r}: it must be a name"
-        elif self.method == OWN and self.base is None:
-            yield f"method {OWN!r} is a base's own positions: give one with --base (base= in Python)"
+        elif self.method == BASE_POSITIONS and self.base is None:
+            hint = "give one with --base (base= in Python)"
+            yield f"method {BASE_POSITIONS!r} is a base's own positions: {hint}"
         elif self.method.startswith(PREFIX):
             inner = self.method.removeprefix(PREFIX)
             yield f"method {self.method!r} is for comparisons; a training takes {inner!r}"
-        elif self.method != OWN:
+        elif self.method != BASE_POSITIONS:
             yield from unknown([self.method])
         for name in COUNTS:
             count = getattr(self, name)
@@ -129,9 +130,9 @@ class Run:
         if self.track not in (None, *TRACKERS):
             yield f"track is {self.track!r}: it must be one of {', '.join(TRACKERS)}"
 
-    def check_penalties(self, given: Collection[str], *, prefix: str = "") -> None:
+    def check_penalties(self, names: Collection[str], *, prefix: str = "") -> None:
         """An InputError if the method has nothing that these settings, smoothness or boundary, weigh."""
-        if not given:
+        if not names:
             return
         from vnait.positions.building import build
 
@@ -141,7 +142,7 @@ class Run:
                 f"{self.method} has no learned span, which {prefix}smoothness and {prefix}boundary "
                 "regularize; leave them out, or take a method such as vnait-warp."
             )
-        if "boundary" in given and span.bounds is None:
+        if "boundary" in names and span.bounds is None:
             raise InputError(
                 f"the coordinates of {self.method} have hard bounds, which keep them in (0, 100]; leave "
                 f"{prefix}boundary out."
@@ -157,8 +158,8 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """What decides the result, for a record."""
-        found = {name: value for name, value in asdict(self).items() if name != "track"}
-        return {**found, "learning_rate": self.rate}
+        settings = {name: value for name, value in asdict(self).items() if name != "track"}
+        return {**settings, "learning_rate": self.rate}
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -178,6 +179,6 @@ def unknown_methods(methods: Iterable[str], *, base: bool) -> Iterator[str]:
             yield from unknown([method])
         elif not base:
             yield f"method {method!r} needs a pretrained base: give one with --base (base= in Python)"
-        elif (inner := method.removeprefix(PREFIX)) not in (OWN, *(known := METHODS)):
-            hint = f"After {PREFIX} comes {OWN} or a method"
+        elif (inner := method.removeprefix(PREFIX)) not in (BASE_POSITIONS, *(known := METHODS)):
+            hint = f"After {PREFIX} comes {BASE_POSITIONS} or a method"
             yield f"method {method!r} is not known.{did_you_mean(inner, known)} {hint}"

@@ -132,8 +132,8 @@ def _settings(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
         inner = folder / "model"  # of a comparison's folder
-        given = (
+        remedy = (
             f"Its model is in {inner}." if inner.is_dir() else "Give a folder that `vnait train --out` made."
         )
-        raise InputError(f"{folder} is not a saved model: it has no config.json. {given}")
+        raise InputError(f"{folder} is not a saved model: it has no config.json. {remedy}")
     return dict(schemas.read(schemas.Config, path))

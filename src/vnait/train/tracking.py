@@ -65,8 +65,8 @@ def tracking(run: Run, key: str) -> Iterator[Callable[[Status], None]]:
         ):
             if not trackers:
                 trackers.append(_started(run, key, status.step))
-            found = {name: getattr(status, name) for name in MEASURED}
-            trackers[0].log({name: one for name, one in found.items() if one is not None}, step=status.step)
+            values = {name: value for name in MEASURED if (value := getattr(status, name)) is not None}
+            trackers[0].log(values, step=status.step)
 
     try:
         yield log
@@ -90,7 +90,8 @@ def _started(run: Run, key: str, step: int) -> Any:
         case _:
             tracker = MLflowTracker(PROJECT, run_name=name)
     tracker.start()
-    tracker.store_init_configuration({name: one for name, one in asdict(run).items() if one is not None})
+    settings = {name: value for name, value in asdict(run).items() if value is not None}
+    tracker.store_init_configuration(settings)
     return tracker
 
 
@@ -103,9 +104,9 @@ class _Csv:
     def start(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         before = self.path.read_text(encoding="utf-8").splitlines() if self.path.is_file() else []
-        kept = before[: self.step] or [",".join(("step", *MEASURED))]
+        lines = before[: self.step] or [",".join(("step", *MEASURED))]
         self.file = self.path.open("w", encoding="utf-8", buffering=1)  # each line at once
-        self.file.writelines(f"{line}\n" for line in kept)
+        self.file.writelines(f"{line}\n" for line in lines)
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
         """The settings are in the record."""

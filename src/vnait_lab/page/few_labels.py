@@ -11,7 +11,7 @@ from typing import Any
 
 from vnait import build
 from vnait.positions.building import parameters
-from vnait.positions.methods import METHODS, OWN
+from vnait.positions.methods import BASE_POSITIONS, METHODS
 from vnait.results.record import Record
 from vnait.results.results import interval_of
 from vnait.train.baselines import BASELINES, FROZEN
@@ -22,7 +22,10 @@ from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.few_labels import QUICK, SHOTS, SPLITS
 
-PRETRAINED = {FROZEN: "frozen embeddings of the pretrained base", f"{PREFIX}{OWN}": "the base fine-tuned"}
+PRETRAINED = {
+    FROZEN: "frozen embeddings of the pretrained base",
+    f"{PREFIX}{BASE_POSITIONS}": "the base fine-tuned",
+}
 WIDTHS = (64, 128, 256, 512, 768, 1024)
 ROWS = 512  # of a learned table, as in BERT
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.positions.methods import OWN
+from vnait.positions.methods import BASE_POSITIONS
 from vnait.results.record import Record
 from vnait.shared.statistics import interval
 from vnait.train.baselines import BASELINES, OF_TAGS
@@ -277,11 +277,11 @@ def of_replies(records: list[Record]) -> Section:
 def of_long_documents(records: list[Record]) -> Section:
     """Documents longer than a pretrained BERT's table of positions."""
     lines: list[list[object]] = []
-    base = by_seed(records, "accuracy_long", method=OWN)
+    base = by_seed(records, "accuracy_long", method=BASE_POSITIONS)
     for method in values_of(records, "method"):
         runs = where(records, method=method)
         scores = (scored(runs, metric) for metric in LONG_DOCUMENTS)
-        minus = "" if method == OWN else difference(by_seed(runs, "accuracy_long"), base)
+        minus = "" if method == BASE_POSITIONS else difference(by_seed(runs, "accuracy_long"), base)
         lines.append([method, len(runs), *scores, minus])
     run, data = records[0].run, records[0].data
     text = prose(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnait.positions.methods import OWN
+from vnait.positions.methods import BASE_POSITIONS
 from vnait.results.record import Record
 from vnait_lab.page.parts import (
     Judged,
@@ -109,12 +109,12 @@ def of_fine_tuning(records: list[Record]) -> Section:
         "VNAIT_DATA=DIR python -m vnait_lab.runs.fine_tuning MODEL_FOLDER --methods own,vnait-warp,rope,alibi"
     )
     methods = values_of(records, "method")
-    others = [method for method in methods if method != OWN]
+    others = [method for method in methods if method != BASE_POSITIONS]
     drawn = sorted({(str(one.data["name"]), int(one.data["shots"])) for one in records})
     lines: list[list[object]] = []
     for name, shots in drawn:
         scores = by_method(records, score_of, methods, name=name, shots=shots)
-        base = scores[OWN]
+        base = scores[BASE_POSITIONS]
         minus = [difference(scores[method], base) for method in others if scores[method]]
         lines.append([name, shots, len(base), *(percent(one.values()) for one in scores.values()), *minus])
     run = max((record.run for record in records), key=lambda run: int(run["max_length"]))
@@ -125,7 +125,10 @@ def of_fine_tuning(records: list[Record]) -> Section:
     verdicts = {
         f"Fine-tuned on few labels, a pretrained BERT is better with `vnait-warp` than with {with_what}, "
         f"pooled over {names}": ahead({one: pooled[one] for one in ("vnait-warp", *rivals)}, "vnait-warp")
-        for with_what, rivals in (("its own positions", [OWN]), ("`rope` or `alibi`", ["rope", "alibi"]))
+        for with_what, rivals in (
+            ("its own positions", [BASE_POSITIONS]),
+            ("`rope` or `alibi`", ["rope", "alibi"]),
+        )
     }
     claims = judge(verdicts, command, source="000, section 5.2, fine-tuning")
     return Section(text, claims)

@@ -23,15 +23,15 @@ class Plain(Probe):
         super().__init__()
         self.attention = Attention(dim=size.dim, num_heads=size.num_heads)
 
-    def added(self, vectors: Tensor, mask: Tensor, places: Tensor | None) -> Tensor | None:
+    def added(self, vectors: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor | None:
         """(B, T, D) or (T, D), added to the vectors."""
         return None
 
-    def rotated(self, query: Tensor, key: Tensor, places: Tensor | None) -> tuple[Tensor, Tensor]:
+    def rotated(self, query: Tensor, key: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor]:
         """q and k (B, H, T, K), rotated."""
         return query, key
 
-    def bias(self, mask: Tensor, places: Tensor | None, last: int, dtype: torch.dtype) -> Tensor | None:
+    def bias(self, mask: Tensor, positions: Tensor | None, last: int, dtype: torch.dtype) -> Tensor | None:
         """(B or 1, H, last or 1, T): of the last queries and all keys."""
         return None
 
@@ -39,19 +39,19 @@ class Plain(Probe):
         self,
         vectors: Tensor,
         mask: Tensor,
-        places: Tensor | None = None,
+        positions: Tensor | None = None,
         *,
         shift: Tensor | None = None,
         tokens: Tensor | None = None,
     ) -> Observation:
-        added = self.added(vectors, mask, places)
+        added = self.added(vectors, mask, positions)
         x = vectors if added is None else (vectors + added).to(vectors.dtype)
         attention = self.attention
         query, key, value = (
             attention.heads(linear(x)) for linear in (attention.query, attention.key, attention.value)
         )
-        query, key = self.rotated(query, key, places)
-        bias = self.bias(mask, places, vectors.shape[1] if tokens is None else len(tokens), x.dtype)
+        query, key = self.rotated(query, key, positions)
+        bias = self.bias(mask, positions, vectors.shape[1] if tokens is None else len(tokens), x.dtype)
         if tokens is not None:
             x, mask = x[:, tokens], mask[:, tokens]
             query, key, value = (part[:, :, tokens] for part in (query, key, value))
@@ -71,16 +71,16 @@ class Biased(Plain):
 
 
 class Added(Plain):
-    """A module called with the vectors, and with places if there are any."""
+    """A module called with the vectors, and with positions if there are any."""
 
     def __init__(self, size: Size, part: nn.Module) -> None:
         super().__init__(size)
         self.part = part
 
-    def added(self, vectors: Tensor, mask: Tensor, places: Tensor | None) -> Tensor | None:
-        if places is None:
+    def added(self, vectors: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor | None:
+        if positions is None:
             return self.part(vectors)
-        return self.part(vectors, pos=places[..., 0] if len(places) > 1 else places[0, :, 0])
+        return self.part(vectors, pos=positions[..., 0] if len(positions) > 1 else positions[0, :, 0])
 
 
 def _padded_left(mask: Tensor) -> bool:
@@ -91,17 +91,17 @@ def _padded_left(mask: Tensor) -> bool:
 class XAdded(Added):
     """x-transformers' table and sinusoid, with `seq_start_pos` for left padding."""
 
-    def added(self, vectors: Tensor, mask: Tensor, places: Tensor | None) -> Tensor | None:
-        if places is None and _padded_left(mask):
+    def added(self, vectors: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor | None:
+        if positions is None and _padded_left(mask):
             return self.part(vectors, seq_start_pos=mask.long().argmax(-1))
-        return super().added(vectors, mask, places)
+        return super().added(vectors, mask, positions)
 
 
 # --- rotary-embedding-torch
 
 
 class RotaryTorch(Plain):
-    """RotaryEmbedding(dim) and rotate_queries_or_keys; places through `forward` and `apply_rotary_emb`."""
+    """RotaryEmbedding(dim) and rotate_queries_or_keys; positions through `forward` and `apply_rotary_emb`."""
 
     def __init__(self, size: Size, *, xpos: bool = False) -> None:
         super().__init__(size)
@@ -110,14 +110,14 @@ class RotaryTorch(Plain):
         self.part = RotaryEmbedding(dim=size.width, use_xpos=xpos)
         self.xpos = xpos
 
-    def rotated(self, query: Tensor, key: Tensor, places: Tensor | None) -> tuple[Tensor, Tensor]:
+    def rotated(self, query: Tensor, key: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor]:
         if self.xpos:
             return self.part.rotate_queries_and_keys(query, key)
-        if places is None:
+        if positions is None:
             return self.part.rotate_queries_or_keys(query), self.part.rotate_queries_or_keys(key)
         from rotary_embedding_torch import apply_rotary_emb
 
-        angle = self.part(places[..., 0])[:, None]
+        angle = self.part(positions[..., 0])[:, None]
         return apply_rotary_emb(angle, query), apply_rotary_emb(angle, key)
 
 
@@ -138,12 +138,12 @@ class XRotary(Plain):
         super().__init__(size)
         self.part = xt().RotaryEmbedding(size.width, use_xpos=xpos)
 
-    def rotated(self, query: Tensor, key: Tensor, places: Tensor | None) -> tuple[Tensor, Tensor]:
+    def rotated(self, query: Tensor, key: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor]:
         rotate = xt().apply_rotary_pos_emb
-        if places is None:
+        if positions is None:
             angle, scale = self.part.forward_from_seq_len(query.shape[-2])
         else:
-            angle, scale = self.part(places[..., 0])
+            angle, scale = self.part(positions[..., 0])
         return rotate(query, angle, scale), rotate(key, angle, scale**-1)
 
 
@@ -154,9 +154,9 @@ class XBias(Biased):
         super().__init__(size)
         self.part = part
 
-    def bias(self, mask: Tensor, places: Tensor | None, last: int, dtype: torch.dtype) -> Tensor | None:
-        if places is not None:
-            return self.part.forward_custom_pos(places[..., 0])  # type: ignore[operator]
+    def bias(self, mask: Tensor, positions: Tensor | None, last: int, dtype: torch.dtype) -> Tensor | None:
+        if positions is not None:
+            return self.part.forward_custom_pos(positions[..., 0])  # type: ignore[operator]
         bias = self.part(last, mask.shape[1])
         return bias if bias.ndim == 4 else bias[None]
 
@@ -173,7 +173,7 @@ class XWrapper(Probe):
         self,
         vectors: Tensor,
         mask: Tensor,
-        places: Tensor | None = None,
+        positions: Tensor | None = None,
         *,
         shift: Tensor | None = None,
         tokens: Tensor | None = None,
@@ -212,10 +212,10 @@ class Llama(Plain):
             )
         )
 
-    def rotated(self, query: Tensor, key: Tensor, places: Tensor | None) -> tuple[Tensor, Tensor]:
+    def rotated(self, query: Tensor, key: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor]:
         from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-        ids = torch.arange(query.shape[-2])[None] if places is None else places[..., 0]
+        ids = torch.arange(query.shape[-2])[None] if positions is None else positions[..., 0]
         return apply_rotary_pos_emb(query, key, *self.part(query, ids))
 
 
@@ -226,7 +226,7 @@ class Bloom(Biased):
         super().__init__(size)
         self.heads = size.num_heads
 
-    def bias(self, mask: Tensor, places: Tensor | None, last: int, dtype: torch.dtype) -> Tensor | None:
+    def bias(self, mask: Tensor, positions: Tensor | None, last: int, dtype: torch.dtype) -> Tensor | None:
         from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
         return build_alibi_tensor(mask.long(), self.heads, dtype).unflatten(0, (len(mask), self.heads))
@@ -243,7 +243,7 @@ class T5Model(Biased):
         config = T5Config(d_model=size.dim, num_heads=size.num_heads, d_kv=size.width)
         self.part = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
 
-    def bias(self, mask: Tensor, places: Tensor | None, last: int, dtype: torch.dtype) -> Tensor | None:
+    def bias(self, mask: Tensor, positions: Tensor | None, last: int, dtype: torch.dtype) -> Tensor | None:
         length = mask.shape[1]
         return self.part.compute_bias(last, length, past_seen_tokens=length - last)
 
@@ -265,7 +265,7 @@ def _bert_config(size: Size, attention: str) -> Any:
 
 
 class BertTable(Probe):
-    """BertModel of one layer; vectors go in by `inputs_embeds`, places by `position_ids`."""
+    """BertModel of one layer; vectors go in by `inputs_embeds`, positions by `position_ids`."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -277,14 +277,14 @@ class BertTable(Probe):
         self,
         vectors: Tensor,
         mask: Tensor,
-        places: Tensor | None = None,
+        positions: Tensor | None = None,
         *,
         shift: Tensor | None = None,
         tokens: Tensor | None = None,
     ) -> Observation:
-        if places is None and _padded_left(mask):
-            places = (mask.long().cumsum(-1) - 1).clamp(min=0)[..., None]  # as users do for left padding
-        ids = None if places is None else places[..., 0]
+        if positions is None and _padded_left(mask):
+            positions = (mask.long().cumsum(-1) - 1).clamp(min=0)[..., None]  # as users do for left padding
+        ids = None if positions is None else positions[..., 0]
         if tokens is not None:  # the embeddings only: no attention over 8,192 tokens
             x = self.model.embeddings(inputs_embeds=vectors, position_ids=ids)[:, tokens]
             return Observation(x=x, out=x)
@@ -313,7 +313,7 @@ class BertBias(Probe):
         self,
         vectors: Tensor,
         mask: Tensor,
-        places: Tensor | None = None,
+        positions: Tensor | None = None,
         *,
         shift: Tensor | None = None,
         tokens: Tensor | None = None,
@@ -345,5 +345,5 @@ class M2M(Plain):
 
         self.part = M2M100SinusoidalPositionalEmbedding(size.max_length, size.dim, padding_idx=1)
 
-    def added(self, vectors: Tensor, mask: Tensor, places: Tensor | None) -> Tensor | None:
+    def added(self, vectors: Tensor, mask: Tensor, positions: Tensor | None) -> Tensor | None:
         return self.part(input_ids=torch.where(mask, 2, 1))

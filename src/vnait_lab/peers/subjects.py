@@ -90,7 +90,7 @@ RELATIVE: dict[str, Any] = {"causal": True, "relative": True}
 PEERS: dict[str, Subject] = {
     subject.name: subject
     for subject in (
-        _peer("rotary-embedding-torch:rope", RotaryTorch, places="real", formula=_interleaved, **RELATIVE),
+        _peer("rotary-embedding-torch:rope", RotaryTorch, positions="real", formula=_interleaved, **RELATIVE),
         _peer(
             "rotary-embedding-torch:xpos",
             lambda size: RotaryTorch(size, xpos=True),
@@ -100,29 +100,29 @@ PEERS: dict[str, Subject] = {
         _peer(
             "x-transformers:sinusoidal",
             lambda size: XAdded(size, xt().ScaledSinusoidalEmbedding(size.dim)),
-            places="real",
+            positions="real",
             causal=True,
             formula=_waves_in_halves,
         ),
         _peer(
             "x-transformers:learned",
             lambda size: XAdded(size, xt().AbsolutePositionalEmbedding(size.dim, size.max_length)),
-            places="whole",
+            positions="whole",
             causal=True,
             formula=_table,
         ),
-        _peer("x-transformers:rope", XRotary, places="real", formula=_interleaved, **RELATIVE),
+        _peer("x-transformers:rope", XRotary, positions="real", formula=_interleaved, **RELATIVE),
         _peer(
             "x-transformers:xpos",
             lambda size: XRotary(size, xpos=True),
-            places="real",
+            positions="real",
             formula=_interleaved_xpos,
             **RELATIVE,
         ),
         _peer(
             "x-transformers:alibi",
             lambda size: XBias(size, xt().AlibiPositionalBias(heads=size.num_heads)),
-            places="real",
+            positions="real",
             formula=formulas.FORMULAS["alibi"],
             **RELATIVE,
         ),
@@ -140,10 +140,12 @@ PEERS: dict[str, Subject] = {
         _peer("x-transformers:model-alibi", lambda size: XWrapper(size, alibi_pos_bias=True), long=False),
         _peer("x-transformers:model-rope", lambda size: XWrapper(size, rotary_pos_emb=True), long=False),
         _peer("positional-encodings:1d", _penc, causal=True, formula=formulas.FORMULAS["sinusoidal"]),
-        _peer("transformers:llama-rope", Llama, places="real", formula=formulas.FORMULAS["rope"], **RELATIVE),
+        _peer(
+            "transformers:llama-rope", Llama, positions="real", formula=formulas.FORMULAS["rope"], **RELATIVE
+        ),
         _peer("transformers:bloom-alibi", Bloom, formula=_bloom, **RELATIVE),
         _peer("transformers:t5", T5Model, formula=_buckets, **RELATIVE),
-        _peer("transformers:bert-learned", BertTable, places="whole"),
+        _peer("transformers:bert-learned", BertTable, positions="whole"),
         _peer("transformers:bert-bias-eager", lambda size: BertBias(size, attention="eager")),
         _peer("transformers:bert-bias-sdpa", lambda size: BertBias(size, attention="sdpa")),
         _peer("transformers:m2m-sinusoidal", M2M, causal=True),

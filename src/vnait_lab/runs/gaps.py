@@ -79,7 +79,7 @@ class Smoothed(Method):
 
     gamma = 0.0
 
-    def penalty(self, at: Tensor, mask: Tensor, places: Tensor | None = None, **weights: float) -> Tensor:
+    def penalty(self, at: Tensor, mask: Tensor, positions: Tensor | None = None, **weights: float) -> Tensor:
         return self.gamma * smoothness(at, mask).float()
 
 

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from vnait import data as texts
-from vnait.positions.methods import OWN
+from vnait.positions.methods import BASE_POSITIONS
 from vnait.results.record import Record, key_of
 from vnait.train.base import Base
 from vnait.train.fitting import fit
@@ -46,7 +46,7 @@ def train_and_test(base: Base, folder: Path, seed: int, shots: int, method: str)
     few = train.select(texts.shots(train.labels or [], count=shots, seed=seed))
     run = replace(SETTING, method=method, seed=seed, base=base.source)
     fitted = fit(run, surrounded(few, folder / "wikitext2" / "train.txt", SHORT, seed), base)
-    reader = fitted if method == OWN else replace(fitted, max_length=READ)
+    reader = fitted if method == BASE_POSITIONS else replace(fitted, max_length=READ)
     some = test.select(range(TESTED))
     long = surrounded(some, folder / "wikitext2" / "test.txt", LONG, seed)
     whole = test.select(

@@ -6,7 +6,7 @@ DIR has the folder ag_news. Pieces are those of a byte pair encoding, learned fr
 merges, which leave most words whole (words), after the first 500 (pieces), and after none (letters). The
 first has all the ids of the others, so one model reads all three. It is trained on words.
 
-Pieces are counted, as in training, or their places are known (`places`): the last piece of word i stands at
+Pieces are counted, as in training, or their positions are known: the last piece of word i stands at
 i, the others at even steps since the word before. Two questions, which words alone do not answer: in which
 third of the words a mark stands (third), and whether the halves of a text have changed places (moved).
 Records go to studies/records/retokenization; recorded runs are not repeated.
@@ -195,7 +195,7 @@ def scores(
         for start in range(0, len(texts), ROWS):
             ids, places, classes = batch(texts[start : start + ROWS], question, segments, same)
             for known, at in zip(KNOWN, (None, places), strict=True):
-                right[known] += int((model(ids, places=at).logits.argmax(-1) == classes).sum())
+                right[known] += int((model(ids, positions=at).logits.argmax(-1) == classes).sum())
         shares |= {f"accuracy_{segments}_{known}": count / len(texts) for known, count in right.items()}
     return shares
 

@@ -23,13 +23,13 @@ from matplotlib.axes import Axes
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from vnait.data.conllu import Tree, trees
 from vnait.positions.coordinates import Span
 from vnait.positions.coordinates.sources import UNIT_Z
 from vnait.positions.encodings import Spatial
 from vnait.positions.method import Method
 from vnait.results.colours import COLOURS
 from vnait.shared.statistics import Interval
+from vnait_lab.conllu import Tree, trees
 from vnait_lab.kit import Figure, Panel, Reader, decided, descend, each, figure, listed
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict, data_folder
 

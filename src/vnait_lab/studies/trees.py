@@ -21,13 +21,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vnait.data.conllu import Tree, trees
 from vnait.model.backbone import Encoder
 from vnait.positions.building import build
 from vnait.positions.coordinates import Index, spectra
 from vnait.positions.encodings import Axis, Linear, ShawBias, Sum, Table
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
+from vnait_lab.conllu import Tree, trees
 from vnait_lab.kit import Bars, Figure, ahead, descend, figure
 from vnait_lab.studies.phrases import BANKS
 from vnait_lab.study import Budget, Findings, Metrics, Study, Verdict, data_folder

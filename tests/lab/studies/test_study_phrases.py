@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from torch import Generator
 
-from vnait.data.conllu import Tree
+from vnait_lab.conllu import Tree
 from vnait_lab.studies.phrases import area, batches, parsed, surprisal
 
 # I think that he left , and she stayed

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from vnait.data.conllu import Tree
+from vnait_lab.conllu import Tree
 from vnait_lab.studies.trees import (
     REACH,
     VARIANTS,

@@ -4,9 +4,8 @@ import gzip
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from vnait.data.vectors.reading import info, load
 from vnait.data.vectors.table import Vectors
 from vnait.shared.errors import InputError, has_surrogate
 from vnait.shared.files import atomic_file
@@ -41,19 +40,6 @@ def save(vectors: Vectors, path: str | Path) -> None:
         raise InputError(
             f"{target} has no known ending; end it with .bin, .txt or .vec (each also .gz), or .kv."
         )
-
-
-def convert(source: str | Path, target: str | Path) -> dict[str, Any]:
-    """Write all vectors of the file `source` to `target` in the format of its ending; the `info` of `target`.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "glove.txt").write_text("film 0.5 1\\nplot 2 3\\n")
-    ...     convert(Path(folder, "glove.txt"), Path(folder, "v.bin"))["format"]
-    'word2vec binary'
-    """
-    save(load(source), target)
-    return info(target)
 
 
 def _write_binary(vectors: Vectors, file: BinaryIO) -> None:

@@ -68,14 +68,14 @@ def conformance(
     [('translation', True), ('right padding', True)]
     """
     chosen = _laws(laws)
-    tried = subjects(subject, dim=dim, num_heads=num_heads)
+    candidates = subjects(subject, dim=dim, num_heads=num_heads)
     rows: list[Row] = []
-    for number, one in enumerate(tried):
+    for number, candidate in enumerate(candidates):
         if callback is not None:
-            callback(number, len(tried), one.name)
+            callback(number, len(candidates), candidate.name)
         # Texts are small: several threads would mostly wait for each other.
         with one_thread(), preserved_generators():
-            rows += [Row(one.name, law.name, *try_law(law, one)) for law in chosen]
+            rows += [Row(candidate.name, law.name, *try_law(law, candidate)) for law in chosen]
     return rows
 
 

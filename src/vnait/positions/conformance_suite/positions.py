@@ -30,8 +30,8 @@ def fractional(subject: Subject) -> str | None:
         seen.append(_moved(subject, probe, vectors, mask, move))
     if not all(map(is_finite, seen)):
         return "3 tokens, the second at 1.5: not finite"
-    for other, place in ((0, "1"), (2, "2")):
-        if not difference(seen[1], seen[other], tolerance=1e-5):
+    for whole, place in ((0, "1"), (2, "2")):
+        if not difference(seen[1], seen[whole], tolerance=1e-5):
             return f"3 tokens, the second at 1.5: the same as at {place}"
     return None
 
@@ -39,11 +39,11 @@ def fractional(subject: Subject) -> str | None:
 @law("a text's own")
 def per_sentence(subject: Subject) -> str | None:
     """Every text of a batch may have its own positions, with the same result as alone."""
-    if subject.places == "none" and not subject.shifts:
+    if subject.positions == "none" and not subject.shifts:
         raise DoesNotApply("accepts no positions")
     probe, (vectors, mask) = subject.probe(), text(subject, 3)
     vectors, mask = vectors.repeat(2, 1, 1), mask.repeat(2, 1)
-    step = 1.0 if subject.places == "whole" else 0.5
+    step = 1.0 if subject.positions == "whole" else 0.5
     # The second gap grows more than the first, since a span does not depend on the unit of time.
     moves = torch.stack([torch.zeros(3), step * torch.tensor([0.0, 1.0, 4.0])])[..., None]
     together = _moved(subject, probe, vectors, mask, moves)
@@ -52,8 +52,8 @@ def per_sentence(subject: Subject) -> str | None:
         alone = _moved(subject, probe, vectors[row : row + 1], mask[row : row + 1], moves[row : row + 1])
         if failure := difference(row_of(alone, mask, 0), row_of(together, mask, row)):
             return f"{case}: row {row}: {failure}"
-    one, other = (row_of(together, mask, row) for row in range(2))
-    if subject.positional and not difference(one, other, tolerance=1e-5):
+    first, second = (row_of(together, mask, row) for row in range(2))
+    if subject.positional and not difference(first, second, tolerance=1e-5):
         return f"{case}: no difference between them"
     return None
 
@@ -64,22 +64,22 @@ def gradient(subject: Subject) -> str | None:
     _require_real_positions(subject)
     probe, (vectors, mask) = subject.probe(), text(subject, 4)
     axes = subject.axes
-    if subject.places == "none":
+    if subject.positions == "none":
         axes = int(probe.method.coordinates(vectors, mask).shape[-1])  # type: ignore[union-attr, operator]
     move = (0.25 * torch.arange(4.0)[None, :, None].expand(1, 4, axes)).clone().requires_grad_()
     loss = _loss(_moved(subject, probe, vectors, mask, move))
     if not loss.requires_grad:
         return "4 tokens: the gradient is None"
-    (found,) = torch.autograd.grad(loss, move, allow_unused=True, retain_graph=True)
-    if failure := _no_gradient(found):
+    (derivative,) = torch.autograd.grad(loss, move, allow_unused=True, retain_graph=True)
+    if failure := _no_gradient(derivative):
         return f"4 tokens: the gradient is {failure}"
     method = getattr(probe, "method", None)
     if method is None:
         return None
     loss = _loss(probe(vectors, mask))
     for name, parameter in method.named_parameters():
-        (found,) = torch.autograd.grad(loss, parameter, allow_unused=True, retain_graph=True)
-        if failure := _no_gradient(found):
+        (derivative,) = torch.autograd.grad(loss, parameter, allow_unused=True, retain_graph=True)
+        if failure := _no_gradient(derivative):
             return f"4 tokens: the gradient of {name} is {failure}"
     return None
 
@@ -127,10 +127,10 @@ def translation(subject: Subject) -> str | None:
     for count in (2, 3, 12):
         probe, (vectors, mask) = subject.probe(), text(subject, count)
         for shift in (1.0, 7.25, 30.0):
-            if subject.places != "real" and not subject.shifts:
+            if subject.positions != "real" and not subject.shifts:
                 shift = float(round(shift))
-            one, other = _shifted(subject, probe, vectors, mask, shift)
-            if failure := difference(one, other, tolerance=5 * EXACT):
+            before, after = _shifted(subject, probe, vectors, mask, shift)
+            if failure := difference(before, after, tolerance=5 * EXACT):
                 return f"{count} tokens, all {shift:g} further: {failure}"
     return None
 
@@ -164,20 +164,20 @@ def one_method(subject: Subject) -> str | None:
 def _require_real_positions(subject: Subject) -> None:
     if not subject.positional:
         raise DoesNotApply("a control without position")
-    if subject.places != "real" and not subject.shifts:
+    if subject.positions != "real" and not subject.shifts:
         raise DoesNotApply(
-            "accepts whole positions only" if subject.places == "whole" else "accepts no positions"
+            "accepts whole positions only" if subject.positions == "whole" else "accepts no positions"
         )
 
 
 def _moved(subject: Subject, probe: Probe, vectors: Tensor, mask: Tensor, move: Tensor) -> Observation:
     """Run with positions moved by (B, T, 1 or axes) from the token index, on the last axis."""
-    if subject.places == "none":
+    if subject.positions == "none":
         return probe(vectors, mask, shift=move)
-    places = torch.zeros(1, vectors.shape[1], subject.axes)
-    places[..., -1] = torch.arange(vectors.shape[1])
-    places = places + move
-    return probe(vectors, mask, places.long() if subject.places == "whole" else places)
+    positions = torch.zeros(1, vectors.shape[1], subject.axes)
+    positions[..., -1] = torch.arange(vectors.shape[1])
+    positions = positions + move
+    return probe(vectors, mask, positions.long() if subject.positions == "whole" else positions)
 
 
 def _no_gradient(gradient: Tensor | None) -> str | None:
@@ -206,24 +206,24 @@ def _shifted(
     count = vectors.shape[1]
     if subject.shifts:
         seen = [probe(vectors, mask, shift=torch.full((1, count, 1), by)) for by in (0.0, shift)]
-    elif subject.places != "none":
+    elif subject.positions != "none":
         seen = [_moved(subject, probe, vectors, mask, torch.full((1, count, 1), by)) for by in (0.0, shift)]
     else:
         longer = torch.cat([text(subject, int(shift), rows=2)[0][1:], vectors], 1)
         late = probe(longer, torch.ones(longer.shape[:2], dtype=torch.bool))
         assert late.scores is not None
         seen = [probe(vectors, mask), late._replace(scores=late.scores[:, :, -count:, -count:])]
-    one, other = (Observation(x=vectors, out=vectors, scores=part.scores) for part in seen)
-    return one, other
+    before, after = (Observation(x=vectors, out=vectors, scores=part.scores) for part in seen)
+    return before, after
 
 
 def _rolled(call: Callable[[Tensor], Observation], vectors: Tensor) -> tuple[Observation, Observation]:
     """The results rolled by one token, and the results of rolled vectors."""
-    one, other = call(vectors), call(vectors.roll(1, 1))
-    scores = None if one.scores is None else one.scores.roll((1, 1), (2, 3))
+    straight, rolled = call(vectors), call(vectors.roll(1, 1))
+    scores = None if straight.scores is None else straight.scores.roll((1, 1), (2, 3))
     return (
-        Observation(x=one.x.roll(1, 1), out=one.out.roll(1, 1), scores=scores),
-        Observation(x=other.x, out=other.out, scores=other.scores),
+        Observation(x=straight.x.roll(1, 1), out=straight.out.roll(1, 1), scores=scores),
+        Observation(x=rolled.x, out=rolled.out, scores=rolled.scores),
     )
 
 

@@ -151,25 +151,25 @@ def _errors(expected: Observation, seen: Observation, dtype: torch.dtype) -> lis
     """For x, query, key and bias: the first row with an error above rounding, and the error."""
     unit, errors = ROUNDINGS * torch.finfo(dtype).eps, []
     for name in ("x", "query", "key"):
-        one, other = getattr(expected, name), getattr(seen, name)
-        if one is None:
+        exact, rounded = getattr(expected, name), getattr(seen, name)
+        if exact is None:
             continue
-        one, other = _per_token(one), _per_token(other)
-        error, bound = _error(one, other).amax(-1), unit * one.abs().amax(-1)
-        finite = one.isfinite().all(-1)
+        exact, rounded = _per_token(exact), _per_token(rounded)
+        error, bound = _error(exact, rounded).amax(-1), unit * exact.abs().amax(-1)
+        finite = exact.isfinite().all(-1)
         for row in (~finite | (error > bound)).nonzero().flatten().tolist()[:1]:
             sizes = f"{error[row]:.3g} (at most {error.max():.3g}), rounding is {bound[row]:.2g}"
             errors.append((row, f"{name} off by {sizes}" if finite[row] else f"{name} is not finite"))
     if expected.bias is not None and seen.bias is not None:
-        one, other = expected.bias.double(), seen.bias.to(dtype).double()
-        error = torch.where(one == other, 0, _error(one, other))  # a bias may be -inf
-        keys = ~(error <= unit * (one.abs() + 1)).flatten(0, 2).all(0)
+        exact, rounded = expected.bias.double(), seen.bias.to(dtype).double()
+        error = torch.where(exact == rounded, 0, _error(exact, rounded))  # a bias may be -inf
+        keys = ~(error <= unit * (exact.abs() + 1)).flatten(0, 2).all(0)
         errors += [(key, f"bias off by {error.max():.3g}") for key in keys.nonzero().flatten().tolist()[:1]]
     return errors
 
 
-def _error(one: Tensor, other: Tensor) -> Tensor:
-    return (one - other).abs().nan_to_num(nan=math.inf, posinf=math.inf)
+def _error(exact: Tensor, rounded: Tensor) -> Tensor:
+    return (exact - rounded).abs().nan_to_num(nan=math.inf, posinf=math.inf)
 
 
 def _per_token(part: Tensor) -> Tensor:

@@ -78,12 +78,12 @@ def text(subject: Subject, count: int, rows: int = 1) -> tuple[Tensor, Tensor]:
     return vectors, torch.ones(rows, count, dtype=torch.bool)
 
 
-def difference(one: Observation, other: Observation, tolerance: float = EXACT) -> str | None:
+def difference(first: Observation, second: Observation, tolerance: float = EXACT) -> str | None:
     """How two observations differ, in words; None if they agree.
 
     Scores are compared as log weights: a number added to all scores of a query changes nothing.
     """
-    for name, a, b in zip(Observation._fields, one, other, strict=True):
+    for name, a, b in zip(Observation._fields, first, second, strict=True):
         if a is None or b is None or name == "bias":
             continue
         if name == "scores":

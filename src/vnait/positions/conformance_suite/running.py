@@ -21,31 +21,31 @@ from vnait.shared.randomness import preserved_generators
 @law("deterministic")
 def deterministic(subject: Subject) -> str | None:
     """In evaluation a text has the same result, whatever was drawn or called before."""
-    for count, other in ((1, 2), (2, 1), (2, 3), (5, 12)):
+    for count, earlier in ((1, 2), (2, 1), (2, 3), (5, 12)):
         vectors, mask = text(subject, count)
         fresh = subject.probe()(vectors, mask)
         used = subject.probe()
         with suppress(Exception):  # a call that fails is for another law
-            used(*text(subject, other))
+            used(*text(subject, earlier))
         with preserved_generators():
-            torch.manual_seed(count + other)
+            torch.manual_seed(count + earlier)
             again = used(vectors, mask)
         if failure := difference(fresh, again, tolerance=0.0):
-            return f"{count} tokens, after a call of {other}: {failure}"
+            return f"{count} tokens, after a call of {earlier}: {failure}"
     return None
 
 
 @law("state dict")
 def state_dict(subject: Subject) -> str | None:
     """Saved and loaded into a new object, it has the same result."""
-    one, other = subject.probe(), subject.probe(seed=1)
+    saved, loaded = subject.probe(), subject.probe(seed=1)
     vectors, mask = text(subject, 5)
-    seen = one(vectors, mask)
+    seen = saved(vectors, mask)
     buffer = io.BytesIO()
-    torch.save(one.state_dict(), buffer)
+    torch.save(saved.state_dict(), buffer)
     buffer.seek(0)
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    failure = difference(seen, other(vectors, mask), tolerance=0.0)
+    loaded.load_state_dict(torch.load(buffer, weights_only=True))
+    failure = difference(seen, loaded(vectors, mask), tolerance=0.0)
     return failure and f"5 tokens: {failure}"
 
 
@@ -141,8 +141,8 @@ def _rotated(vector: Sequence[float], place: int, expected: Expected, side: floa
         return rotated
     half = len(vector) // 2
     for pair, angle in enumerate(expected.rotary[place]):
-        one, other = (pair, pair + half) if expected.layout == "half" else (2 * pair, 2 * pair + 1)
+        first, second = (pair, pair + half) if expected.layout == "half" else (2 * pair, 2 * pair + 1)
         power = math.exp(side * expected.stretch[place][pair]) if expected.stretch is not None else 1.0
-        rotated[one] = power * (vector[one] * math.cos(angle) - vector[other] * math.sin(angle))
-        rotated[other] = power * (vector[one] * math.sin(angle) + vector[other] * math.cos(angle))
+        rotated[first] = power * (vector[first] * math.cos(angle) - vector[second] * math.sin(angle))
+        rotated[second] = power * (vector[first] * math.sin(angle) + vector[second] * math.cos(angle))
     return rotated

@@ -15,7 +15,7 @@ from transformers.cache_utils import DynamicLayer
 from vnait.positions.attention import Attention
 from vnait.positions.cache import Words, causal_mask
 from vnait.positions.coordinates import Index
-from vnait.positions.coordinates.shared import located, takes_places
+from vnait.positions.coordinates.shared import located, takes_positions
 from vnait.positions.encodings import NoPosition, Sinusoid
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method, described
@@ -68,16 +68,16 @@ class Observation(NamedTuple):
 class Probe(nn.Module):
     """Runs a method: vectors (B, T, D) and a mask (B, T), True = real token -> `Observation`.
 
-    places   (B, T, P)   known positions instead of counted ones, for subjects that accept them
-    shift    (B, T, C)   added to the coordinates, for subjects that accept shifts
-    tokens   (W,)        observe these tokens only
+    positions   (B, T, P)   known positions instead of counted ones, for subjects that accept them
+    shift       (B, T, C)   added to the coordinates, for subjects that accept shifts
+    tokens      (W,)        observe these tokens only
     """
 
     def forward(
         self,
         vectors: Tensor,
         mask: Tensor,
-        places: Tensor | None = None,
+        positions: Tensor | None = None,
         *,
         shift: Tensor | None = None,
         tokens: Tensor | None = None,
@@ -112,20 +112,20 @@ class MethodProbe(Probe):
         self,
         vectors: Tensor,
         mask: Tensor,
-        places: Tensor | None = None,
+        positions: Tensor | None = None,
         *,
         shift: Tensor | None = None,
         tokens: Tensor | None = None,
     ) -> Observation:
         method = self.method
         if shift is not None or tokens is not None:
-            at = located(method.coordinates, vectors, mask, places)
+            at = located(method.coordinates, vectors, mask, positions)
             at = at if shift is None else at + shift
             if tokens is not None:
                 at, vectors, mask = at[:, tokens], vectors[:, tokens], mask[:, tokens]
-            method, places = copy.copy(method), None
+            method, positions = copy.copy(method), None
             method._modules = {**method._modules, "coordinates": _Constant(at)}
-        x, injection, _ = method(vectors, mask, places)
+        x, injection, _ = method(vectors, mask, positions)
         out = self.attention(x, injection, mask)
         if torch.compiler.is_compiling():  # what a model computes, and no more
             return Observation(x, out)
@@ -179,7 +179,7 @@ class Subject:
     make         builds a fresh probe of a size; `sized` ones have this size only
     causal       no token depends on later ones
     relative     scores depend on differences of positions only
-    places       known positions that it accepts: none, whole or real numbers, on so many `axes`
+    positions    known positions that it accepts: none, whole or real numbers, on so many `axes`
     shifts       accepts shifts of its coordinates
     positional   False for a control without position
     counts       tokens are counted, and padding between them is not
@@ -194,7 +194,7 @@ class Subject:
     sized: bool = False
     causal: bool = False
     relative: bool = False
-    places: Literal["none", "whole", "real"] = "none"
+    positions: Literal["none", "whole", "real"] = "none"
     axes: int = 1
     shifts: bool = False
     positional: bool = True
@@ -251,7 +251,7 @@ def subject_of_name(name: str) -> Subject:
     subject = Subject(
         name=name,
         make=lambda size: MethodProbe(make(size), size),
-        formula=next((one[name] for one in call_plugins("formulas") if name in one), None),
+        formula=next((formulas[name] for formulas in call_plugins("formulas") if name in formulas), None),
         limits=LIMITS.get(name, ()),
     )
     return _with_claims(subject, make(SIZE))
@@ -266,7 +266,7 @@ def subject_of_part(part: nn.Module, *, dim: int | None = None, num_heads: int |
     else:
         name = type(part).__name__
         if hasattr(part, "per_sentence") or _arguments(part) > 1:
-            reads = next((width for one in part.modules() if (width := _integer(one, "dim"))), SIZE.dim)
+            reads = next((width for module in part.modules() if (width := _integer(module, "dim"))), SIZE.dim)
             method = Method(coordinates=part, encoding=Sinusoid(dim=dim or reads))
         else:
             method = Method(coordinates=Index(), encoding=part)
@@ -279,12 +279,12 @@ def subject_of_part(part: nn.Module, *, dim: int | None = None, num_heads: int |
 
 
 def _with_claims(subject: Subject, method: Method) -> Subject:
-    axes, positional = _place_axes(method), not isinstance(method.encoding, NoPosition)
+    axes, positional = _position_axes(method), not isinstance(method.encoding, NoPosition)
     return replace(
         subject,
         causal=method.causal,
         relative=method.relative and positional,
-        places="real" if axes else "none",
+        positions="real" if axes else "none",
         axes=axes or 1,
         shifts=True,
         counts=True,
@@ -292,9 +292,9 @@ def _with_claims(subject: Subject, method: Method) -> Subject:
     )
 
 
-def _place_axes(method: Method) -> int:
-    """How many numbers a place has, found by trying; 0 if the coordinates accept no places."""
-    if not takes_places(method.coordinates):
+def _position_axes(method: Method) -> int:
+    """How many numbers a position has, found by trying; 0 if the coordinates accept no positions."""
+    if not takes_positions(method.coordinates):
         return 0
     mask = torch.ones(1, 1, dtype=torch.bool)
     for axes in (1, 2, 3, 4):
@@ -330,8 +330,9 @@ def _size_of(method: Method) -> tuple[int | None, int | None]:
 
 def _arguments(part: nn.Module) -> int:
     """How many arguments `forward` needs: coordinates need vectors and mask, encodings coordinates alone."""
-    needed = inspect.signature(part.forward).parameters.values()
-    return sum(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in needed)
+    parameters = inspect.signature(part.forward).parameters.values()
+    required = [parameter for parameter in parameters if parameter.default is parameter.empty]
+    return sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in required)
 
 
 def _integer(part: nn.Module, name: str) -> int | None:

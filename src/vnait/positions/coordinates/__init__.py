@@ -3,18 +3,18 @@
 Every part is called `coordinates(vectors, mask)` with `vectors` (B, T, D) or None and `mask` (B, T), True =
 real token, and has the flags
 
-    causal        a token's coordinate never depends on what follows it
-    per_sentence  two sentences with the same mask may get different coordinates
-    takes_places  it can be called `coordinates(vectors, mask, places)`, with known places (B, T, C), such as
-                  timestamps, or rows and columns
+    causal           a token's coordinate never depends on what follows it
+    per_sentence     two sentences with the same mask may get different coordinates
+    takes_positions  it can be called `coordinates(vectors, mask, positions)`, with known positions (B, T, P),
+                     such as timestamps, or rows and columns
 
-shared.py       shapes, padding, known places
+shared.py       shapes, padding, known positions
 sources.py      sources of a span's gaps: uniform, free, a warp, the words
 elastic.py      along a text, with a learned weight of each token
 spans.py        along a text: the index, the span, the running coordinate, the ends
 grids.py        several axes: grids, segments, phases, coordinates side by side
 spectrum.py     eigenvectors of a graph
-graphs.py       known places of a batch of graphs: eigenvectors, returns of a walk
+graphs.py       known positions of a batch of graphs: eigenvectors, returns of a walk
 moving.py       random changes of positions in training
 
 Padding gets the coordinate of the nearest real token, without gradient, and changes no real token's

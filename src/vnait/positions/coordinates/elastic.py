@@ -14,7 +14,7 @@ from vnait.positions.coordinates.shared import (
     At,
     Line,
     Mask,
-    Places,
+    Positions,
     Vectors,
     check_mask,
     nearest_real,
@@ -130,7 +130,7 @@ class Elastic(nn.Module):
     token that counts nothing has S of the token before, and stands halfway between its neighbours in a and b,
     so that no token that counts has its place.
 
-    Known places, such as timestamps, scale the weights in S, while a and b still count: g_i times the step
+    Known positions, such as timestamps, scale the weights in S, while a and b still count: g_i times the step
     (t_i - t_{i-1}) over the mean step, at least `min_gap`. A token that counts nothing takes the step before
     it away, too. Source: this project.
 
@@ -140,7 +140,7 @@ class Elastic(nn.Module):
 
     causal = False
     per_sentence = True
-    takes_places = True
+    takes_positions = True
 
     def __init__(self, gate: nn.Module, *, min_gap: float = 1e-5) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class Elastic(nn.Module):
             raise TypeError(f"the gate {gate!r} is not a module; give an object, such as Gate(dim=...).")
         self.gate, self.min_gap = gate, min_gap
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
         check_mask(mask)
         level = self.gate(vectors, mask)
         _check_level(level, mask, type(self.gate).__name__)
@@ -160,8 +160,8 @@ class Elastic(nn.Module):
         number = weight.cumsum(-1)
         start, end = number - (weight + 1) / 2, number[..., -1:] - number + (weight - 1) / 2
         running = number
-        if places is not None:  # the least step keeps the order of two tokens at one time
-            running = (weight * steps(places, mask).clamp_min(self.min_gap)).cumsum(-1)
+        if positions is not None:  # the least step keeps the order of two tokens at one time
+            running = (weight * steps(positions, mask).clamp_min(self.min_gap)).cumsum(-1)
         place, start, end, level = (
             nearest_real(line, mask)
             for line in (SPAN * running / running[..., -1:], start, end, level.double())

@@ -1,4 +1,4 @@
-"""Places of the nodes of a batch of graphs, one graph per row: known places, which `Index` passes on."""
+"""Known positions of the nodes of a batch of graphs, one graph per row; `Index` passes them on."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def spectra(graphs: Iterable[Graph], *, size: int) -> Float[Tensor, "B T size"]:
 
 def _spectrum(graph: Graph, size: int) -> Float[Tensor, "N size"]:
     count = len(graph.adj)
-    found = torch.zeros(count, size, dtype=torch.float64, device="cpu")
+    vectors = torch.zeros(count, size, dtype=torch.float64, device="cpu")
     if count > 1:
-        own = Spectrum(size=count - 1, graph=graph)
-        assert own.eigenvalues is not None and own.nodes is not None
-        level = levels(own.eigenvalues)
+        spectrum = Spectrum(size=count - 1, graph=graph)
+        assert spectrum.eigenvalues is not None and spectrum.nodes is not None
+        level = levels(spectrum.eigenvalues)
         whole = int((level < level[size]).sum()) if size < len(level) else len(level)
-        found[:, :whole] = own.nodes[:, :whole]
-    return found
+        vectors[:, :whole] = spectrum.nodes[:, :whole]
+    return vectors
 
 
 def returns(graphs: Iterable[Graph], *, steps: Sequence[int]) -> Float[Tensor, "B T S"]:

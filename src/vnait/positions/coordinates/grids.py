@@ -1,6 +1,6 @@
 """Coordinates of several axes: grids, segments, phases, and several coordinates side by side.
 
-All but `Diagonal` and `Joined` count the real tokens, or take known places.
+All but `Diagonal` and `Joined` count the real tokens, or take known positions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from vnait.positions.coordinates.shared import (
     At,
     Mask,
-    Places,
+    Positions,
     Vectors,
     Wrapper,
     check_mask,
@@ -26,7 +26,7 @@ from vnait.positions.coordinates.shared import (
     max_lookback,
     nearest_real,
     rank,
-    takes_places,
+    takes_positions,
 )
 from vnait.positions.coordinates.spans import Index, Span
 from vnait.shared.values import check, constants
@@ -38,7 +38,7 @@ class Grid(nn.Module):
     shape     the grid's sizes; a sentence has a token per cell. As in torch.reshape the first may be -1, for
               any number of rows and an incomplete last one
 
-    Known places (B, T, len(shape)) are the coordinates themselves, at any length and in any unit.
+    Known positions (B, T, len(shape)) are the coordinates themselves, at any length and in any unit.
 
     >>> Grid(shape=(2, 2))(None, torch.ones(1, 4, dtype=torch.bool))[0].tolist()
     [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
@@ -46,7 +46,7 @@ class Grid(nn.Module):
 
     causal = True
     per_sentence = False
-    takes_places = True
+    takes_positions = True
 
     def __init__(self, *, shape: Sequence[int]) -> None:
         super().__init__()
@@ -60,16 +60,16 @@ class Grid(nn.Module):
                 f"shape={self.shape}; expected one or more positive sizes, of which the first may be -1."
             )
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
         check_mask(mask)
-        if places is not None:
-            return _known(places, mask, axes=len(self.shape), part="Grid")
+        if positions is not None:
+            return _known(positions, mask, axes=len(self.shape), part="Grid")
         if self.shape[0] != -1:
             check_tokens(
                 mask,
                 cells := math.prod(self.shape),
                 holder=f"the grid of shape {self.shape} has {cells} cells",
-                remedy=f"give `places` (B, T, {len(self.shape)}), or -1 as the first size for any rows.",
+                remedy=f"give `positions` (B, T, {len(self.shape)}), or -1 as the first size for any rows.",
             )
         return unravel(nearest_real(rank(mask), mask), self.shape)
 
@@ -86,8 +86,8 @@ class Diagonal(Wrapper):
     tensor([ 0.0000,  0.7071, -0.7071,  0.0000])
     """
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
-        at = located(self.coordinates, vectors, mask, places)
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
+        at = located(self.coordinates, vectors, mask, positions)
         if at.shape[-1] < 2:
             name = type(self.coordinates).__name__
             raise ValueError(
@@ -100,9 +100,9 @@ class Diagonal(Wrapper):
 class Segments(nn.Module):
     """(segment, offset): the token's segment, and its number in the segment, from 0. Shape (B, T, 2).
 
-    size      the segments' length without places; the last may be shorter
+    size      the segments' length without positions; the last may be shorter
 
-    For segments of real data give places, such as those of `Segments.from_lengths`.
+    For segments of real data give positions, such as those of `Segments.from_lengths`.
 
     >>> Segments(size=2)(None, torch.ones(1, 3, dtype=torch.bool))[0].tolist()
     [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
@@ -110,7 +110,7 @@ class Segments(nn.Module):
 
     causal = True
     per_sentence = False
-    takes_places = True
+    takes_positions = True
 
     def __init__(self, *, size: int) -> None:
         super().__init__()
@@ -118,15 +118,15 @@ class Segments(nn.Module):
             raise ValueError(f"size={size}; a segment has at least 1 token.")
         self.size = size
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
         check_mask(mask)
-        if places is not None:
-            return _known(places, mask, axes=2, part="Segments")
+        if positions is not None:
+            return _known(positions, mask, axes=2, part="Segments")
         return unravel(nearest_real(rank(mask), mask), (-1, self.size))
 
     @staticmethod
     def from_lengths(lengths: Int[Tensor, "B S"], mask: Mask) -> At:
-        """Places (B, T, 2) from the lengths of each sentence's segments in order; a length of 0 is skipped.
+        """Positions (B, T, 2) from the lengths of each sentence's segments in order, which may be 0.
 
         >>> Segments.from_lengths(torch.tensor([[1, 0, 2]]), torch.ones(1, 3, dtype=torch.bool))[0].tolist()
         [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
@@ -148,7 +148,7 @@ class Phase(Wrapper):
     """Phases: axis k is 2 pi (t mod P_k) / P_k, in [0, 2 pi). Shape (B, T, number of periods).
 
     periods       P_k > 0, in the unit of t: tokens if they are counted, seconds for timestamps in seconds
-    coordinates   t is their axis 0; None for `Index()`, so that places are the times themselves
+    coordinates   t is their axis 0; None for `Index()`, so that positions are the times themselves
 
     Computed in float64. Give seconds since 1970 in float64, too: in float32 they have steps of two minutes.
 
@@ -162,8 +162,8 @@ class Phase(Wrapper):
         if not self.periods or not all(0 < period < math.inf for period in self.periods):
             raise ValueError(f"periods={self.periods}; expected one or more positive, finite numbers.")
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
-        time = located(self.coordinates, vectors, mask, places)[..., :1]
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
+        time = located(self.coordinates, vectors, mask, positions)[..., :1]
         period = constants(self.periods, torch.float64, time.device)
         phase = (math.tau * (time.double().remainder(period) / period)).to(time.dtype)
         # Rounding may reach 2 pi; subtracted, not replaced by 0, for the gradient.
@@ -176,7 +176,7 @@ class Phase(Wrapper):
 class Joined(nn.Module):
     """The axes of several coordinates side by side, in the widest of their dtypes. Shape (B, T, sum of C).
 
-    All of them get the known places.
+    All of them get the known positions.
 
     >>> Joined(Index(), Segments(size=2))(None, torch.ones(1, 3, dtype=torch.bool))[0, 2].tolist()
     [2.0, 1.0, 0.0]
@@ -187,8 +187,8 @@ class Joined(nn.Module):
         if not coordinates:
             raise ValueError("Joined() has no coordinates; give one or more.")
         flat: list[nn.Module] = []
-        for one in coordinates:
-            flat += one.coordinates if isinstance(one, Joined) else [one]
+        for part in coordinates:
+            flat += part.coordinates if isinstance(part, Joined) else [part]
         self.coordinates: nn.ModuleList = nn.ModuleList(flat)
 
     @property
@@ -200,24 +200,24 @@ class Joined(nn.Module):
         return any(bool(part.per_sentence) for part in self.coordinates)
 
     @property
-    def takes_places(self) -> bool:
-        return all(map(takes_places, self.coordinates))
+    def takes_positions(self) -> bool:
+        return all(map(takes_positions, self.coordinates))
 
     @property
     def lookback(self) -> int | None:
         """The largest of the parts; None if one has no gaps."""
         return max_lookback(part if part.per_sentence else None for part in self.coordinates)
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
-        return torch.cat([located(part, vectors, mask, places) for part in self.coordinates], -1)
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
+        return torch.cat([located(part, vectors, mask, positions) for part in self.coordinates], -1)
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Float[Tensor, "B T parts"]:
         """The gaps of all parts, in a new last axis."""
         return torch.stack([cast(Span, part).gaps(vectors, mask) for part in self.coordinates], -1)
 
     def locate(self, gaps: Float[Tensor, "B T parts"], mask: Mask) -> At:
-        own = zip(self.coordinates, gaps.unbind(-1), strict=True)
-        return torch.cat([cast(Span, part).locate(line, mask) for part, line in own], -1)
+        parts = zip(self.coordinates, gaps.unbind(-1), strict=True)
+        return torch.cat([cast(Span, part).locate(line, mask) for part, line in parts], -1)
 
 
 def unravel(number: Int[Tensor, "*N"], shape: Sequence[int]) -> Tensor:
@@ -239,12 +239,13 @@ def check_tokens(mask: Mask, count: int, *, holder: str, remedy: str) -> None:
     check(tokens == count, f"each text has {count} real tokens", message)
 
 
-def _known(places: At, mask: Mask, *, axes: int, part: str) -> At:
-    if places.shape[-1] != axes:
+def _known(positions: At, mask: Mask, *, axes: int, part: str) -> At:
+    if positions.shape[-1] != axes:
         raise ValueError(
-            f"{part} has {axes} axes, and the places have {places.shape[-1]}; give places (B, T, {axes})."
+            f"{part} has {axes} axes, and the positions have {positions.shape[-1]}; give positions "
+            f"(B, T, {axes})."
         )
-    return known(places, mask)
+    return known(positions, mask)
 
 
 def _check_lengths(lengths: Int[Tensor, "B S"], mask: Mask) -> None:

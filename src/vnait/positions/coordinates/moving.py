@@ -10,7 +10,7 @@ from torch import nn
 from vnait.positions.coordinates.shared import (
     At,
     Mask,
-    Places,
+    Positions,
     Vectors,
     Wrapper,
     check_mask,
@@ -59,8 +59,8 @@ class Jitter(Wrapper):
         """In training every sentence draws its own numbers."""
         return self.training or super().per_sentence
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
-        return self.move(located(self.coordinates, vectors, mask, places), mask)
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
+        return self.move(located(self.coordinates, vectors, mask, positions), mask)
 
     def move(self, at: At, mask: Mask) -> At:
         if not self.training:
@@ -84,9 +84,10 @@ class Randomized(nn.Module):
     draw   "subset": different integers (arXiv 2305.16843). "floats": real numbers (arXiv 2602.14050)
 
     The k-th of n has the mean k (limit + 1) / (n + 1) - 1, floats k limit / (n + 1). The papers draw in
-    evaluation, too; with the mean a text has one answer, at places that training has seen. Those of more than
-    `limit` tokens are less than 1 apart, and the first is below 0. A place depends on the number of tokens
-    that follow, so this is not for decoders. In training a text longer than `limit` is an error for "subset".
+    evaluation, too; with the mean a text has one answer, at positions that training has seen. Those of more
+    than `limit` tokens are less than 1 apart, and the first is below 0. A position depends on the number of
+    tokens that follow, so this is not for decoders. In training a text longer than `limit` is an error for
+    "subset".
 
     >>> Randomized(limit=9).eval()(None, torch.ones(1, 4, dtype=torch.bool))[0, :, 0]
     tensor([1., 3., 5., 7.])
@@ -103,11 +104,11 @@ class Randomized(nn.Module):
         check_mask(mask)
         number, length = rank(mask), mask.sum(-1, keepdim=True)
         if self.training:
-            places = self._drawn(length, mask).gather(-1, number)
+            positions = self._drawn(length, mask).gather(-1, number)
         else:
             first = int(self.draw == "subset")
-            places = (number + 1).float() / (length + 1) * (self.limit + first) - first
-        return nearest_real(places, mask)[..., None]
+            positions = (number + 1).float() / (length + 1) * (self.limit + first) - first
+        return nearest_real(positions, mask)[..., None]
 
     def _drawn(self, length: torch.Tensor, mask: Mask) -> torch.Tensor:
         """Sorted numbers (B, T), as many in a row as the text has tokens, and then infinity."""
@@ -117,8 +118,8 @@ class Randomized(nn.Module):
         else:
             numbers = self._orders(length, mask)[:, :width].float()
         numbers = nn.functional.pad(numbers, (0, width - numbers.shape[1]))
-        own = torch.arange(width, device=mask.device) < length
-        return numbers.masked_fill(~own, torch.inf).sort(-1).values
+        real = torch.arange(width, device=mask.device) < length
+        return numbers.masked_fill(~real, torch.inf).sort(-1).values
 
     def _orders(self, length: torch.Tensor, mask: Mask) -> torch.Tensor:
         """The numbers below `limit` in a random order, one per text."""

@@ -1,11 +1,11 @@
-"""Types of coordinates, padding, known places."""
+"""Types of coordinates, padding, known positions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 import torch
-from jaxtyping import Bool, Float, Num
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,7 +15,7 @@ Vectors = Float[Tensor, "B T D"] | None
 Mask = Bool[Tensor, "B T"]
 Line = Float[Tensor, "B T"]
 At = Float[Tensor, "B T C"]
-Places = Num[Tensor, "B T P"] | None
+Positions = Num[Tensor, "B T P"] | None
 
 
 def rank(mask: Mask) -> Tensor:
@@ -27,15 +27,26 @@ def nearest_real(line: Tensor, mask: Mask) -> Tensor:
     """The line, with padding set to the nearest real token's value, without gradient."""
     if all_true(mask):  # no padding
         return line
+    return torch.where(mask, line, line.detach().gather(-1, _nearest(mask)))
+
+
+def _nearest(mask: Mask) -> Int[Tensor, "B T"]:
+    """The column of the real token nearest to each column; the earlier one of two.
+
+    >>> _nearest(torch.tensor([[False, True, False, False, False, True]]))
+    tensor([[1, 1, 1, 1, 5, 5]])
+    """
     length = mask.shape[-1]
-    place = torch.arange(length, device=mask.device).expand_as(mask)
-    number = mask.cumsum(-1)  # of real tokens so far
-    # The place of the k-th real token; padding goes to entry 0, which is never read. cummax has no ONNX.
-    places = number.new_zeros(*mask.shape[:-1], length + 2).scatter(-1, number * mask, place)
-    before = torch.where(number > 0, places.gather(-1, number), -length)
-    after = torch.where(number < number[..., -1:], places.gather(-1, number + 1), 2 * length)
-    nearest = torch.where(place - before <= after - place, before, after).clamp(0, length - 1)
-    return torch.where(mask, line, line.detach().gather(-1, nearest))
+    column = torch.arange(length, device=mask.device).expand_as(mask)
+    count = mask.cumsum(-1)  # of real tokens up to here: 1, 2, ... at the real ones
+    # The column of the k-th real token at entry k. All padding writes to entry 0, which no real token has. A
+    # running maximum of the columns would be shorter, but cummax can't be exported to ONNX.
+    columns = count.new_zeros(*mask.shape[:-1], length + 2).scatter(-1, count * mask, column)
+    # Where there is no token on a side, one further away than any on the other side.
+    before = torch.where(count > 0, columns.gather(-1, count), -length)
+    after = torch.where(count < count[..., -1:], columns.gather(-1, count + 1), 2 * length)
+    nearest = torch.where(column - before <= after - column, before, after)
+    return nearest.clamp(0, length - 1)  # a text without a real token, refused by `check_mask`, has none
 
 
 def without_padding_between(read: Callable[..., Tensor], mask: Mask, *parts: Tensor | None) -> Tensor:
@@ -91,61 +102,61 @@ class Wrapper(nn.Module):
         return bool(self.coordinates.per_sentence)
 
     @property
-    def takes_places(self) -> bool:
-        return takes_places(self.coordinates)
+    def takes_positions(self) -> bool:
+        return takes_positions(self.coordinates)
 
 
-def takes_places(coordinates: nn.Module) -> bool:
-    """Whether the coordinates can be called with known places."""
-    return bool(getattr(coordinates, "takes_places", False))
+def takes_positions(coordinates: nn.Module) -> bool:
+    """Whether the coordinates can be called with known positions."""
+    return bool(getattr(coordinates, "takes_positions", False))
 
 
-def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, places: Places) -> At:
-    """The coordinates, from known places if given; an error if they can't use them."""
-    if places is None:
+def located(coordinates: nn.Module, vectors: Vectors, mask: Mask, positions: Positions) -> At:
+    """The coordinates, from known positions if given; an error if they can't use them."""
+    if positions is None:
         return coordinates(vectors, mask)
-    if not takes_places(coordinates):
+    if not takes_positions(coordinates):
         raise ValueError(
-            f"the coordinates {type(coordinates).__name__} count the tokens themselves and take no places; "
-            "leave `places` out, or take Index, Span, Elastic, Grid, Segments or Phase."
+            f"the coordinates {type(coordinates).__name__} count the tokens themselves and take no "
+            "positions; leave `positions` out, or take Index, Span, Elastic, Grid, Segments or Phase."
         )
-    if not torch.compiler.is_compiling() and (places.ndim != 3 or places.shape[:2] != mask.shape):
+    if not torch.compiler.is_compiling() and (positions.ndim != 3 or positions.shape[:2] != mask.shape):
         raise ValueError(
-            f"the places have the shape {tuple(places.shape)} for a mask of the shape {tuple(mask.shape)}; "
-            "give (B, T, P)."
+            f"the positions have the shape {tuple(positions.shape)} for a mask of the shape "
+            f"{tuple(mask.shape)}; give (B, T, P)."
         )
-    return coordinates(vectors, mask, places)
+    return coordinates(vectors, mask, positions)
 
 
-def known(places: Num[Tensor, "B T P"], mask: Mask) -> At:
-    """Known places in float32 at least, with padding set to the nearest real token's.
+def known(positions: Num[Tensor, "B T P"], mask: Mask) -> At:
+    """Known positions in float32 at least, with padding set to the nearest real token's.
 
     Integers are exact, in float64: float32 would round timestamps in seconds to two minutes.
     """
-    message = "the places have NaN or infinity; give a finite number for each real token."
-    check(torch.isfinite(places) | ~mask[..., None], "places are finite", lambda *_: message)
-    exact = not places.is_floating_point() and places.device.type != "mps"  # which has no float64
-    lines = places.to(torch.float64 if exact else precision(places.dtype)).unbind(-1)
+    message = "the positions have NaN or infinity; give a finite number for each real token."
+    check(torch.isfinite(positions) | ~mask[..., None], "positions are finite", lambda *_: message)
+    exact = not positions.is_floating_point() and positions.device.type != "mps"  # which has no float64
+    lines = positions.to(torch.float64 if exact else precision(positions.dtype)).unbind(-1)
     return torch.stack([nearest_real(line, mask) for line in lines], -1)
 
 
-def steps(places: Num[Tensor, "B T P"], mask: Mask) -> Line:
+def steps(positions: Num[Tensor, "B T P"], mask: Mask) -> Line:
     """The gap before each real token over the mean gap: (t_i - t_{i-1}) (n - 1) / (t_n - t_1), 1 for the
-    first; t is the places' one axis, which must not decrease. Padding between real tokens takes no time.
+    first; t is the positions' one axis, which must not decrease. Padding between real tokens takes no time.
     """
-    if places.shape[-1] != 1:
+    if positions.shape[-1] != 1:
         raise ValueError(
-            f"the places have {places.shape[-1]} axes, and a span has one; give one of them, "
-            "places[..., :1], or take coordinates for several, such as Index or Grid."
+            f"the positions have {positions.shape[-1]} axes, and a span has one; give one of them, "
+            "positions[..., :1], or take coordinates for several, such as Index or Grid."
         )
     number, count = rank(mask), mask.sum(-1, keepdim=True)
-    line = known(places, mask).squeeze(-1).double()
+    line = known(positions, mask).squeeze(-1).double()
     # The k-th real token's place at k; padding goes to one more entry, which is never read.
     length = mask.shape[1]
     line = line.new_zeros(mask.shape[0], length + 1).scatter(-1, torch.where(mask, number, length), line)
     gaps = line.diff(dim=-1, prepend=line[:, :1]).gather(-1, number)
-    message = "the places decrease along a text; sort its tokens by their places, such as times."
-    check((gaps >= 0) | ~mask, "places don't decrease", lambda *_: message)
+    message = "the positions decrease along a text; sort its tokens by their positions, such as times."
+    check((gaps >= 0) | ~mask, "positions don't decrease", lambda *_: message)
     total = gaps.masked_fill(~mask, 0).sum(-1, keepdim=True)
     shares = torch.where(total > 0, gaps * (count - 1) / total.clamp_min(torch.finfo(total.dtype).tiny), 1)
     return torch.where(number == 0, 1, shares)

@@ -124,12 +124,12 @@ def apply_in(dtype: torch.dtype, part: nn.Module, x: Tensor) -> Tensor:
     """part(x), of a linear or convolutional part, in this dtype, whatever the model's. A layer that a client
     put in its place, such as one with LoRA, in int8 or with weights elsewhere, is called in its own dtype.
     """
-    own = type(part).forward in (nn.Linear.forward, nn.Conv1d.forward) and "forward" not in vars(part)
-    if own:
+    plain = type(part).forward in (nn.Linear.forward, nn.Conv1d.forward) and "forward" not in vars(part)
+    if plain:
         weight, bias = cast(Tensor, part.weight).to(dtype), cast(Tensor, part.bias).to(dtype)
         return F.conv1d(x, weight, bias) if isinstance(part, nn.Conv1d) else F.linear(x, weight, bias)
-    kept = next((one.dtype for one in part.parameters() if one.is_floating_point()), dtype)
-    return cast(Tensor, part(x.to(kept))).to(dtype)
+    layer_dtype = next((weight.dtype for weight in part.parameters() if weight.is_floating_point()), dtype)
+    return cast(Tensor, part(x.to(layer_dtype))).to(dtype)
 
 
 class ZeroLinear(nn.Linear):

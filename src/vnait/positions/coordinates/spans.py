@@ -12,7 +12,7 @@ from vnait.positions.coordinates.shared import (
     At,
     Line,
     Mask,
-    Places,
+    Positions,
     Vectors,
     check_mask,
     known,
@@ -20,7 +20,7 @@ from vnait.positions.coordinates.shared import (
     nearest_real,
     rank,
     steps,
-    takes_places,
+    takes_positions,
 )
 from vnait.positions.coordinates.sources import Content, Free, Uniform, Warp
 from vnait.shared.errors import one_of
@@ -32,7 +32,7 @@ MIN_STEP = 1e-30  # added to a step of time, in steps of the mean
 
 
 class Index(nn.Module):
-    """Integer position, 0 ... n-1, of real tokens, (B, T, 1); or known places unchanged, (B, T, any).
+    """Integer position, 0 ... n-1, of real tokens, (B, T, 1); or known positions unchanged, (B, T, any).
 
     >>> Index()(None, torch.tensor([[False, True, True]]))[0, :, 0]
     tensor([0., 0., 1.])
@@ -40,29 +40,28 @@ class Index(nn.Module):
 
     causal = True
     per_sentence = False
-    takes_places = True
+    takes_positions = True
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
         check_mask(mask)
-        if places is None:
+        if positions is None:
             return nearest_real(rank(mask).float(), mask)[..., None]
-        return known(places, mask)
+        return known(positions, mask)
 
 
 class Span(nn.Module):
     """Vnait's coordinates: S_i = 100 R_i / R_n, R_i = g_1 + ... + g_i, g_k = softplus(z_k). Shape (B, T, 1).
 
-    source          of z: "uniform", "free", "warp", "content", or a module (vectors, mask) -> z (B, T)
-    dim             width of the vectors that "content" reads;  before, after: how many neighbours it reads
-    max_length      the longest text, for "free"
-    knots           numbers of "warp", between which z is linear over the text
+    source          of z: "uniform", "free", "warp", "content", or a module (vectors, mask) -> z (B, T), such
+                    as `Content` that reads more neighbours, or `Warp` of more knots
+    dim             width of the vectors that "content" reads;  max_length: the longest text, for "free"
     normalization   "span": S_n = 100, in (0, 100]. "sum": S_1 + ... + S_n = 100. "none": R itself, with a
                     uniform gap of 1
     bounds          "hard": as above. "soft": offset + scale * S, both learned, from 0 and 1 (not with "none")
     min_gap         the smallest gap, a fraction of the uniform gap, in [0, 1); 0: the papers' literal formula
 
-    Known places, such as timestamps, scale the gaps: g_k = softplus(z_k) (t_k - t_{k-1}) over the mean step,
-    and g_1 = softplus(z_1); a uniform source then gives S in proportion to time. Not with "none".
+    Known positions, such as timestamps, scale the gaps: g_k = softplus(z_k) (t_k - t_{k-1}) over the mean
+    step, and g_1 = softplus(z_1); a uniform source then gives S in proportion to time. Not with "none".
 
     For every finite z and min_gap > 0: strictly increasing, first above 0, last exactly 100 (span, hard),
     finite gradients. Source: the Vnait papers, sections 3.2 and 3.3; `docs/faithfulness.md`.
@@ -77,9 +76,6 @@ class Span(nn.Module):
         source: str | nn.Module = "warp",
         dim: int | None = None,
         max_length: int | None = None,
-        knots: int = 16,
-        before: int = 1,
-        after: int = 1,
         normalization: Literal["span", "sum", "none"] = "span",
         bounds: Literal["hard", "soft"] = "hard",
         min_gap: float = MIN_GAP,
@@ -91,7 +87,7 @@ class Span(nn.Module):
             raise ValueError(
                 'bounds="soft" needs a normalized coordinate: take normalization "span" or "sum".'
             )
-        self.source = _source(source, dim=dim, max_length=max_length, knots=knots, before=before, after=after)
+        self.source = _source(source, dim=dim, max_length=max_length, after=1)
         if not 0 <= min_gap < 1:
             raise ValueError(f"min_gap={min_gap}; it is a fraction of the uniform gap and must be in [0, 1).")
         self.normalization, self.min_gap = normalization, min_gap
@@ -112,20 +108,20 @@ class Span(nn.Module):
         return getattr(self.source, "lookback", None)
 
     @property
-    def takes_places(self) -> bool:
+    def takes_positions(self) -> bool:
         """True with normalization: the mean step depends on the whole text."""
         return self.normalization != "none"
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
         log_gaps = self.gaps(vectors, mask)
-        if places is not None:
-            if not self.takes_places:
+        if positions is not None:
+            if not self.takes_positions:
                 raise ValueError(
-                    'normalization="none" takes no places, since the mean step depends on later tokens; take '
-                    '"span", or Index for the places themselves.'
+                    'normalization="none" takes no positions, since the mean step depends on later tokens; '
+                    'take "span", or Index for the positions themselves.'
                 )
             # At a step of 0 the logarithm has no gradient, and the gap has one.
-            log_gaps = log_gaps + (steps(places, mask) + MIN_STEP).log().to(log_gaps.dtype)
+            log_gaps = log_gaps + (steps(positions, mask) + MIN_STEP).log().to(log_gaps.dtype)
         return self.locate(log_gaps, mask)
 
     def gaps(self, vectors: Vectors, mask: Mask) -> Line:
@@ -170,8 +166,9 @@ class Span(nn.Module):
 class Running(Span):
     """The running coordinate R_i = g_1 + ... + g_i, with a uniform gap of 1. Shape (B, T, 1).
 
-    Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content" (which here
-    looks back only). Neighbours stay distinct while R_n / min_gap is below 2^52. Source: this project.
+    Exactly prefix-consistent, hence `causal`, with the sources "uniform", "free" and "content", which here
+    looks back only; the arguments are those of `Span`. Neighbours stay distinct while R_n / min_gap is below
+    2^52. Source: this project.
 
     >>> Running()(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 0].float()
     tensor([1., 2., 3.])
@@ -183,18 +180,10 @@ class Running(Span):
         source: str | nn.Module = "uniform",
         dim: int | None = None,
         max_length: int | None = None,
-        before: int = 1,
         min_gap: float = MIN_GAP,
     ) -> None:
-        super().__init__(
-            source=source,
-            dim=dim,
-            max_length=max_length,
-            before=before,
-            after=0,
-            normalization="none",
-            min_gap=min_gap,
-        )
+        back = _source(source, dim=dim, max_length=max_length, after=0)
+        super().__init__(source=back, normalization="none", min_gap=min_gap)
 
 
 class Saturating(Running):
@@ -214,12 +203,10 @@ class Saturating(Running):
         source: str | nn.Module = "uniform",
         dim: int | None = None,
         max_length: int | None = None,
-        before: int = 1,
-        min_gap: float = MIN_GAP,
         middle: float = 24.0,
         stretch: float = 1.0,
     ) -> None:
-        super().__init__(source=source, dim=dim, max_length=max_length, before=before, min_gap=min_gap)
+        super().__init__(source=source, dim=dim, max_length=max_length)
         if not middle > 0:
             raise ValueError(f"middle={middle}; it must be a positive number of tokens.")
         if stretch < 1:
@@ -247,11 +234,11 @@ class Saturating(Running):
 
 
 class Ends(nn.Module):
-    """A span, or sorted random places, and the distances from both ends: (S_i, i - 1, n - i), (B, T, 3).
+    """A span, or sorted random positions, and the distances from both ends: (S_i, i - 1, n - i), (B, T, 3).
 
-    Known places are the span's; the distances count tokens. They are unbounded: encode them by `Anchors` and
-    `Centre`. They are counted, not learned: learned gaps add up their errors, and moved the middle of 500
-    tokens by one (`studies/findings/`). Source: this project.
+    Known positions are the span's; the distances count tokens. They are unbounded: encode them by `Anchors`
+    and `Centre`. They are counted, not learned: learned gaps add up their errors, and moved the middle of
+    500 tokens by one (`studies/findings/`). Source: this project.
 
     >>> Ends(Span())(None, torch.ones(1, 3, dtype=torch.bool))[0, :, 1:].int().tolist()
     [[0, 2], [1, 1], [2, 0]]
@@ -268,11 +255,11 @@ class Ends(nn.Module):
         return bool(self.span.per_sentence)
 
     @property
-    def takes_places(self) -> bool:
-        return takes_places(self.span)
+    def takes_positions(self) -> bool:
+        return takes_positions(self.span)
 
-    def forward(self, vectors: Vectors, mask: Mask, places: Places = None) -> At:
-        span, number = located(self.span, vectors, mask, places), rank(mask)
+    def forward(self, vectors: Vectors, mask: Mask, positions: Positions = None) -> At:
+        span, number = located(self.span, vectors, mask, positions), rank(mask)
         ends = number, mask.sum(-1, keepdim=True) - 1 - number
         return torch.cat([span, *(nearest_real(end, mask)[..., None].to(span.dtype) for end in ends)], -1)
 
@@ -313,17 +300,15 @@ class Start(nn.Module):
         return torch.cat([line, since[..., None].to(line.dtype)], -1)
 
 
-def _source(
-    source: str | nn.Module, *, dim: int | None, max_length: int | None, knots: int, before: int, after: int
-) -> nn.Module:
+def _source(source: str | nn.Module, *, dim: int | None, max_length: int | None, after: int) -> nn.Module:
     if isinstance(source, nn.Module):
         return source
     one_of("source", source, ("uniform", "free", "warp", "content"))
     if source == "free":
         return Free(max_length=_needed("max_length", max_length, source))
     if source == "content":
-        return Content(dim=_needed("dim", dim, source), before=before, after=after)
-    return Uniform() if source == "uniform" else Warp(knots=knots)
+        return Content(dim=_needed("dim", dim, source), after=after)
+    return Uniform() if source == "uniform" else Warp()
 
 
 def _precision(vectors: Vectors, mask: Mask, min_gap: float) -> torch.dtype:

@@ -123,14 +123,14 @@ def _of_graph(graph: Graph, size: int) -> tuple[Tensor, Tensor]:
     values, vectors = torch.linalg.eigh(matrix)
     level = levels(values)
     _warn_if_cut(values, level, size)
-    found: list[Tensor] = []
+    basis: list[Tensor] = []
     for number in range(int(level[size]) + 1):
         space = vectors[:, level == number]
         projector = space @ space.T
         if number == 0:  # without the constant vector
             projector = projector - 1 / count
-        found += _canonical(projector, space.shape[1] - (number == 0))
-    return values[1 : size + 1], math.sqrt(count) * torch.stack(found[:size], -1)
+        basis += _canonical(projector, space.shape[1] - (number == 0))
+    return values[1 : size + 1], math.sqrt(count) * torch.stack(basis[:size], -1)
 
 
 def _canonical(projector: Float[Tensor, "N N"], rank: int) -> list[Tensor]:
@@ -152,14 +152,14 @@ def laplacian(graph: Graph) -> Float[Tensor, "N N"]:
         )
     place = {node: number for number, node in enumerate(graph.adj)}
     weights = torch.zeros(len(place), len(place), dtype=torch.float64, device="cpu")
-    for one, other, weight in graph.edges(data="weight", default=1.0):
+    for start, end, weight in graph.edges(data="weight", default=1.0):
         number = float(weight) if isinstance(weight, Real) else -1.0
         if not 0 <= number < math.inf:
             raise ValueError(
-                f"the edge {one!r} - {other!r} has the weight {weight}; expected 0 or more, and finite."
+                f"the edge {start!r} - {end!r} has the weight {weight}; expected 0 or more, and finite."
             )
-        weights[place[one], place[other]] += number
-        weights[place[other], place[one]] += number
+        weights[place[start], place[end]] += number
+        weights[place[end], place[start]] += number
     return weights.sum(-1).diag() - weights  # a loop from a node to itself cancels
 
 

@@ -11,7 +11,7 @@ tables.py         learned tables of a position or of a place in a grid          
 rotary.py         angles that rotate queries and keys; their scaling rules and layouts  rotary
 bias.py           formulas of distances                                                 bias
 bias_tables.py    learned tables of a distance, of a share of the prefix                 bias
-scores.py         changes of the scores by queries and keys, inside the layers          score_mod
+content.py        changes of the scores by queries and keys, inside the layers          score_mod
 combined.py       one axis, sums, encodings side by side; no position                   any
 shared.py         precision, and reading coordinates and tables
 """

@@ -124,25 +124,32 @@ class Fire(nn.Module):
         return self._by_pieces(ratio)
 
     def _by_pieces(self, ratio: Float[Tensor, "B 1 TQ TK"]) -> Float[Tensor, "B H TQ TK"]:
-        """f of the ratios: an MLP of one number is linear between its ReLUs' edges, so that a pair needs one
-        product per head and not one per hidden unit.
+        """f(r) = slope_p r + offset_p, p the piece that the ratio r is in.
+
+        f(r) = sum_u out_u ReLU(weight_u r + bias_u) + rest is linear between the edges -bias_u / weight_u,
+        where a hidden unit switches. So a pair needs one product per head, and not one per unit.
         """
-        first, last = (cast(nn.Linear, self.mlp[at]) for at in (0, 2))
+        first, last = (cast(nn.Linear, self.mlp[layer]) for layer in (0, 2))
         weight, bias, out, rest = (
-            each.to(ratio.dtype) for each in (first.weight[:, 0], first.bias, last.weight, last.bias)
+            part.to(ratio.dtype) for part in (first.weight[:, 0], first.bias, last.weight, last.bias)
         )
+        # Detached: f has the same value on both sides of an edge, so moving the edge changes nothing.
         edge = torch.where(weight == 0, torch.inf, -bias / weight).detach()
         edges = edge.sort().values
-        piece = torch.arange(len(edges) + 1, device=ratio.device)[:, None]
-        beyond = torch.bucketize(edge, edges) < piece  # (pieces, units): whether the piece is past the edge
-        active = torch.where(weight == 0, bias > 0, beyond == (weight > 0))
-        slope, offset = ((out[:, None] * (each * active)).sum(-1) for each in (weight, bias))
+        # Piece p is past p edges. Past its edge a unit is on if its weight is positive, and before it if
+        # negative; without a weight it never switches.
+        pieces = torch.arange(len(edges) + 1, device=ratio.device)[:, None]
+        past = torch.bucketize(edge, edges) < pieces  # (pieces, units)
+        on = torch.where(weight == 0, bias > 0, past == (weight > 0))
+        slope, offset = ((out[:, None] * (part * on)).sum(-1) for part in (weight, bias))  # (heads, pieces)
         offset = offset + rest[:, None]
-        at = torch.bucketize(ratio.detach(), edges)
-        # A table per row of queries, so that gradients are summed row by row: more exactly, and faster.
-        shape = (len(ratio), len(out), ratio.shape[2], -1)
+        piece = torch.bucketize(ratio.detach(), edges)
+        # The tables are repeated for each row of queries, so that their gradients are summed row by row: more
+        # exactly, and faster, than over all pairs at once.
+        batch, _, queries, _ = ratio.shape
+        rows = (batch, len(out), queries, -1)
         slope, offset = (
-            each[:, None].expand(shape).gather(-1, at.expand(*shape[:3], -1)) for each in (slope, offset)
+            table[:, None].expand(rows).gather(-1, piece.expand(rows)) for table in (slope, offset)
         )
         return torch.addcmul(offset, slope, ratio)
 

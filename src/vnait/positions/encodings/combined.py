@@ -41,7 +41,7 @@ class _Combined(nn.Module):
         super().__init__()
         if not encodings:
             raise ValueError(f"{type(self).__name__}() has no encodings; give some, or take NoPosition.")
-        if wrong := [one for one in encodings if not isinstance(one, nn.Module)]:
+        if wrong := [part for part in encodings if not isinstance(part, nn.Module)]:
             raise TypeError(f"{type(self).__name__} takes encodings one by one, not {wrong[0]!r}.")
         self.encodings = nn.ModuleList(encodings)
 

@@ -61,9 +61,9 @@ def since(encoding: nn.Module, at: At, past: int) -> Injection:
 
     An encoding made of others has a `since` of its own.
     """
-    own = getattr(encoding, "since", None)
-    if own is not None:
-        return own(at, past)
+    composed = getattr(encoding, "since", None)
+    if composed is not None:
+        return composed(at, past)
     if getattr(encoding, "pointwise", False):
         return encoding(at[:, past:])
     return encoding(at).since(past)

@@ -12,11 +12,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vnait.positions.coordinates import SPAN
-from vnait.positions.encodings.shared import At, first_axes
+from vnait.positions.encodings.shared import At
 from vnait.positions.injection import Injection
 from vnait.shared.chunks import map_texts
 from vnait.shared.errors import one_of
-from vnait.shared.values import constants, precision, transformed
+from vnait.shared.values import constants, transformed
 
 
 class Spatial(nn.Module):
@@ -130,44 +130,6 @@ class Fourier(nn.Module):
 
     def extra_repr(self) -> str:
         return f"pairs={self.pairs}, longest={self.longest}, shortest={self.shortest}"
-
-
-class LearnedFourier(nn.Module):
-    """cos(W at), sin(W at) of the first `axes` axes, W learned; 2 `pairs` features in [-1, 1].
-
-    W starts normal with standard deviation 1 / `gamma`: places within about gamma of each other are similar,
-    as with a Gaussian kernel of that width. Without the paper's factor 1 / sqrt(2 pairs), which the next
-    layer learns. Source: learnable Fourier features, arXiv 2106.02795, equation 2.
-
-    >>> LearnedFourier(pairs=2, axes=2)(torch.zeros(1, 1, 2)).detach()
-    tensor([[[1., 1., 0., 0.]]])
-    """
-
-    def __init__(self, *, pairs: int, axes: int = 1, gamma: float = 10.0) -> None:
-        super().__init__()
-        if pairs < 1 or axes < 1 or not gamma > 0:
-            raise ValueError(
-                f"pairs={pairs}, axes={axes}, gamma={gamma}; expected pairs, axes >= 1 and gamma > 0."
-            )
-        self.gamma = gamma
-        self.weight = nn.Parameter(torch.empty(pairs, axes))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Normal with standard deviation 1 / `gamma`."""
-        nn.init.normal_(self.weight, std=1 / self.gamma)
-
-    @property
-    def size(self) -> int:
-        return 2 * len(self.weight)
-
-    def forward(self, at: At) -> Float[Tensor, "B T F"]:
-        # In float64, which neither autocast nor TF32 rounds.
-        angle = first_axes(self, at, self.weight.shape[1]).double() @ self.weight.double().T
-        return torch.cat([angle.cos(), angle.sin()], -1).to(precision(self.weight.dtype))
-
-    def extra_repr(self) -> str:
-        return f"pairs={len(self.weight)}, axes={self.weight.shape[1]}, gamma={self.gamma:g}"
 
 
 class Anchors(nn.Module):

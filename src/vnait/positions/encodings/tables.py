@@ -102,11 +102,11 @@ class GridTable(nn.Module):
 
 
 def _lerp(
-    one: Float[Tensor, "*any D"], other: Float[Tensor, "*any D"], part: Float[Tensor, "*any"]
+    left: Float[Tensor, "*any D"], right: Float[Tensor, "*any D"], part: Float[Tensor, "*any"]
 ) -> Tensor:
     """At the entries' precision, float32 at least."""
-    one, other = full(one), full(other)
-    return torch.lerp(one, other, part.to(one.dtype)[..., None])
+    left, right = full(left), full(right)
+    return torch.lerp(left, right, part.to(left.dtype)[..., None])
 
 
 def _checked_shape(shape: Sequence[int]) -> tuple[int, int]:

@@ -80,17 +80,17 @@ class LiteralFusion(nn.Module):
         return vectors + spatial + self.out(F.gelu(self.inner(relation)))
 
 
-def cosine(one: X, other: X) -> Float[Tensor, "B T"]:
+def cosine(x: X, y: X) -> Float[Tensor, "B T"]:
     """rho = <e, s> / (|e| |s|) in [-1, 1]; 0, with a finite gradient, if either norm is 0.
 
     >>> cosine(torch.tensor([[[3.0, 0.0], [0.0, 0.0]]]), torch.tensor([[[4.0, 0.0], [1.0, 0.0]]]))
     tensor([[1., 0.]])
     """
     # Squares overflow float16 past 255 and are inexact in bfloat16. At 0 a norm has the gradient 0.
-    one, other = (part if part.dtype == torch.float64 else part.float() for part in (one, other))
-    norms = torch.linalg.vector_norm(one, dim=-1) * torch.linalg.vector_norm(other, dim=-1)
+    x, y = (part if part.dtype == torch.float64 else part.float() for part in (x, y))
+    norms = torch.linalg.vector_norm(x, dim=-1) * torch.linalg.vector_norm(y, dim=-1)
     some = norms > 0
-    return torch.where(some, (one * other).sum(-1) / torch.where(some, norms, 1), 0)
+    return torch.where(some, (x * y).sum(-1) / torch.where(some, norms, 1), 0)
 
 
 def _needed(added: X | None) -> X:

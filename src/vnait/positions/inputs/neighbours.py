@@ -92,9 +92,9 @@ class Condensed(nn.Module):
         )
         room = lower.new_zeros(lower.shape)
         condensed = room.index_add_(0, row, lower).index_add_(0, after, upper).to(vectors.dtype)
-        found = _seen(self.views, condensed.unflatten(0, (batch, length))).flatten(0, 1)
+        table = _seen(self.views, condensed.unflatten(0, (batch, length))).flatten(0, 1)
         seen = torch.lerp(
-            found.index_select(0, row), found.index_select(0, after), share.to(found.dtype).flatten(0, 1)
+            table.index_select(0, row), table.index_select(0, after), share.to(table.dtype).flatten(0, 1)
         )
         return self.inputs(vectors, added) + seen.unflatten(0, (batch, length))
 
@@ -135,8 +135,8 @@ class _View(nn.Module):
         """gain * view, gain = 1 by default, with zeros for the training texts that are left out."""
         factor = gain
         if self.training and self.dropout:
-            kept = (torch.rand(len(view), 1, 1, device=view.device) >= self.dropout).to(view.dtype)
-            factor = kept if gain is None else gain * kept
+            keep = (torch.rand(len(view), 1, 1, device=view.device) >= self.dropout).to(view.dtype)
+            factor = keep if gain is None else gain * keep
         return view if factor is None else factor * view
 
 
@@ -183,15 +183,15 @@ class Local(_View):
     def reset_parameters(self) -> None:
         """By `shape`. "one" begins with the nearest neighbours; half of "fading" channels look right."""
         dim, _, width = self.taps.shape
-        own = width - 1 if self.look == "back" else width // 2
-        away = torch.arange(width) - own
+        centre = width - 1 if self.look == "back" else width // 2
+        away = torch.arange(width) - centre
         if self.shape == "one":
             rank = away.abs().argsort(stable=True).argsort()  # 0 is the token itself
             share = (rank == 1 + torch.arange(dim)[:, None] % max(width - 1, 1)).float()
         else:
             right = torch.arange(dim) % 2 == 0 if self.look == "both" else torch.zeros(dim, dtype=torch.bool)
             away = torch.where(right[:, None], away, -away)
-            tau = max(own, 1) ** torch.rand(dim, 1)
+            tau = max(centre, 1) ** torch.rand(dim, 1)
             share = torch.exp((1 - away) / tau).masked_fill(away <= 0, 0)
         taps = nn.init.normal_(torch.empty(dim, 1), std=self.start) * share
         with torch.no_grad():
@@ -283,11 +283,11 @@ class Nearest(_View):
         # by one than those they are cut into move on by one each.
         band = F.pad(shares.unflatten(2, (-1, size)), (0, size + 1)).flatten(-2)
         band = band[..., : size * (size + reach)].unflatten(-1, (size, -1))
-        found = [
-            (mine @ (one[:, :, None] if short else _doubled(one, size))).flatten(2, 3)[:, :, :length]
-            for mine, one in zip(band.split(list(map(len, values))), values, strict=True)
+        sums = [
+            (weights @ (tokens[:, :, None] if short else _doubled(tokens, size))).flatten(2, 3)[:, :, :length]
+            for weights, tokens in zip(band.split(list(map(len, values))), values, strict=True)
         ]
-        seen = torch.cat([one.permute(1, 2, 0, 3) for one in found], 2).flatten(-2)[..., :dim]
+        seen = torch.cat([side.permute(1, 2, 0, 3) for side in sums], 2).flatten(-2)[..., :dim]
         return self.drop_texts(seen, self.gain)
 
     @property
@@ -305,10 +305,10 @@ class Nearest(_View):
         # A traced model would take texts of one block only, so that it has a block of zeros more.
         rest = ((length + size - 1) // size + torch.compiler.is_compiling()) * size - length
         none, heads = (0, 0) * (tokens.ndim - 3), tokens.movedim(2, 0)
-        found = [F.pad(heads[: self._back], (*none, self.reach, rest))]
+        sides = [F.pad(heads[: self._back], (*none, self.reach, rest))]
         if self._back < self.heads:
-            found.append(F.pad(heads[self._back :], (*none, -1, rest + self.reach + 1)))
-        return found
+            sides.append(F.pad(heads[self._back :], (*none, -1, rest + self.reach + 1)))
+        return sides
 
     def _steps(self, device: torch.device) -> Int[Tensor, "H R"]:
         """j - 1, by the place in a window."""

@@ -8,22 +8,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vnait.positions.coordinates import SPAN, Gate
-from vnait.positions.coordinates.shared import Places, steps, without_padding_between
+from vnait.positions.coordinates.shared import Positions, steps, without_padding_between
 
 
 def smoothness(
-    at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"], places: Places = None
+    at: Float[Tensor, "B T C"], mask: Bool[Tensor, "B T"], positions: Positions = None
 ) -> Float[Tensor, ""]:
     """sum_{i=1}^{n-1} Huber((S_{i+1} - S_i) - 100/n), delta = 1, averaged over the sentences.
 
-    With known places 100/n times the step between two of them over the mean step.
+    With known positions 100/n times the step between two of them over the mean step.
 
     >>> smoothness(torch.tensor([[[50.0], [100.0]]]), torch.ones(1, 2, dtype=torch.bool))
     tensor(0.)
     """
     ideal = (SPAN / mask.sum(-1, keepdim=True)).expand_as(mask)
-    if places is not None:
-        ideal = ideal * steps(places, mask)
+    if positions is not None:
+        ideal = ideal * steps(positions, mask)
 
     def uneven(line: Tensor, ideal: Tensor, mask: Tensor) -> Tensor:
         between = mask & F.pad(mask, (1, 0))[:, :-1]

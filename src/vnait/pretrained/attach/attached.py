@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from vnait.positions.cache import Mask, Vectors
 from vnait.positions.method import Method
-from vnait.pretrained.attach.cross_attention import Relative, Source, Target
+from vnait.pretrained.attach.cross_attention import RelativePositions, SourcePositions, TargetPositions
 from vnait.pretrained.images import Patches, Shape, has_cells, on_cells, resized
 from vnait.pretrained.table import Rows, between, interpolated, running_places
 from vnait.shared.errors import InputError
@@ -64,7 +64,7 @@ class Attached(nn.Module):
         own_places: str | None,
         own_attention: str | None,
         has_bias: bool,
-        crossing: Source | Target | Relative | None,
+        crossing: SourcePositions | TargetPositions | RelativePositions | None,
         first_row: int,
         pad: int | None,
         causal: bool,
@@ -122,7 +122,8 @@ class Attached(nn.Module):
         parts = self.method.coordinates, self.method.encoding
         learned = any(weight.requires_grad for part in parts for weight in part.parameters())
         slots = (self.has_bias or self.own_attention is not None) and learned
-        return slots or self.own_places is not None or isinstance(self.crossing, Target | Relative)
+        crossed = isinstance(self.crossing, TargetPositions | RelativePositions)
+        return slots or crossed or self.own_places is not None
 
     def _old(self, old: Rows, places: Float[Tensor, "B T"], mask: Mask, shape: Shape | None) -> Vectors:
         """The model's own table; for an image of another size, resized."""

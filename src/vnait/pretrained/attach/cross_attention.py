@@ -34,7 +34,7 @@ class GatedPosition(nn.Module):
         return (self.gate * added).to(vectors.dtype)
 
 
-class Source(nn.Module):
+class SourcePositions(nn.Module):
     """h_j + gate * s_j: the encoder's states, which become keys and values, with s of `vnait`."""
 
     def __init__(self, *, dim: int, heads: int) -> None:
@@ -45,7 +45,7 @@ class Source(nn.Module):
         return states + self.place(states, mask)
 
 
-class Target(nn.Module):
+class TargetPositions(nn.Module):
     """gate * s_i, added to the inputs of the queries of every cross-attention, with s of `vnait-causal`."""
 
     def __init__(self, *, dim: int, heads: int) -> None:
@@ -57,7 +57,7 @@ class Target(nn.Module):
         return added
 
 
-class Relative(nn.Module):
+class RelativePositions(nn.Module):
     """Bias of cross-attention's scores: T5's buckets of j - i, source minus target index, in tokens."""
 
     def __init__(self, *, dim: int, heads: int) -> None:
@@ -71,5 +71,5 @@ class Relative(nn.Module):
         return bias[:, :, length:, :length]
 
 
-CROSS_ATTENTION: dict[str, type[Source] | type[Target] | type[Relative]]
-CROSS_ATTENTION = {"source": Source, "target": Target, "relative": Relative}
+CROSS_ATTENTION: dict[str, type[SourcePositions] | type[TargetPositions] | type[RelativePositions]]
+CROSS_ATTENTION = {"source": SourcePositions, "target": TargetPositions, "relative": RelativePositions}

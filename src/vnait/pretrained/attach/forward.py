@@ -16,7 +16,7 @@ from vnait.positions.cache import Mask, Vectors, begun, words_of
 from vnait.positions.coordinates.shared import rank
 from vnait.pretrained.attach import files
 from vnait.pretrained.attach.attached import Attached, AttachedOutput, attached_owners, settings_of
-from vnait.pretrained.attach.cross_attention import Relative, Source, Target
+from vnait.pretrained.attach.cross_attention import RelativePositions, SourcePositions, TargetPositions
 from vnait.pretrained.changing import Changed, checkpoints, class_changed, marked, refuse_push, write_type
 from vnait.pretrained.images import Patches, check_images
 from vnait.pretrained.layers import ATTENTION_INPUTS, ROTARY, AlibiAtPlaces, AttentionInputs, reading
@@ -198,9 +198,9 @@ def _with_cross_attention(
         return {ATTENTION_INPUTS: shared}
     source = inputs.get("encoder_attention_mask")
     source = torch.ones(states.shape[:2], device=states.device) if source is None else source
-    if isinstance(part, Source):
+    if isinstance(part, SourcePositions):
         return {ATTENTION_INPUTS: shared, "encoder_hidden_states": part(states, source.bool())}
-    if isinstance(part, Target):
+    if isinstance(part, TargetPositions):
         queries = part(text.vectors / attached.scale, text.mask)[:, text.past :]
         return {ATTENTION_INPUTS: shared._replace(queries=queries)}
     bias = part(text.mask, source.bool())[:, :, text.past :].to(text.vectors.dtype)
@@ -318,7 +318,8 @@ def _check_settings(owner: PreTrainedModel, attached: Attached) -> None:
             f"{kind} attention ignores the {slot} of the method; call "
             f'model.set_attn_implementation("{needed}").'
         )
-    if isinstance(attached.crossing, Relative) and kind not in ("sdpa", ROTARY) and not _adds_biases(owner):
+    relative = isinstance(attached.crossing, RelativePositions)
+    if relative and kind not in ("sdpa", ROTARY) and not _adds_biases(owner):
         raise InputError(
             f'{kind} attention ignores the bias of cross="relative"; call '
             'model.set_attn_implementation("sdpa").'

@@ -18,7 +18,7 @@ from transformers import (
 
 from vnait.data.tasks import TAGGING
 from vnait.positions.method import Method
-from vnait.positions.methods import OWN
+from vnait.positions.methods import BASE_POSITIONS
 from vnait.pretrained.attach import files
 from vnait.pretrained.attach.attached import Attached, attached_owners, settings_of
 from vnait.pretrained.attach.attaching import Attachment, attach, detach
@@ -173,7 +173,7 @@ def save_tuned(model: PreTrainedModel, tokenizer: Any, folder: Path, notes: dict
     """Write base/ (a transformers model with its tokenizer), adapter/ (what was attached) and tuned.json."""
     save_base(model, folder / BASE)
     tokenizer.save_pretrained(folder / BASE)
-    if notes["method"] != OWN:
+    if notes["method"] != BASE_POSITIONS:
         save_adapter(model, folder / ADAPTER)
     (folder / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
 
@@ -188,7 +188,7 @@ def load_tuned(folder: Path) -> tuple[PreTrainedModel, Any, dict[str, Any]]:
         tokenizer = tokenizer_from(folder / BASE)
         kind = CLASSES[notes.get("task") == TAGGING]
         model = from_pretrained(kind, folder / BASE, use_safetensors=True)
-    if notes["method"] != OWN:
+    if notes["method"] != BASE_POSITIONS:
         load_adapter(model, folder / ADAPTER)
     return model.eval(), tokenizer, dict(notes)
 

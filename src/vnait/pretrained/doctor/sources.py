@@ -16,7 +16,7 @@ SMALLEST = f"{len(ORDER)} tokens"
 TABLE, ROTATION, BIAS = "a position table", "a rotation", "a bias of distances"
 
 
-class Source(NamedTuple):
+class PositionModule(NamedTuple):
     """A source of position: its kind and its path, of a module with a weight or of a rotation."""
 
     kind: str
@@ -157,7 +157,7 @@ def rows_without_use(subject: Subject) -> Evidence | None:
     return None
 
 
-def _both(subject: Subject, acting: list[Source], kinds: dict[str, str]) -> Evidence:
+def _both(subject: Subject, acting: list[PositionModule], kinds: dict[str, str]) -> Evidence:
     """Two known sources; a table beside a bias is the design of some models."""
     designed = BIAS in kinds and ROTATION not in kinds  # as MPNet's and DeBERTa's
     designed = designed and not any(site.alibi for site in subject.sites)
@@ -167,7 +167,7 @@ def _both(subject: Subject, acting: list[Source], kinds: dict[str, str]) -> Evid
     )
 
 
-def _unknown(subject: Subject, acting: list[Source], kind: str) -> Evidence | None:
+def _unknown(subject: Subject, acting: list[PositionModule], kind: str) -> Evidence | None:
     """A source that is left when the known ones are off; a convolution is one by design."""
     arguments: dict[str, Any] = {"ids": subject.text(len(ORDER)), "order": ORDER}
     if kind == ROTATION:
@@ -184,34 +184,34 @@ def _unknown(subject: Subject, acting: list[Source], kind: str) -> Evidence | No
     )
 
 
-def _sources(subject: Subject) -> Iterator[Source]:
+def _sources(subject: Subject) -> Iterator[PositionModule]:
     for site in subject.sites:
         yield from _of_site(site)
 
 
-def _of_site(site: Site) -> Iterator[Source]:
+def _of_site(site: Site) -> Iterator[PositionModule]:
     """The sources of one site: tables, rotations, and biases that have a weight."""
     before = f"{site.path}." if site.path else ""
     for table in site.tables:
-        yield Source(TABLE, before + table.path)
+        yield PositionModule(TABLE, before + table.path)
     if getattr(getattr(site.owner, "vnait", None), "own_places", None) == "zero":
         return  # `attach` has switched the model's own rotation or bias off
     for rotary in site.rotaries:
         wrapped = isinstance(rotary.parent, DifferentiableRotary)  # which calls no hook of what it wraps
-        yield Source(ROTATION, before + (rotary.path.rpartition(".")[0] if wrapped else rotary.path))
+        yield PositionModule(ROTATION, before + (rotary.path.rpartition(".")[0] if wrapped else rotary.path))
     for part in site.relatives:
-        yield Source(BIAS, f"{before}{part.path}.relative_attention_bias")
+        yield PositionModule(BIAS, f"{before}{part.path}.relative_attention_bias")
     for inner in site.inside:
         if isinstance(site.owner.get_submodule(inner), nn.Embedding):
-            yield Source(BIAS, before + inner)
+            yield PositionModule(BIAS, before + inner)
 
 
-def _acts(subject: Subject, source: Source) -> bool:
+def _acts(subject: Subject, source: PositionModule) -> bool:
     """Whether any output moves without it, by however little."""
     return _removal(subject, source).size > 0
 
 
-def _removal(subject: Subject, source: Source) -> Trial:
+def _removal(subject: Subject, source: PositionModule) -> Trial:
     """The measurement of outputs without a source."""
     measure = without_rotation if source.kind == ROTATION else without_table
     arguments = {"ids": subject.text(len(ORDER)), "path": source.path, **subject.more}

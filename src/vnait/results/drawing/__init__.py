@@ -95,11 +95,11 @@ def small_labels(axes: Axes, *, ticks: int) -> None:
 
 def _by_column(row: Sequence[Panel]) -> dict[tuple[int, int], Panel]:
     """The panels by column: the index of the kind in `PANELS`, then the number within the kind."""
-    found: dict[tuple[int, int], Panel] = {}
+    columns: dict[tuple[int, int], Panel] = {}
     for panel in row:
         kind = PANELS.index(panel.kind)
-        found[kind, sum(column[0] == kind for column in found)] = panel
-    return found
+        columns[kind, sum(column[0] == kind for column in columns)] = panel
+    return columns
 
 
 def _title(example: Example) -> str:

@@ -90,9 +90,9 @@ def _lines(axes: Axes, results: Results) -> None:
 
 def _points(row: dict[str, float | None], times: int) -> tuple[float, float, float]:
     """Low end of the interval, mean and high end, times a factor; all three are the mean without one."""
-    found = interval_of(row).times(times)
-    low, high = found.bounds
-    return low, found.mean, high
+    score = interval_of(row).times(times)
+    low, high = score.bounds
+    return low, score.mean, high
 
 
 def _short(name: str) -> str:

@@ -56,10 +56,10 @@ class Panel:
 
 def panels(example: Example) -> list[Panel]:
     """All panels of a method."""
-    found = [evaluate(example.method, vectors) for vectors in example.texts]
-    injection, at = found[0].injection, found[0].at[0]
+    outputs = [evaluate(example.method, vectors) for vectors in example.texts]
+    injection, at = outputs[0].injection, outputs[0].at[0]
     several = at.shape[-1] > 1
-    lines = [one.at[0, :, 0] for one in found]
+    lines = [output.at[0, :, 0] for output in outputs]
 
     def draw_coordinates(axes: Axes) -> None:
         for number, draw in enumerate(drawn_in_training(example.method, example.texts[0])):
@@ -72,7 +72,7 @@ def panels(example: Example) -> list[Panel]:
     panels = [Panel("coordinates", title, draw_coordinates), *_codes(injection), *_pairs(injection)]
     if several:
         panels.append(Panel("more", "coordinates (all axes)", lambda axes: _draw_axes(axes, at)))
-    scales = [one.injection.scale[0] for one in found if one.injection.scale is not None]
+    scales = [output.injection.scale[0] for output in outputs if output.injection.scale is not None]
     if scales:
         panels.append(Panel("more", "scale", lambda axes: _draw_scale(axes, scales)))
     return panels
@@ -187,8 +187,8 @@ def _unit(method: Method) -> str:
 def evaluate(method: Method, vectors: Float[Tensor, "T D"]) -> MethodOutput:
     """Apply a method to one text in evaluation mode; the bias is computed for every pair."""
     with evaluating(method), as_input_error(ValueError):
-        found = method(vectors[None], torch.ones(1, len(vectors), dtype=torch.bool))
-    return found._replace(injection=found.injection.dense())
+        output = method(vectors[None], torch.ones(1, len(vectors), dtype=torch.bool))
+    return output._replace(injection=output.injection.dense())
 
 
 @torch.no_grad()

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from vnait import data as texts
-from vnait.data.conllu import Tree
 from vnait.data.tasks import CLASSIFICATION, check_task
 from vnait.model import VnaitForSequenceClassification
 from vnait.model.backbone import Block
@@ -25,7 +24,6 @@ from vnait.results.explanation.attention import head_kind, score_terms, shares
 from vnait.results.fitted import Fitted
 from vnait.shared.errors import InputError, has_surrogate
 
-Arc = tuple[int, int, str]
 SLOT_EFFECTS = {
     "added": "joins the semantic vectors in the input layer",
     "rotary": "rotates queries and keys",
@@ -54,19 +52,17 @@ class Head:
 class Explanation:
     """The tokens of a text with their coordinates and gaps, the answer, and how the method enters.
 
-    coordinates  on the main axis;  gaps: the distance of each token from the one before it
-    logit        of the answer, minus the mean over the labels, in two parts: Transformer and bag of words
-    says         what each token adds to the bag-of-words part; the rest of that part is the bag's bias. None
-                 of a fine-tuned base, which has no bag of words and no `shares` and `terms`
-    similarity   rho = cos(e_i, s_i) per token, in [-1, 1]; None if no vector is added
-    heads        the kind of each head, per layer
-    shares       per term of the first layer's scores and per head: its sum of squares around the rows' means,
-                 over that of all terms (`attention.score_terms`; position is the added vector s, content is
-                 everything else that the first layer reads)
-    arcs         of a parsed sentence: first token of the head, first token of the dependent, relation
-    phrases      of a parsed sentence: first and last token of a subtree, relation; without the whole sentence
-    attention    (layers, H, T, T), rows are queries; with bias, rotation and scale
-    terms        (H, T, T) each; their sum is the first layer's scores
+    coordinates       on the main axis;  gaps: the distance of each token from the one before it
+    logit             of the answer, minus the mean over the labels, in two parts: Transformer, bag of words
+    bag_contribution  what each token adds to the bag-of-words part; the rest of that part is the bag's bias.
+                      None of a fine-tuned base, which has no bag of words and no `shares` and `terms`
+    similarity        rho = cos(e_i, s_i) per token, in [-1, 1]; None if no vector is added
+    heads             the kind of each head, per layer
+    shares            per term of the first layer's scores and per head: its sum of squares around the rows'
+                      means, over that of all terms (`attention.score_terms`; position is the added vector s,
+                      content is everything else that the first layer reads)
+    attention         (layers, H, T, T), rows are queries; with bias, rotation and scale
+    terms             (H, T, T) each; their sum is the first layer's scores
     """
 
     tokens: list[str]
@@ -76,7 +72,7 @@ class Explanation:
     label: str
     probability: float
     logit: dict[str, float]
-    says: list[float] | None
+    bag_contribution: list[float] | None
     method: str
     formula: str
     enters: list[str]
@@ -84,8 +80,6 @@ class Explanation:
     similarity: list[float] | None
     heads: list[list[Head]]
     shares: dict[str, list[float]]
-    arcs: list[Arc]
-    phrases: list[Arc]
     attention: NDArray[np.float32] = field(repr=False, compare=False)
     terms: dict[str, NDArray[np.float32]] = field(repr=False, compare=False)
 
@@ -95,20 +89,14 @@ class Explanation:
 
 
 @torch.no_grad()
-def explain(fitted: Fitted, given: str | Tree) -> Explanation:
-    """Explain one text, or a parsed sentence with its tree. Long texts are cut as in prediction."""
-    text = given if isinstance(given, str) else " ".join(given.words)
+def explain(fitted: Fitted, text: str) -> Explanation:
+    """Explain one text. Long texts are cut as in prediction."""
     if not text.strip():
         raise InputError("the text is empty; give some words to explain.")
     if has_surrogate(text):
         raise InputError("the text is not UTF-8; give it in UTF-8.")
     check_explained(fitted)
     if not isinstance(fitted.model, VnaitForSequenceClassification):
-        if not isinstance(given, str):
-            raise InputError(
-                "a parsed sentence is shown over words, and a fine-tuned base reads pieces of words; give a "
-                "text."
-            )
         return _of_base(fitted, text)
     classifier = fitted.model.eval()
     model, name = classifier.model, classifier.config.method
@@ -120,7 +108,7 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
 
     probabilities = torch.softmax(output.logits[0].double(), -1)
     best = int(probabilities.argmax())
-    says = classifier.bag.each(ids, mask)[0]
+    contributions = classifier.bag.each(ids, mask)[0]
 
     position = torch.zeros_like(x) if injection.added is None else injection.added.to(x.dtype)
     block = cast(Block, model.encoder.blocks[0])
@@ -129,7 +117,6 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
     line = at[0, :, 0].tolist()
     tokenization = fitted.tokenizer.init_kwargs["tokenization"]
     words = texts.words([text], tokenization)[0][: len(line)]
-    arcs, phrases = ([], []) if isinstance(given, str) else _syntax(given, tokenization, len(words))
     return Explanation(
         tokens=words or [fitted.tokenizer.unk_token],
         known=(ids[0] != fitted.tokenizer.unk_token_id).tolist(),
@@ -138,8 +125,8 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         gaps=np.diff(line, prepend=min(0.0, line[0])).tolist(),
         label=fitted.classes[best],
         probability=float(probabilities[best]),
-        logit=_logit_parts(output.logits[0], says.sum(0) + classifier.bag.bias, best),
-        says=(says[:, best] - says.mean(-1)).tolist(),
+        logit=_logit_parts(output.logits[0], contributions.sum(0) + classifier.bag.bias, best),
+        bag_contribution=(contributions[:, best] - contributions.mean(-1)).tolist(),
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
         enters=where_it_enters(injection),
@@ -147,8 +134,6 @@ def explain(fitted: Fitted, given: str | Tree) -> Explanation:
         similarity=None if injection.added is None else cosine(vectors, injection.added)[0].tolist(),
         heads=[[_head(weights) for weights in layer] for layer in attention],
         shares={term: share.tolist() for term, share in shares(terms).items()},
-        arcs=arcs,
-        phrases=phrases,
         attention=attention.numpy(),
         terms={term: scores.numpy() for term, scores in terms.items()},
     )
@@ -169,12 +154,12 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
             f"{name} enters the base's attention, which then gives no weights to show; explain reads "
             "attached methods that only add vectors, such as vnait."
         )
-    own = model.config._attn_implementation
+    implementation = model.config._attn_implementation
     model.set_attn_implementation("eager")  # sdpa gives no weights
     try:
         output = model(ids, attention_mask=mask, output_attentions=True)
     finally:
-        model.set_attn_implementation(own)
+        model.set_attn_implementation(implementation)
     attention = torch.cat(output.attentions).float()
     probabilities, line = torch.softmax(output.logits[0].double(), -1), at[0, :, 0].tolist()
     best = int(probabilities.argmax())
@@ -187,7 +172,7 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
         label=fitted.classes[best],
         probability=float(probabilities[best]),
         logit={"Transformer": float(output.logits[0, best] - output.logits[0].mean())},
-        says=None,
+        bag_contribution=None,
         method=name,
         formula=METHODS[name].formula if name in METHODS else "",
         enters=where_it_enters(injection) + gated,
@@ -195,8 +180,6 @@ def _of_base(fitted: Fitted, text: str) -> Explanation:
         similarity=cosine(vectors, injection.added)[0].tolist(),
         heads=[[_head(weights) for weights in layer] for layer in attention],
         shares={},
-        arcs=[],
-        phrases=[],
         attention=attention.numpy(),
         terms={},
     )
@@ -213,23 +196,6 @@ def _logit_parts(logits: torch.Tensor, bag: torch.Tensor, best: int) -> dict[str
     """The logit of the answer `best` minus the mean over the labels, in two parts."""
     parts = {"Transformer": logits - bag, "bag of words": bag}
     return {name: float(part[best] - part.mean()) for name, part in parts.items()}
-
-
-def _syntax(tree: Tree, tokenization: str, count: int) -> tuple[list[Arc], list[Arc]]:
-    """Arcs and phrases over the first `count` tokens. A word of the tree may have several tokens, or none."""
-    sizes = [len(tokens) for tokens in texts.words(tree.words, tokenization)]
-    first = np.cumsum([0, *sizes]).tolist()
-    arcs = [
-        (first[head], first[word], relation)
-        for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True))
-        if head >= 0 and sizes[head] and sizes[word]
-    ]
-    phrases = [
-        (first[start], first[end + 1] - 1, relation)
-        for (start, end), head, relation in zip(tree.spans, tree.heads, tree.relations, strict=True)
-        if head >= 0 and end > start and first[end + 1] > first[start] + 1
-    ]
-    return [arc for arc in arcs if max(arc[:2]) < count], [phrase for phrase in phrases if phrase[1] < count]
 
 
 def _head(weights: torch.Tensor) -> Head:

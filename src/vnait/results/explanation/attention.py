@@ -67,12 +67,12 @@ def four_terms(
 ) -> Float[Tensor, "4 *out T T"]:
     """The terms of the scores X W_Q (X W_K)^T of X = content + position, in the order of `TERMS`.
 
-    >>> one, two, identity = torch.tensor([[1.0]]), torch.tensor([[2.0]]), torch.eye(1)
-    >>> four_terms(one, two, identity, identity).flatten()
+    >>> first, second, identity = torch.tensor([[1.0]]), torch.tensor([[2.0]]), torch.eye(1)
+    >>> four_terms(first, second, identity, identity).flatten()
     tensor([1., 2., 2., 4.])
     """
     parts = (content, position)
-    return torch.stack([(one @ query) @ (other @ key).mT for one in parts for other in parts])
+    return torch.stack([(first @ query) @ (second @ key).mT for first in parts for second in parts])
 
 
 def centred(scores: Float[Tensor, "*any T T"]) -> Float[Tensor, "*any T T"]:
@@ -105,15 +105,18 @@ def score_terms(
     x = norm((content + position)[None])
     # norm(content + position) less its bias, split: both parts share the mean and spread of the sum.
     spread = ((content + position).var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
-    own, place = ((part - part.mean(-1, keepdim=True)) / spread * norm.weight for part in (content, position))
+    normed_content, normed_position = (
+        (part - part.mean(-1, keepdim=True)) / spread * norm.weight for part in (content, position)
+    )
     (query, query_bias), (key, key_bias) = (
         _by_head(attention, projection, norm.bias) for projection in (attention.query, attention.key)
     )
-    whole = own + place
+    whole = normed_content + normed_position
     constants = whole @ query @ key_bias.mT + (whole @ key @ query_bias.mT).mT + query_bias @ key_bias.mT
     factor = torch.ones(()) if injection.scale is None else injection.scale[0, :, None]
     products = [
-        factor * term / query.shape[-1] ** 0.5 for term in (*four_terms(own, place, query, key), constants)
+        factor * term / query.shape[-1] ** 0.5
+        for term in (*four_terms(normed_content, normed_position, query, key), constants)
     ]
     dense = injection.dense()
     turned = replace(dense, bias=None, score_mod=None)
@@ -132,7 +135,7 @@ def shares(terms: dict[str, Float[Tensor, "H T T"]]) -> dict[str, Float[Tensor, 
     """
     power = {name: centred(term).square().sum((-2, -1)) for name, term in terms.items()}
     whole = torch.stack(list(power.values())).sum(0)
-    return {name: torch.where(whole > 0, own / whole.clamp(min=1e-30), 0) for name, own in power.items()}
+    return {name: torch.where(whole > 0, part / whole.clamp(min=1e-30), 0) for name, part in power.items()}
 
 
 def _by_head(attention: Attention, projection: nn.Module, bias: Tensor) -> tuple[Tensor, Tensor]:

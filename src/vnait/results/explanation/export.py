@@ -54,8 +54,8 @@ def token_table(explanation: Explanation) -> Table:
     """A row per token. rho is empty if no vector is added."""
     rho: Sequence[float | None] = explanation.similarity or [None] * len(explanation.tokens)
     known = ["yes" if known else "no" for known in explanation.known]
-    says: Sequence[float | None] = explanation.says or [None] * len(explanation.tokens)
-    values = (explanation.tokens, explanation.coordinates, explanation.gaps, rho, says, known)
+    adds: Sequence[float | None] = explanation.bag_contribution or [None] * len(explanation.tokens)
+    values = (explanation.tokens, explanation.coordinates, explanation.gaps, rho, adds, known)
     columns = [
         Column("token"),
         Column("coordinate", "{:.2f}"),
@@ -75,7 +75,7 @@ def _sections(explanation: Explanation) -> list[Section]:
     ]
     bag = (
         " The table shows what each token adds to the bag of words; the rest of that part is a constant."
-        if explanation.says is not None
+        if explanation.bag_contribution is not None
         else ""
     )
     heads = [Column(f"head {head}", "{:.1f}") for head in range(1, len(explanation.heads[0]) + 1)]
@@ -90,7 +90,7 @@ def _sections(explanation: Explanation) -> list[Section]:
         f"{explanation.method}: {explanation.formula}",
         *(f"It {words}." for words in explanation.enters),
     ]
-    found = [
+    sections = [
         Section(heading="Answer", sentences=answer),
         Section(
             heading="Tokens",
@@ -103,4 +103,6 @@ def _sections(explanation: Explanation) -> list[Section]:
         ),
     ]
     words = "Position is the added vector; content is everything else that the first layer reads."
-    return found + ([Section(heading="Scores", sentences=[words], table=terms)] if explanation.shares else [])
+    return sections + (
+        [Section(heading="Scores", sentences=[words], table=terms)] if explanation.shares else []
+    )

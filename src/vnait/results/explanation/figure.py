@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from vnait.results.colours import COLOURS
 from vnait.results.drawing import small_labels
-from vnait.results.explanation import Arc, Explanation
+from vnait.results.explanation import Explanation
 from vnait.results.explanation.display import drawable
 
 # Inches
@@ -20,7 +20,6 @@ ROOM = 0.17  # from a token's label to the next
 LETTER = 0.075  # a cell of text
 MAP, LEFT, RIGHT = 1.9, 1.0, 3.4  # an attention map; left of the maps, for tokens; right of them, for shares
 BELOW = 2.1  # shares below the maps
-ROW = 0.17  # a row of phrases, a step of arcs
 
 LABELLED = 16  # up to so many tokens, a map has them on its axes
 
@@ -38,7 +37,7 @@ def figure(explanation: Explanation, *, narrow: float | None = None) -> Figure:
     width = max(narrow or max(LEFT + MAP * heads + RIGHT, 9.0), LEFT + min(ROOM * count, 40.0))
     bars = 1.1 * (1 if explanation.similarity is None else 2)
     heights = [
-        1.6 + name + ROW * (_steps(explanation.arcs) + len(_levels(explanation.phrases))) + bars + 0.5 + name,
+        1.6 + name + bars + 0.5 + name,
         0.6 + (side + 0.35) * layers + (name if count <= LABELLED else 0),
     ]
     if narrow is not None:
@@ -81,10 +80,8 @@ def spread(places: NDArray[np.float64], room: float) -> NDArray[np.float64]:
 def _draw_tokens(
     part: SubFigure, explanation: Explanation, tokens: list[str], name: float, width: float
 ) -> None:
-    rho, levels = explanation.similarity, _levels(explanation.phrases)
-    heights = {"arcs": ROW * _steps(explanation.arcs)} if explanation.arcs else {}
-    heights |= {"line": 1.1 + name} | ({"phrases": ROW * len(levels)} if levels else {})
-    heights |= {"gaps": 1.1} | ({} if rho is None else {"rho": 1.1})
+    rho = explanation.similarity
+    heights = {"line": 1.1 + name, "gaps": 1.1} | ({} if rho is None else {"rho": 1.1})
     axes_of = part.subplots(len(heights), 1, height_ratios=list(heights.values()))
     rows = dict(zip(heights, axes_of, strict=True))
     _draw_line(rows["line"], explanation, tokens, name, width)
@@ -98,76 +95,8 @@ def _draw_tokens(
         rows["rho"].axhline(0, color="black", lw=0.6)
         rows["gaps"].set_xticks(numbers, [])
     rows["gaps" if rho is None else "rho"].set_xticks(numbers, tokens, rotation=90)
-    if explanation.arcs:
-        _draw_arcs(rows["arcs"], explanation)
-    if levels:
-        _draw_phrases(rows["phrases"], levels, explanation.coordinates)
-    for kind, axes in rows.items():
-        if kind in ("arcs", "phrases"):
-            axes.set(xlim=rows["line"].get_xlim(), xticks=[], yticks=[])
-            axes.spines[:].set_visible(False)
+    for axes in rows.values():
         small_labels(axes, ticks=7)
-
-
-def _draw_arcs(axes: Axes, explanation: Explanation) -> None:
-    """Half an ellipse per arc, over the coordinates of head and dependent; the arrow is at the dependent."""
-    places, heights = explanation.coordinates, _heights(explanation.arcs)
-    angle = np.linspace(0, np.pi, 40)
-    for (head, word, relation), height in zip(explanation.arcs, heights, strict=True):
-        middle, reach = (places[head] + places[word]) / 2, (places[word] - places[head]) / 2
-        axes.plot(middle - reach * np.cos(angle), height * np.sin(angle), color="black", lw=0.7)
-        axes.plot(places[word], 0.1, "v", color="black", ms=3)
-        axes.text(middle, height, relation, ha="center", va="bottom", fontsize=6)
-    axes.set(ylim=(0, max(heights) + 1), ylabel="arcs")
-
-
-def _steps(arcs: list[Arc]) -> int:
-    return max(_heights(arcs), default=0)
-
-
-def _heights(arcs: list[Arc]) -> list[int]:
-    """The height of each arc: one more than the highest arc below it.
-
-    >>> _heights([(2, 0, "det"), (2, 1, "amod"), (3, 2, "nsubj")])
-    [2, 1, 1]
-    """
-    spans = [tuple(sorted(arc[:2])) for arc in arcs]
-    heights = [1] * len(arcs)
-    for arc in sorted(range(len(arcs)), key=lambda other: spans[other][1] - spans[other][0]):
-        start, end = spans[arc]
-        below = [
-            heights[other]
-            for other, (first, last) in enumerate(spans)
-            if last - first < end - start and max(start, first) < min(end, last)
-        ]
-        heights[arc] = 1 + max(below, default=0)
-    return heights
-
-
-def _draw_phrases(axes: Axes, levels: list[list[Arc]], places: list[float]) -> None:
-    """A bar per phrase, from its first to its last word's coordinate; inner phrases are below outer ones."""
-    for row, level in enumerate(levels):
-        for first, last, relation in level:
-            start, end = sorted((places[first], places[last]))
-            axes.barh(row, end - start, 0.75, left=start, color="0.85", edgecolor="black", lw=0.5)
-            axes.text((start + end) / 2, row, relation, ha="center", va="center", fontsize=6)
-    axes.set(ylim=(len(levels) - 0.5, -0.5), ylabel="phrases")
-
-
-def _levels(phrases: list[Arc]) -> list[list[Arc]]:
-    """Phrases in rows without overlap, the longest first.
-
-    >>> _levels([(0, 2, "nsubj"), (4, 5, "obj"), (0, 5, "conj")])
-    [[(0, 5, 'conj')], [(0, 2, 'nsubj'), (4, 5, 'obj')]]
-    """
-    levels: list[list[Arc]] = []
-    for start, end, relation in sorted(phrases, key=lambda phrase: phrase[0] - phrase[1]):
-        free = (level for level in levels if all(end < first or last < start for first, last, _ in level))
-        level = next(free, None)
-        if level is None:
-            levels.append(level := [])
-        level.append((start, end, relation))
-    return levels
 
 
 def _draw_line(axes: Axes, explanation: Explanation, tokens: list[str], name: float, width: float) -> None:
@@ -228,11 +157,11 @@ def _draw_shares(axes: Axes, shares: dict[str, list[float]]) -> None:
         return
     heads = len(next(iter(shares.values())))
     left = np.zeros(heads)
-    for (term, found), colour in zip(shares.items(), COLOURS, strict=False):
-        if any(found):
+    for (term, of_heads), colour in zip(shares.items(), COLOURS, strict=False):
+        if any(of_heads):
             axes.barh(
                 range(1, heads + 1),
-                100 * np.array(found),
+                100 * np.array(of_heads),
                 left=left,
                 height=0.7,
                 color=colour,
@@ -240,7 +169,7 @@ def _draw_shares(axes: Axes, shares: dict[str, list[float]]) -> None:
                 lw=0.5,
                 label=term,
             )
-            left += 100 * np.array(found)
+            left += 100 * np.array(of_heads)
     axes.set(xlim=(0, 100), xlabel="share of squared deviations from row means (%)", ylabel="head")
     axes.set_title("attention scores of layer 1, by term", fontsize=8)
     axes.set_yticks(range(1, heads + 1))

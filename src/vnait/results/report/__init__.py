@@ -8,10 +8,9 @@ from pathlib import Path
 
 from vnait.positions.plugins import call_plugins
 from vnait.results import page
-from vnait.results import record as records
 from vnait.results.about import About
 from vnait.results.page.sections import Section
-from vnait.results.record import Record
+from vnait.results.record import Record, read
 from vnait.results.report import comparison
 from vnait.results.results import Results, metric_of
 from vnait.shared.errors import InputError
@@ -33,54 +32,55 @@ def write(folder: str | Path) -> Path:
             f"there is no {source}; give a folder that vnait compare or short studies (vnait study NAME) "
             "wrote."
         )
-    found = records.read(source)
-    if not found:
+    records = read(source)
+    if not records:
         raise InputError(f"{source} holds no finished run; let the comparison or study go on first.")
-    title, sections = _content(folder, found)
+    title, sections = _content(folder, records)
     path = folder / "report.html"
     with atomic_file(path) as draft:
         draft.write_text(page.html(title, sections), encoding="utf-8")
     return path
 
 
-def _content(folder: Path, found: list[Record]) -> tuple[str, list[Section]]:
+def _content(folder: Path, records: list[Record]) -> tuple[str, list[Section]]:
     """The title and the sections, of a comparison or from the plugin that wrote the records."""
-    if all("shots" in record.data and metric_of(record.metrics) for record in found):
+    if all("shots" in record.data and metric_of(record.metrics) for record in records):
         about = About.read(folder)
-        results = results_of(found, about)
+        results = results_of(records, about)
         name = results.records[0].data.get("name", folder.name) if about is None else about.data["name"]
         return f"Positional methods on {name}", list(comparison.sections(results, about))
-    for content in filter(None, call_plugins("report", folder, found)):
+    for content in filter(None, call_plugins("report", folder, records)):
         title, sections = content
         return title, list(sections)
-    names = dict.fromkeys(str(record.data.get("name")) for record in found)
+    names = dict.fromkeys(str(record.data.get("name")) for record in records)
     raise InputError(
         f"{folder} holds records of {', '.join(names)}; a report is of a comparison or of short studies."
     )
 
 
-def results_of(found: Sequence[Record], about: About | None) -> Results:
+def results_of(records: Sequence[Record], about: About | None) -> Results:
     """The last comparison in the records. Without `about.json`: the last record of every cell, of the data
     set that comes last.
     """
     if about is not None:
-        by_key = {record.key: record for record in found}
+        by_key = {record.key: record for record in records}
         missing = [key for key in about.runs if key not in by_key]
         if missing:
             raise InputError(
                 f"{len(missing)} runs of about.json are not in records.jsonl; run the comparison again."
             )
-        kept = [by_key[key] for key in about.runs]
+        chosen = [by_key[key] for key in about.runs]
     else:
-        last = found[-1].data.get("name")
-        of_last = [record for record in found if record.data.get("name") == last]
-        kept = list({(one.method, one.data["shots"], one.seed): one for one in of_last}.values())
-    methods = list(dict.fromkeys(record.method for record in kept))
-    trained = [one.method for one in kept if "steps" in one.run]  # and no baseline
+        last = records[-1].data.get("name")
+        of_last = [record for record in records if record.data.get("name") == last]
+        by_cell = {(record.method, record.data["shots"], record.seed): record for record in of_last}
+        chosen = list(by_cell.values())
+    methods = list(dict.fromkeys(record.method for record in chosen))
+    trained = [record.method for record in chosen if "steps" in record.run]  # and no baseline
     default = "vnait" if "vnait" in methods else (trained or methods)[-1]
     return Results(
-        records=kept,
+        records=chosen,
         methods=methods,
-        shots=list(dict.fromkeys(record.data["shots"] for record in kept)),
+        shots=list(dict.fromkeys(record.data["shots"] for record in chosen)),
         reference=default if about is None else about.reference,
     )

@@ -18,19 +18,19 @@ UNSEEN = "(a class not learned)"
 def lengths(results: Results) -> Section:
     """Accuracy over all seeds by tokens per text, at the most labels. Groups without a text are left out."""
     counts = {method: _summed(results.of(method, results.most)) for method in results.methods}
-    counts = {method: own for method, own in counts.items() if own}
+    counts = {method: pairs for method, pairs in counts.items() if pairs}
     heading = "By length of the text"
     if not counts:
         return Section(heading=heading, sentences=[NO_LENGTHS])
-    texts = [max(own[group][0] for own in counts.values()) for group in range(len(LENGTHS) + 1)]
+    texts = [max(pairs[group][0] for pairs in counts.values()) for group in range(len(LENGTHS) + 1)]
     groups = [group for group, count in enumerate(texts) if count]
     names = [_group(group) for group in groups]
     of_tags = results.metric in (TOKENS, ENTITIES)
     metric = {ENTITIES: TOKENS, SETS: EXACT}.get(results.metric, results.metric)
     root = 1 if metric.better > 0 else 0.5  # of the mean of squared errors
     shares = {
-        method: [(own[group][1] / own[group][0]) ** root if own[group][0] else None for group in groups]
-        for method, own in counts.items()
+        method: [(right / of) ** root if of else None for of, right in (pairs[group] for group in groups)]
+        for method, pairs in counts.items()
     }
     name = metric.title[:1].upper() + metric.title[1:]
     points = {
@@ -66,17 +66,17 @@ def confusions(results: Results) -> Iterator[Section]:
     for method, names in roles.items():
         heading = f"Answers of {method} ({' and '.join(names)})"
         kind, section = ("by_label", _by_label) if results.metric is SETS else ("confusion", _confusion)
-        found = [record for record in results.of(method, results.most) if kind in record.metrics]
-        if found:
-            yield section(found, heading, results.inside(results.most))
+        records = [record for record in results.of(method, results.most) if kind in record.metrics]
+        if records:
+            yield section(records, heading, results.inside(results.most))
         else:
             sentence = f"No confusion matrix is recorded for more than {MOST_CLASSES} classes."
             yield Section(heading=heading, sentences=[sentence])
 
 
-def _confusion(found: Sequence[Record], heading: str, where: str) -> Section:
+def _confusion(records: Sequence[Record], heading: str, where: str) -> Section:
     counts: Counter[tuple[str, str]] = Counter()
-    for record in found:
+    for record in records:
         classes = [*map(str, record.data["classes"])]
         for true, row in zip([*classes, UNSEEN], record.metrics["confusion"], strict=False):
             for answer, count in zip(classes, row, strict=True):
@@ -94,11 +94,11 @@ def _confusion(found: Sequence[Record], heading: str, where: str) -> Section:
     return Section(heading=heading, figures=[figures.squares(truths, names, rows, label=label)], table=table)
 
 
-def _by_label(found: Sequence[Record], heading: str, where: str) -> Section:
+def _by_label(records: Sequence[Record], heading: str, where: str) -> Section:
     counts: dict[str, list[int]] = {}
-    for record in found:
-        for name, own in zip(record.data["classes"], record.metrics["by_label"], strict=True):
-            counts[name] = [sum(pair) for pair in zip(counts.get(name, (0, 0, 0)), own, strict=True)]
+    for record in records:
+        for name, triple in zip(record.data["classes"], record.metrics["by_label"], strict=True):
+            counts[name] = list(map(sum, zip(counts.get(name, (0, 0, 0)), triple, strict=True)))
     share = "{:.3f}"
     table = Table(
         caption=f"{heading}, {where}: test texts that have each label and its precision, recall and F1, all "
@@ -106,18 +106,18 @@ def _by_label(found: Sequence[Record], heading: str, where: str) -> Section:
         columns=[Column("label"), Column("texts", "{:,}"), *(Column(name, share) for name in SHARES)],
         rows=[
             [name, true, *(right / of if of else None for of in (answered, true, (true + answered) / 2))]
-            for name, (true, answered, right) in sorted(counts.items(), key=lambda one: -one[1][0])
+            for name, (true, answered, right) in sorted(counts.items(), key=lambda item: -item[1][0])
         ],
         folded=len(counts) > 30,
     )
     return Section(heading=heading, table=table)
 
 
-def _summed(found: Sequence[Record]) -> list[tuple[int, float]]:
+def _summed(records: Sequence[Record]) -> list[tuple[int, float]]:
     """(texts, right answers or squared errors) of each group of lengths; empty if no record has them."""
-    kept = [record.metrics for record in found if "length_rows" in record.metrics]
-    rows = [metrics["length_rows"] for metrics in kept]
-    right = [metrics.get("length_right", metrics.get("length_squares")) for metrics in kept]
+    counted = [record.metrics for record in records if "length_rows" in record.metrics]
+    rows = [metrics["length_rows"] for metrics in counted]
+    right = [metrics.get("length_right", metrics.get("length_squares")) for metrics in counted]
     return list(zip(map(sum, zip(*rows, strict=True)), map(sum, zip(*right, strict=True)), strict=True))
 
 

@@ -73,11 +73,11 @@ def methods(results: Results) -> Section:
     rows: list[dict[str, Any]] = []
     metric = results.metric
     for shots in by_size(results.shots)[::-1]:
-        own = results.ranked(shots)
-        rows += own
+        ranking = results.ranked(shots)
+        rows += ranking
         drawn.append(
             figures.dots(
-                {row["method"]: interval_of(row) for row in own},
+                {row["method"]: interval_of(row) for row in ranking},
                 label=f"{results.where(shots)}: mean {metric.title} of each method with its interval",
                 title=f"{metric.title} {results.inside(shots)}",
                 folded=bool(drawn),
@@ -206,8 +206,8 @@ def others(results: Results) -> Section:
     rows: list[list[Cell]] = []
     for shots in by_size(results.shots)[::-1]:
         for row in results.ranked(shots):
-            found = [results.score(row["method"], shots, name) for name in names]
-            rows.append([row["method"], shots, *(one and one.written(FORM) for one in found)])
+            scores = [results.score(row["method"], shots, name) for name in names]
+            rows.append([row["method"], shots, *(score and score.written(FORM) for score in scores)])
     table = Table(
         caption=f"{', '.join(names)} on the test rows, with 95 % intervals over seeds",
         columns=[Column("method"), Column(results.metric.kinds), *map(Column, names)],
@@ -258,8 +258,8 @@ def leading(results: Results) -> list[str]:
 def summary(about: About, results: Results) -> Section:
     """Counts of rows, repeats, classes, tokens and unknown words."""
     facts, lengths = about.data, about.data["tokens"]["quantiles"]
-    found = [one.data for one in results.records if one.data["shots"] == results.most]
-    unknown = [data["unknown_share"] for data in found if "unknown_share" in data]
+    trained_on = [record.data for record in results.records if record.data["shots"] == results.most]
+    unknown = [data["unknown_share"] for data in trained_on if "unknown_share" in data]
     tested = (
         "rows held out by each seed"
         if about.test is None

@@ -56,8 +56,8 @@ class Classes(OfTexts):
 
     def answers(self, logits: Any) -> list[Any]:
         """The most probable class of each row of logits, by number."""
-        found: list[Any] = logits.argmax(-1).tolist()
-        return found
+        numbers: list[Any] = logits.argmax(-1).tolist()
+        return numbers
 
     def scores(self, truth: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """accuracy, macro_f1, mcc."""

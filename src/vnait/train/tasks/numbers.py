@@ -85,8 +85,8 @@ class Numbers(OfTexts):
 
     def answers(self, logits: Any) -> list[Any]:
         """The number of each row."""
-        found: list[Any] = logits[:, 0].tolist()
-        return found
+        numbers: list[Any] = logits[:, 0].tolist()
+        return numbers
 
     def scores(self, truth: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """rmse, mae, pearson, spearman."""
@@ -116,7 +116,7 @@ def _moments(numbers: NDArray[np.float64], weights: NDArray[np.float64]) -> tupl
 def _head(model: PreTrainedModel) -> nn.Linear:
     """The last layer of the head, which gives the number."""
     outside = (part for name, part in model.named_children() if name != model.base_model_prefix)
-    heads = [one for part in outside for one in part.modules() if isinstance(one, nn.Linear)]
+    heads = [layer for part in outside for layer in part.modules() if isinstance(layer, nn.Linear)]
     if not heads or heads[-1].out_features != 1 or heads[-1].bias is None:
         raise InputError(
             f"{type(model).__name__} has no linear head with a bias, which regression needs; take "

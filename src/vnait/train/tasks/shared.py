@@ -75,15 +75,15 @@ class OfTexts(Common):
 
 def check_known(labels: Sequence[str], names: Sequence[str], what: str, test: str, name: str) -> None:
     """Raise InputError if no label of the test rows is known; log those that aren't."""
-    found = Counter(labels)
-    unseen = sorted(found.keys() - set(names))
-    if len(unseen) == len(found):
+    counts = Counter(labels)
+    unseen = sorted(counts.keys() - set(names))
+    if len(unseen) == len(counts):
         raise InputError(f"{no_common_label(labels, names, test, name)}.")
     if unseen:
         logger.warning(
             "%s: %d of %d %s that training never saw (%s%s); they count as wrong%s.",
             test,
-            sum(found[label] for label in unseen),
+            sum(counts[label] for label in unseen),
             len(labels),
             what,
             ", ".join(map(repr, unseen[:3])),

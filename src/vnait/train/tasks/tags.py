@@ -82,10 +82,10 @@ class Tags(Common):
     def batch(self, encoded: Sequence[Any], truth: Sequence[Any]) -> Tensor:
         """The number of each word's tag at its first token, -100 at all others, (B, T)."""
         first = [pieces[0] for pieces in encoded]
-        found = torch.full((len(first), max(len(piece.ids) for piece in first)), IGNORED)
-        for row, piece, tags in zip(found, first, truth, strict=True):
+        labels = torch.full((len(first), max(len(piece.ids) for piece in first)), IGNORED)
+        for row, piece, tags in zip(labels, first, truth, strict=True):
             row[piece.starts] = self.tensor([tags[: len(piece.starts)]])
-        return found
+        return labels
 
     def tensor(self, truth: Sequence[Any]) -> Tensor:
         """The number of each tag, of all sentences together."""

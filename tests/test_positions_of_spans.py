@@ -1,4 +1,4 @@
-"""Known places of a span: timestamps scale its gaps, whatever their unit, their start and the padding."""
+"""Known positions of a span: timestamps scale its gaps, whatever their unit, their start and the padding."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_learned_gaps_multiply_those_of_time() -> None:
 @pytest.mark.parametrize("name", PARTS)
 def test_a_span_refuses_places_of_two_axes(name: str) -> None:
     two = torch.stack([TIMES, TIMES], -1)[None]
-    with pytest.raises(ValueError, match=r"the places have 2 axes, and a span has one; give one of them"):
+    with pytest.raises(ValueError, match=r"the positions have 2 axes, and a span has one; give one of them"):
         located(PARTS[name](), torch.randn(1, 4, 4), torch.ones(1, 4, dtype=torch.bool), two)
 
 
@@ -118,7 +118,7 @@ def test_a_named_method_takes_times() -> None:
 
 @pytest.mark.parametrize(
     ("times", "message"),
-    [([0.0, 2.0, 1.0], "places decrease along a text; sort"), ([0.0, torch.nan, 1.0], "NaN or infinity")],
+    [([0.0, 2.0, 1.0], "positions decrease along a text; sort"), ([0.0, torch.nan, 1.0], "NaN or infinity")],
 )
 def test_messages(times: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -126,10 +126,10 @@ def test_messages(times: list[float], message: str) -> None:
 
 
 def test_running_coordinates_take_no_places() -> None:
-    assert not Running().takes_places and Span().takes_places
+    assert not Running().takes_positions and Span().takes_positions
     with pytest.raises(ValueError, match="depends on later tokens"):
         Running()(None, torch.ones(1, 4, dtype=torch.bool), TIMES[None, :, None])
-    with pytest.raises(ValueError, match="take no places"):
+    with pytest.raises(ValueError, match="take no positions"):
         at(Running(), TIMES)
 
 

@@ -51,14 +51,6 @@ def trees(path: str | Path) -> Iterator[Tree]:
         raise InputError(f"{path} has no sentence; CoNLL-U has one word per line, in {COLUMNS} columns.")
 
 
-def tree(path: str | Path, number: int = 1) -> Tree:
-    """Sentence `number` of a file, from 1."""
-    sentences = list(trees(path))
-    if not 1 <= number <= len(sentences):
-        raise InputError(f"{path} has {len(sentences)} sentences; there is no number {number}.")
-    return sentences[number - 1]
-
-
 def _tree(rows: list[list[str]], place: str) -> Tree:
     for row in rows:
         if len(row) != COLUMNS:

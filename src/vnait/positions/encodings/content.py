@@ -83,8 +83,8 @@ class ContextualPositions:
         products = full(query @ torch.cat([self.before, self.after]).to(query.dtype).T)
         first = (offset > 0) * len(self.before)
         left, right, part = neighbours(count, len(self.before))
-        one, other = (products.gather(-1, row + first) for row in (left, right))
-        return full(scores) + torch.lerp(one, other, part)
+        lower, upper = (products.gather(-1, row + first) for row in (left, right))
+        return full(scores) + torch.lerp(lower, upper, part)
 
     def rows(self, index: Tensor) -> ContextualPositions:
         """Itself: all sentences share the tables."""
