@@ -41,9 +41,7 @@ class ThreadValue(threading.local):
             self.value = before
 
 
-_reading = (
-    ThreadValue()
-)  # True while an attached model's forward runs, which has given the model its positions
+_reading = ThreadValue()  # True while an attached model's forward runs, which has given it its positions
 
 
 def reading() -> AbstractContextManager[None]:
@@ -159,26 +157,35 @@ def pre_attention(
     shared: AttentionInputs = kwargs.pop(ATTENTION_INPUTS)
     states: Tensor = args[0] if args else kwargs["hidden_states"]
     if any(kwargs.get(name) is not None for name in ("key_value_states", "encoder_hidden_states")):
-        kwargs.pop(ROTARY, None)
+        kwargs.pop(ROTARY, None)  # its keys are of another text
         bias = shared.cross_bias
         if shared.queries is not None:
             states = states + shared.queries.to(states.dtype)
-            if args:
-                args = (states, *args[1:])
-            else:
-                kwargs = kwargs | {"hidden_states": states}
+            args, kwargs = (
+                ((states, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": states})
+            )
     else:
-        bias = shared.bias
-        if kwargs.get("sinusoidal_pos") is not None:
-            width = kwargs["sinusoidal_pos"].shape[-1]
-            new = shared.places[:, -states.shape[1] :]
-            kwargs["sinusoidal_pos"] = sines(new, width)[:, None].to(states.dtype)  # of RoFormer
-        if getattr(attention, "has_relative_attention_bias", False) and kwargs.get("position_bias") is None:
-            of_model = t5_bias(attention, shared.places)[:, :, -states.shape[1] :].to(states.dtype)
-            bias = of_model if bias is None else of_model + bias
+        bias = _self_attention_bias(attention, shared, states, kwargs)
+    # A bias that is there already is that of the layer before, which hands it on, as T5's.
     if bias is not None and kwargs.get("position_bias") is None:
         kwargs["position_bias"] = bias
     return args, kwargs
+
+
+def _self_attention_bias(
+    attention: nn.Module, shared: AttentionInputs, states: Tensor, kwargs: dict[str, Any]
+) -> Bias | None:
+    """The method's bias, and the model's own of distances; in `kwargs`, RoFormer's sines at these places."""
+    new = slice(-states.shape[1], None)
+    if kwargs.get("sinusoidal_pos") is not None:
+        width = kwargs["sinusoidal_pos"].shape[-1]
+        kwargs["sinusoidal_pos"] = sines(shared.places[:, new], width)[:, None].to(states.dtype)
+    if kwargs.get("position_bias") is not None or not getattr(
+        attention, "has_relative_attention_bias", False
+    ):
+        return shared.bias
+    of_model = t5_bias(attention, shared.places)[:, :, new].to(states.dtype)
+    return of_model if shared.bias is None else of_model + shared.bias
 
 
 def pre_cross_attention(

@@ -116,19 +116,26 @@ def attach(
     True
     """
     _check_arguments(model, method, decoder, warm_start)
-    sites = find_sites(model)
-    check_sides(sites, method, decoder, cross, type(model).__name__)
-    sides = [_side(sites[0], method, options, warm_start, None, model)]
+    sites, name = find_sites(model), type(model).__name__
+    check_sides(sites, method, decoder, cross, name)
+    sides = [_side(sites[0], method, options, warm_start, None, name)]
     if len(sites) == 2:
         of_decoder = _decoder_default(method, sites[0]) if decoder is None else decoder
-        sides.append(_side(sites[1], of_decoder, options, warm_start, cross, model))
+        sides.append(_side(sites[1], of_decoder, options, warm_start, cross, name))
     settings = {"cross": cross, "warm_start": warm_start, "options": options}
     try:
         changes = [_insert(side, {**_names(sides), **settings}, model) for side in sides]
     except BaseException:  # an interrupt, too, must leave the model as it was
         _remove(model, [site.owner for site in sites])
         raise
-    return _attachment(sides, warm_start, changes)
+    return Attachment(
+        method=tuple(side.name for side in sides),
+        owner=tuple(site.path for site in sites),
+        replaced=tuple(path for site in sites for path in site.replaced),
+        warm_start=warm_start,
+        difference=max(difference for difference, _ in changes),
+        relative=max(relative for _, relative in changes),
+    )
 
 
 def detach(model: nn.Module) -> None:
@@ -158,19 +165,6 @@ def _names(sides: list[_Side]) -> dict[str, Any]:
     return {"method": method, "decoder": decoder, "described": descriptions}
 
 
-def _attachment(
-    sides: list[_Side], warm_start: WarmStart | None, changes: list[tuple[float, float]]
-) -> Attachment:
-    return Attachment(
-        method=tuple(side.name for side in sides),
-        owner=tuple(side.site.path for side in sides),
-        replaced=tuple(path for side in sides for path in side.site.replaced),
-        warm_start=warm_start,
-        difference=max(difference for difference, _ in changes),
-        relative=max(relative for _, relative in changes),
-    )
-
-
 def _decoder_default(method: str | Method, site: Site) -> str:
     # The method built here is thrown away and must not advance the caller's random state.
     with preserved_generators():
@@ -185,24 +179,24 @@ def _side(
     options: dict[str, Any],
     warm_start: WarmStart | None,
     cross: Cross | None,
-    model: nn.Module,
+    model: str,
 ) -> _Side:
     """Build the module for one side and check that the side supports it; the model is still unchanged."""
-    owner, model_name = site.owner, type(model).__name__
-    check_site(site, model_name)
-    rows, first, pad = _own_table(site, model_name)
+    owner = site.owner
+    check_site(site, model)
+    rows, first, pad = _own_table(site, model)
     built = _built(method, site, options, 512 if rows is None else len(rows))
     name = method if isinstance(method, str) else described(method)
-    injection = check_supported(built, name, site, warm_start, model_name)
+    injection = check_supported(built, name, site, warm_start, model)
     rotates = needs_rotary_attention(site, injection)
-    # A cache that slides has the keys of the last tokens only, and transformers would add the bias of all.
+    # A cache that slides has the last keys only, and the model's own attention would get the bias of all.
     slides = injection.bias is not None and site.causal and any(DynamicCache(config=owner.config).is_sliding)
     attached = Attached(
         owner=owner,
         vectors=site.vectors(),
         method=built,
         old=None if rows is None or warm_start is None else Rows(rows),
-        # Angles replace what the model has, and can't be blended with it by a gate.
+        # With angles, the model's own rotation reads the coordinates: there is no vector to be gated.
         warm=warm_start is not None and injection.rotary is None,
         own_places=_own_places(site, injection, warm_start),
         own_attention=owner.config._attn_implementation if rotates or slides else None,

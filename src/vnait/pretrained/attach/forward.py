@@ -106,13 +106,14 @@ def with_positions(
     if (inputs.get("input_ids") is None) == (inputs.get("inputs_embeds") is None):
         return None
     text = _text(owner, attached, inputs)
+    # With a cache, the first tokens of a call may be padding alone, and a method needs a token in each text.
     output = attached(text.vectors, begun(text.mask) if text.cached else text.mask, text.past)
     new = output.x[:, text.past :]
     inputs |= {"input_ids": None, "inputs_embeds": new}
     if attached.has_token_types and inputs.get("token_type_ids") is None:
         # The model's own are a buffer as long as its table, which the text may exceed.
         inputs["token_type_ids"] = torch.zeros(new.shape[:2], dtype=torch.long, device=new.device)
-    inputs |= _places(attached, text, output, inputs.get("attention_mask"))
+    inputs |= _own_positions(attached, text, output, inputs.get("attention_mask"))
     return inputs | _attention_inputs(attached, text, output, inputs)
 
 
@@ -157,21 +158,22 @@ def _text(owner: PreTrainedModel, attached: Attached, inputs: dict[str, Any]) ->
     return _Text(vectors, mask, past, cache is not None)
 
 
-def _places(
+def _own_positions(
     attached: Attached, text: _Text, output: AttachedOutput, attention_mask: Any
 ) -> dict[str, Tensor]:
     """Where the model's own rotation or bias is read: as position_ids, or in the mask."""
-    places = {}
+    inputs = {}
     if "position_ids" in attached.argument_names:
+        # A silenced table adds nothing at any index; this one is what the model would count by itself.
         rows, length = text.mask.shape
         index = torch.arange(text.past, length, device=text.vectors.device).expand(rows, -1)
-        places["position_ids"] = index if attached.own_places is None else output.places[:, text.past :]
+        inputs["position_ids"] = index if attached.own_places is None else output.places[:, text.past :]
     if attached.alibi:
-        places["attention_mask"] = (output.places + 1) * text.mask  # as `AlibiAtPlaces` reads it
+        inputs["attention_mask"] = (output.places + 1) * text.mask  # as `AlibiAtPlaces` reads it
     elif attached.own_places is not None and attention_mask is None:
         # Without a mask, transformers takes position_ids other than 0, 1, 2 ... for packed texts.
-        places["attention_mask"] = text.mask.long()
-    return places
+        inputs["attention_mask"] = text.mask.long()
+    return inputs
 
 
 def _attention_inputs(

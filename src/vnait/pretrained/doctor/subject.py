@@ -209,10 +209,15 @@ class Subject:
         return max([0, *padding, *surplus])
 
     @cached_property
+    def declared(self) -> int | None:
+        """The length that its configuration declares, if any: `max_position_embeddings`."""
+        length = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return length if isinstance(length, int) else None
+
+    @cached_property
     def longest(self) -> int:
         """A length that it reads, at most LONG and what it declares."""
-        declared = getattr(self.body.config.get_text_config(), "max_position_embeddings", None)
-        count = min(declared - self.reserved, LONG) if isinstance(declared, int) else LONG
+        count = LONG if self.declared is None else min(self.declared - self.reserved, LONG)
         while count > 6 and self._output(self.body, input_ids=self.text(count)) is None:
             count //= 2
         return count

@@ -66,8 +66,7 @@ def too_late(subject: Subject) -> Evidence | None:
     Advice: set tokenizer.model_max_length to what the model reads (LEN01), and save the tokenizer.
     """
     limit = _limit(subject)
-    declared = getattr(subject.model.config.get_text_config(), "max_position_embeddings", None)
-    longest = min(limit or ENDLESS, (declared or ENDLESS) + 1)
+    longest = min(limit or ENDLESS, (subject.declared or ENDLESS) + 1)
     require(longest <= MAX_TOKENS, f"a text of {longest} tokens is too long to read here")
     more = {"tokenizer": subject.tokenizer, "words": longest, **subject.more}
     trial = subject.trial(reads_truncated, f"{longest} words", part=subject.model, **more)
