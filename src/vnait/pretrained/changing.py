@@ -116,6 +116,17 @@ def _change_class(part: Any, kind: Any) -> None:
             vars(part)[name] = MethodType(kind.forward, part)
 
 
+def remove_hooks(model: nn.Module, *hooks: Callable[..., Any]) -> None:
+    """Take these hooks, before a forward or after it, out of all modules."""
+    for part in model.modules():
+        before = part._forward_pre_hooks, part._forward_pre_hooks_with_kwargs
+        after = part._forward_hooks, part._forward_hooks_with_kwargs
+        for registered, with_kwargs in (before, after):
+            for key in [key for key, hook in registered.items() if hook in hooks]:
+                del registered[key]
+                with_kwargs.pop(key, None)
+
+
 def mark(config: PreTrainedConfig) -> None:
     """Make `from_pretrained` refuse what is saved from now on."""
     config.quantization_config = MARK

@@ -27,7 +27,14 @@ from vnait.pretrained.attach.checks import (
 from vnait.pretrained.attach.cross_attention import CROSS_ATTENTION, Cross
 from vnait.pretrained.attach.files import is_attached
 from vnait.pretrained.attach.forward import class_with_method, with_positions
-from vnait.pretrained.changing import check_free, check_weights, enter_classes, give_parent, leave_classes
+from vnait.pretrained.changing import (
+    check_free,
+    check_weights,
+    enter_classes,
+    give_parent,
+    leave_classes,
+    remove_hooks,
+)
 from vnait.pretrained.layers import (
     ATTENTION_INPUTS,
     ROTARY,
@@ -340,11 +347,8 @@ def _remove(model: nn.Module, owners: list[PreTrainedModel]) -> None:
     for owner in owners:
         weights = (weight for name, weight in owner.named_parameters() if not is_attached(name))
         learned = any(weight.requires_grad for weight in weights)
+        remove_hooks(owner, pre_attention, pre_cross_attention)
         for path, module in list(owner.named_modules()):
-            hooks = module._forward_pre_hooks.items()
-            for key in [key for key, hook in hooks if hook in (pre_attention, pre_cross_attention)]:
-                del module._forward_pre_hooks[key]
-                module._forward_pre_hooks_with_kwargs.pop(key, None)
             if isinstance(module, SilencedTable | DifferentiableRotary):
                 parent, _, key = path.rpartition(".")
                 setattr(owner.get_submodule(parent), key, module.original(learned))

@@ -3,7 +3,6 @@ before, bit for bit. `shorten` undoes it.
 """
 
 import functools
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from vnait.pretrained.changing import (
     enter_classes,
     leave_classes,
     refuse_push,
+    remove_hooks,
     write_type,
 )
 from vnait.pretrained.extend.parts import Inputs, Part, Special, joined, short_part, windows_of
@@ -38,7 +38,7 @@ from vnait.pretrained.extend.stretching import (
     read_rotation,
     read_table,
 )
-from vnait.pretrained.locate import Site, find_sites, first_row, last_states, probe_ids
+from vnait.pretrained.locate import Site, accepts, find_sites, first_row, last_states, probe_ids
 from vnait.shared.errors import InputError, did_you_mean
 from vnait.shared.randomness import evaluating
 
@@ -128,11 +128,7 @@ def shorten(model: nn.Module) -> None:
             owner.set_attn_implementation("sdpa")
         delattr(owner.config, SETTINGS)
         del owner.vnait_longer
-        for part in owner.modules():
-            for key, hook in list(part._forward_hooks.items()):
-                if hook in (read_table, read_rotation):
-                    del part._forward_hooks[key]
-                    part._forward_hooks_with_kwargs.pop(key, None)
+        remove_hooks(owner, read_table, read_rotation)
 
 
 def _longer(site: Site, reading: str, limit: int | None, special: Special) -> Longer:
@@ -143,11 +139,7 @@ def _longer(site: Site, reading: str, limit: int | None, special: Special) -> Lo
         possible = [fit for fit, entry in READINGS.items() if source in entry.sources]
         has = {"table": "a position table", "rotation": "a rotation", "other": "neither table nor rotation"}
         raise InputError(f"{reading} is not for {name}, which has {has[source]}; take {', '.join(possible)}.")
-    if (
-        source != "other"
-        and reading != "windows"
-        and "position_ids" not in inspect.signature(owner.forward).parameters
-    ):
+    if source != "other" and reading != "windows" and not accepts(owner, "position_ids"):
         raise InputError(f"{name} takes no position_ids, so {reading} can't be given to it; take windows.")
     if READINGS[reading].attention and owner.config._attn_implementation != "sdpa":
         kind = owner.config._attn_implementation
