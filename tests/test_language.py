@@ -61,7 +61,7 @@ CEILINGS = {
     "data": 19,
     "model": 0,
     "positions": 0,
-    "pretrained": 344,
+    "pretrained": 1,  # `kept` of doctor's report, as in its JSON
     "results": 0,
     "shared": 0,
     "train": 0,
@@ -74,8 +74,6 @@ TOO_LONG = {
     "cli/extend.py: extend_command",
     "cli/predict.py: predict_command",
     "cli/train.py: train_command",
-    "pretrained/attach/attached.py: with_positions",
-    "pretrained/attach/auditing.py: _sources",
 }
 
 
