@@ -12,7 +12,7 @@ from vnait.results.advice import advice
 from vnait.results.results import Results
 from vnait.shared.statistics import interval, seeds_needed
 
-BASELINE = "average-logreg"
+BASELINE = "averaged"
 
 
 def made(
@@ -111,7 +111,7 @@ def test_without_none_or_with_methods_of_a_base_alone_order_is_left_out():
 def test_nothing_that_beats_guessing_is_reported():
     (first, *_) = advice(results(made({BASELINE: FLAT, "none": FLAT, "vnait": FLAT})), chance_level=0.7)
     assert first.startswith(
-        "average-logreg, the best on the validation rows, is not clearly better than always answering the "
+        "averaged, the best on the validation rows, is not clearly better than always answering the "
         "most frequent class (70.0 %): its accuracy on the test rows is"
     )
 
@@ -166,4 +166,4 @@ def test_a_baseline_above_chance_is_named_if_the_chosen_method_is_not():
     assert first.startswith(
         "none, the best on the validation rows, is not clearly better than always answering"
     )
-    assert first.endswith("average-logreg is, with 70.0 % [68.7, 71.3]: compare more seeds or labels.")
+    assert first.endswith("averaged is, with 70.0 % [68.7, 71.3]: compare more seeds or labels.")

@@ -43,7 +43,7 @@ def test_saved_and_loaded_it_answers_the_same(name, table, words, tmp_path):
 
 
 def test_averaged_vectors_are_those_of_scikit_learn(table, words):
-    model = fit_baseline("average-logreg", table, table, words, tokenization="words", seed=0)
+    model = fit_baseline("averaged", table, table, words, tokenization="words", seed=0)
     means = np.stack(
         [words.table[row].mean(0) for row in encode(words.tokenizer, table.texts, max_length=99)]
     )
@@ -53,11 +53,9 @@ def test_averaged_vectors_are_those_of_scikit_learn(table, words):
 
 
 def test_validation_scores_are_of_rows_not_learned_from(table, words):
-    model = fit_baseline("tfidf-logreg", table, table, words, tokenization="words", seed=3, validation=0.2)
+    model = fit_baseline("tfidf", table, table, words, tokenization="words", seed=3, validation=0.2)
     rows, held = split(table.labels, holdout=0.2, seed=3)
-    part = fit_baseline(
-        "tfidf-logreg", table.select(rows), table.select(held), words, tokenization="words", seed=3
-    )
+    part = fit_baseline("tfidf", table.select(rows), table.select(held), words, tokenization="words", seed=3)
     assert model.record.metrics["validation_accuracy"] == part.record.metrics["accuracy"]
     assert model.record.data["rows"] == len(table)
 
@@ -76,14 +74,14 @@ def test_terms_and_bias_sum_to_the_logit(name, table, words):
     [("baseline.json", "{}"), ("baseline.json", "no json"), ("model.safetensors", "no tensors")],
 )
 def test_a_damaged_folder_is_one_sentence(name, content, table, words, tmp_path):
-    fit_baseline("tfidf-logreg", table, table, words, tokenization="words", seed=0).save(tmp_path / "model")
+    fit_baseline("tfidf", table, table, words, tokenization="words", seed=0).save(tmp_path / "model")
     (tmp_path / "model" / name).write_text(content)
     with pytest.raises(InputError, match="is damaged: "):
         load(tmp_path / "model")
 
 
 def test_a_baseline_and_a_transformer_may_replace_each_other_and_nothing_else(table, words, tmp_path):
-    model = fit_baseline("tfidf-logreg", table, table, words, tokenization="words", seed=0)
+    model = fit_baseline("tfidf", table, table, words, tokenization="words", seed=0)
     model.save(tmp_path / "model")
     saved.check_replaceable(tmp_path / "model")
     (tmp_path / "model" / "thesis.tex").write_text("years of work")

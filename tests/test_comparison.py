@@ -475,14 +475,14 @@ def test_sentences_name_methods_ahead_behind_and_level():
             "none": shifted(-0.10),
             "learned": shifted(+0.10),
             "sinusoidal": shifted(+0.01, noise=0.05),
-            "tfidf-logreg": shifted(-0.20),
-            "average-logreg": shifted(-0.01, noise=0.05),
+            "tfidf": shifted(-0.20),
+            "averaged": shifted(-0.01, noise=0.05),
         }
     )
     (sentence,) = found.sentences()
     assert sentence == (
-        "With all labels: vnait is ahead of tfidf-logreg by 20.0 points [20.0, 20.0] and none by 10.0 points "
-        "[10.0, 10.0]; vnait is behind learned by 10.0 points [10.0, 10.0]; average-logreg and sinusoidal "
+        "With all labels: vnait is ahead of tfidf by 20.0 points [20.0, 20.0] and none by 10.0 points "
+        "[10.0, 10.0]; vnait is behind learned by 10.0 points [10.0, 10.0]; averaged and sinusoidal "
         "can't be told apart from vnait over 5 seeds."
     )
 
@@ -670,7 +670,7 @@ def test_labels_of_the_test_file_that_training_never_saw_count_as_wrong(words, t
     found = small(words, tmp_path, test=test)
     assert len(found.records) == 3
     assert all(record.metrics["accuracy"] <= 0.25 for record in found.records)
-    assert next(row["mean"] for row in found.rows if row["method"] == "tfidf-logreg") > 0.2
+    assert next(row["mean"] for row in found.rows if row["method"] == "tfidf") > 0.2
 
 
 def test_a_baseline_is_what_it_says(words, tmp_path):
@@ -683,7 +683,7 @@ def test_a_baseline_is_what_it_says(words, tmp_path):
     vectorizer = TfidfVectorizer(token_pattern=r"\w+", ngram_range=(1, 2), sublinear_tf=True)
     reference = LogisticRegression(max_iter=2000).fit(vectorizer.fit_transform(learned.texts), learned.labels)
     score = reference.score(vectorizer.transform(tested.texts), tested.labels)
-    row = next(row for row in found.rows if row["method"] == "tfidf-logreg")
+    row = next(row for row in found.rows if row["method"] == "tfidf")
     assert row["mean"] == pytest.approx(score)
     assert row["parameters"] == reference.coef_.size + reference.intercept_.size
 

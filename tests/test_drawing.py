@@ -276,7 +276,7 @@ def test_one_token_draws():
 def compared(shots):
     methods = {
         "none": {"steps": 9},
-        "tfidf-logreg": {},
+        "tfidf": {},
         "a long name of a method, longer than thirty": {"steps": 9},
     }
     records = [
@@ -298,7 +298,7 @@ def test_a_comparison_has_a_row_per_method_the_best_on_top_and_baselines_hollow(
     (axes,) = accuracy.figure(compared([16]), 0.4).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "none",
-        "tfidf-logreg",
+        "tfidf",
         "a long name of a method, long…",
     ]
     marks = [line for line in axes.lines if line.get_marker() == "o"]

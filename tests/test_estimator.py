@@ -262,6 +262,7 @@ def test_class_weights_are_saved_with_labels_of_their_own_type(word_file, tmp_pa
         (None, ["much"] * 40, "sample_weight is not numbers"),
         ("fair", None, "class_weight is 'fair': "),
         ({"negative": 2}, None, "class_weight is {'negative': 2}: 'negative' is not a label of y, whose"),
+        ({0: 2}, None, "class_weight is {0: 2}: 0 is not a label of y, whose"),
     ],
 )
 def test_wrong_weights_are_one_sentence(class_weight, sample_weight, message, word_file):

@@ -53,7 +53,7 @@ def test_a_baseline_has_the_scores_of_its_training(table, tmp_path):
 
 def test_a_label_that_training_never_saw_counts_as_wrong(caplog):
     table = Table(TEXTS, LABELS["classification"], "made", 0)
-    model = fit_baseline("tfidf-logreg", table, table, vocabulary_of(TEXTS), tokenization="words", seed=0)
+    model = fit_baseline("tfidf", table, table, vocabulary_of(TEXTS), tokenization="words", seed=0)
     new = Table(TEXTS[:4], ["good", "bad", "odd", "good"], "new", 0)
     assert evaluate(model, new)["accuracy"] <= 0.75 and "'odd'" in caplog.text
     with pytest.raises(InputError, match="share no label"):

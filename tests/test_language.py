@@ -56,12 +56,12 @@ ODD = BANNED | {
 # Variables and arguments that name nothing, by room: how often they may still occur.
 NAMES = {"found", "one", "own", "other", "given", "kept"}
 CEILINGS = {
-    "cli": 75,
+    "cli": 0,
     "comparison": 0,
-    "data": 19,
+    "data": 0,
     "model": 0,
     "positions": 0,
-    "pretrained": 1,  # `kept` of doctor's report, as in its JSON
+    "pretrained": 0,
     "results": 0,
     "shared": 0,
     "train": 0,
@@ -69,12 +69,7 @@ CEILINGS = {
 
 MAX_LINES, MAX_BRANCHES = 60, 15  # of a function, without its docstring
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.match_case)
-TOO_LONG = {
-    "cli/compare.py: compare_command",
-    "cli/extend.py: extend_command",
-    "cli/predict.py: predict_command",
-    "cli/train.py: train_command",
-}
+TOO_LONG: set[str] = set()
 
 
 @cache

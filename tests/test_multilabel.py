@@ -304,7 +304,7 @@ def test_a_test_label_that_training_never_saw_counts_as_missed(word_file, caplog
         fit(Run(method="none", steps=2), table, words, test=other)
 
 
-@pytest.mark.parametrize("name", ["majority", "tfidf-logreg", "average-logreg"])
+@pytest.mark.parametrize("name", ["majority", "tfidf", "averaged"])
 def test_baselines_are_saved_and_answer_with_sets(name, word_file, tmp_path):
     table = table_of_rows()
     often = Table(table.texts, [f"{label}|often" for label in table.labels], "often", 0, "multilabel")
@@ -325,7 +325,7 @@ def test_baselines_are_saved_and_answer_with_sets(name, word_file, tmp_path):
 def test_a_comparison_is_about_micro_f1(compared):
     assert compared.results.metric is SETS
     rows = {row["method"]: row for row in compared.rows if row["shots"] == "all"}
-    assert list(rows) == ["majority", "tfidf-logreg", "average-logreg", "none", "sinusoidal"]
+    assert list(rows) == ["majority", "tfidf", "averaged", "none", "sinusoidal"]
     assert rows["majority"]["mean"] == pytest.approx(compared.plan.chance_level())
     assert rows["none"]["alone"] is not None and rows["majority"]["alone"] is None
     assert {one.data["rows"] for one in compared.results.of("none", 20)} == {20}

@@ -201,9 +201,7 @@ def test_the_registry_shows_every_method_and_cuts_nothing_silently(model: Path, 
 
 def test_a_baseline_shows_its_terms_and_its_folder_is_taken_as_a_comparisons_winner(tmp_path: Path) -> None:
     table = text.read("builtin:polarity")
-    model = fit_baseline(
-        "tfidf-logreg", table, table, vocabulary.learn(table.texts), tokenization="words", seed=0
-    )
+    model = fit_baseline("tfidf", table, table, vocabulary.learn(table.texts), tokenization="words", seed=0)
     model.save(tmp_path / "model")
     (tmp_path / "records.jsonl").touch()
     registry = Registry.of([tmp_path])

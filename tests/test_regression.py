@@ -174,9 +174,9 @@ def test_the_linear_part_is_ridge_regression():
 def test_a_comparison_has_the_mean_and_ridge_regression_beside_the_methods(compared):
     assert compared.results.metric is RMSE
     by_method = {row["method"]: row for row in compared.rows if row["shots"] == "all"}
-    assert list(by_method) == ["mean", "tfidf-ridge", "average-ridge", "none", "sinusoidal"]
+    assert list(by_method) == ["mean", "tfidf", "averaged", "none", "sinusoidal"]
     assert by_method["mean"]["mean"] == pytest.approx(compared.plan.chance_level())
-    assert by_method["tfidf-ridge"]["mean"] < 0.7 * by_method["mean"]["mean"]
+    assert by_method["tfidf"]["mean"] < 0.7 * by_method["mean"]["mean"]
     assert by_method["mean"]["ci_low"] < by_method["mean"]["mean"] < by_method["mean"]["ci_high"]
     ranked = [row["mean"] for row in compared.results.ranked("all")]
     assert ranked == sorted(ranked)
@@ -192,7 +192,7 @@ def test_a_lower_error_is_ahead(compared):
         shots=compared.results.shots,
         reference="mean",
     )
-    row = next(row for row in results.paired if row["method"] == "tfidf-ridge" and row["shots"] == "all")
+    row = next(row for row in results.paired if row["method"] == "tfidf" and row["shots"] == "all")
     assert row["difference"] < 0 and results.ahead(row) == 1
     sentence = results.sentences()[1]
     assert sentence.startswith("With all labels: mean is behind") and "points" not in sentence

@@ -39,7 +39,7 @@ from vnait_lab import report as studying
 from vnait_lab import studies, study
 from vnait_lab.study import Budget
 
-METHODS = ("tfidf-logreg", "none", "rope", "vnait")
+METHODS = ("tfidf", "none", "rope", "vnait")
 EVIL = (
     """<script>document.title='owned'</script>"><img src=x onerror="document.title='owned'">' """
     "& {{ 7 * 7 }} %{y}"
@@ -55,7 +55,7 @@ def record_of(method: str, seed: int, shots: int | str, classes: Sequence[str], 
     answer = [true if draw.random() < skill else draw.randrange(count) for true in truth]
     details = scores.details(truth, answer, [draw.randint(1, 90) for _ in truth], count)
     found = scores.scores(truth, answer)
-    learned = method != "tfidf-logreg"
+    learned = method != "tfidf"
     return Record(
         key=f"{method} {seed} {shots}",
         method=method,

@@ -173,7 +173,7 @@ def test_a_baseline_of_a_wrong_structure_is_one_sentence_or_does_no_harm(name, b
     ],
 )
 def test_a_wrong_baseline_is_named(change, message, baselines, tmp_path):
-    folder = shutil.copytree(baselines / "tfidf-logreg", tmp_path / "copy")
+    folder = shutil.copytree(baselines / "tfidf", tmp_path / "copy")
     notes = json.loads((folder / "baseline.json").read_text(encoding="utf-8")) | change
     (folder / "baseline.json").write_text(json.dumps(notes))
     with pytest.raises(InputError, match=message):

@@ -11,6 +11,10 @@ from vnait.results.record import Record
 from vnait.shared.statistics import Interval, interval, paired
 from vnait_lab import RECORDS
 
+# The simple models of committed comparisons. They know no places, and n-grams of letters neither; those that
+# `vnait compare` has today will replace them when the claims are measured again.
+BASELINES = ("tfidf-logreg", "average-logreg")
+
 Score = str | Callable[[Record], float]  # the name of a metric, or a function of the record
 
 

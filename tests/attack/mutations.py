@@ -214,7 +214,7 @@ def adapt(folder: Path) -> None:
 def baseline(folder: Path) -> None:
     made = Table(texts=TEXTS * 4, labels=["good", "bad"] * 10, name="made", dropped=0)
     words = vocabulary.learn(made.texts, dim=8)
-    fit_baseline("tfidf-logreg", made, made, words, tokenization="words", seed=0).save(folder)
+    fit_baseline("tfidf", made, made, words, tokenization="words", seed=0).save(folder)
 
 
 def stopped(folder: Path) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 from vnait.data.pairs import sides_of
-from vnait.train.baselines import BASELINES
+from vnait_lab.records import BASELINES
 from vnait_lab.runs.translations import FILES, METHODS_RUN, plan_of, questions, verdict
 
 

@@ -15,9 +15,31 @@ from vnait.shared.errors import InputError, MissingExtra
 from vnait.train.run import Run, unknown_methods
 
 if TYPE_CHECKING:
+    from vnait.comparison.compare import Comparison
     from vnait.results.record import Record
 
 DEFAULT_DATA = "builtin:polarity"
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        help="Names from `vnait list`, with commas. Default: none, sinusoidal, learned, vnait-uniform, vnait."
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="The folder of records, report and model. Default: runs/ and the name of DATA."),
+]
+Reference = Annotated[
+    str | None,
+    typer.Option(help="The method that all others are compared with. Default: vnait, or the first."),
+]
+Base = Annotated[
+    str | None,
+    typer.Option(
+        help="A pretrained encoder, a folder or hub name: compared frozen, fine-tuned, and with any "
+        "base:METHOD. Default: none."
+    ),
+]
 
 
 @shared.app.command("compare")
@@ -33,34 +55,16 @@ def compare_command(
     ] = None,
     sep: shared.Separator = None,
     encoding: shared.Encoding = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Names from `vnait list`, with commas. Default: none, sinusoidal, learned, vnait-uniform, "
-            "vnait."
-        ),
-    ] = None,
+    methods: Methods = None,
     shots: Annotated[str, typer.Option(help="Rows per class to learn from, with commas, or all.")] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The folder of records, report and model. Default: runs/ and the name of DATA."),
-    ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option(help="The method that all others are compared with. Default: vnait, or the first."),
-    ] = None,
+    out: Out = None,
+    reference: Reference = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Trainings at a time. Default: one per core.")
     ] = None,
     backend: shared.Backend = "local",
-    base: Annotated[
-        str | None,
-        typer.Option(
-            help="A pretrained encoder, a folder or hub name: compared frozen, fine-tuned, and with any "
-            "base:METHOD. Default: none."
-        ),
-    ] = None,
+    base: Base = None,
     vectors: shared.VectorFile = None,
     tokenization: shared.Tokenization = "words",
     steps: shared.Steps = Run.steps,
@@ -74,26 +78,19 @@ def compare_command(
     report.
     """
     shared.set_up_logging(quiet)
-    counts, names = _shots(shots), shared.listed(methods or "")
-    if methods is not None and not names:
-        raise InputError("--methods is empty; name methods, or leave it out for the default ones.")
+    counts, names = _shots(shots), _methods(methods, base)
     run = Run(steps=steps, max_length=max_length, learning_rate=learning_rate, threads=threads)
-    if wrong := list(unknown_methods(names, base=base is not None)):
-        raise InputError("; ".join(wrong) + ".")
-    table = shared.read_table(data, text, label, sep, encoding, task)
-    tests = None if test is None else shared.read_table(test, text, label, sep, encoding, task, of_tests=True)
-    folder = out or Path("runs") / shared.folder_name(data)
-    from vnait.cli import terminal
-    from vnait.comparison.compare import DEFAULT_METHODS, compare
+    table, tests = shared.read_with_tests(data, test, text, label, sep, encoding, task)
+    from vnait.comparison.compare import DEFAULT_METHODS, compare  # torch, once the table is read
 
     with shared.progress(quiet, "comparing") as move:
-        found = compare(
+        comparison = compare(
             table,
             methods=names or DEFAULT_METHODS,
             shots=counts,
             seeds=seeds,
             test=tests,
-            out=folder,
+            out=out or Path("runs") / shared.folder_name(data),
             vectors=vectors,
             tokenization=tokenization,
             base=base,
@@ -104,14 +101,33 @@ def compare_command(
             callback=lambda done, total, record: move(done, total, _cell_note(record)),
             command=context.obj,
         )
-    files = {"records": found.path} | _drawn({"report": found.report, "picture": found.picture})
+    _show(comparison, as_json)
+
+
+def _methods(methods: str | None, base: str | None) -> tuple[str, ...]:
+    names = shared.listed(methods or "")
+    if methods is not None and not names:
+        raise InputError("--methods is empty; name methods, or leave it out for the default ones.")
+    if wrong := list(unknown_methods(names, base=base is not None)):
+        raise InputError("; ".join(wrong) + ".")
+    return names
+
+
+def _show(comparison: Comparison, as_json: bool) -> None:
+    model = comparison.path.parent / "model"
+    files = {"records": comparison.path} | _drawn(
+        {"report": comparison.report, "picture": comparison.picture}
+    )
     if as_json:
-        words = {"best": found.best, "advice": found.advice(), "model": str(folder / "model")}
+        tables = {"rows": comparison.rows, "paired": comparison.paired}
+        words = {"best": comparison.best, "advice": comparison.advice(), "model": str(model)}
         paths = {name: path and str(path) for name, path in files.items()}
-        shared.print_json({"rows": found.rows, "paired": found.paired, **words, **paths})
+        shared.print_json({**tables, **words, **paths})
         return
-    terminal.show_comparison(found, table)
-    echo(f"\nmodel: {folder / 'model'} ({found.best})")
+    from vnait.cli import terminal
+
+    terminal.show_comparison(comparison)
+    echo(f"\nmodel: {model} ({comparison.best})")
     for name, path in files.items():
         if path is not None:
             echo(f"{name}: {path}")
@@ -129,11 +145,11 @@ def _drawn(files: dict[str, Callable[[], Path]]) -> dict[str, Path | None]:
     return drawn
 
 
-def _shots(given: str) -> tuple[int | str, ...]:
-    parts = shared.listed(given)
+def _shots(shots: str) -> tuple[int | str, ...]:
+    parts = shared.listed(shots)
     wrong = next((part for part in parts if part != "all" and not part.isdecimal()), None)
     if wrong is not None:
-        raise InputError(f"--shots {given}: {wrong!r} is neither a number of rows per class nor all.")
+        raise InputError(f"--shots {shots}: {wrong!r} is neither a number of rows per class nor all.")
     return tuple(part if part == "all" else int(part) for part in parts)
 
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from vnait.cli import shared
 
 
 @shared.app.command("evaluate")
 def evaluate_command(
-    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    model: shared.ModelFolder,
     data: shared.Data,
     *,
     text: shared.Text = "text",

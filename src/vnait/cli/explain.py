@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vnait.cli.output import echo
-from vnait.cli.shared import AsJson, app, check_folder, print_json, set_up_logging
+from vnait.cli.shared import AsJson, ModelFolder, app, check_folder, print_json, set_up_logging
 from vnait.shared.errors import InputError
 
 if TYPE_CHECKING:
+    from vnait.results.explanation import Explanation
     from vnait.train.linear import LinearClassifier
 
 
 @app.command("explain")
 def explain_command(
-    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    model: ModelFolder,
     text: Annotated[str, typer.Argument(help="One text.")],
     *,
     out: Annotated[
@@ -35,14 +37,12 @@ def explain_command(
     of each head, and the method.
     """
     set_up_logging(quiet=False)
-    if out is not None or bertviz is not None:
-        from vnait.results.explanation import export
     if out is not None:
-        export.check_path(out)
+        from vnait.results.explanation.export import check_path
+
+        check_path(out)
     check_folder(model)
-    from vnait.cli import terminal
     from vnait.results.explanation import explain
-    from vnait.shared.files import atomic_file
     from vnait.train.linear import LinearClassifier
     from vnait.train.predict import load
 
@@ -51,21 +51,30 @@ def explain_command(
         _explain_baseline(fitted, text, out or bertviz, as_json)
         return
     explanation = explain(fitted, text)
-    if bertviz is not None:
-        view = export.head_view(explanation)
-        with atomic_file(bertviz) as draft:
-            draft.write_text(view, encoding="utf-8")
-    if out is not None:
-        export.save(explanation, out)
+    files = {name: path for name, path in (("file", out), ("bertviz", bertviz)) if path is not None}
+    _write(explanation, files)
     if as_json:
-        files = {"file": out, "bertviz": bertviz}
-        print_json(
-            explanation.facts() | {name: str(path) for name, path in files.items() if path is not None}
-        )
-    else:
-        terminal.show_explanation(explanation)
-        for path in filter(None, (out, bertviz)):
-            echo(f"file        {path}")
+        print_json(explanation.facts() | {name: str(path) for name, path in files.items()})
+        return
+    from vnait.cli import terminal
+
+    terminal.show_explanation(explanation)
+    for path in files.values():
+        echo(f"file        {path}")
+
+
+def _write(explanation: Explanation, files: Mapping[str, Path]) -> None:
+    if not files:
+        return
+    from vnait.results.explanation import export  # matplotlib, which a printed explanation does not need
+    from vnait.shared.files import atomic_file
+
+    if "bertviz" in files:
+        view = export.head_view(explanation)
+        with atomic_file(files["bertviz"]) as draft:
+            draft.write_text(view, encoding="utf-8")
+    if "file" in files:
+        export.save(explanation, files["file"])
 
 
 def _explain_baseline(fitted: LinearClassifier, text: str, file: Path | None, as_json: bool) -> None:

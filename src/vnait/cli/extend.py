@@ -9,20 +9,23 @@ from vnait.cli import shared
 from vnait.cli.output import echo
 from vnait.shared.errors import InputError
 
+Documents = Annotated[
+    str | None,
+    typer.Argument(help="Your own documents, a file as for compare. Default: generated texts alone."),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(help="Texts up to this many tokens are embedded unchanged. Default: the model's limit."),
+]
+
 
 @shared.app.command("extend")
 def extend_command(
     model: Annotated[str, typer.Argument(help="A folder or name that sentence-transformers loads.")],
-    data: Annotated[
-        str | None,
-        typer.Argument(help="Your own documents, a file as for compare. Default: generated texts alone."),
-    ] = None,
+    data: Documents = None,
     *,
     to: Annotated[int, typer.Option(help="The longest text, in tokens.")] = 4096,
-    limit: Annotated[
-        int | None,
-        typer.Option(help="Texts up to this many tokens are embedded unchanged. Default: the model's limit."),
-    ] = None,
+    limit: Limit = None,
     text: Annotated[str, typer.Option(help="The column of documents.")] = "text",
     query: Annotated[
         str | None, typer.Option(help="The column of queries, one per document. Default: labels.")
@@ -51,12 +54,8 @@ def extend_command(
 ) -> None:
     """Compare methods for texts longer than an embedder's limit, and save one."""
     shared.set_up_logging(quiet)
-    options = {"--text": text != "text", "--query": query, "--label": label != "label"}
-    if data is None and (alone := next((name for name, given in options.items() if given), None)):
-        raise InputError(f"{alone} names a column, and there is no file; give one after the model.")
-    own = {} if data is None else _own(data, text, query, label, sep, encoding)
-    if wrong := next((one for one in shared.listed(lengths) if not one.isdecimal()), None):
-        raise InputError(f"--lengths has {wrong!r}; give numbers with commas between them, such as 512,1024.")
+    documents = _documents(data, text, query, label, sep, encoding)
+    numbers = _lengths(lengths)
     if save is not None and out is None:
         raise InputError(f"--save {save} needs a folder; give --out, too.")
     from vnait.pretrained.extend import extend
@@ -68,12 +67,12 @@ def extend_command(
             limit=limit,
             variants=shared.listed(variants),
             tasks=() if tasks == "none" else shared.listed(tasks),
-            lengths=tuple(map(int, shared.listed(lengths))),
+            lengths=numbers,
             texts=texts,
             out=out,
             save=save,
             callback=move,
-            **own,
+            **documents,
         )
     if as_json:
         shared.print_json(report.document())
@@ -81,10 +80,24 @@ def extend_command(
         echo(report.text())
 
 
-def _own(
-    data: str, text: str, query: str | None, label: str, sep: str | None, encoding: str | None
+def _lengths(lengths: str) -> tuple[int, ...]:
+    numbers = shared.listed(lengths)
+    if wrong := next((number for number in numbers if not number.isdecimal()), None):
+        raise InputError(f"--lengths has {wrong!r}; give numbers with commas between them, such as 512,1024.")
+    return tuple(map(int, numbers))
+
+
+def _documents(
+    data: str | None, text: str, query: str | None, label: str, sep: str | None, encoding: str | None
 ) -> dict[str, list[str]]:
-    """The user's documents with their queries, or with their labels if no column of queries is named."""
+    """The user's documents with their queries, or with their labels if no column of queries is named; empty
+    without a file.
+    """
+    if data is None:
+        options = {"--text": text != "text", "--query": query, "--label": label != "label"}
+        if column := next((name for name, is_set in options.items() if is_set), None):
+            raise InputError(f"{column} names a column, and there is no file; give one after the model.")
+        return {}
     if query is None:
         table = shared.read_table(data, text, label, sep, encoding)
         return {"documents": table.texts, "labels": table.labels or []}

@@ -56,8 +56,10 @@ def draw_command(
     drawing.save(figure, out)
     if as_json:
         panels = zip(examples, drawing.titles(figure), strict=True)
-        found = [{"method": one.name, "note": one.note, "panels": titles} for one, titles in panels]
-        print_json({"rows": found, "file": str(out)})
+        drawn = [
+            {"method": example.name, "note": example.note, "panels": titles} for example, titles in panels
+        ]
+        print_json({"rows": drawn, "file": str(out)})
     else:
         echo(out)
 

@@ -24,7 +24,7 @@ def safe(words: object) -> str:
     >>> safe("good " + chr(27) + "[2J")
     'good \\\\x1b[2J'
     """
-    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], str(words))
+    return _STEERING.sub(lambda match: ascii(match[0])[1:-1], str(words))
 
 
 def echo(words: object = "", *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +17,7 @@ from vnait.cli.shared import (
     ENDINGS,
     AsJson,
     Encoding,
+    ModelFolder,
     Quiet,
     Separator,
     Text,
@@ -26,11 +28,18 @@ from vnait.cli.shared import (
 )
 from vnait.shared.errors import InputError
 
+if TYPE_CHECKING:
+    from vnait.data.columns import Texts
+    from vnait.train.linear import LinearClassifier
+    from vnait.train.predict import Fitted
+
+    Model = Fitted | LinearClassifier
+
 
 @app.command("predict")
 def predict_command(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    model: ModelFolder,
     data: Annotated[
         str,
         typer.Argument(
@@ -56,36 +65,18 @@ def predict_command(
     """Add a label and the probability of each class to every text, or to every word if the model tags."""
     set_up_logging(quiet)
     check_folder(model)
-    if out is not None and out.exists() and Path(data).exists() and out.samefile(data):
-        raise InputError(f"--out {out} is the file that is read, and would be lost; choose a new name.")
-    if out is not None and (ending := out.suffix.lower()) in ENDINGS and ending not in (".csv", ".txt"):
-        raise InputError(f"--out {out}: a CSV file is written; let its name end in .csv, or use --json.")
-    from vnait.data.formats import is_table
-
-    not_a_table = InputError(f"--keep {keep} names columns, and {data} is not a table; leave it out.")
-    if keep and data == "-":
-        raise not_a_table
-    from vnait.data.tables import piped, stream
+    if out is not None:
+        _check_out(out, data)
+    if data == "-":
+        if keep:
+            raise _not_a_table(keep, data)
+        fitted, texts = _of_lines(context, model, encoding)
+    else:
+        fitted, texts = _of_file(model, data, text, keep, sep, encoding)
     from vnait.data.tasks import TAGGING
     from vnait.shared.files import atomic_file
+    from vnait.train.predict import table_of
 
-    fitted = None
-    if data == "-":
-        texts = context.with_resource(piped(sys.stdin.buffer if sys.stdin else None, encoding))
-    elif is_table(data):
-        texts = stream(data, text=text, sep=sep, encoding=encoding)
-    else:  # columns of words or of texts: the model decides
-        from vnait.train.predict import load
-
-        fitted = load(model)
-        if keep and fitted.task == TAGGING:
-            raise not_a_table
-        texts = stream(data, text=text, sep=sep, encoding=encoding, tags=fitted.task == TAGGING)
-    from vnait.train.predict import load, table_of
-
-    fitted = fitted or load(model)
-    if data == "-" and fitted.pairs:
-        raise InputError("a line of standard input is one text, and the model reads pairs; give a file.")
     names, rows = table_of(fitted, text, texts)
     if keep:
         names, rows = _beside(data, listed(keep), sep, encoding, names, rows, fitted.task == TAGGING)
@@ -98,6 +89,53 @@ def predict_command(
         with atomic_file(out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
             count = write_csv(file, names, rows)
         echo(f"{count} rows: {out}")
+
+
+def _check_out(out: Path, data: str) -> None:
+    if out.exists() and Path(data).exists() and out.samefile(data):
+        raise InputError(f"--out {out} is the file that is read, and would be lost; choose a new name.")
+    if (ending := out.suffix.lower()) in ENDINGS and ending not in (".csv", ".txt"):
+        raise InputError(f"--out {out}: a CSV file is written; let its name end in .csv, or use --json.")
+
+
+def _not_a_table(keep: str, data: str) -> InputError:
+    return InputError(f"--keep {keep} names columns, and {data} is not a table; leave it out.")
+
+
+def _of_lines(context: typer.Context, model: Path, encoding: str | None) -> tuple[Model, Texts]:
+    """The model, and the lines of standard input, which are checked first: it takes seconds to load one."""
+    from vnait.data.tables import piped
+
+    texts = context.with_resource(piped(sys.stdin.buffer if sys.stdin else None, encoding))
+    fitted = _load(model)
+    if fitted.pairs:
+        raise InputError("a line of standard input is one text, and the model reads pairs; give a file.")
+    return fitted, texts
+
+
+def _of_file(
+    model: Path, data: str, text: str, keep: str, sep: str | None, encoding: str | None
+) -> tuple[Model, Texts]:
+    """The model, and the texts of a file; a table is checked first, as in `_of_lines`."""
+    from vnait.data.formats import is_table
+    from vnait.data.tables import stream
+    from vnait.data.tasks import TAGGING
+
+    read = partial(stream, data, text=text, sep=sep, encoding=encoding)
+    if is_table(data):
+        texts = read()
+        return _load(model), texts
+    fitted = _load(model)  # which decides whether a line of the file is a word or a text
+    tags = fitted.task == TAGGING
+    if keep and tags:
+        raise _not_a_table(keep, data)
+    return fitted, read(tags=tags)
+
+
+def _load(model: Path) -> Model:
+    from vnait.train.predict import load
+
+    return load(model)
 
 
 def _beside(
@@ -120,17 +158,17 @@ def _beside(
     columns = [column(data, name, sep=sep, encoding=encoding) for name in keep]
     for cells in columns:  # so that what is wrong with one is found before anything is written
         deque(cells(), maxlen=0)
-    kept = zip(*(cells() for cells in columns), strict=True)
+    extras = zip(*(cells() for cells in columns), strict=True)
     titles = [f"{name}_given" if name in answers else name for name in keep]
-    pairs = _by_sentence(kept, rows) if tags else zip(kept, rows, strict=True)
+    pairs = _by_sentence(extras, rows) if tags else zip(extras, rows, strict=True)
     return [*titles, *names], ([*cells, *row] for cells, row in pairs)
 
 
 def _by_sentence(
-    kept: Iterator[tuple[str, ...]], rows: Iterator[list[object]]
+    extras: Iterator[tuple[str, ...]], rows: Iterator[list[object]]
 ) -> Iterator[tuple[tuple[str, ...], list[object]]]:
     """Each word's row with the cells of its sentence, whose number comes first; a row may have no word."""
-    numbered = enumerate(kept, 1)
+    numbered = enumerate(extras, 1)
     number, cells = 0, tuple[str, ...]()
     for row in rows:
         while number != row[0]:

@@ -94,6 +94,7 @@ Task = Annotated[
         "number of labels, with | between them.",
     ),
 ]
+ModelFolder = Annotated[Path, typer.Argument(help="A model's folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Backend = Annotated[str, typer.Option("--backend", help="Where cells run: local, ray or slurm.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar and no notes.")]
@@ -150,6 +151,22 @@ def read_table(
     from vnait.data.tables import read
 
     return read(source, text=text, label=label, sep=sep, encoding=encoding, task=task, of_tests=of_tests)
+
+
+def read_with_tests(
+    source: str,
+    test: str | None,
+    text: str,
+    label: str,
+    sep: str | None,
+    encoding: str | None,
+    task: str,
+) -> tuple[Table, Table | None]:
+    """The table of a source, and that of a file of test rows, whose columns have the same names."""
+    table = read_table(source, text, label, sep, encoding, task)
+    if test is None:
+        return table, None
+    return table, read_table(test, text, label, sep, encoding, task, of_tests=True)
 
 
 def check_folder(folder: Path, whose: str = "`vnait train` or `vnait compare` saved a model in") -> None:

@@ -16,7 +16,6 @@ from vnait.shared.errors import plural
 
 if TYPE_CHECKING:
     from vnait.comparison.compare import Comparison
-    from vnait.data import Table
     from vnait.positions.conformance_suite import Row
     from vnait.results.explanation import Explanation
     from vnait.results.record import Record
@@ -26,11 +25,11 @@ UNEVEN = 1.5  # times its even share: from here the accuracy of a frequent class
 HEADING = 11  # cells per line of a heading, if its name can be broken
 
 
-def show_comparison(comparison: Comparison, data: Table) -> None:
+def show_comparison(comparison: Comparison) -> None:
     """A table per number of shots, then the conclusions and the advice."""
     from vnait.results.results import ACCURACY, FIXED, SETS  # scipy, which other commands do not wait for
 
-    metric, chance = comparison.results.metric, comparison.plan.chance_level()
+    data, metric, chance = comparison.plan.table, comparison.results.metric, comparison.plan.chance_level()
     kind = {"classification": "classes", "tagging": "tags", "multilabel": "labels"}.get(data.task)
     kinds = f"{len(set(data.single_labels))} {kind}" if kind else "numbers as labels"
     written = (
@@ -75,11 +74,11 @@ def _comparison_grid(comparison: Comparison, shots: int | str) -> Grid:
     grid = new_grid(where, title, f"minus {comparison.reference}", *alone, "seconds", "ms", left=1)
     paired = {row["method"]: row for row in comparison.paired if row["shots"] == shots}
     for row in comparison.results.ranked(shots):
-        other = paired.get(row["method"])
+        difference = paired.get(row["method"])
         grid.add_row(
             row["method"],
             interval_of(row).times(of).written(form),
-            "" if other is None else interval_of(other).times(of).written(signed),
+            "" if difference is None else interval_of(difference).times(of).written(signed),
             *["" if row["alone"] is None else form.format(of * row["alone"]) for _ in alone],
             f"{row['seconds']:.1f}",
             "" if row["ms_per_text"] is None else f"{row['ms_per_text']:.2f}",
@@ -91,8 +90,8 @@ def _others_grid(comparison: Comparison, shots: int | str) -> Grid:
     results = comparison.results
     grid = new_grid("", *results.metric.others, left=1)
     for row in results.ranked(shots):
-        found = [results.score(row["method"], shots, name) for name in results.metric.others]
-        grid.add_row(row["method"], *("" if one is None else one.written("{:.3g}") for one in found))
+        scores = [results.score(row["method"], shots, name) for name in results.metric.others]
+        grid.add_row(row["method"], *("" if score is None else score.written("{:.3g}") for score in scores))
     return grid
 
 
@@ -113,8 +112,8 @@ def show_metrics(metrics: Mapping[str, Any]) -> None:
     ends = {f"{name}_{end}" for name in shown for end in ("low", "high")}
     for name, value in sorted(shown.items()):
         if name not in ends:
-            found = Interval(value, shown.get(f"{name}_low"), shown.get(f"{name}_high"))
-            show_value(name, found.written("{:.4g}" if name.endswith(("rmse", "mae")) else "{:.3f}"))
+            interval = Interval(value, shown.get(f"{name}_low"), shown.get(f"{name}_high"))
+            show_value(name, interval.written("{:.4g}" if name.endswith(("rmse", "mae")) else "{:.3f}"))
 
 
 def show_value(name: str, value: str) -> None:
@@ -124,30 +123,11 @@ def show_value(name: str, value: str) -> None:
 
 def show_explanation(explanation: Explanation) -> None:
     """A row per token, with its gap as a bar; then the method, the heads and the first layer's scores."""
-    from vnait.results.explanation.display import logit_parts, printable
+    from vnait.results.explanation.display import logit_parts
 
     echo(f"{explanation.label}  (probability {explanation.probability:.3f})")
     echo(fill(logit_parts(explanation), Console().width), end="\n\n")
-    tokens = [printable(token) for token in explanation.tokens]
-    width = max(cell_len(token) for token in [*tokens, "token"])
-    rho = explanation.similarity
-    says = explanation.bag_contribution
-    head = f"{'token':{width}}  coordinate     gap" + ("" if rho is None else "    rho")
-    head += "" if says is None else "   adds"
-    echo(f"{head}  gap as a bar")
-    unknown = "" if all(explanation.known) else "  (unknown word)"
-    longest = max(min(BAR, Console().width - len(head) - 2 - len(unknown)), 1)
-    unit = max([gap for gap in explanation.gaps if gap > 0], default=1.0)
-    for number, token in enumerate(tokens):
-        gap = explanation.gaps[number]
-        cells = f"  {explanation.coordinates[number]:10.2f}  {gap:6.2f}"
-        cells += "" if rho is None else f"  {rho[number]:5.2f}"
-        cells += "" if says is None else f"  {says[number]:+5.2f}"
-        bar = "#" * round(longest * max(gap, 0.0) / unit) + ("" if explanation.known[number] else unknown)
-        echo(f"{token}{' ' * (width - cell_len(token))}{cells}  {bar}".rstrip())
-    if says is not None:
-        constant = explanation.logit["bag of words"] - sum(says)
-        echo(f"{'(constant)':{width}}{' ' * (len(head) - width - len('   adds'))}  {constant:+5.2f}")
+    _show_tokens(explanation)
     echo()
     _fact("method", f"{explanation.method}: {explanation.formula}")
     for words in explanation.enters:
@@ -157,9 +137,39 @@ def show_explanation(explanation: Explanation) -> None:
         _fact("heads" if layer == 1 else "", f"layer {layer}: {', '.join(map(str, kinds))}")
     if not explanation.shares:  # a fine-tuned base
         return
-    means = {term: 100 * sum(found) / len(found) for term, found in explanation.shares.items() if any(found)}
+    means = {term: 100 * sum(heads) / len(heads) for term, heads in explanation.shares.items() if any(heads)}
     parts = ", ".join(f"{term} {mean:.0f}" for term, mean in sorted(means.items(), key=lambda item: -item[1]))
     _fact("scores", f"of layer 1, shares in %, mean over heads: {parts or 'none, all keys are equal'}")
+
+
+def _show_tokens(explanation: Explanation) -> None:
+    """A row per token; the columns rho and adds only where the model has them."""
+    from vnait.results.explanation.display import printable
+
+    names = [printable(token) for token in explanation.tokens]
+    width = max(cell_len(name) for name in [*names, "token"])
+    adds = explanation.bag_contribution
+    columns = [  # title, width, sign, values
+        ("coordinate", 10, "", explanation.coordinates),
+        ("gap", 6, "", explanation.gaps),
+        ("rho", 5, "", explanation.similarity),
+        ("adds", 5, "+", adds),
+    ]
+    shown = [(title, size, sign, values) for title, size, sign, values in columns if values is not None]
+    head = "token".ljust(width) + "".join(f"  {title:>{size}}" for title, size, _, _ in shown)
+    echo(f"{head}  gap as a bar")
+    unknown = "" if all(explanation.known) else "  (unknown word)"
+    longest = max(min(BAR, Console().width - len(head) - 2 - len(unknown)), 1)
+    unit = max([gap for gap in explanation.gaps if gap > 0], default=1.0)
+    for row, name in enumerate(names):
+        padding = " " * (width - cell_len(name))  # not ljust: a Chinese character takes two cells
+        cells = "".join(f"  {values[row]:{sign}{size}.2f}" for _, size, sign, values in shown)
+        bar = "#" * round(longest * max(explanation.gaps[row], 0.0) / unit)
+        note = "" if explanation.known[row] else unknown
+        echo(f"{name}{padding}{cells}  {bar}{note}".rstrip())
+    if adds is not None:
+        constant = f"{explanation.logit['bag of words'] - sum(adds):+.2f}"
+        echo("(constant)".ljust(width) + constant.rjust(len(head) - width))  # under adds, the last column
 
 
 def show_terms(facts: dict[str, Any]) -> None:
@@ -214,13 +224,18 @@ def show_conformance(rows: Sequence[Row]) -> None:
     for row in broken:
         echo(f"{row.implementation}: {row.law}: {row.detail}")
     skipped = [row for row in rows if row.passed is None]
+    _show_reasons(skipped)
+    passed = len(rows) - len(broken) - len(skipped)
+    echo(f"\n{passed} kept, {len(broken)} broken, {len(skipped)} not applicable (-)")
+
+
+def _show_reasons(skipped: Sequence[Row]) -> None:
+    """A line per reason why laws do not apply, with these laws and the implementations."""
     for reason in dict.fromkeys(row.detail for row in skipped):
-        some = [row for row in skipped if row.detail == reason]
-        names = list(dict.fromkeys(row.implementation for row in some))
+        rows = [row for row in skipped if row.detail == reason]
+        names = list(dict.fromkeys(row.implementation for row in rows))
         listed = ", ".join(names) if len(names) <= 3 else f"{len(names)} implementations"
-        echo(f"-  {', '.join(dict.fromkeys(row.law for row in some))}: {reason} ({listed})")
-    kept = len(rows) - len(broken) - len(skipped)
-    echo(f"\n{kept} kept, {len(broken)} broken, {len(skipped)} not applicable (-)")
+        echo(f"-  {', '.join(dict.fromkeys(row.law for row in rows))}: {reason} ({listed})")
 
 
 def blocks_of(names: Sequence[str], first: int) -> list[list[str]]:

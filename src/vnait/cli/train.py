@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
     from vnait.train.base import Base
     from vnait.train.fitting import Prepared
     from vnait.train.predict import Fitted
+
+
+# Not of the type of `Run`: the values of several trainings.
+Smoothness = Annotated[
+    str | None,
+    typer.Option(
+        help=f"{Run.help('smoothness')} Of several, with commas, held-out rows choose. "
+        f"Default: {Run.smoothness}."
+    ),
+]
+Boundary = Annotated[
+    str | None, typer.Option(help=f"{Run.help('boundary')} Also several. Default: {Run.boundary}.")
+]
 
 
 @shared.app.command("train")
@@ -43,16 +57,8 @@ def train_command(
     steps: shared.Steps = Run.steps,
     max_length: shared.MaxLength = Run.max_length,
     learning_rate: shared.LearningRate = Run.learning_rate,
-    smoothness: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{Run.help('smoothness')} Of several, with commas, held-out rows choose. "
-            f"Default: {Run.smoothness}."
-        ),
-    ] = None,
-    boundary: Annotated[
-        str | None, typer.Option(help=f"{Run.help('boundary')} Also several. Default: {Run.boundary}.")
-    ] = None,
+    smoothness: Smoothness = None,
+    boundary: Boundary = None,
     threads: shared.Threads = Run.threads,
     track: Annotated[str | None, shared.setting("track")] = Run.track,
     as_json: shared.AsJson = False,
@@ -76,19 +82,16 @@ def train_command(
         track=track,
     )
     penalties = _penalties(run, smoothness, boundary)
-    from vnait.shared.processes import once_per_node
+    read = partial(shared.read_with_tests, data, test, text, label, sep, encoding, task)
+    from vnait.shared.processes import once_per_node  # torch, once the settings are checked
 
-    def prepared() -> tuple[Prepared, dict[str, Any]]:
-        table = shared.read_table(data, text, label, sep, encoding, task)
-        tests = (
-            None if test is None else shared.read_table(test, text, label, sep, encoding, task, of_tests=True)
-        )
-        return _prepared(run, table, tests, out, vectors, tokenization)
-
-    ready, about = once_per_node(prepared)
+    ready, about = once_per_node(lambda: _prepared(run, *read(), out, vectors, tokenization))
     fitted = _trained(ready, penalties, out, about, quiet=quiet)
-    if fitted is None:
-        return
+    if fitted is not None:
+        _show(fitted, out, as_json)
+
+
+def _show(fitted: Fitted, out: Path, as_json: bool) -> None:
     assert fitted.record is not None
     if as_json:
         shared.print_json({"model": str(out), "record": asdict(fitted.record)})
@@ -135,27 +138,29 @@ def _trained(
     from vnait.shared.processes import is_first
     from vnait.train.fitting import best, forget, train
 
-    folder = out.with_name(out.name + ".checkpoints")
+    checkpoints = out.with_name(out.name + ".checkpoints")
     several = len(penalties) > 1  # then each training has its own folder in that one
-    checkpoints = [folder / f"{one:g},{other:g}" if several else folder for one, other in penalties]
+    folders = [
+        checkpoints / f"{gamma_1:g},{gamma_2:g}" if several else checkpoints for gamma_1, gamma_2 in penalties
+    ]
 
-    def trained(penalty: tuple[float, float], own: Path) -> Fitted:
+    def trained(penalty: tuple[float, float], folder: Path) -> Fitted:
         with shared.progress(quiet or not is_first(), f"training {ready.run.method}") as move:
             return train(
                 ready.penalized(*penalty),
-                checkpoints=own,
+                checkpoints=folder,
                 callback=lambda status: move(status.step, status.steps, f"loss {status.loss:.3f}"),
             )
 
-    with locked(folder) if is_first() else nullcontext():
-        tried = list(map(trained, penalties, checkpoints))
+    with locked(checkpoints) if is_first() else nullcontext():
+        models = list(map(trained, penalties, folders))
         if not is_first():
             return None
-        fitted = best(tried) if several else tried[0]
+        fitted = best(models) if several else models[0]
         assert fitted.record is not None
         fitted.save(out, extras={cards.NAME: cards.card(fitted.record, about)})
-        for own, one in zip(checkpoints, tried, strict=True):
-            forget(own, one)
+        for folder, model in zip(folders, models, strict=True):
+            forget(folder, model)
     return fitted
 
 
@@ -169,23 +174,21 @@ def _penalties(run: Run, smoothness: str | None, boundary: str | None) -> list[t
             "--base."
         )
     options = {"smoothness": smoothness, "boundary": boundary}
-    given = {name: _numbers(name, value) for name, value in options.items() if value is not None}
-    run.check_penalties(given, prefix="--")
-    runs = [
-        replace(run, smoothness=one, boundary=other)  # which checks them
-        for one, other in product(*(given.get(name, [getattr(run, name)]) for name in options))
-    ]
-    return [(one.smoothness, one.boundary) for one in runs]
+    numbers = {name: _numbers(name, value) for name, value in options.items() if value is not None}
+    run.check_penalties(numbers, prefix="--")
+    pairs = list(product(*(numbers.get(name, [getattr(run, name)]) for name in options)))
+    for gamma_1, gamma_2 in pairs:
+        replace(run, smoothness=gamma_1, boundary=gamma_2)  # a Run checks its settings
+    return pairs
 
 
-def _numbers(name: str, given: str) -> list[float]:
-    try:
-        found = list(dict.fromkeys(map(float, shared.listed(given))))
-    except ValueError:
-        found = []
-    if not found:
-        raise InputError(f"--{name} {given}: give a number, or several with commas between them.")
-    return found
+def _numbers(name: str, value: str) -> list[float]:
+    numbers: list[float] = []
+    with suppress(ValueError):
+        numbers = list(dict.fromkeys(map(float, shared.listed(value))))
+    if not numbers:
+        raise InputError(f"--{name} {value}: give a number, or several with commas between them.")
+    return numbers
 
 
 def _words(run: Run, texts: list[str], vectors: str | None, tokenization: str) -> Vocabulary | Base:

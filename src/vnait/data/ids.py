@@ -34,8 +34,8 @@ class Ids:
 
     def __getitem__(self, row: int) -> list[int]:
         row = range(len(self))[row]
-        found: list[int] = self.flat[self.ends[row - 1] if row else 0 : self.ends[row]].tolist()
-        return found
+        row_ids: list[int] = self.flat[self.ends[row - 1] if row else 0 : self.ends[row]].tolist()
+        return row_ids
 
     def __iter__(self) -> Iterator[list[int]]:
         return (self[row] for row in range(len(self)))

@@ -49,13 +49,13 @@ def pieces(
     [Piece(ids=[1, 5, 6, 7, 2], starts=[1, 2])]
     """
     room = max_length - len(after)
-    found: list[Piece] = []
+    parts: list[Piece] = []
     for word in words:
-        if not found or len(found[-1].ids) + len(word) > room:
-            found.append(Piece([*before], []))
-        ids, starts = found[-1].ids, found[-1].starts
+        if not parts or len(parts[-1].ids) + len(word) > room:
+            parts.append(Piece([*before], []))
+        ids, starts = parts[-1].ids, parts[-1].starts
         starts.append(len(ids))
         ids += word[: room - len(ids)]
-    for piece in found:
+    for piece in parts:
         piece.ids.extend(after)
-    return found
+    return parts

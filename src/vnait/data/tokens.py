@@ -101,14 +101,14 @@ def words(texts: Iterable[str], tokenization: str) -> list[list[str]]:
     normalizer, pre_tokenizer = _steps(tokenization)
     known: dict[str, str] = {}  # one string a word, however often it occurs
     texts = list(texts)
-    found = iter(
+    sides = iter(
         [
             known.setdefault(word, word)
             for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(side))
         ]
         for side in _segmented(chain.from_iterable(map(sides_of, texts)), tokenization)
     )
-    return [joined([next(found) for _ in sides_of(text)], TOKEN) for text in texts]
+    return [joined([next(sides) for _ in sides_of(text)], TOKEN) for text in texts]
 
 
 @dataclass
@@ -175,8 +175,8 @@ def encode(
             check_sides(part, pairs=False)
         sides = chain.from_iterable(map(sides_of, part))
         segmented = _segmented(sides, tokenizer.init_kwargs.get("tokenization"))
-        found = tokenizer(segmented, add_special_tokens=False, verbose=False)["input_ids"]
-        each = iter(row or [tokenizer.unk_token_id] for row in found)
+        rows = tokenizer(segmented, add_special_tokens=False, verbose=False)["input_ids"]
+        each = iter(row or [tokenizer.unk_token_id] for row in rows)
         whole = [joined([next(each) for _ in sides_of(text)], tokenizer.sep_token_id) for text in part]
         lost.add(whole, tokenizer.unk_token_id)
         ids += [cut(row, max_length, tokenizer.sep_token_id if are_pairs(part) else None) for row in whole]
@@ -264,7 +264,7 @@ def _segmented(texts: Iterable[str], tokenization: str | None) -> Iterable[str]:
     if tokenization != "jieba":
         return texts
     jieba = _jieba()
-    return [_CHINESE.sub(lambda found: f" {' '.join(jieba.lcut(found[0]))} ", text) for text in texts]
+    return [_CHINESE.sub(lambda match: f" {' '.join(jieba.lcut(match[0]))} ", text) for text in texts]
 
 
 def _jieba() -> Any:

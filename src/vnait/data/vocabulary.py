@@ -85,11 +85,11 @@ def learn(texts: Sequence[str], *, tokenization: str = "words", seed: int = 0, d
 def look_up(texts: Sequence[str], path: str, *, tokenization: str = "words") -> Vocabulary:
     """The words of the texts, with vectors from a file."""
     wanted = {word for sentence in tokens.words(texts, tokenization) for word in sentence}
-    found = _vocabulary(word_vectors.load(path, wanted), texts, tokenization)
+    vocabulary = _vocabulary(word_vectors.load(path, wanted), texts, tokenization)
     counts = tokens.TextCounts(tokens.NO_LIMIT)
-    tokens.encode(found.tokenizer, texts, max_length=tokens.NO_LIMIT, tally=counts)
+    tokens.encode(vocabulary.tokenizer, texts, max_length=tokens.NO_LIMIT, tally=counts)
     counts.report()
-    return found
+    return vocabulary
 
 
 def _vocabulary(vectors: Vectors, texts: Sequence[str], tokenization: str) -> Vocabulary:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
@@ -19,6 +19,7 @@ from vnait.model.configuration import VnaitConfig
 from vnait.positions.attention import AttentionMask
 from vnait.positions.building import build
 from vnait.positions.cache import AnyMask
+from vnait.positions.coordinates.shared import Positions
 from vnait.positions.injection import Injection
 from vnait.positions.method import Method
 from vnait.shared.errors import InputError
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 Ids = Int[Tensor, "B T"] | None
 Embeds = Float[Tensor, "B T D"] | None
-Positions = Num[Tensor, "B T P"] | None
 PositionIds = Int[Tensor, "#B T"] | None
 
 

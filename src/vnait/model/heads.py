@@ -15,12 +15,12 @@ from vnait.model.encoder import (
     Encoded,
     Ids,
     PositionIds,
-    Positions,
     TiedDecoder,
     VnaitModel,
     VnaitPreTrainedModel,
 )
 from vnait.positions.cache import AnyMask
+from vnait.positions.coordinates.shared import Positions
 
 
 class _Head(VnaitPreTrainedModel):

@@ -7,12 +7,12 @@ from functools import lru_cache, partial
 from typing import NamedTuple, cast
 
 import torch
-from jaxtyping import Bool, Float, Num
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vnait.positions.coordinates import Elastic, Ends, Jitter, Span, check_mask, located
-from vnait.positions.coordinates.shared import max_lookback, without_padding_between
+from vnait.positions.coordinates.shared import Positions, max_lookback, without_padding_between
 from vnait.positions.encodings.shared import since
 from vnait.positions.injection import Injection
 from vnait.positions.inputs import Add, boundary, muting, smoothness
@@ -84,7 +84,7 @@ class Method(nn.Module):
         self,
         vectors: Float[Tensor, "B T D"],
         mask: Bool[Tensor, "B T"],
-        positions: Num[Tensor, "B T P"] | None = None,
+        positions: Positions = None,
     ) -> MethodOutput:
         """x (B, T, D), the injection, and the coordinates (B, T, C); `mask` is True for real tokens.
 
@@ -156,7 +156,7 @@ class Method(nn.Module):
         self,
         vectors: Float[Tensor, "B T D"],
         mask: Bool[Tensor, "B T"],
-        positions: Num[Tensor, "B T P"] | None = None,
+        positions: Positions = None,
     ) -> tuple[Tensor, Injection]:
         """Coordinates and injection; if they depend on the mask alone, computed once per distinct mask."""
         jitter = self.coordinates if isinstance(self.coordinates, Jitter) else None
@@ -200,7 +200,7 @@ class Method(nn.Module):
         self,
         at: Float[Tensor, "B T C"],
         mask: Bool[Tensor, "B T"],
-        positions: Num[Tensor, "B T P"] | None = None,
+        positions: Positions = None,
         *,
         smooth: float,
         bound: float,

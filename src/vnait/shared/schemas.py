@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, get_args, get_type_hints, is_typeddict
+from typing import Any, NotRequired, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from vnait.shared.errors import as_input_error, first_line, has_surrogate
 
@@ -109,19 +109,25 @@ class Estimator(TypedDict):
     classes: list[str | int | float | bool]
 
 
-class Baseline(TypedDict):
-    """baseline.json of a linear classifier; "pooled" has no terms."""
+class Part(TypedDict):
+    """Features of one kind of a linear model."""
 
-    pairs: NotRequired[bool]
+    kind: str
+    terms: list[str]
     tokenization: NotRequired[str]
-    terms: NotRequired[list[str]]
     unknown: NotRequired[str | None]
-    task: NotRequired[str]  # of one that answers sets of labels
+
+
+class Baseline(TypedDict):
+    """baseline.json of a linear model; that of a pooled encoder has no parts."""
+
     format: int
     name: str
+    task: str
+    pairs: bool
     classes: list[str]
     inputs: int
-    kind: str
+    parts: list[Part]
 
 
 class Tuned(TypedDict):
@@ -175,20 +181,19 @@ class TokenizerConfig(TypedDict, total=False):
 
 
 def _has_terms(content: Mapping[str, Any]) -> bool:
-    """Whether a linear classifier has distinct terms, and what else its kind of features needs."""
-    of_texts = {"tokenization", "unknown"}
-    needed = {"tfidf": of_texts, "mean": of_texts, "word": set[str](), "window": set[str]()}
-    if not {"terms", *needed.get(content["kind"], {""})} <= content.keys():
+    """Whether a part of a linear model has distinct terms, and what else its kind needs."""
+    kind, terms = content["kind"], content["terms"]
+    if kind in ("words", "letters", "places", "mean") and "tokenization" not in content:
         return False
-    terms = content["terms"]
-    return len(set(terms)) == len(terms) and (content["kind"] != "mean" or content["unknown"] in terms)
+    known = kind in ("words", "letters", "places", "mean", "word", "window")
+    return known and len(set(terms)) == len(terms) and (kind != "mean" or content.get("unknown") in terms)
 
 
 # What types can't state: a rule, and what is wrong where it is broken.
 _RULES: dict[Any, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
-    Baseline: (
-        lambda content: content["kind"] == "pooled" or _has_terms(content),
-        "a kind other than pooled, tfidf, mean, word and window, or other terms than that kind has",
+    Part: (
+        _has_terms,
+        "a kind other than words, letters, places, mean, word and window, or other terms than that kind has",
     ),
     Metrics: (
         lambda content: (
@@ -263,7 +268,10 @@ def _check_value(kind: Any, value: object, place: str) -> None:
 
     inner = next((part for part in (kind, *get_args(kind)) if is_typeddict(part)), None)
     if inner is not None:
-        if value is not None or inner is kind:
+        if get_origin(kind) is list and isinstance(value, list):
+            for number, part in enumerate(value):
+                check(inner, part, f"{place}[{number}]")
+        elif value is not None or inner is kind:
             check(inner, value, place)
         return
     if isinstance(value, int) and abs(value) > MAX_INTEGER and kind != Number:  # a float holds it

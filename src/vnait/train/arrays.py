@@ -159,28 +159,38 @@ def weights_of(
         return None
     weights = np.ones(len(labels))
     if class_weight is not None:
-        if isinstance(class_weight, Mapping):
-            known = set(labels.tolist())
-            if unknown := next((key for key in class_weight if key not in known), None):
-                listed = ", ".join(map(repr, sorted(known, key=str)[:5]))
-                raise InputError(
-                    f"class_weight is {class_weight!r}: {unknown!r} is not a label of y, whose labels are "
-                    f"{listed}."
-                )
-        before = f"class_weight is {class_weight!r}: "
-        with as_input_error((TypeError, ValueError), before, ".", message=first_line):
-            weights = compute_sample_weight(class_weight, labels)
+        weights = _label_weights(class_weight, labels)
     if sample_weight is not None:
-        with as_input_error(
-            (TypeError, ValueError), "sample_weight is not numbers: ", ".", message=first_line
-        ):
-            row_weights = np.asarray(sample_weight, dtype=float)
-        if row_weights.shape != (len(labels),):
-            raise InputError(
-                f"sample_weight has shape {row_weights.shape} for {len(labels)} texts; give one number per "
-                "text."
-            )
-        weights = weights * row_weights
+        weights = weights * _row_weights(sample_weight, len(labels))
+    _check_weights(weights, labels)
+    values: list[float] = weights.tolist()
+    return values
+
+
+def _label_weights(class_weight: Mapping[Any, float] | str, labels: NDArray[Any]) -> NDArray[np.float64]:
+    before = f"class_weight is {class_weight!r}: "
+    if isinstance(class_weight, Mapping):
+        known = set(labels.tolist())
+        if unknown := [key for key in class_weight if key not in known]:
+            listed = ", ".join(map(repr, sorted(known, key=str)[:5]))
+            raise InputError(f"{before}{unknown[0]!r} is not a label of y, whose labels are {listed}.")
+    with as_input_error((TypeError, ValueError), before, ".", message=first_line):
+        weights: NDArray[np.float64] = compute_sample_weight(class_weight, labels)
+    return weights
+
+
+def _row_weights(sample_weight: Sequence[float], count: int) -> NDArray[np.float64]:
+    with as_input_error((TypeError, ValueError), "sample_weight is not numbers: ", ".", message=first_line):
+        weights = np.asarray(sample_weight, dtype=float)
+    if weights.shape != (count,):
+        raise InputError(
+            f"sample_weight has shape {weights.shape} for {count} texts; give one number per text."
+        )
+    return weights
+
+
+def _check_weights(weights: NDArray[np.float64], labels: NDArray[Any]) -> None:
+    """Raise InputError unless all are finite and 0 or more, with a finite sum, and two labels have some."""
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if wrong.size or not weights.any():
         first = wrong[:1].tolist()
@@ -196,5 +206,3 @@ def weights_of(
             f"all rows with a weight above 0 have one label or class ({left[0]}); a training needs two or "
             "more."
         )
-    values: list[float] = weights.tolist()
-    return values

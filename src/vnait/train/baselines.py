@@ -1,17 +1,26 @@
-"""Linear baselines, what a user would try instead of a Transformer; every comparison has two of them."""
+"""Simple models, what a user would try instead of a Transformer; every comparison has those of its task.
+
+    tfidf      words, pairs of neighbours and n-grams of letters     no places
+    one-hot    which word, or pair, stands at which place             from the start and from the end
+    averaged   the mean of the text's word vectors                    no places
+
+Each is a linear model: logistic regression, ridge regression of numbers.
+"""
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from vnait.data import NO_LIMIT, Table, encode, words
+from vnait.data import NO_LIMIT, Table, encode
+from vnait.data import words as words_of
 from vnait.data.pairs import are_pairs
 from vnait.data.tables import labels_of
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, NUMBER, REGRESSION, TAGGING
@@ -20,61 +29,82 @@ from vnait.results.record import Record, key_of
 from vnait.results.scores import timed
 from vnait.train.bag_of_words import STRENGTH, both_classes, ignoring_few_rows, log_odds, of_each
 from vnait.train.base import Base
-from vnait.train.linear import Contexts, LinearClassifier, Pooled, Terms
+from vnait.train.features import Contexts, Features, Joined, Pooled, Terms
+from vnait.train.linear import LinearClassifier
 from vnait.train.run import PREFIX
 from vnait.train.tasks import target_of, with_names
 
-# scikit-learn's C on averaged vectors. On rows of five training files (trec, subj, tnews, eprstmt, splice; 8,
-# 16 and 64 labels per class; 5 splits) .03 was within a point of the best of .003 ... 1 in 13 of 15 cases;
-# scikit-learn's default 1 lost up to 3.6.
-AVERAGED_STRENGTH = 0.03
-ALPHAS = tuple(10.0**power for power in range(-2, 5))  # of ridge regression, chosen by leave-one-out
+# scikit-learn's C of logistic regression, chosen by cross-validation: of rows of unit length, and of
+# standardized vectors.
+UNIT_ROWS, STANDARDIZED = (1.0, 10.0, 100.0), (0.003, 0.03, 0.3)
+FOLDS, CHOOSING = 5, 1000  # folds, and the most rows on which C is chosen
+ALPHAS = tuple(10.0**power for power in range(-2, 5))  # of ridge regression
 UNKNOWN = "[UNK]"
+Weights = NDArray[np.float64] | None  # of rows
+Words = Vocabulary | Pooled | None  # what a simple model reads beside the table
 
 
-def tfidf(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
-    """TF-IDF of words and pairs of words, then logistic regression."""
-    empty = Terms(kind="tfidf", tokenization=tokenization, terms=[])
-    analyzed = list(map(empty.of, words(table.texts, tokenization)))
-    vectorizer = TfidfVectorizer(analyzer=lambda row: row, sublinear_tf=True)
-    # Of sets, C as in the models' linear part: with 1, few rows leave most labels below 1/2.
-    strength = STRENGTH if table.task == MULTILABEL else 1.0
-    head = _head(table, LogisticRegression(C=strength, max_iter=2000), Ridge(solver="lsqr"))
-    rows = vectorizer.fit_transform(analyzed)
-    terms = replace(empty, terms=vectorizer.get_feature_names_out().tolist(), idf=vectorizer.idf_)
-    return _linear(name, table, terms, head, rows)
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What a simple model learns from.
+
+    words     the vocabulary, for `averaged`; a pretrained encoder, for `frozen`; None for the others
+    weights   how much each row counts
+    """
+
+    table: Table
+    words: Words
+    tokenization: str
+    weights: Weights = None
 
 
-def averaged(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
-    """The mean of a text's semantic vectors, standardized, then logistic regression."""
-    tokenizer, vectors = vocabulary.tokenizer, vocabulary.table
-    means = np.stack([vectors[row].mean(0) for row in encode(tokenizer, table.texts, max_length=NO_LIMIT)])
-    scaler = StandardScaler().fit(means)
-    head = _head(table, LogisticRegression(C=AVERAGED_STRENGTH, max_iter=2000), RidgeCV(ALPHAS))
-    names = tokenizer.convert_ids_to_tokens(range(len(vectors)))
-    terms = Terms(kind="mean", tokenization=tokenization, terms=names, unknown=tokenizer.unk_token)
-    model = _linear(name, table, terms, head, scaler.transform(means))
+def tfidf(name: str, rows: Rows) -> LinearClassifier:
+    """TF-IDF of words and pairs of words beside TF-IDF of n-grams of letters."""
+    texts, tokenization = rows.table.texts, rows.tokenization
+    parts = tuple(Terms.fit(kind, tokenization, texts) for kind in ("words", "letters"))
+    return _linear(name, rows, Joined(parts), UNIT_ROWS)
+
+
+def one_hot(name: str, rows: Rows) -> LinearClassifier:
+    """Words and pairs of words, each at its place from the start and from the end."""
+    return _linear(name, rows, Joined((Terms.fit("places", rows.tokenization, rows.table.texts),)), UNIT_ROWS)
+
+
+def averaged(name: str, rows: Rows) -> LinearClassifier:
+    """The mean of a text's semantic vectors, standardized.
+
+    The product of vectors and weights is stored, one weight per word and class.
+    """
+    assert isinstance(rows.words, Vocabulary)
+    tokenizer, vectors = rows.words.tokenizer, rows.words.table
+    encoded = encode(tokenizer, rows.table.texts, max_length=NO_LIMIT)
+    means = np.stack([vectors[ids].mean(0) for ids in encoded])
+    scaler = StandardScaler().fit(means, sample_weight=rows.weights)
+    words = tokenizer.convert_ids_to_tokens(range(len(vectors)))
+    terms = Terms(kind="mean", tokenization=rows.tokenization, terms=words, unknown=tokenizer.unk_token)
+    model = _linear(name, rows, Joined((terms,)), STANDARDIZED, scaler.transform(means))
     weights = model.weights / scaler.scale_[:, None]
     bias = model.bias - scaler.mean_ @ weights
     return replace(model, weights=vectors.astype(np.float64) @ weights, bias=bias)
 
 
-def frozen(name: str, table: Table, features: Pooled) -> LinearClassifier:
-    """Logistic regression of a pretrained encoder's frozen embeddings, C = 10."""
-    head = _head(table, LogisticRegression(C=10, max_iter=2000), RidgeCV(ALPHAS))
-    return _linear(name, table, features, head, features(table.texts))
+def frozen(name: str, rows: Rows) -> LinearClassifier:
+    """The frozen embeddings of a pretrained encoder."""
+    assert isinstance(rows.words, Pooled)
+    return _linear(name, rows, rows.words, UNIT_ROWS)
 
 
-def constant(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
+def constant(name: str, rows: Rows) -> LinearClassifier:
     """The mean of the training rows, for any text; of sets of labels the `log_odds` of each: the answer is
     every label that most rows have.
     """
-    terms = Terms(kind="mean", tokenization=tokenization, terms=[UNKNOWN], unknown=UNKNOWN)
+    table = rows.table
+    terms = Terms(kind="mean", tokenization=rows.tokenization, terms=[UNKNOWN], unknown=UNKNOWN)
     labels, sets = _labels(table), table.task == MULTILABEL
     classes = list(target_of(table).names) if sets else [NUMBER]
     return LinearClassifier(
         name=name,
-        features=terms,
+        features=Joined((terms,)),
         classes=classes,
         weights=np.zeros((1, len(classes))),
         bias=log_odds(labels) if sets else np.array([labels.mean()]),
@@ -83,11 +113,12 @@ def constant(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
     )
 
 
-def frequent(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
+def frequent(name: str, rows: Rows) -> LinearClassifier:
     """The most frequent tag of each word, and of all words for one that training never saw.
 
     logits = log(n_wt + p_t), n_wt how often word w has tag t, p_t the share of t among all words
     """
+    table = rows.table
     features = _of_words(table, "word")
     classes, numbers = np.unique(table.single_labels, return_inverse=True)
     one_hot = np.eye(len(classes))[numbers]
@@ -105,10 +136,9 @@ def frequent(name: str, table: Table, vocabulary: Vocabulary, tokenization: str)
     )
 
 
-def window(name: str, table: Table, vocabulary: Vocabulary, tokenization: str) -> LinearClassifier:
+def window(name: str, rows: Rows) -> LinearClassifier:
     """Logistic regression of each word, its neighbours, first and last letters and shape, as `Contexts`."""
-    features = _of_words(table, "window")
-    return _linear(name, table, features, LogisticRegression(max_iter=200), features(table.texts))
+    return _linear(name, rows, _of_words(rows.table, "window"), (1.0,))
 
 
 def _of_words(table: Table, kind: str) -> Contexts:
@@ -118,28 +148,23 @@ def _of_words(table: Table, kind: str) -> Contexts:
     return replace(empty, terms=sorted(terms))
 
 
-def _head(table: Table, classes: LogisticRegression, numbers: Any) -> Any:
-    return numbers if table.task == REGRESSION else classes
-
-
-def _labels(table: Table) -> Any:
-    if table.task == MULTILABEL:
-        target = target_of(table)
-        return target.tensor(target.truth(labels_of(table))).numpy().astype(int)
-    return np.array(table.labels, dtype=float) if table.task == REGRESSION else table.single_labels
-
-
 def _linear(
-    name: str, table: Table, features: Terms | Pooled | Contexts, head: Any, rows: Any
+    name: str, rows: Rows, features: Features, strengths: Sequence[float], matrix: Any = None
 ) -> LinearClassifier:
-    """The head, fitted to the table's labels by the features of its `rows`; to each of several on its own."""
-    labels = _labels(table)
+    """A linear model of `features`, or of their `matrix` in another form; of several labels one per label."""
+    table, labels = rows.table, _labels(rows.table)
+    matrix = features(table.texts) if matrix is None else matrix
     if table.task == MULTILABEL:
-        classes, (weights, bias) = list(target_of(table).names), of_each(head, rows, labels)
-    elif hasattr(head.fit(rows, labels), "classes_"):
+        classes = list(target_of(table).names)
+        # With C = 1, few rows leave most labels below 1/2.
+        head = LogisticRegression(C=STRENGTH, max_iter=2000)
+        weights, bias = of_each(head, matrix, labels, rows.weights)
+    elif table.task == REGRESSION:
+        ridge = fitted(Ridge(solver="lsqr"), "alpha", ALPHAS, matrix, labels, rows.weights)
+        classes, weights, bias = [NUMBER], ridge.coef_[None], np.array([ridge.intercept_])
+    else:
+        head = fitted(LogisticRegression(max_iter=2000), "C", strengths, matrix, labels, rows.weights)
         classes, (weights, bias) = list(map(str, head.classes_)), both_classes(head)
-    else:  # ridge regression
-        classes, weights, bias = [NUMBER], head.coef_[None], np.array([head.intercept_])
     return LinearClassifier(
         name=name,
         features=features,
@@ -151,59 +176,101 @@ def _linear(
     )
 
 
+def fitted(
+    head: Any, setting: str, values: Sequence[float], matrix: Any, labels: NDArray[Any], weights: Any = None
+) -> Any:
+    """The head with that of the values of its `setting` that is best on five folds, of equals the first.
+
+    It is chosen on 1,000 rows at most, and is the middle one where a class has a single row. scikit-learn's
+    C and alpha are relative to the sum of the losses, so what few rows choose is mild enough for many.
+    """
+    head.set_params(**{setting: values[len(values) // 2]})
+    some = np.arange(len(labels))
+    classes = np.unique(labels, return_counts=True)[1] if isinstance(head, LogisticRegression) else None
+    if len(some) > CHOOSING:
+        even = labels if classes is not None and classes.min() > 1 else None
+        some, _ = train_test_split(some, train_size=CHOOSING, stratify=even, random_state=0)
+    if classes is None:
+        parts: Any = KFold(min(FOLDS, len(some)), shuffle=True, random_state=0)
+    else:
+        least = int(np.unique(labels[some], return_counts=True)[1].min())
+        parts = StratifiedKFold(max(2, min(FOLDS, least)), shuffle=True, random_state=0)
+        values = values if least > 1 else values[:1]
+    if len(values) > 1 and len(some) > 1:
+        scoring = "accuracy" if classes is not None else "neg_mean_squared_error"
+        search = GridSearchCV(head, {setting: list(values)}, cv=parts, scoring=scoring, refit=False)
+        head.set_params(**search.fit(matrix[some], labels[some]).best_params_)
+    return head.fit(matrix, labels, weights)
+
+
+def _labels(table: Table) -> NDArray[Any]:
+    if table.task == MULTILABEL:
+        target = target_of(table)
+        return target.tensor(target.truth(labels_of(table))).numpy().astype(int)
+    if table.task == REGRESSION:
+        return np.array(table.labels, dtype=float)
+    return np.asarray(table.single_labels)
+
+
 @lru_cache(maxsize=1)
 def pooled(source: str) -> Pooled:
     """One encoder per process, so that no text is encoded twice."""
     return Pooled(Base.load(source))
 
 
-FROZEN = f"{PREFIX}frozen"  # the baseline on the frozen embeddings of a pretrained base
-Makers = dict[str, Callable[[str, Table, Vocabulary, str], LinearClassifier]]
-BASELINES: Makers = {
-    "tfidf-logreg": tfidf,
-    "average-logreg": averaged,
-}
-OF_NUMBERS: Makers = {"mean": constant, "tfidf-ridge": tfidf, "average-ridge": averaged}
+FROZEN = f"{PREFIX}frozen"  # the simple model on the frozen embeddings of a pretrained base
+Makers = dict[str, Callable[[str, Rows], LinearClassifier]]
+BASELINES: Makers = {"tfidf": tfidf, "one-hot": one_hot, "averaged": averaged}
+OF_NUMBERS: Makers = {"mean": constant, **BASELINES}
 OF_TAGS: Makers = {"frequent-tag": frequent, "window-logreg": window}
 OF_SETS: Makers = {"majority": constant, **BASELINES}
 OF = {CLASSIFICATION: BASELINES, REGRESSION: OF_NUMBERS, TAGGING: OF_TAGS, MULTILABEL: OF_SETS}
+FORMULA = [UNIT_ROWS, STANDARDIZED, FOLDS, CHOOSING, ALPHAS]  # what decides their results beside the code
 
 
 def baselines_of(table: Table) -> tuple[str, ...]:
-    """The names of the baselines for a table's labels."""
+    """The names of the simple models for a table's labels."""
     return tuple(OF[table.task])
+
+
+def reads_vectors(name: str) -> bool:
+    """Whether a simple model needs a vocabulary with its vectors."""
+    return name == "averaged"
 
 
 def fit_baseline(
     name: str,
     table: Table,
-    test: Table,
-    vocabulary: Vocabulary | Pooled,
+    test: Table | None = None,
+    words: Words = None,
     *,
     tokenization: str,
     seed: int,
     validation: float = 0.0,
+    weights: Weights = None,
 ) -> LinearClassifier:
-    """A baseline of all rows, with the record of its scores on the test rows.
+    """A simple model of all rows, with the record of its scores on the test rows.
 
     validation   share of the rows on which a first fit to the others is scored; the same rows as in
                  `vnait.train.fitting.fit`
     """
+    rows = Rows(table=table, words=words, tokenization=tokenization, weights=weights)
     held = {}
     if validation:
-        rows, out = table.split(holdout=validation, seed=seed)
-        first = _fitted(name, table.select(rows), vocabulary, tokenization)
+        learned, out = table.split(holdout=validation, seed=seed)
+        part = None if weights is None else weights[learned]
+        first = _of(name, replace(rows, table=table.select(learned), weights=part))
         held = {f"validation_{score}": value for score, value in _scores(first, table.select(out)).items()}
     started = time.perf_counter()
-    model = _fitted(name, table, vocabulary, tokenization)
+    model = _of(name, rows)
     seconds = time.perf_counter() - started
-    target = target_of(table)
-    truth = target.truth(test.labels or [])
-    answer, per_text = timed(lambda: target.answers(model.outputs(test.texts)), test)
-    encoder = vocabulary if isinstance(vocabulary, Vocabulary) else vocabulary.base
-    lengths = list(map(len, encoder.encode(test.texts, max_length=NO_LIMIT)))
+    tests, metrics = {}, held
+    if test is not None:
+        tests = {"test_rows": len(test), "test_fingerprint": test.fingerprint}
+        metrics = held | _test_scores(model, test, rows)
+    source = None if words is None else (words if isinstance(words, Vocabulary) else words.base).source
     record = Record.now(
-        key=key_of(name, table.fingerprint, test.fingerprint, encoder.source, tokenization),
+        key=key_of(name, table.fingerprint, test and test.fingerprint, source, tokenization),
         method=name,
         seed=seed,
         run={"tokenization": tokenization},
@@ -211,16 +278,10 @@ def fit_baseline(
             "name": table.name,
             "fingerprint": table.fingerprint,
             "rows": len(table),
-            **target.facts,
-            "test_rows": len(test),
-            "test_fingerprint": test.fingerprint,
+            **target_of(table).facts,
+            **tests,
         },
-        metrics={
-            **held,
-            **target.scores(truth, answer),
-            **target.details(truth, answer, lengths),
-            "ms_per_text": per_text,
-        },
+        metrics=metrics,
         # scikit-learn learns only the difference of two classes.
         parameters=(1 if len(model.classes) == 2 and model.task != MULTILABEL else len(model.classes))
         * (model.inputs + 1),
@@ -229,13 +290,26 @@ def fit_baseline(
     return replace(model, record=record)
 
 
-def _fitted(name: str, table: Table, vocabulary: Vocabulary | Pooled, tokenization: str) -> LinearClassifier:
+def _of(name: str, rows: Rows) -> LinearClassifier:
+    make = frozen if name == FROZEN else OF[rows.table.task][name]
     with ignoring_few_rows():
-        if isinstance(vocabulary, Pooled):
-            model = frozen(name, table, vocabulary)
-        else:
-            model = OF[table.task][name](name, table, vocabulary, tokenization)
-    return replace(model, pairs=are_pairs(table.texts))
+        return replace(make(name, rows), pairs=are_pairs(rows.table.texts))
+
+
+def _test_scores(model: LinearClassifier, test: Table, rows: Rows) -> dict[str, Any]:
+    target = target_of(rows.table)
+    truth = target.truth(test.labels or [])
+    answer, per_text = timed(lambda: target.answers(model.outputs(test.texts)), test)
+    if rows.words is not None:
+        encoder = rows.words if isinstance(rows.words, Vocabulary) else rows.words.base
+        lengths = list(map(len, encoder.encode(test.texts, max_length=NO_LIMIT)))
+    else:
+        lengths = list(map(len, words_of(test.texts, rows.tokenization)))
+    return {
+        **target.scores(truth, answer),
+        **target.details(truth, answer, lengths),
+        "ms_per_text": per_text,
+    }
 
 
 def _scores(model: LinearClassifier, table: Table) -> dict[str, float]:

@@ -18,7 +18,6 @@ from vnait.data import Table
 from vnait.data.tasks import CLASSIFICATION, MULTILABEL, REGRESSION, check_task
 from vnait.data.vectors.training import LEARNED
 from vnait.data.vocabulary import vocabulary_of
-from vnait.model import VnaitForSequenceClassification
 from vnait.results.explanation import Explanation, explain
 from vnait.results.record import plain
 from vnait.shared import schemas
@@ -34,7 +33,10 @@ from vnait.train.arrays import (
     texts_of,
     weights_of,
 )
+from vnait.train.baselines import OF, fit_baseline, reads_vectors
 from vnait.train.fitting import fit
+from vnait.train.linear import LinearClassifier
+from vnait.train.predict import Fitted
 from vnait.train.run import RATE, Run
 from vnait.train.tracking import Status
 
@@ -62,6 +64,7 @@ class _OfTexts(BaseEstimator):
     validation: float = Run.validation
     threads: int = Run.threads
     random_state: int | np.random.RandomState | None = Run.seed
+    fitted_: Fitted | LinearClassifier = field(init=False, repr=False)
 
     def _fit(
         self,
@@ -71,11 +74,26 @@ class _OfTexts(BaseEstimator):
         weights: list[float] | None,
         callback: Callable[[Status], None],
     ) -> Self:
-        run = self._run()
-        table = Table(texts=texts, labels=labels, name="X and y", dropped=0, task=task)
-        words = vocabulary_of(texts, vectors=self.vectors, tokenization=self.tokenization, seed=run.seed)
-        self.fitted_ = fit(run, table, words, weights=weights, callback=callback)
+        simple = self.method in OF[task]
+        run = self._run(Run.method if simple else self.method)
         self.seed_ = run.seed
+        table = Table(texts=texts, labels=labels, name="X and y", dropped=0, task=task)
+        words = None
+        if not simple or reads_vectors(self.method):
+            words = vocabulary_of(texts, vectors=self.vectors, tokenization=self.tokenization, seed=run.seed)
+        if not simple:
+            assert words is not None
+            self.fitted_ = fit(run, table, words, weights=weights, callback=callback)
+            return self
+        self.fitted_ = fit_baseline(
+            self.method,
+            table,
+            words=words,
+            tokenization=self.tokenization,
+            seed=run.seed,
+            validation=run.validation,
+            weights=None if weights is None else np.asarray(weights),
+        )
         return self
 
     def _labels(self) -> list[Any]:
@@ -97,10 +115,8 @@ class _OfTexts(BaseEstimator):
     @classmethod
     def _load(cls, folder: str | Path, *, numbers: bool) -> tuple[Self, list[Any]]:
         """A saved estimator, this class's or one of `vnait train`, and its labels of their own types."""
-        fitted = predict.load_transformer(folder)
+        fitted = predict.load(folder)
         check_task(fitted.task, *([REGRESSION] if numbers else [CLASSIFICATION, MULTILABEL]))
-        if not isinstance(fitted.model, VnaitForSequenceClassification):
-            raise InputError(f"{folder} was fine-tuned from a pretrained base; read it with `vnait predict`.")
         known = cls._get_param_names()
         notes = _notes(Path(folder) / NOTES, fitted, known)
         estimator = cls(**(notes["parameters"] if notes else _parameters(fitted, known)))
@@ -109,8 +125,8 @@ class _OfTexts(BaseEstimator):
             estimator.seed_ = fitted.record.seed
         return estimator, notes.get("classes", fitted.classes)
 
-    def _run(self) -> Run:
-        parameters, seed = self.get_params(deep=False), self.random_state
+    def _run(self, method: str) -> Run:
+        parameters, seed = self.get_params(deep=False) | {"method": method}, self.random_state
         if seed is None or isinstance(seed, np.random.RandomState):
             seed = int(check_random_state(seed).randint(2**31 - 1))  # None: numpy's own generator
         elif not isinstance(seed, int | np.integer):
@@ -129,7 +145,9 @@ class _OfTexts(BaseEstimator):
             return dict(super().__getstate__())
         with tempfile.TemporaryDirectory() as folder:
             self.save(Path(folder) / "model")
-            files = {path.name: path.read_bytes() for path in (Path(folder) / "model").iterdir()}
+            model = Path(folder) / "model"
+            paths = [path for path in model.rglob("*") if path.is_file()]
+            files = {path.relative_to(model).as_posix(): path.read_bytes() for path in paths}
         requests = {name: value for name, value in vars(self).items() if name == "_metadata_request"}
         return {"files": files, **requests}  # of scikit-learn's metadata routing
 
@@ -139,7 +157,9 @@ class _OfTexts(BaseEstimator):
             return
         with tempfile.TemporaryDirectory() as folder:
             for name, content in state.pop("files").items():
-                (Path(folder) / name).write_bytes(content)
+                path = Path(folder, name)
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(content)
             self.__dict__.update(vars(type(self).load(folder)) | state)
 
     def __sklearn_tags__(self) -> Tags:
@@ -229,16 +249,18 @@ class TextClassifier(ClassifierMixin, _OfTexts):
         answer: NDArray[Any] = self.classes_[probabilities.argmax(1)]
         return answer
 
-    def explain(self, text: str) -> Explanation:
-        """What the model sees of one text."""
+    def explain(self, text: str) -> Explanation | dict[str, Any]:
+        """What the model sees of one text; of a simple model its terms, as `LinearClassifier.explain`."""
         check_is_fitted(self)
         if not isinstance(text, str):
             raise InputError(f"explain takes one text, not a {type(text).__name__}.")
+        if isinstance(self.fitted_, LinearClassifier):
+            return self.fitted_.explain(text)
         return explain(self.fitted_, text)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """A saved classifier, this class's or one of `vnait train`."""
+        """A saved classifier of any kind, this class's or one of `vnait train` or `vnait compare`."""
         estimator, labels = cls._load(folder, numbers=False)
         estimator.classes_ = np.asarray(labels)
         return estimator
@@ -289,28 +311,32 @@ class TextRegressor(RegressorMixin, _OfTexts):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """A saved regressor, this class's or one of `vnait train --task regression`."""
+        """A saved regressor of any kind, as `TextClassifier.load`."""
         return cls._load(folder, numbers=True)[0]
 
     def _labels(self) -> list[Any]:
         return self.fitted_.classes
 
 
-def _parameters(fitted: predict.Fitted, known: Sequence[str]) -> dict[str, Any]:
-    """Which of the `known` parameters an estimator would have been given for a model of `vnait train`: what
-    its record and its tokenizer say.
+def _parameters(fitted: Fitted | LinearClassifier, known: Sequence[str]) -> dict[str, Any]:
+    """Which of the `known` parameters an estimator would have been given for a model of `vnait train`: those
+    that its record states.
     """
     if fitted.record is None:
-        return {"method": fitted.model.config.method}
+        name = fitted.name if isinstance(fitted, LinearClassifier) else fitted.model.config.method
+        return {"method": name}
     run, source = fitted.record.run, str(fitted.record.data.get("vectors", LEARNED))
-    return {name: run[name] for name in known if name in run} | {
+    settings = {name: run[name] for name in known if name in run} | {
+        "method": fitted.record.method,
         "random_state": fitted.record.seed,
-        "tokenization": fitted.tokenizer.init_kwargs["tokenization"],
         "vectors": None if source.startswith(LEARNED) else source,
     }
+    if isinstance(fitted, Fitted) and fitted.max_length is None:
+        settings["tokenization"] = fitted.tokenizer.init_kwargs["tokenization"]
+    return settings
 
 
-def _notes(path: Path, fitted: predict.Fitted, known: Sequence[str]) -> dict[str, Any]:
+def _notes(path: Path, fitted: Fitted | LinearClassifier, known: Sequence[str]) -> dict[str, Any]:
     """The parameters and the classes of a saved estimator; empty for a model of `vnait train`."""
     if not path.is_file():
         return {}

@@ -12,11 +12,10 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from vnait.results.record import Record
-from vnait.train.baselines import BASELINES
 from vnait_lab import STUDIES
 from vnait_lab.page.parts import Section, difference, judge, mean, percent, prose, table
 from vnait_lab.page.suites import far
-from vnait_lab.records import by_method, by_seed, read, values_of, where
+from vnait_lab.records import BASELINES, by_method, by_seed, read, values_of, where
 from vnait_lab.runs import ahead
 from vnait_lab.runs.ablation import OF, TASKS
 from vnait_lab.runs.factorial import AS_METHODS, SCHEMES, SETS, SUITES, VNAIT

@@ -14,10 +14,10 @@ from vnait.positions.building import parameters
 from vnait.positions.methods import BASE_POSITIONS, METHODS
 from vnait.results.record import Record
 from vnait.results.results import interval_of
-from vnait.train.baselines import BASELINES, FROZEN
+from vnait.train.baselines import FROZEN
 from vnait.train.run import PREFIX
 from vnait_lab.page.parts import Judged, Section, bounded, grid, prose, table
-from vnait_lab.records import values_of, where
+from vnait_lab.records import BASELINES, values_of, where
 from vnait_lab.study import Verdict
 from vnait_lab.suites import few_labels
 from vnait_lab.suites.few_labels import QUICK, SHOTS, SPLITS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vnait.positions.methods import BASE_POSITIONS
 from vnait.results.record import Record
 from vnait.shared.statistics import interval
-from vnait.train.baselines import BASELINES, OF_TAGS
+from vnait.train.baselines import OF_TAGS
 from vnait_lab.page.parts import (
     Judged,
     Section,
@@ -18,7 +18,7 @@ from vnait_lab.page.parts import (
     scored,
     table,
 )
-from vnait_lab.records import by_seed, values_of, where
+from vnait_lab.records import BASELINES, by_seed, values_of, where
 from vnait_lab.runs import (
     insertions,
     longer_articles,

@@ -36,8 +36,8 @@ from vnait.shared.statistics import interval
 from vnait.train import bag_of_words
 from vnait.train.bag_of_words import BagRegression, bags_of, share_of, sif_weights, skill, strange
 from vnait.train.base import Base
+from vnait.train.features import Pooled
 from vnait.train.fitting import fit
-from vnait.train.linear import Pooled
 from vnait.train.logits import logits_of
 from vnait_lab.records import path_of, where
 from vnait_lab.runs import data_folder, parser

@@ -26,9 +26,8 @@ from vnait.data.rows import split_numbers
 from vnait.data.sentences import split_words
 from vnait.results.record import Record
 from vnait.results.results import ALL
-from vnait.train.baselines import BASELINES
 from vnait.train.run import Run
-from vnait_lab.records import by_method, path_of
+from vnait_lab.records import BASELINES, by_method, path_of
 from vnait_lab.runs import ahead, data_folder, parser, plan_of_words, print_verdict, run_plans
 from vnait_lab.study import Verdict
 

@@ -20,8 +20,8 @@ from vnait.data.tables import labels_of
 from vnait.results.record import Record
 from vnait.results.results import interval_of
 from vnait.shared.statistics import interval
-from vnait.train.baselines import BASELINES
 from vnait.train.run import Run
+from vnait_lab.records import BASELINES
 from vnait_lab.study import Verdict
 from vnait_lab.suites.suite import check
 

@@ -21,7 +21,7 @@ from vnait.positions.coordinates.shared import (
     steps,
     without_padding_between,
 )
-from vnait.positions.coordinates.sources import ZeroLinear, apply_in
+from vnait.positions.coordinates.sources import HIDDEN, ZeroLinear, apply_in
 from vnait.positions.coordinates.spans import SPAN
 from vnait.shared.chunks import map_tokens
 from vnait.shared.values import precision
@@ -41,11 +41,11 @@ class Gate(nn.Module):
     START = 1.5
     SCALE = 4.0  # so that w, one number, is learned in as few steps as f
 
-    def __init__(self, *, dim: int, hidden: int = 32) -> None:
+    def __init__(self, *, dim: int) -> None:
         super().__init__()
         self.dim = dim
-        self.look = nn.Linear(dim, hidden)
-        self.weigh = ZeroLinear(hidden, 1)
+        self.look = nn.Linear(dim, HIDDEN)
+        self.weigh = ZeroLinear(HIDDEN, 1)
         self.repeat = nn.Parameter(torch.empty(1))
         self.reset_parameters()
 
@@ -96,8 +96,8 @@ class ContextGate(Gate):
     SLOPE = 0.1  # of z
     MOST = 3.0  # of v, and so of h
 
-    def __init__(self, *, dim: int, hidden: int = 32) -> None:
-        super().__init__(dim=dim, hidden=hidden)
+    def __init__(self, *, dim: int) -> None:
+        super().__init__(dim=dim)
         self.key = nn.Linear(dim, 1)
         self.value = ZeroLinear(dim, 1)
 

@@ -20,6 +20,7 @@ from vnait.shared.errors import OutOfRange
 from vnait.shared.values import check, precision
 
 UNIT_Z = math.log(math.e - 1)  # softplus(UNIT_Z) = 1: every source starts at gaps of one
+HIDDEN = 32  # units of a network that reads words
 
 
 class Uniform(nn.Module):
@@ -88,11 +89,11 @@ class Content(nn.Module):
 
     per_sentence = True
 
-    def __init__(self, *, dim: int, before: int = 1, after: int = 1, hidden: int = 32) -> None:
+    def __init__(self, *, dim: int, before: int = 1, after: int = 1) -> None:
         super().__init__()
         self.dim, self.before, self.after = dim, before, after
-        self.look = nn.Conv1d(dim, hidden, before + 1 + after)
-        self.tell = ZeroLinear(hidden, 1)
+        self.look = nn.Conv1d(dim, HIDDEN, before + 1 + after)
+        self.tell = ZeroLinear(HIDDEN, 1)
 
     @property
     def causal(self) -> bool:

@@ -80,7 +80,7 @@ def doctor(
         source=subject.source,
         rules=tuple(chosen),
         findings=tuple(sorted(findings, key=lambda finding: order.index(finding.severity))),
-        kept=tuple(code for code, outcome in outcomes.items() if outcome is None),
+        kept_rules=tuple(code for code, outcome in outcomes.items() if outcome is None),
         untried={code: str(outcome) for code, outcome in outcomes.items() if isinstance(outcome, NotTried)},
     )
 

@@ -209,7 +209,7 @@ def where_it_enters(injection: Injection) -> list[str]:
     >>> where_it_enters(Injection(scale=torch.ones(1, 1)))
     ['multiplies the attention scores']
     """
-    places = dict.fromkeys(
+    effects = dict.fromkeys(
         words for slot, words in SLOT_EFFECTS.items() if getattr(injection, slot) is not None
     )
-    return list(places) or ["adds no position: the Transformer sees words without their order"]
+    return list(effects) or ["adds no position: the Transformer sees words without their order"]
