@@ -97,7 +97,7 @@ class Embedder:
             if hasattr(self.body, "vnait"):
                 detach(self.body)
             else:
-                shorten(self.body)
+                shorten(self.body)  # which leaves a model alone that was not lengthened
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors (Q, D) of length 1, of texts within the limit."""
